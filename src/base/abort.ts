@@ -1,0 +1,22 @@
+/** Runs `onAbort` when the signal aborts (at once if it has); returns how to stop listening. */
+export function whenAborted(signal: AbortSignal | undefined, onAbort: (reason: unknown) => void): () => void {
+  if (signal === undefined) return () => {}
+  const listener = () => onAbort(signal.reason)
+  if (signal.aborted) listener()
+  else signal.addEventListener('abort', listener, { once: true })
+  return () => signal.removeEventListener('abort', listener)
+}
+
+/** Resolves after `ms`, or at once when the signal aborts. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms)
+    const forget = whenAborted(signal, done)
+    function done() {
+      clearTimeout(timer)
+      // `forget` is not there yet when the signal had aborted before.
+      queueMicrotask(() => forget())
+      resolve()
+    }
+  })
+}

@@ -1,0 +1,54 @@
+/**
+ * Three kinds of trouble, told apart everywhere in Holdfast:
+ *
+ * - a mistake of the programmer throws `UsageError` at once;
+ * - an operating error is another subclass of `HoldfastError`, with a stable `code`;
+ * - an outcome (busy, replayed, skipped) is a value and never thrown.
+ */
+export interface ErrorDetails {
+  /** Stable, for programs. */
+  code: string
+  /** Whether the same call may succeed later without anybody changing anything. */
+  retryable: boolean
+  /** What to do about it, in one sentence. */
+  hint?: string | undefined
+  cause?: unknown
+}
+
+/**
+ * The root of every error that Holdfast throws.
+ *
+ * @example
+ * try { await holdfast.locks.acquire('nightly-report', { wait: '5s' }) }
+ * catch (error) {
+ *   if (error instanceof HoldfastError && error.retryable) return later()
+ *   throw error
+ * }
+ */
+export class HoldfastError extends Error {
+  readonly code: string
+  readonly retryable: boolean
+  readonly hint: string | undefined
+
+  constructor(message: string, details: ErrorDetails) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause })
+    this.name = new.target.name
+    this.code = details.code
+    this.retryable = details.retryable
+    this.hint = details.hint
+  }
+}
+
+/** The program asked for something that can never work: a wrong option, an empty name, a lock inside itself. */
+export class UsageError extends HoldfastError {
+  constructor(message: string, hint?: string) {
+    super(message, { code: 'USAGE', retryable: false, hint })
+  }
+}
+
+/** The instance, or the part of it that was asked, has been closed. */
+export class ClosedError extends HoldfastError {
+  constructor(what: string) {
+    super(`${what} is closed`, { code: 'CLOSED', retryable: false })
+  }
+}

@@ -1,0 +1,7 @@
+export * from './abort.js'
+export * from './backoff.js'
+export * from './durations.js'
+export * from './errors.js'
+export * from './keys.js'
+export * from './options.js'
+export * from './suggest.js'

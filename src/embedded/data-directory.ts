@@ -1,0 +1,120 @@
+// The server's files: PostgreSQL's own, and two of ours beside them: the password and the log.
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { chownSync, fchownSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { chown, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { EmbeddedError } from './errors.js'
+import { mustReach, type ServerUser, spawnAs } from './user.js'
+import type { Watchdog } from './watchdog.js'
+
+export interface ServerStatus {
+  pid: number
+  startedMs: number
+  state: string
+}
+
+export class DataDirectory {
+  readonly temporary: boolean
+  readonly path: string
+  readonly #user: ServerUser
+  /** Where initdb finds the password, for it wants its own directory empty. */
+  readonly #aside: string | undefined
+
+  /** Synchronous, so that the watchdog can know of the directory before anything else happens. */
+  constructor(path: string | undefined, user: ServerUser) {
+    this.#user = user
+    this.temporary = path === undefined
+    this.path = path === undefined ? mkdtempSync(join(tmpdir(), 'holdfast-data-')) : resolve(path)
+    mkdirSync(this.path, { recursive: true })
+    if (readdirSync(this.path).length > 0) return
+    this.#aside = mkdtempSync(join(tmpdir(), 'holdfast-initdb-'))
+    if (user) for (const path of [this.path, this.#aside]) chownSync(path, user.uid, user.gid)
+  }
+
+  /** What nobody needs after the server. */
+  get removable(): string[] {
+    return [this.temporary ? this.path : [], this.#aside ?? []].flat()
+  }
+
+  /**
+   * Fills an empty directory. Returns the password: without one, every other user of the machine could enter by the
+   * loopback and, as a superuser, run programs as us. Making it and checking it costs nothing that can be felt.
+   */
+  async initialise(binDir: string, major: number, watchdog: Watchdog): Promise<string> {
+    await mustReach(this.path, this.#user)
+    // Written last, so it also tells that the directory is complete.
+    const passwordFile = join(this.path, 'holdfast.password')
+    if (this.#aside === undefined) {
+      return readFile(passwordFile, 'utf8').catch((cause) => {
+        throw new EmbeddedError(
+          'EMBEDDED_DATA_NOT_OURS',
+          `${this.path} is neither empty nor a data directory that was made here`,
+          'If it is what an interrupted start left, empty it; else choose another.',
+          cause,
+        )
+      })
+    }
+    const password = randomBytes(16).toString('hex')
+    const given = join(this.#aside, 'password')
+    await this.#write(given, password)
+    const args = ['-D', this.path, '-U', 'holdfast', '--auth=scram-sha-256', `--pwfile=${given}`]
+    args.push('--encoding=UTF8', '--locale=C', '--no-instructions')
+    // The same on every system, and knows letters beyond ASCII, which plain C does not.
+    if (major >= 17) args.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8')
+    if (this.temporary) args.push('--no-sync')
+    await this.#initdb(join(binDir, 'initdb'), args, watchdog)
+    await rm(this.#aside, { recursive: true, force: true })
+    await this.#write(passwordFile, password)
+    return password
+  }
+
+  /** A file and no pipe: the server must not stall when we are too busy to read. Begun anew when it has grown large. */
+  openLog(): number {
+    const path = join(this.path, 'server.log')
+    const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+    const log = openSync(path, size > 10_000_000 ? 'w' : 'a', 0o600)
+    if (this.#user) fchownSync(log, this.#user.uid, this.#user.gid)
+    return log
+  }
+
+  logTail(): string {
+    return readFileSync(join(this.path, 'server.log'), 'utf8').slice(-8192)
+  }
+
+  /** What a living server writes about itself in its lock file: which process it is, and how far it has come. */
+  async status(): Promise<ServerStatus | undefined> {
+    const text = await readFile(join(this.path, 'postmaster.pid'), 'utf8').catch(() => '')
+    const lines = text.split('\n')
+    const pid = Number(lines[0])
+    try {
+      if (!(pid > 0 && process.kill(pid, 0))) return undefined
+    } catch {
+      return undefined // What a crash left.
+    }
+    return { pid, startedMs: Number(lines[2]) * 1000, state: lines[7]?.trim() ?? '' }
+  }
+
+  async remove(): Promise<void> {
+    for (const path of this.removable) await rm(path, { recursive: true, force: true, maxRetries: 5 })
+  }
+
+  /** Owned by the server's user, for a backup reads all that lies here. */
+  async #write(path: string, text: string): Promise<void> {
+    await writeFile(path, text, { mode: 0o600 })
+    if (this.#user) await chown(path, this.#user.uid, this.#user.gid)
+  }
+
+  #initdb(program: string, args: string[], watchdog: Watchdog): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const child = execFile(program, args, spawnAs(this.#user), (cause, _stdout, stderr) => {
+        watchdog.watch(undefined)
+        if (!cause) return resolve()
+        const said = stderr.trim() || cause.message
+        reject(new EmbeddedError('EMBEDDED_START_FAILED', `initdb failed: ${said}`, undefined, cause))
+      })
+      watchdog.watch(child.pid)
+    })
+  }
+}

@@ -1,0 +1,95 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { DataDirectory, ServerStatus } from './data-directory.js'
+import { EmbeddedError } from './errors.js'
+import { type ServerUser, spawnAs } from './user.js'
+import type { Watchdog } from './watchdog.js'
+
+export type StopMode = 'fast' | 'immediate' | 'smart'
+const signals = { smart: 'SIGTERM', fast: 'SIGINT', immediate: 'SIGQUIT' } as const
+
+/** Long enough for the recovery of a large directory after a crash. */
+const startMs = 60_000
+/** How long a stop may take before a harder one: a backend that hangs, or is frozen, must not hold us for ever. */
+const patienceMs = 20_000
+
+/** PostgreSQL's first process, the parent of all its others. It does not keep ours from ending: the watchdog ends it then. */
+export class Postmaster {
+  readonly #child: ChildProcess
+  readonly #exited: Promise<void>
+  readonly #spawnedMs = Date.now()
+  #isRunning = true
+  #spawnError: Error | undefined
+
+  constructor(binDir: string, data: DataDirectory, args: string[], user: ServerUser, watchdog: Watchdog) {
+    const log = data.openLog()
+    try {
+      const stdio = ['ignore' as const, log, log]
+      // Its own session: Ctrl-C in a terminal is for us, who may want the database to finish.
+      this.#child = spawn(join(binDir, 'postgres'), ['-D', data.path, ...args], {
+        ...spawnAs(user),
+        detached: true,
+        stdio,
+      })
+      watchdog.watch(this.#child.pid)
+    } finally {
+      closeSync(log)
+    }
+    this.#exited = new Promise((resolve) => {
+      const ended = (error?: Error) => {
+        if (error) this.#spawnError = error
+        this.#isRunning = false
+        watchdog.watch(undefined)
+        resolve()
+      }
+      this.#child.once('exit', () => ended()).once('error', ended)
+    })
+  }
+
+  /** Waits until it accepts connections. False when it has ended instead. */
+  async isReady(data: DataDirectory): Promise<boolean> {
+    const deadline = Date.now() + startMs
+    while (this.#isRunning && Date.now() < deadline) {
+      const status = await data.status()
+      if (status && this.#isOurs(status) && (status.state === 'ready' || status.state === 'standby')) {
+        this.#child.unref()
+        return true
+      }
+      await Promise.race([sleep(10), this.#exited])
+    }
+    if (this.#spawnError) {
+      const hint = 'Can the file be executed there? A directory mounted with noexec forbids it (set TMPDIR).'
+      throw new EmbeddedError('EMBEDDED_START_FAILED', this.#spawnError.message, hint, this.#spawnError)
+    }
+    await this.stop('immediate')
+    return false
+  }
+
+  /** Idempotent. A fast stop that does not get anywhere becomes an immediate one, and that a kill; a smart one waits. */
+  async stop(mode: StopMode): Promise<void> {
+    this.#child.ref()
+    const ladder = mode === 'fast' ? (['fast', 'immediate'] as const) : [mode]
+    for (const step of ladder) {
+      if (!this.#isRunning) return
+      this.#child.kill(signals[step])
+      if (await this.#exitsWithin(step === 'smart' ? undefined : patienceMs)) return
+    }
+    this.#child.kill('SIGKILL')
+    await this.#exited
+  }
+
+  /** In a container that starts anew a process may have the very number that its predecessor left in the lock file. */
+  #isOurs(status: ServerStatus): boolean {
+    return status.pid === this.#child.pid && status.startedMs > this.#spawnedMs - 2_000
+  }
+
+  async #exitsWithin(waitMs: number | undefined): Promise<boolean> {
+    if (waitMs === undefined) await this.#exited
+    const timer = new AbortController()
+    await Promise.race([this.#exited, sleep(waitMs, undefined, { signal: timer.signal }).catch(() => {})])
+    timer.abort()
+    return !this.#isRunning
+  }
+}

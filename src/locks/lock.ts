@@ -1,0 +1,141 @@
+import type { HoldfastError } from '../base/index.js'
+import { type CallerTransaction, executorOf, type Statement } from '../postgres/index.js'
+import { LockLostError, ReleaseRequestedError } from './errors.js'
+import type { Hold, HoldWatcher } from './hold.js'
+import type { Mode } from './turns.js'
+
+/**
+ * A lock that is held, on one name or on several together.
+ *
+ * @example
+ * await using lock = await holdfast.locks.acquire('city:london')
+ * for (const batch of batches) {
+ *   lock.signal.throwIfAborted()
+ *   await assign(batch, lock.fence)
+ * }
+ */
+export class Lock implements HoldWatcher {
+  /** The names, in the order in which they were asked for. */
+  readonly names: readonly string[]
+  readonly mode: Mode
+  /** Larger than that of every earlier holder of any of the names. */
+  readonly fence: number
+  readonly #holds: readonly Hold[]
+  readonly #guard: Statement
+  readonly #giveBack: (hold: Hold) => Promise<void>
+  #controller: AbortController | undefined
+  #abortReason: HoldfastError | undefined
+  #released: Promise<void> | undefined
+
+  /** @internal */
+  constructor(
+    names: readonly string[],
+    holds: readonly Hold[],
+    guard: Statement,
+    giveBack: (hold: Hold) => Promise<void>,
+  ) {
+    this.names = names
+    this.#holds = holds
+    this.#guard = guard
+    this.#giveBack = giveBack
+    this.mode = holds[0]!.mode
+    this.fence = Math.max(...holds.map((hold) => hold.fence))
+    for (const hold of holds) hold.watchers.add(this)
+  }
+
+  get name(): string {
+    return this.names.join(', ')
+  }
+
+  /** The 64-bit keys that are locked, in decimal. */
+  get keys(): readonly string[] {
+    return this.#holds.map((hold) => hold.key.key)
+  }
+
+  /**
+   * Whether the lock may be believed in at this very moment. True to the clock even right after the process was
+   * frozen or its event loop blocked, before any timer or socket could speak.
+   */
+  get held(): boolean {
+    return this.#released === undefined && this.#lossReason() === undefined
+  }
+
+  /**
+   * Aborts with a `LockLostError` before anybody else can be granted the name, or with a `ReleaseRequestedError`
+   * when an operator asks the holder to let go.
+   */
+  get signal(): AbortSignal {
+    // Made when first asked for: most locks are held for a moment and nobody looks.
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#abortReason) this.#controller.abort(this.#abortReason)
+    }
+    // Notices a deadline that has passed while nothing could run.
+    this.#lossReason()
+    return this.#controller.signal
+  }
+
+  /**
+   * Refuses (`StaleFenceError`) the writes of this transaction if somebody else may have taken over: call it in the
+   * transaction, before its commit. Of two holders' guarded transactions, the later holder's is never overwritten.
+   *
+   * @example
+   * await lock.guard(client)
+   * await client.query('update report set …')
+   */
+  async guard(tx: CallerTransaction): Promise<void> {
+    const reason = this.#lossReason()
+    if (reason) throw reason
+    const executor = executorOf(tx)
+    for (const hold of this.#holds) {
+      await executor.query(this.#guard.text, [hold.key.key, this.fence, hold.turns.session.number])
+    }
+  }
+
+  /** Gives the names back. Resolves when the server has done so; asking again, or after a loss, is harmless. */
+  release(): Promise<void> {
+    this.#released ??= this.#release()
+    return this.#released
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release()
+  }
+
+  /** @internal */
+  lost(reason: HoldfastError): void {
+    if (this.#released) return
+    this.#abort(new LockLostError(this.name, this.fence, reason))
+  }
+
+  /** @internal */
+  releaseRequested(): void {
+    this.#abort(new ReleaseRequestedError(this.name))
+  }
+
+  /** @internal Throws when the lock has been lost. */
+  throwIfLost(): void {
+    const reason = this.#lossReason()
+    if (reason) throw reason
+  }
+
+  #lossReason(): LockLostError | undefined {
+    if (this.#abortReason instanceof LockLostError) return this.#abortReason
+    for (const hold of this.#holds) {
+      const reason = hold.lossReason
+      if (reason) return new LockLostError(this.name, this.fence, reason)
+    }
+    return undefined
+  }
+
+  #abort(reason: HoldfastError): void {
+    if (this.#abortReason instanceof LockLostError) return
+    this.#abortReason = reason
+    this.#controller?.abort(reason)
+  }
+
+  async #release(): Promise<void> {
+    for (const hold of this.#holds) hold.watchers.delete(this)
+    await Promise.all(this.#holds.map((hold) => this.#giveBack(hold)))
+  }
+}

@@ -1,0 +1,214 @@
+-- Session locks, asked for in batches, and what is noted about long ones.
+
+-- name: turn
+-- All that was asked for in one turn of the event loop: first the releases, then the tries. Answers with how many of
+-- the releases found nothing to release, and with the fence of each try, in order and comma-separated; an empty place
+-- is a name that was busy. The fence is drawn after the lock is granted, so that a later holder has a larger one.
+-- One row of two texts, because that is what a client decodes fastest.
+with released as materialized (
+  select case when shared then pg_advisory_unlock_shared(key) else pg_advisory_unlock(key) end as was_held
+  from unnest($1::bigint[], $2::boolean[]) as r (key, shared)
+),
+misses as materialized (
+  select count(*) filter (where not was_held) as count
+  from released
+)
+select
+  misses.count,
+  array_to_string(
+    array(
+      select case
+        when case when shared then pg_try_advisory_lock_shared(key) else pg_try_advisory_lock(key) end
+        then nextval('holdfast.fence')
+      end
+      from unnest($3::bigint[], $4::boolean[]) as t (key, shared)
+      -- Depends on the releases, so that these come first.
+      where misses.count >= 0
+    ),
+    ',',
+    ''
+  )
+from misses
+
+-- name: wait_exclusive
+-- Waits for a name, for at most a slice. A wait that times out or is cancelled in the instant of the grant must not
+-- leave the session with the lock: so the lock is waited for at the level of the transaction, which gives it back
+-- when the statement fails, and promoted to the session once it is granted.
+with slice as materialized (
+  select set_config('lock_timeout', $2, true) as lock_timeout
+),
+granted as materialized (
+  select pg_advisory_xact_lock($1::bigint)::text as granted
+  from slice
+),
+promoted as materialized (
+  select pg_advisory_lock($1::bigint)::text as promoted
+  from granted
+)
+select nextval('holdfast.fence')
+from promoted
+
+-- name: wait_shared
+-- The same in shared mode.
+with slice as materialized (
+  select set_config('lock_timeout', $2, true) as lock_timeout
+),
+granted as materialized (
+  select pg_advisory_xact_lock_shared($1::bigint)::text as granted
+  from slice
+),
+promoted as materialized (
+  select pg_advisory_lock_shared($1::bigint)::text as promoted
+  from granted
+)
+select nextval('holdfast.fence')
+from promoted
+
+-- name: probe
+-- Whether a new reader would be let in: false when a writer waits. Asked on a session that does not hold the name.
+select pg_try_advisory_xact_lock_shared($1::bigint)
+
+-- name: cancel
+-- Ends a slice of waiting early.
+select pg_cancel_backend($1::integer)
+
+-- name: census
+-- How full the server's lock table is.
+select count(*)
+from pg_locks
+
+-- name: note_holds
+-- Notes what has been held for longer than a heartbeat, for people to see since when.
+insert into holdfast.hold (session, key, mode, fence, since)
+select session, key, mode, fence, now() - make_interval(secs => age_ms / 1000)
+from unnest($1::integer[], $2::bigint[], $3::text[], $4::bigint[], $5::float8[]) as h (session, key, mode, fence, age_ms)
+on conflict (session, key) do update
+set mode = excluded.mode,
+    fence = excluded.fence,
+    since = excluded.since
+
+-- name: forget_holds
+delete from holdfast.hold
+where (session, key) in (select session, key from unnest($1::integer[], $2::bigint[]) as h (session, key))
+
+-- name: note_waits
+-- Notes what has been waited for, for longer than a second.
+insert into holdfast.wait (instance, request, key, mode, since, holding)
+select $1, request, key, mode, now() - make_interval(secs => age_ms / 1000), holding::bigint[]
+from unnest($2::integer[], $3::bigint[], $4::text[], $5::float8[], $6::text[]) as w (request, key, mode, age_ms, holding)
+on conflict (instance, request) do nothing
+
+-- name: forget_waits
+delete from holdfast.wait
+where instance = $1
+  and request = any($2::integer[])
+
+-- name: find_cycle
+-- Follows who waits for whom, from one noted wait, until it comes back to it. Each row of the answer is one side of
+-- the cycle; the youngest is the one to fail. Instances without a session left are dead, whatever was noted.
+with recursive living as materialized (
+  select wait.*
+  from holdfast.wait
+  where exists (
+    select from pg_stat_activity where application_name = 'holdfast ' || wait.instance
+  )
+),
+chain as (
+  select instance, request, key, array[instance || ' ' || request] as path
+  from living
+  where instance = $1
+    and request = $2::integer
+  union all
+  select living.instance, living.request, living.key, chain.path || (living.instance || ' ' || living.request)
+  from chain
+  join living on chain.key = any(living.holding)
+  where not (living.instance || ' ' || living.request) = any(chain.path)
+    and cardinality(chain.path) < 20
+),
+closed as (
+  select chain.path
+  from chain
+  join living first on first.instance = $1 and first.request = $2::integer
+  where chain.key = any(first.holding)
+  order by cardinality(chain.path)
+  limit 1
+)
+select living.instance, living.request, coalesce(name.label, living.key::text), instance.host, instance.os_pid
+from closed
+cross join unnest(closed.path) with ordinality as side (id, place)
+join living on living.instance || ' ' || living.request = side.id
+left join holdfast.name on name.key = living.key
+left join holdfast.instance on instance.id = living.instance
+order by living.since desc, living.instance, living.request
+
+-- name: labels
+-- What people call some keys. Relies on name_pkey.
+select key, label
+from holdfast.name
+where key = any($1::bigint[])
+
+-- name: guard
+select holdfast.guard_key($1::bigint, $2::bigint, $3::integer)
+
+-- name: in_transaction_try
+-- Takes names for the caller's transaction if all are free now. In key order; stops at the first busy one.
+with recursive taken as (
+  select 0 as place, true as granted
+  union all
+  select place + 1, case when $2::boolean
+    then pg_try_advisory_xact_lock_shared(($1::bigint[])[place + 1])
+    else pg_try_advisory_xact_lock(($1::bigint[])[place + 1])
+  end
+  from taken
+  where granted
+    and place < cardinality($1::bigint[])
+)
+select
+  case when bool_and(granted) then nextval('holdfast.fence') end as fence,
+  transaction_timestamp() = statement_timestamp() as alone
+from taken
+
+-- name: in_transaction_wait_exclusive
+-- Waits for names, in key order, for the caller's transaction; the caller's own lock_timeout is put back.
+with before as materialized (
+  select current_setting('lock_timeout') as lock_timeout
+),
+slice as materialized (
+  select lock_timeout, set_config('lock_timeout', $2, true) as set_to
+  from before
+),
+granted as materialized (
+  select slice.lock_timeout, pg_advisory_xact_lock(key)::text as granted
+  from slice, unnest($1::bigint[]) as key
+)
+select nextval('holdfast.fence') as fence, set_config('lock_timeout', min(lock_timeout), true)
+from granted
+
+-- name: in_transaction_wait_shared
+-- The same in shared mode.
+with before as materialized (
+  select current_setting('lock_timeout') as lock_timeout
+),
+slice as materialized (
+  select lock_timeout, set_config('lock_timeout', $2, true) as set_to
+  from before
+),
+granted as materialized (
+  select slice.lock_timeout, pg_advisory_xact_lock_shared(key)::text as granted
+  from slice, unnest($1::bigint[]) as key
+)
+select nextval('holdfast.fence') as fence, set_config('lock_timeout', min(lock_timeout), true)
+from granted
+
+-- name: open_space
+-- Registers a key space under a random base, or finds the one that it has.
+with drawn as (
+  insert into holdfast.key_space (namespace, space, base)
+  values ($1, $2, $3)
+  on conflict (namespace, space) do nothing
+  returning base
+)
+select base from drawn
+union all
+select base from holdfast.key_space where namespace = $1 and space = $2
+limit 1

@@ -1,0 +1,149 @@
+import type { Key } from '../base/index.js'
+import { type Anchor, type Session, sqlstate, sqlstateOf, type Statement } from '../postgres/index.js'
+import type { Mode, Turns } from './turns.js'
+
+export type WaitStatements = Record<'wait_exclusive' | 'wait_shared' | 'probe' | 'cancel', Statement>
+
+const closeIdleAfterMs = 30_000
+
+/**
+ * The few connections on which an instance waits for contended names, so that waiting never blocks the anchor.
+ *
+ * A place is taken for a name when its first waiter must wait, and kept while somebody of this process waits for the
+ * name or holds it there; a lock cannot move from one session to another. Idle places are closed after half a
+ * minute. When all are taken, further names are tried for on the anchor from time to time; see the arbiter.
+ */
+export class Parking {
+  readonly #idle: Place[] = []
+  readonly #queue: ((place: Place | undefined) => void)[] = []
+  #open = 0
+
+  constructor(
+    readonly anchor: Anchor,
+    readonly statements: WaitStatements,
+    readonly expiryMs: number,
+    readonly most: number,
+    readonly newTurns: (session: Session) => Turns,
+  ) {}
+
+  /** A place, or undefined when all are taken and none became free within `patienceMs`. */
+  async take(patienceMs: number): Promise<Place | undefined> {
+    for (let place = this.#idle.pop(); place; place = this.#idle.pop()) {
+      place.wake()
+      if (place.turns.session.trusted) return place
+    }
+    if (this.#open < this.most) return this.#openPlace()
+    return new Promise((resolve) => {
+      const give = (place: Place | undefined) => {
+        clearTimeout(timer)
+        resolve(place)
+      }
+      const timer = setTimeout(() => {
+        this.#queue.splice(this.#queue.indexOf(give), 1)
+        resolve(undefined)
+      }, patienceMs)
+      this.#queue.push(give)
+    })
+  }
+
+  /** Takes a place back on which nothing is held or waited for. */
+  give(place: Place): void {
+    if (!place.turns.session.trusted) return
+    const next = this.#queue.shift()
+    if (next) return next(place)
+    place.sleep(closeIdleAfterMs, () => {
+      this.#idle.splice(this.#idle.indexOf(place), 1)
+      void this.#closePlace(place)
+    })
+    this.#idle.push(place)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#idle.splice(0).map((place) => this.#closePlace(place)))
+  }
+
+  async #openPlace(): Promise<Place> {
+    this.#open++
+    try {
+      // After a crash of the server, fences are only safe once the anchor's new life has moved them ahead.
+      await this.anchor.whenLiving()
+      const session = await this.anchor.openSession()
+      await session.vouch()
+      session.onLoss(() => this.#gone())
+      return new Place(this, this.newTurns(session))
+    } catch (error) {
+      this.#gone()
+      throw error
+    }
+  }
+
+  async #closePlace(place: Place): Promise<void> {
+    place.wake()
+    await place.turns.session.close()
+    this.#gone()
+  }
+
+  #gone(): void {
+    this.#open--
+    // There is room for a new place: whoever stands first in the queue asks again.
+    this.#queue.shift()?.(undefined)
+  }
+}
+
+/** One parked connection. */
+export class Place {
+  readonly turns: Turns
+  readonly #parking: Parking
+  #idleTimer: NodeJS.Timeout | undefined
+  #sliceEndsAt = 0
+
+  constructor(parking: Parking, turns: Turns) {
+    this.#parking = parking
+    this.turns = turns
+  }
+
+  /**
+   * Waits for a key for at most one slice: half of the expiry, so that a grant always arrives with trust left, and
+   * so that a blocked statement, which holds vacuum back, is never old. Answers with the fence, or undefined when
+   * the slice is over.
+   */
+  async wait(key: Key, mode: Mode, patienceMs: number): Promise<number | undefined> {
+    const sliceMs = Math.max(1, Math.ceil(Math.min(this.#parking.expiryMs / 2, patienceMs)))
+    const { statements } = this.#parking
+    this.#sliceEndsAt = performance.now() + sliceMs
+    try {
+      const wait = mode === 'shared' ? statements.wait_shared : statements.wait_exclusive
+      const [row] = await this.turns.session.run(wait, [key.key, String(sliceMs)])
+      return Number(row![0])
+    } catch (error) {
+      // Also for errors that should leave nothing behind: releasing what is not held is harmless.
+      if (this.turns.session.trusted) await this.turns.release(key, mode)
+      const over = [sqlstate.lockNotAvailable, sqlstate.queryCanceled] as (string | undefined)[]
+      if (over.includes(sqlstateOf(error))) return undefined
+      throw error
+    } finally {
+      this.#sliceEndsAt = 0
+    }
+  }
+
+  /** Ends the slice that is under way, unless it ends soon by itself. */
+  cancel(): void {
+    if (this.#sliceEndsAt - performance.now() < 50) return
+    const { anchor, statements } = this.#parking
+    anchor.session?.run(statements.cancel, [this.turns.session.backendPid]).catch(() => {})
+  }
+
+  /** Whether no writer waits for the key elsewhere. */
+  async admitsReaders(key: Key): Promise<boolean> {
+    const [row] = await this.turns.session.run(this.#parking.statements.probe, [key.key])
+    return row![0] as unknown as boolean
+  }
+
+  sleep(afterMs: number, onIdle: () => void): void {
+    this.#idleTimer = setTimeout(onIdle, afterMs).unref()
+  }
+
+  wake(): void {
+    clearTimeout(this.#idleTimer)
+  }
+}

@@ -1,0 +1,151 @@
+import { HoldfastError, type Key } from '../base/index.js'
+import { type Names, type Session, sqlstateOf, type Statement, LockTableFullError } from '../postgres/index.js'
+import type { Budget } from './budget.js'
+
+export type Mode = 'exclusive' | 'shared'
+
+interface Try {
+  readonly key: Key
+  readonly mode: Mode
+  resolve(fence: number | null): void
+  reject(error: unknown): void
+}
+
+interface Release {
+  readonly key: Key
+  readonly mode: Mode
+  resolve(): void
+  reject(error: unknown): void
+}
+
+export interface TurnStatements {
+  readonly turn: Statement
+}
+
+/**
+ * One session's tries and releases, sent in batches: all that was asked for in one turn of the event loop goes out as
+ * one statement. While a statement is under way, what is asked for gathers for the next. This is where 64 acquires at
+ * once cost hardly more than one.
+ *
+ * The session must not hold a key that is tried: PostgreSQL would say yes and count. The arbiter sees to it.
+ */
+export class Turns {
+  #tries: Try[] = []
+  #releases: Release[] = []
+  #scheduled = false
+
+  constructor(
+    readonly session: Session,
+    readonly statements: TurnStatements,
+    readonly names: Names,
+    readonly budget: Budget,
+  ) {}
+
+  /** The fence when the key was free and is now held, null when it was busy. */
+  try(key: Key, mode: Mode): Promise<number | null> {
+    return new Promise((resolve, reject) => {
+      this.#tries.push({ key, mode, resolve, reject })
+      this.#schedule()
+    })
+  }
+
+  release(key: Key, mode: Mode): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#releases.push({ key, mode, resolve, reject })
+      this.#schedule()
+    })
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    setImmediate(() => this.#take())
+  }
+
+  async #take(): Promise<void> {
+    const tries = this.#tries
+    const releases = this.#releases
+    this.#tries = []
+    this.#releases = []
+    try {
+      await this.#run(tries, releases)
+    } catch (error) {
+      await this.#cleanUp(tries, releases, error)
+    }
+    this.#scheduled = false
+    if (this.#tries.length > 0 || this.#releases.length > 0) this.#schedule()
+  }
+
+  async #run(tries: Try[], releases: Release[]): Promise<void> {
+    const admitted = await this.#admit(tries)
+    const collisions = this.#register(admitted)
+    // Awaited below; until then a failure must not count as unhandled.
+    collisions.catch(() => {})
+    const [row] = await this.session.run(this.statements.turn, [
+      arrayOf(releases, ({ key }) => key.key),
+      arrayOf(releases, ({ mode }) => mode === 'shared'),
+      arrayOf(admitted, ({ key }) => key.key),
+      arrayOf(admitted, ({ mode }) => mode === 'shared'),
+    ])
+    for (const release of releases) release.resolve()
+    this.budget.returned(releases.length)
+    if (admitted.length === 0) return
+    const fences = row![1]!.split(',')
+    const collided = await collisions
+    let busy = 0
+    admitted.forEach((asked, place) => {
+      const fence = fences[place] ? Number(fences[place]) : null
+      if (fence === null) busy++
+      const collision = collided?.get(asked.key.key)
+      if (collision === undefined) return asked.resolve(fence)
+      if (fence !== null) this.release(asked.key, asked.mode).catch(() => {})
+      asked.reject(collision)
+    })
+    this.budget.returned(busy)
+  }
+
+  /** Those tries for which the server has room; the others are refused here. */
+  async #admit(tries: Try[]): Promise<Try[]> {
+    try {
+      if (tries.length > 0) await this.budget.allow(this.session, tries.length)
+      return tries
+    } catch (error) {
+      for (const refused of tries) refused.reject(error)
+      return []
+    }
+  }
+
+  /** Registers the names that this process has not used lately; goes out in the same round trip as the tries. */
+  async #register(tries: Try[]): Promise<Map<string, HoldfastError> | undefined> {
+    const fresh = tries.filter(({ key }) => !this.names.isKnown(key)).map(({ key }) => key)
+    if (fresh.length === 0) return undefined
+    const rows = await this.session.run(this.names.register, this.names.valuesFor(fresh))
+    return this.names.learn(fresh, rows)
+  }
+
+  /**
+   * A statement that failed may have taken some of the locks already: locks of a session survive its rollbacks. So
+   * everything that was asked for is released; what is not held only says so.
+   */
+  async #cleanUp(tries: Try[], releases: Release[], error: unknown): Promise<void> {
+    const full = sqlstateOf(error) === '53200'
+    const reason = full ? new LockTableFullError("The server's lock table is full", this.#facts(error)) : error
+    if (this.session.trusted) {
+      const all = [...tries, ...releases]
+      const values = [arrayOf(all, ({ key }) => key.key), arrayOf(all, ({ mode }) => mode === 'shared'), '{}', '{}']
+      await this.session.run(this.statements.turn, values).catch(() => {})
+    }
+    for (const asked of tries) asked.reject(reason)
+    // Released now, or gone with its session.
+    for (const asked of releases) asked.resolve()
+  }
+
+  #facts(cause: unknown) {
+    return { budget: this.session.lockBudget, inUse: undefined, cause }
+  }
+}
+
+// Built by hand: the driver's own conversion of arrays quotes every element.
+function arrayOf<T>(items: readonly T[], value: (item: T) => string | boolean): string {
+  return `{${items.map(value).join(',')}}`
+}

@@ -1,0 +1,25 @@
+import type { ClientConfig } from 'pg'
+import { UsageError } from '../base/index.js'
+
+const urlForm = /^postgres(ql)?:\/\//
+
+/** Refuses what is no PostgreSQL URL, without repeating it: it may hold a password. */
+export function checkUrl(given: string, what: string): string {
+  if (urlForm.test(given) && URL.canParse(given)) return given
+  throw new UsageError(
+    `Expected ${what} to be a URL like postgres://user:password@host:5432/database, got a string of ${given.length} characters`,
+    'It is not shown because it may hold a password. Percent-encode special characters in the password.',
+  )
+}
+
+/** `user@host:port/database`: where a connection leads, without its secrets. */
+export function addressOf(connection: ClientConfig): string {
+  if (connection.connectionString) {
+    const url = new URL(connection.connectionString)
+    return `${decodeURIComponent(url.username)}@${url.hostname}:${url.port || 5432}${url.pathname}`
+  }
+  const user = connection.user ?? process.env.PGUSER ?? ''
+  const host = connection.host ?? process.env.PGHOST ?? 'localhost'
+  const database = connection.database ?? process.env.PGDATABASE ?? user
+  return `${user}@${host}:${connection.port ?? process.env.PGPORT ?? 5432}/${database}`
+}

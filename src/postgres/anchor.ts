@@ -1,0 +1,199 @@
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import { backoffMs, ClosedError, type HoldfastError, pause } from '../base/index.js'
+import type { Database } from './port.js'
+import { Session, type SessionStatements } from './session.js'
+import { loadStatements } from './statements.js'
+import { proveSessionLocks } from './truth.js'
+
+/**
+ * The anchor: the one session on which an instance holds its uncontended locks, and by which it is present.
+ *
+ * PostgreSQL is the authority on whether an instance lives: the anchor holds a lock on its session's number, and when
+ * the session ends, however it ends, the number is free. The `instance` row only tells people about it.
+ *
+ *     opening ──► living ──► lost ──► reconnecting ──► living (a new life, a new number) …
+ *        │           │                     │
+ *        ▼           ▼                     ▼
+ *     refused      closed                closed
+ *
+ * - **refused**: session locks cannot be trusted here; the first opening throws why.
+ * - **lost**: everything held on the session is declared lost, once, before anything else happens. What the old
+ *   session may still hold on the server is ended by the new life, or else by the server at its expiry.
+ * - **reconnecting**: with growing, jittered pauses, for as long as the instance is open. Only trust in the session is
+ *   ever lost; the instance itself goes on.
+ */
+export interface AnchorOptions {
+  readonly database: Database
+  /** How the anchor connects, where that is not how the pool does: past a pooler. */
+  readonly connection: Database['connection']
+  readonly schema: string
+  readonly namespace: string
+  readonly expiryMs: number
+  readonly version: string
+}
+
+const sweepEveryMs = 3_600_000
+
+export class Anchor {
+  /** Random; part of the application_name of every session of this instance. */
+  readonly instanceId = randomBytes(6).toString('hex')
+  readonly #options: AnchorOptions
+  readonly #sql
+  readonly #closing = new AbortController()
+  readonly #lifeListeners = new Set<(session: Session) => void>()
+  readonly #lossListeners = new Set<(session: Session, reason: HoldfastError) => void>()
+  readonly #channels = new Map<string, (payload: string) => void>()
+  #session: Session | undefined
+  #reconnecting: Promise<void> | undefined
+  #sweepTimer: NodeJS.Timeout | undefined
+  #lives = 0
+
+  constructor(options: AnchorOptions) {
+    this.#options = options
+    const load = <Name extends string>(file: string) => loadStatements<Name>(new URL(file, import.meta.url), options.schema)
+    this.#sql = {
+      session: load<keyof SessionStatements>('./session.sql'),
+      truth: load<'claim' | 'unclaim' | 'challenge' | 'whereabouts'>('./truth.sql'),
+      instance: load<'record' | 'depart' | 'advance_fence' | 'sweep'>('./instance.sql'),
+    }
+  }
+
+  /** Opens the first session and proves that locks on it hold; the schema need not be there yet. */
+  async prove(): Promise<void> {
+    const session = await this.openSession()
+    try {
+      await proveSessionLocks(session, this.#options.database, this.#sql.truth, this.#options.schema)
+    } catch (error) {
+      await session.close()
+      throw error
+    }
+    this.#session = session
+  }
+
+  /** Begins the first life; the schema must be there now. */
+  async begin(): Promise<void> {
+    await this.#live(this.#session!)
+  }
+
+  /** The living session, or undefined between two lives. */
+  get session(): Session | undefined {
+    return this.#session?.trusted ? this.#session : undefined
+  }
+
+  get lives(): number {
+    return this.#lives
+  }
+
+  /** The living session, once there is one. Rejects when the anchor closes or the signal aborts. */
+  async whenLiving(signal?: AbortSignal): Promise<Session> {
+    for (;;) {
+      if (this.#closing.signal.aborted) throw new ClosedError('This instance')
+      signal?.throwIfAborted()
+      const session = this.session
+      if (session) return session
+      // A session that lost trust a moment ago has announced it and set the reconnection going.
+      const aborted = signal && new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+      await Promise.race([this.#reconnecting, aborted].filter((promise) => promise !== undefined))
+    }
+  }
+
+  /** Calls back at the beginning of every life from now on. */
+  onLife(listener: (session: Session) => void): void {
+    this.#lifeListeners.add(listener)
+  }
+
+  /** Calls back, at once and before the reconnection begins, when the session of a life is lost. */
+  onLoss(listener: (session: Session, reason: HoldfastError) => void): void {
+    this.#lossListeners.add(listener)
+  }
+
+  /** Listens on a channel, in this life and all later ones. What is sent between two lives is missed. */
+  async listen(channel: string, listener: (payload: string) => void): Promise<void> {
+    this.#channels.set(channel, listener)
+    await this.#session?.run(listenStatement(channel))
+  }
+
+  /** Another session of this instance, under the same rules as the anchor's. */
+  async openSession(): Promise<Session> {
+    const { connection, expiryMs } = this.#options
+    return Session.open({
+      connection,
+      expiryMs,
+      applicationName: `holdfast ${this.instanceId}`,
+      statements: this.#sql.session,
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    clearTimeout(this.#sweepTimer)
+    await this.#reconnecting?.catch(() => {})
+    const session = this.session
+    if (!session) return
+    await session.run(this.#sql.instance.depart, [this.instanceId]).catch(() => {})
+    await session.close()
+  }
+
+  async #live(session: Session): Promise<void> {
+    const { namespace, expiryMs, version } = this.#options
+    await session.run(this.#sql.instance.advance_fence)
+    await session.vouch()
+    const facts = [process.pid, version, expiryMs, JSON.stringify(session.refused), session.direct ? 'none' : 'session pooler']
+    await session.run(this.#sql.instance.record, [
+      this.instanceId,
+      namespace,
+      session.number,
+      session.backendPid,
+      hostname(),
+      ...facts,
+    ])
+    session.onNotification(({ channel, payload }) => this.#channels.get(channel)?.(payload ?? ''))
+    for (const channel of this.#channels.keys()) await session.run(listenStatement(channel))
+    if (!session.trusted) throw session.loss
+    session.onLoss((reason) => this.#lost(session, reason))
+    this.#session = session
+    this.#lives++
+    for (const listener of this.#lifeListeners) listener(session)
+    this.#sweepSoon(session, 0)
+  }
+
+  #lost(session: Session, reason: HoldfastError): void {
+    for (const listener of this.#lossListeners) listener(session, reason)
+    if (this.#closing.signal.aborted) return
+    this.#reconnecting = this.#reconnect(session.backendPid).finally(() => {
+      this.#reconnecting = undefined
+    })
+  }
+
+  async #reconnect(retiredPid: number): Promise<void> {
+    for (let attempt = 0; !this.#closing.signal.aborted; attempt++) {
+      // The first try is immediate: most often a single session was ended and the server is there.
+      if (attempt > 0) await pause(backoffMs(attempt, 50, 5_000), this.#closing.signal)
+      let session: Session | undefined
+      try {
+        session = await this.openSession()
+        await session.retire(retiredPid)
+        await this.#live(session)
+        return
+      } catch {
+        // Whatever took the server's place, even a replica or a pooler, may go again.
+        await session?.close()
+      }
+    }
+  }
+
+  #sweepSoon(session: Session, inMs: number): void {
+    clearTimeout(this.#sweepTimer)
+    this.#sweepTimer = setTimeout(() => {
+      if (this.#session !== session) return
+      session.run(this.#sql.instance.sweep).catch(() => {})
+      // At different times in each instance, so that a fleet does not sweep together.
+      this.#sweepSoon(session, sweepEveryMs * (0.5 + Math.random()))
+    }, inMs).unref()
+  }
+}
+
+function listenStatement(channel: string) {
+  return { name: `listen ${channel}`, text: `listen "${channel.replaceAll('"', '""')}"` }
+}

@@ -1,0 +1,175 @@
+import { HoldfastError, UsageError } from '../base/index.js'
+
+/** An error that PostgreSQL answered with, for which there is no more telling class. `sqlstate` has its five letters. */
+export class DatabaseError extends HoldfastError {
+  readonly sqlstate: string
+
+  constructor(message: string, sqlstate: string, details: { code?: string; retryable?: boolean; hint?: string; cause?: unknown } = {}) {
+    super(message, { code: 'DATABASE_ERROR', retryable: false, ...details })
+    this.sqlstate = sqlstate
+  }
+}
+
+/** The database cannot be reached, or went away in the middle. What was in flight may or may not have happened. */
+export class DatabaseUnreachableError extends HoldfastError {
+  constructor(message: string, cause?: unknown) {
+    super(message, {
+      code: 'DATABASE_UNREACHABLE',
+      retryable: true,
+      hint: 'Check the address, that the server runs and that this machine may reach it.',
+      cause,
+    })
+  }
+}
+
+/** The server, or this role or database on it, accepts no more connections (53300). */
+export class TooManyConnectionsError extends HoldfastError {
+  constructor(cause: unknown) {
+    super(`The server accepts no more connections: ${(cause as Error).message}`, {
+      code: 'TOO_MANY_CONNECTIONS',
+      retryable: true,
+      hint: 'Holdfast needs one connection per instance beside the pool: shrink pools, or raise max_connections.',
+      cause,
+    })
+  }
+}
+
+/** The role lacks a right (42501). */
+export class PermissionError extends HoldfastError {
+  constructor(cause: unknown) {
+    super(`The role lacks a right: ${(cause as Error).message}`, {
+      code: 'PERMISSION_DENIED',
+      retryable: false,
+      hint: 'Run `holdfast migrate` as the owner, and grant this role usage on the schema and all rights on what is in it.',
+      cause,
+    })
+  }
+}
+
+/** The database takes no writes (25006): a replica, or default_transaction_read_only. */
+export class ReadOnlyError extends HoldfastError {
+  constructor(cause: unknown) {
+    super('The database is read-only', {
+      code: 'READ_ONLY',
+      retryable: true,
+      hint: 'Connect to the primary (target_session_attrs=read-write), or wait until the failover is over.',
+      cause,
+    })
+  }
+}
+
+/** The server's lock table is full, for everybody on it (53200). */
+export class LockTableFullError extends HoldfastError {
+  /** How many locks the server was made for, all databases and all kinds together; undefined where it is not known. */
+  readonly budget: number | undefined
+  /** How many were in use when it was last counted. */
+  readonly inUse: number | undefined
+
+  constructor(message: string, facts: { budget?: number | undefined; inUse?: number | undefined; cause?: unknown }) {
+    super(message, {
+      code: 'LOCK_TABLE_FULL',
+      retryable: true,
+      hint: 'Hold fewer names at once (one name for the whole set, or leases), or raise max_locks_per_transaction and restart the server.',
+      cause: facts.cause,
+    })
+    this.budget = facts.budget
+    this.inUse = facts.inUse
+  }
+}
+
+/** Waiting for locks in a circle; PostgreSQL chose this side to fail (40P01). */
+export class DeadlockError extends HoldfastError {
+  /** The circle, one line for each side: who waits for what, held by whom. */
+  readonly cycle: readonly string[]
+
+  constructor(cycle: readonly string[], cause?: unknown) {
+    super(`Deadlock: ${cycle.join('; ')}`, {
+      code: 'DEADLOCK',
+      retryable: true,
+      hint: 'Take the names in one call (an array is taken in one order by everybody), or always in the same order.',
+      cause,
+    })
+    this.cycle = cycle
+  }
+}
+
+/** The fence is older than another that was already used for the name: somebody else has taken over. */
+export class StaleFenceError extends HoldfastError {
+  constructor(message: string, cause?: unknown) {
+    super(message, {
+      code: 'STALE_FENCE',
+      retryable: false,
+      hint: 'Stop this work and write nothing more: the name belongs to a later holder.',
+      cause,
+    })
+  }
+}
+
+/** The schema in the database and this version of Holdfast do not fit together. */
+export class SchemaVersionError extends HoldfastError {
+  readonly found: number
+  readonly expected: number
+
+  constructor(found: number, expected: number, schema: string) {
+    const newer = found > expected
+    super(
+      newer
+        ? `The schema "${schema}" has version ${found}, newer than the ${expected} that this version of Holdfast knows`
+        : `The schema "${schema}" has version ${found}, this version of Holdfast needs ${expected}`,
+      {
+        code: newer ? 'SCHEMA_TOO_NEW' : 'SCHEMA_OUTDATED',
+        retryable: false,
+        hint: newer ? 'Upgrade the package holdfast in this process.' : 'Run `holdfast migrate`, or open with migrate: true.',
+      },
+    )
+    this.found = found
+    this.expected = expected
+  }
+}
+
+/** Why session locks cannot be trusted on a connection. */
+export type Unfit = 'transaction-pooler' | 'read-replica' | 'locks-not-enforced' | 'single-session' | 'elsewhere' | 'not-asked-for'
+
+const unfitness: Record<Unfit, { message: string; hint: string }> = {
+  'transaction-pooler': {
+    message: 'A pooler in transaction mode stands before the database: statements of one client run on different sessions, so a session lock protects nothing',
+    hint: 'Give directUrl, an address that leads to PostgreSQL itself (or a session-mode port); or open with anchor: "none" and use leases and transaction locks.',
+  },
+  'read-replica': {
+    message: 'The server is a read replica: locks taken there are seen by nobody else',
+    hint: 'Connect to the primary (target_session_attrs=read-write).',
+  },
+  'locks-not-enforced': {
+    message: 'The server says yes to a session lock that another session holds, as CockroachDB does',
+    hint: 'Session locks cannot work there: open with anchor: "none" and use leases.',
+  },
+  'single-session': {
+    message: 'All connections are one session of the server, as with PGlite, so a lock never excludes anybody',
+    hint: 'Use a real PostgreSQL server, for example `holdfast dev`; or open with anchor: "none".',
+  },
+  elsewhere: {
+    message: 'directUrl leads to another server or database than url, so the two see different locks',
+    hint: 'Both must reach the same database of the same server.',
+  },
+  'not-asked-for': {
+    message: 'This instance was opened with anchor: "none", so it has no session to hold locks on',
+    hint: 'Open with an anchor (the default), or use leases and locks.inTransaction.',
+  },
+}
+
+/** Session locks cannot be trusted here; `because` says why and the hint names the way out. */
+export class SessionLocksUnavailableError extends HoldfastError {
+  readonly because: Unfit
+
+  constructor(because: Unfit) {
+    super(unfitness[because].message, {
+      code: `SESSION_LOCKS_UNAVAILABLE`,
+      retryable: false,
+      hint: unfitness[because].hint,
+    })
+    this.because = because
+  }
+}
+
+/** PostgreSQL older than Holdfast supports. */
+export class UnsupportedServerError extends UsageError {}

@@ -1,0 +1,71 @@
+-- Rows of instances, and the sweeping of what the dead left behind.
+
+-- name: record
+-- The instance begins a life.
+insert into holdfast.instance
+  (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, refused_settings, pooler)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9::jsonb, $10)
+on conflict (id) do update
+set session = excluded.session,
+    backend_pid = excluded.backend_pid,
+    refused_settings = excluded.refused_settings,
+    pooler = excluded.pooler,
+    lives = instance.lives + 1,
+    life_since = now()
+
+-- name: depart
+-- The instance closes in good order.
+delete from holdfast.instance
+where id = $1
+
+-- name: advance_fence
+select holdfast.advance_fence()
+
+-- name: sweep
+-- Removes what belongs to sessions that nobody vouches for any more, and names unused for a month. Every part is
+-- bounded, so that it stays a small statement whatever was left behind. Relies on name_used_at.
+with alive as materialized (
+  select objid::integer as session
+  from pg_locks
+  where locktype = 'advisory'
+    and database = (select oid from pg_database where datname = current_database())
+    and classid = (holdfast.session_class()::bigint & 4294967295)::oid
+    and objsubid = 2
+    and granted
+),
+dead_instances as (
+  delete from holdfast.instance
+  where id in (
+    select id
+    from holdfast.instance
+    where session not in (select session from alive)
+      and life_since < now() - interval '1 minute'
+    limit 1000
+  )
+  returning id
+),
+dead_holds as (
+  delete from holdfast.hold
+  where (session, key) in (
+    select session, key
+    from holdfast.hold
+    where session not in (select session from alive)
+    limit 10000
+  )
+),
+dead_waits as (
+  delete from holdfast.wait
+  where instance not in (select id from holdfast.instance where session in (select session from alive))
+    and since < now() - interval '1 minute'
+),
+unused_names as (
+  delete from holdfast.name
+  where key in (
+    select key
+    from holdfast.name
+    where used_at < now() - interval '30 days'
+    order by used_at
+    limit 1000
+  )
+)
+select count(*) from dead_instances

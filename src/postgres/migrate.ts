@@ -1,0 +1,131 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { internalClass } from '../base/index.js'
+import { SchemaVersionError } from './errors.js'
+import type { Database, Executor } from './port.js'
+import { sqlstate, sqlstateOf } from './sqlstate.js'
+import { inSchema, quoteIdentifier } from './statements.js'
+
+/**
+ * The schema moves forward only, by numbered files, each in one transaction. Instances that start at once take turns
+ * behind a transaction lock, so this is safe through any pooler. A migration names the oldest schema version whose
+ * code can still live with it, so that the processes of a rolling deploy do not stumble over each other.
+ */
+export interface Migration {
+  readonly version: number
+  readonly name: string
+  /** Code that was made for this version of the schema, or a later one, can go on working after the migration. */
+  readonly worksFrom: number
+  readonly sql: string
+}
+
+const directory = new URL('./migrations/', import.meta.url)
+
+export function allMigrations(schema: string): Migration[] {
+  return readdirSync(directory)
+    .filter((file) => file.endsWith('.sql'))
+    .sort()
+    .map((file) => {
+      const source = readFileSync(new URL(file, directory), 'utf8')
+      const version = Number(file.slice(0, 4))
+      const worksFrom = Number(/^-- works from: (\d+)$/m.exec(source)?.[1] ?? version)
+      return { version, name: file.slice(5, -4), worksFrom, sql: inSchema(source, schema) }
+    })
+}
+
+export interface SchemaState {
+  /** The version in the database; 0 when Holdfast was never installed there. */
+  readonly version: number
+  /** The oldest code that can work with it. */
+  readonly worksFrom: number
+  /** What this version of Holdfast would still apply. */
+  readonly pending: readonly Migration[]
+}
+
+export async function schemaState(executor: Executor, schema: string): Promise<SchemaState> {
+  const all = allMigrations(schema)
+  const [row] = await executor
+    .query<{ version: number; works_from: number }>(
+      `select coalesce(max(version), 0) as version, coalesce(max(works_from), 0) as works_from from ${quoteIdentifier(schema)}.migration`,
+    )
+    .catch((error) => {
+      const absent = [sqlstate.undefinedTable, sqlstate.undefinedSchema] as (string | undefined)[]
+      if (absent.includes(sqlstateOf(error))) return [{ version: 0, works_from: 0 }]
+      throw error
+    })
+  const { version, works_from: worksFrom } = row!
+  return { version, worksFrom, pending: all.filter((migration) => migration.version > version) }
+}
+
+/** Throws unless this version of Holdfast can work with the schema as it is. */
+export function checkSchema(state: SchemaState, schema: string): void {
+  const known = allMigrations(schema).length
+  if (state.version < known || state.worksFrom > known) throw new SchemaVersionError(state.version, known, schema)
+}
+
+/** Applies what is pending and answers with what was applied. */
+export async function migrate(database: Database, schema: string): Promise<Migration[]> {
+  const applied: Migration[] = []
+  let state = await schemaState(database, schema)
+  while (state.pending.length > 0) {
+    const next = state.pending[0]!
+    const done = await database.transaction(async (tx) => {
+      await tx.query('select pg_advisory_xact_lock($1::int, 0)', [internalClass(schema, 'migration')])
+      // Asked first, because "if not exists" demands the right to create schemas even where one exists.
+      const [{ absent }] = (await tx.query<{ absent: boolean }>('select to_regnamespace($1) is null as absent', [
+        quoteIdentifier(schema),
+      ])) as [{ absent: boolean }]
+      if (absent) await tx.query(createSchema(schema))
+      await tx.query(bookkeeping(schema))
+      const now = await schemaState(tx, schema)
+      if (now.version >= next.version) return false
+      await tx.query(next.sql)
+      await tx.query(
+        `insert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values ($1, $2, $3)`,
+        [next.version, next.name, next.worksFrom],
+      )
+      return true
+    })
+    if (done) applied.push(next)
+    state = await schemaState(database, schema)
+  }
+  return applied
+}
+
+/** What `migrate` would run, for people who apply it by other means. */
+export function migrationScript(pending: readonly Migration[], schema: string): string {
+  const steps = pending.map(
+    ({ version, name, worksFrom, sql }) =>
+      `-- migration ${version}: ${name}\n${sql.trim()}\ninsert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values (${version}, '${name}', ${worksFrom});\n`,
+  )
+  const start = pending[0]?.version === 1 ? [createSchema(schema)] : []
+  return ['begin;', ...start, bookkeeping(schema).trim(), ...steps, 'commit;'].join('\n\n')
+}
+
+function createSchema(schema: string): string {
+  return `create schema ${quoteIdentifier(schema)};`
+}
+
+function bookkeeping(schema: string): string {
+  // The class of the session numbers depends on the schema's name, which only the running code knows.
+  return inSchema(
+    `
+create table if not exists holdfast.migration (
+  version integer primary key,
+  name text not null,
+  works_from integer not null,
+  applied_at timestamptz not null default now()
+);
+comment on table holdfast.migration is 'What has been applied to this schema.';
+comment on column holdfast.migration.version is 'Counts from 1 without gaps.';
+comment on column holdfast.migration.name is 'The name of the file.';
+comment on column holdfast.migration.works_from is 'Code made for this version of the schema, or a later one, can work with it.';
+comment on column holdfast.migration.applied_at is 'When.';
+create or replace function holdfast.session_class() returns integer
+  language sql immutable parallel safe
+  as $$ select ${internalClass(schema, 'session')} $$;
+comment on function holdfast.session_class() is
+  'The class, in the space of two integers, of the locks that vouch for sessions.';
+`,
+    schema,
+  )
+}

@@ -1,0 +1,87 @@
+import pg from 'pg'
+import type { ClientConfig } from 'pg'
+import { addressOf, checkUrl } from './address.js'
+import type { Database, Executor } from './port.js'
+import { translate } from './sqlstate.js'
+
+/** What Holdfast needs of a pool of node-postgres, so that any version of it fits. */
+export interface PgPool {
+  connect(): Promise<PgPoolClient>
+  query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
+  on(event: 'error', listener: (error: Error) => void): unknown
+  readonly options: object
+}
+
+export interface PgPoolClient extends PgClient {
+  release(error?: Error | boolean): void
+  on(event: 'error', listener: (error: Error) => void): unknown
+  off(event: 'error', listener: (error: Error) => void): unknown
+}
+
+export interface PgClient {
+  query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
+}
+
+export function pgExecutor(client: PgClient): Executor {
+  return {
+    async query<Row>(text: string, values?: readonly unknown[]) {
+      try {
+        return (await client.query(text, values as unknown[])).rows as Row[]
+      } catch (error) {
+        throw translate(error)
+      }
+    },
+  }
+}
+
+/** A database behind a pool that Holdfast opens, and closes, itself. */
+export function openPgPool(connection: ClientConfig): Database {
+  if (connection.connectionString) checkUrl(connection.connectionString, 'url')
+  const pool = new pg.Pool({ ...connection, max: 5, idleTimeoutMillis: 10_000, application_name: 'holdfast' })
+  return fromPgPool(pool, connection, () => pool.end())
+}
+
+/** A database behind the user's own pool. */
+export function fromPgPool(pool: PgPool, connection = connectionOf(pool), close = async () => {}): Database {
+  // Without a listener, an idle connection that dies takes the whole process with it.
+  pool.on('error', () => {})
+  return {
+    ...pgExecutor(pool),
+    connection,
+    address: addressOf(connection),
+    close,
+    async transaction<T>(work: (tx: Executor) => Promise<T>) {
+      const client = await pool.connect().catch((error) => Promise.reject(translate(error)))
+      let broken: Error | undefined
+      const onError = (error: Error) => {
+        broken = error
+      }
+      client.on('error', onError)
+      const tx = pgExecutor(client)
+      try {
+        await tx.query('begin')
+        const result = await work(tx)
+        await tx.query('commit')
+        return result
+      } catch (error) {
+        // When even the rollback fails, the connection is unusable and must not go back into the pool.
+        await client.query('rollback').catch((rollbackError) => {
+          broken ??= rollbackError as Error
+        })
+        throw error
+      } finally {
+        client.off('error', onError)
+        client.release(broken)
+      }
+    },
+  }
+}
+
+const connectionSettings = ['connectionString', 'host', 'port', 'user', 'password', 'database', 'ssl'] as const
+
+function connectionOf(pool: PgPool): ClientConfig {
+  const options = pool.options as Record<string, unknown>
+  return Object.fromEntries(
+    connectionSettings.filter((setting) => options[setting] !== undefined).map((setting) => [setting, options[setting]]),
+  )
+}

@@ -1,0 +1,36 @@
+import pg from 'pg'
+import type { ClientConfig } from 'pg'
+import { SessionLocksUnavailableError } from './errors.js'
+
+/**
+ * Tells a transaction pooler from a session pooler, by catching it in the act.
+ *
+ * Called where the pid announced at connecting is not the one that answers, so something stands between. Whatever
+ * backend served our last statement is free for others while we are idle: a second client in a transaction gets it,
+ * or drives us onto another. Poolers hand out the backend that was used last, or the next in turn, so one of the two
+ * shows in the first round; several rounds cover a pooler that is busy with others meanwhile. And every later
+ * heartbeat looks at the pid again.
+ */
+const rounds = 8
+
+export async function refuseTransactionPooler(client: pg.Client, connection: ClientConfig, pid: number): Promise<void> {
+  const second = new pg.Client({ ...connection, connectionTimeoutMillis: 10_000 })
+  second.on('error', () => {})
+  try {
+    await second.connect()
+    for (let round = 0; round < rounds; round++) {
+      const before = await backendPid(client)
+      await second.query('begin')
+      const taken = await backendPid(second)
+      const after = await backendPid(client)
+      await second.query('rollback')
+      if (before !== pid || after !== pid || taken === pid) throw new SessionLocksUnavailableError('transaction-pooler')
+    }
+  } finally {
+    await second.end().catch(() => {})
+  }
+}
+
+async function backendPid(client: pg.Client): Promise<number> {
+  return (await client.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]!.pid
+}

@@ -1,0 +1,21 @@
+import type { ClientConfig } from 'pg'
+
+/** Runs one statement and answers with its rows: a pool, or a client inside somebody's transaction. */
+export interface Executor {
+  query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
+}
+
+/** The whole of what Holdfast asks of a driver. Two stand behind it: node-postgres and postgres.js. */
+export interface Database extends Executor {
+  /** Runs `work` in one transaction on one connection: commits when it resolves, rolls back when it throws. */
+  transaction<T>(work: (tx: Executor) => Promise<T>): Promise<T>
+  /**
+   * How to connect to the same place with a connection of our own. Sessions with a heartbeat always speak through
+   * node-postgres: it alone says truthfully when a connection has died (see docs/decisions/0003-two-drivers.md).
+   */
+  readonly connection: ClientConfig
+  /** Where it leads, for people; never with a password. */
+  readonly address: string
+  /** Closes what Holdfast opened itself; a pool that the user gave stays open. */
+  close(): Promise<void>
+}

@@ -1,0 +1,281 @@
+import { performance } from 'node:perf_hooks'
+import pg from 'pg'
+import type { ClientConfig, Notification } from 'pg'
+import { formatDuration, type HoldfastError } from '../base/index.js'
+import { DatabaseUnreachableError, SessionLocksUnavailableError, UnsupportedServerError } from './errors.js'
+import { refuseTransactionPooler } from './pooler.js'
+import { sqlstateOf, translate } from './sqlstate.js'
+import type { Statement } from './statements.js'
+
+/**
+ * A dedicated connection whose session locks are leases that the server enforces.
+ *
+ * The server ends the session when it has been idle for `expiryMs` (`idle_session_timeout`), and notices a closed
+ * socket within half a second even in mid-statement. The client trusts the session for a shorter time, counted from
+ * the *send* of the last statement that was answered. The server went idle later than that send, so it cannot end
+ * the session, and grant its locks to others, before the client has stopped believing:
+ *
+ *     client   send ─────────────── trust ends ──┐ (everything is told that it is lost)
+ *     server      └─ answer, idle ───────────────┼──── idle_session_timeout: session ends, locks go on
+ *
+ * No clock is compared with another; only the rates of two clocks must agree to within the margin. A statement that
+ * is under way when the connection is cut in its middle is bounded by `transaction_timeout` (17 and later), by
+ * keepalives and by `tcp_user_timeout`.
+ *
+ * States: open → lost (deadline, dead socket, ended by the server, foreign backend) or closed (by us). Both are final.
+ */
+export interface SessionOptions {
+  readonly connection: ClientConfig
+  readonly applicationName: string
+  readonly expiryMs: number
+  readonly statements: SessionStatements
+}
+
+export type SessionStatements = Record<'identify' | 'arm' | 'armed' | 'vouch' | 'beat' | 'retire', Statement>
+
+/** A setting that the server did not take as asked. */
+export interface RefusedSetting {
+  readonly wanted: string
+  readonly got: string | null
+}
+
+interface Identity {
+  backend_pid: number
+  version: string
+  version_number: number
+  in_recovery: boolean
+  lock_budget: number
+}
+
+const oldestServer = 140_000
+
+export class Session {
+  readonly backendPid: number
+  /** Whether the pid that was announced at connecting is the one that answers: if not, something stands between. */
+  readonly direct: boolean
+  readonly serverVersion: number
+  /** How many locks the server's lock table was made for, all sessions together. */
+  readonly lockBudget: number
+  /** The number that PostgreSQL vouches for; 0 until `vouch`. */
+  number = 0
+  refused: Record<string, RefusedSetting> = {}
+
+  readonly #client: pg.Client
+  readonly #options: SessionOptions
+  readonly #trustMs: number
+  readonly #beatEveryMs: number
+  readonly #lossListeners = new Set<(reason: HoldfastError) => void>()
+  #trustedUntil: number
+  #lastSentAt: number
+  #unanswered = 0
+  #loss: HoldfastError | undefined
+  #closed = false
+  #beatTimer: NodeJS.Timeout | undefined
+  #deadlineTimer: NodeJS.Timeout | undefined
+
+  static async open(options: SessionOptions): Promise<Session> {
+    const client = new pg.Client({
+      ...options.connection,
+      application_name: options.applicationName,
+      keepAlive: true,
+      connectionTimeoutMillis: options.expiryMs,
+      pipeline: true,
+    } as ClientConfig)
+    // Until the session watches it, an error on the connection only fails the statement that is under way.
+    client.on('error', () => {})
+    try {
+      await client.connect()
+      const sentAt = performance.now()
+      const identity = (await client.query<Identity>(options.statements.identify.text)).rows[0]!
+      refuseUnfit(identity)
+      const direct = (client as unknown as { processID: number }).processID === identity.backend_pid
+      // Before anything is set: behind a transaction pooler the settings would go to strangers.
+      if (!direct) await refuseTransactionPooler(client, options.connection, identity.backend_pid)
+      const session = new Session(client, options, identity, direct, sentAt)
+      await session.#arm()
+      return session
+    } catch (error) {
+      client.connection.stream.destroy()
+      throw translate(error)
+    }
+  }
+
+  private constructor(client: pg.Client, options: SessionOptions, identity: Identity, direct: boolean, sentAt: number) {
+    this.#client = client
+    this.#options = options
+    this.backendPid = identity.backend_pid
+    this.serverVersion = identity.version_number
+    this.lockBudget = identity.lock_budget
+    this.direct = direct
+    // The margin covers timers that fire late and clocks that run at slightly different rates.
+    this.#trustMs = options.expiryMs - Math.max(200, options.expiryMs * 0.1)
+    // Three to four beats within the expiry.
+    this.#beatEveryMs = options.expiryMs * 0.28
+    this.#lastSentAt = sentAt
+    this.#trustedUntil = sentAt + this.#trustMs
+    const unreachable = (error?: Error) =>
+      this.#lose(error ? translate(error) : new DatabaseUnreachableError('The connection was closed'))
+    client.on('error', unreachable)
+    client.on('end', () => unreachable())
+    this.#scheduleBeat()
+    this.#scheduleDeadline()
+  }
+
+  /**
+   * Whether locks on this session may be believed in at this very moment. Also true to the clock when the event loop
+   * was blocked, or the process was frozen, past the deadline: then the loss is announced here and now.
+   */
+  get trusted(): boolean {
+    if (this.#closed || this.#loss) return false
+    if (performance.now() < this.#trustedUntil) return true
+    this.#loseByDeadline()
+    return false
+  }
+
+  get loss(): HoldfastError | undefined {
+    return this.#loss
+  }
+
+  /** Calls back when the session is lost; returns how to stop listening. Not called for a session that we close. */
+  onLoss(listener: (reason: HoldfastError) => void): () => void {
+    this.#lossListeners.add(listener)
+    return () => this.#lossListeners.delete(listener)
+  }
+
+  onNotification(listener: (message: Notification) => void): void {
+    this.#client.on('notification', listener)
+  }
+
+  /** Runs a prepared statement; every answer is also a heartbeat. Statements go out at once and are answered in order. */
+  run(statement: Statement, values: readonly unknown[] = []): Promise<string[][]> {
+    return new Promise((resolve, reject) => {
+      if (!this.trusted) {
+        reject(this.#loss ?? new DatabaseUnreachableError('The session is closed'))
+        return
+      }
+      const sentAt = performance.now()
+      this.#lastSentAt = sentAt
+      this.#unanswered++
+      const query = { name: statement.name, text: statement.text, values: values as unknown[], rowMode: 'array' as const }
+      this.#client.query(query, (error: Error | null, result: pg.QueryArrayResult) => {
+        this.#unanswered--
+        if (error && !sqlstateOf(error)) return reject(this.#loss ?? translate(error))
+        // An answer that comes too late may speak of locks that are gone by now.
+        if (!this.trusted) return reject(this.#loss ?? translate(error))
+        this.#trustedUntil = Math.max(this.#trustedUntil, sentAt + this.#trustMs)
+        if (error) reject(translate(error))
+        else resolve(result.rows as string[][])
+      })
+    })
+  }
+
+  /** Draws this session's number and lets PostgreSQL vouch for it. */
+  async vouch(): Promise<void> {
+    const [row] = await this.run(this.#options.statements.vouch)
+    this.number = Number(row![0])
+  }
+
+  /** Ends the session of a past life that may linger on the server until its own expiry. */
+  async retire(backendPid: number): Promise<void> {
+    await this.run(this.#options.statements.retire, [backendPid, this.#options.applicationName])
+  }
+
+  /** Ends the session in good order. */
+  async close(): Promise<void> {
+    if (this.#closed || this.#loss) return
+    this.#stop()
+    this.#closed = true
+    await this.#client.end().catch(() => {})
+  }
+
+  async #arm(): Promise<void> {
+    const wanted = settingsFor(this.#options.expiryMs)
+    const names = Object.keys(wanted)
+    await this.run(this.#options.statements.arm, [names, Object.values(wanted)])
+    const got = new Map((await this.run(this.#options.statements.armed, [names])) as [string, string][])
+    for (const [name, value] of Object.entries(wanted)) {
+      if (got.get(name) !== value) this.refused[name] = { wanted: value, got: got.get(name) ?? null }
+    }
+  }
+
+  #scheduleBeat(): void {
+    const dueInMs = this.#lastSentAt + this.#beatEveryMs - performance.now()
+    this.#beatTimer = setTimeout(() => {
+      const due = performance.now() - this.#lastSentAt >= this.#beatEveryMs
+      // A statement under way is a heartbeat already.
+      if (due && this.#unanswered === 0) this.#beat()
+      this.#scheduleBeat()
+    }, Math.max(dueInMs, this.#beatEveryMs / 10))
+  }
+
+  #beat(): void {
+    this.run(this.#options.statements.beat).then(
+      ([row]) => {
+        if (Number(row![0]) !== this.backendPid) this.#lose(new SessionLocksUnavailableError('transaction-pooler'))
+      },
+      // A failed beat needs no answer of its own: the deadline, or the connection's end, speaks.
+      () => {},
+    )
+  }
+
+  #scheduleDeadline(): void {
+    this.#deadlineTimer = setTimeout(() => {
+      if (this.trusted) this.#scheduleDeadline()
+    }, this.#trustedUntil - performance.now())
+  }
+
+  #loseByDeadline(): void {
+    const silence = formatDuration(performance.now() - this.#trustedUntil + this.#trustMs)
+    this.#lose(new DatabaseUnreachableError(`No answer was received for ${silence}, and the server may end the session now`))
+  }
+
+  #lose(reason: HoldfastError): void {
+    if (this.#loss || this.#closed) return
+    this.#loss = reason
+    this.#stop()
+    // Cut, not closed: a goodbye could wait in a silent connection for ever.
+    this.#client.connection.stream.destroy()
+    for (const listener of this.#lossListeners) listener(reason)
+  }
+
+  #stop(): void {
+    clearTimeout(this.#beatTimer)
+    clearTimeout(this.#deadlineTimer)
+  }
+}
+
+function refuseUnfit(identity: Identity): void {
+  if (/cockroach/i.test(identity.version)) throw new SessionLocksUnavailableError('locks-not-enforced')
+  if (/pglite/i.test(identity.version)) throw new SessionLocksUnavailableError('single-session')
+  if (identity.in_recovery) throw new SessionLocksUnavailableError('read-replica')
+  if (identity.version_number < oldestServer) {
+    throw new UnsupportedServerError(
+      `Expected PostgreSQL 14 or later, got ${identity.version}`,
+      'idle_session_timeout, by which the server enforces the expiry of locks, came with 14.',
+    )
+  }
+}
+
+/** What a session sets for itself, in the units of pg_settings. A plain role may set all of these. */
+function settingsFor(expiryMs: number): Record<string, string> {
+  const expirySeconds = Math.floor(expiryMs / 1_000)
+  const idle = Math.max(1, Math.floor(expirySeconds * 0.4))
+  const interval = Math.max(1, Math.floor((expirySeconds - idle) / 3))
+  const count = Math.max(1, Math.floor((expirySeconds - idle) / interval))
+  return {
+    // A client that is frozen or cut off is ended by the server itself.
+    idle_session_timeout: String(expiryMs),
+    idle_in_transaction_session_timeout: String(expiryMs),
+    transaction_timeout: String(expiryMs),
+    statement_timeout: String(expiryMs),
+    // A dead client is noticed even while its session waits for a lock or runs a statement.
+    client_connection_check_interval: '500',
+    // A host or network that is gone is noticed about when the expiry ends.
+    tcp_keepalives_idle: String(idle),
+    tcp_keepalives_interval: String(interval),
+    tcp_keepalives_count: String(count),
+    tcp_user_timeout: String(expiryMs),
+    // Fences need no flush: what a crash forgets, advance_fence() leaps over.
+    synchronous_commit: 'off',
+  }
+}

@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs'
+
+/** One named statement of a `.sql` file, ready to be run in the schema it was made for. */
+export interface Statement {
+  readonly name: string
+  readonly text: string
+}
+
+/**
+ * SQL stands in `.sql` files beside the room that uses it, so that it can be read and pasted into psql. A statement
+ * starts at a line `-- name: acquire`; the comment lines below it say what it is for and which index it relies on.
+ * The files are written for the schema `holdfast`; another schema's name is put in here.
+ */
+export function loadStatements<const Name extends string>(file: URL, schema: string): Record<Name, Statement> {
+  const sections = readFileSync(file, 'utf8').split(/^-- name: (\w+)$/m)
+  const statements: Record<string, Statement> = {}
+  for (let at = 1; at < sections.length; at += 2) {
+    const text = sections[at + 1]!.replace(/^\s*--.*$\n?/gm, '').trim().replace(/;$/, '')
+    statements[sections[at]!] = { name: sections[at]!, text: inSchema(text, schema) }
+  }
+  return statements as Record<Name, Statement>
+}
+
+/** The same SQL, for another schema. */
+export function inSchema(sql: string, schema: string): string {
+  return schema === 'holdfast' ? sql : sql.replace(/\bholdfast\.(?=[a-z_])/g, `${quoteIdentifier(schema)}.`)
+}
+
+export function quoteIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}

@@ -18,7 +18,12 @@ export function parseDuration(given: unknown): number | undefined {
 export function formatDuration(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)}ms`
   if (ms < 60_000) return `${Number((ms / 1_000).toFixed(1))}s`
-  const units: [number, string][] = [[86_400_000, 'd'], [3_600_000, 'h'], [60_000, 'm'], [1_000, 's']]
+  const units: [number, string][] = [
+    [86_400_000, 'd'],
+    [3_600_000, 'h'],
+    [60_000, 'm'],
+    [1_000, 's'],
+  ]
   const first = units.findIndex(([size]) => ms >= size)
   const [size, unit] = units[first]!
   const [nextSize, nextUnit] = units[first + 1] ?? [0, '']

@@ -30,7 +30,11 @@ const longestName = 500
 /** Refuses what cannot be a name: not a string, empty, too long, with a zero byte or broken Unicode. */
 export function checkName(given: unknown, what = 'name'): string {
   const fits =
-    typeof given === 'string' && given !== '' && given.length <= longestName && !given.includes('\0') && given.isWellFormed()
+    typeof given === 'string' &&
+    given !== '' &&
+    given.length <= longestName &&
+    !given.includes('\0') &&
+    given.isWellFormed()
   if (fits) return given
   throw new UsageError(
     `Expected ${what} to be a string of 1 to ${longestName} characters without zero bytes, got ${describe(given)}`,

@@ -1,4 +1,4 @@
-import { parseDuration, formatDuration } from './durations.js'
+import { formatDuration, parseDuration } from './durations.js'
 import { UsageError } from './errors.js'
 import { suggest } from './suggest.js'
 
@@ -40,8 +40,10 @@ function unknownOption(where: string, key: string, known: string[]): string {
 
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value)
-  if (typeof value === 'string') return `${JSON.stringify(value.length > 80 ? `${value.slice(0, 77)}…` : value)} (string)`
-  if (typeof value === 'object') return Array.isArray(value) ? 'an array' : `an object (${value.constructor?.name ?? 'Object'})`
+  if (typeof value === 'string')
+    return `${JSON.stringify(value.length > 80 ? `${value.slice(0, 77)}…` : value)} (string)`
+  if (typeof value === 'object')
+    return Array.isArray(value) ? 'an array' : `an object (${value.constructor?.name ?? 'Object'})`
   if (typeof value === 'function') return 'a function'
   return `${String(value)} (${typeof value})`
 }
@@ -69,7 +71,9 @@ export function wholeNumber(atLeast: number, atMost = Number.MAX_SAFE_INTEGER): 
   return {
     expected: `a whole number ${range}`,
     read: (given) =>
-      Number.isSafeInteger(given) && (given as number) >= atLeast && (given as number) <= atMost ? (given as number) : undefined,
+      Number.isSafeInteger(given) && (given as number) >= atLeast && (given as number) <= atMost
+        ? (given as number)
+        : undefined,
   }
 }
 

@@ -1,9 +1,9 @@
-import { backoffMs, ClosedError, HoldfastError, type Key, whenAborted } from '../base/index.js'
+import { backoffMs, ClosedError, type HoldfastError, type Key, whenAborted } from '../base/index.js'
 import { type Anchor, DatabaseUnreachableError, type Names, type Session, type Statement } from '../postgres/index.js'
 import { Budget } from './budget.js'
 import { Hold, joinFreelyMs } from './hold.js'
 import { Parking, type Place, type WaitStatements } from './parking.js'
-import { type Mode, Turns, type TurnStatements } from './turns.js'
+import { type Mode, type TurnStatements, Turns } from './turns.js'
 
 /**
  * Decides inside one process who may have a name, and speaks for all of them to the server.
@@ -184,9 +184,11 @@ export class Arbiter {
     try {
       while (entry.queue.length > 0) {
         const head = entry.queue[0]!
+        const { hold } = entry
         try {
-          const advanced = entry.hold ? await this.#join(entry, entry.hold, head) : await this.#ask(entry, head)
-          if (!advanced) break
+          if (hold === undefined) await this.#ask(entry, head)
+          // Its release will go on from here; unless it was released while we looked.
+          else if (!(await this.#join(entry, hold, head)) && entry.hold === hold) break
         } catch (error) {
           await this.#failed(entry, head, error)
         }
@@ -228,14 +230,13 @@ export class Arbiter {
     }
   }
 
-  /** Asks the server on behalf of the head; true when the queue should be looked at again. */
-  async #ask(entry: Entry, head: Request): Promise<boolean> {
+  /** Asks the server on behalf of the head. */
+  async #ask(entry: Entry, head: Request): Promise<void> {
     const turns = entry.place?.turns ?? this.#turns(await this.#livingSession(head))
     const fence = await turns.try(entry.key, head.ask.mode)
     if (fence !== null) return this.#granted(entry, head.ask.mode, fence, turns)
     this.#busy(entry)
-    if (entry.queue.length === 0) return false
-    return this.#park(entry)
+    if (entry.queue.length > 0) await this.#park(entry)
   }
 
   async #livingSession(head: Request): Promise<Session> {
@@ -247,31 +248,30 @@ export class Arbiter {
   }
 
   /** Waits one slice on a parked place, or a moment where all places are taken. */
-  async #park(entry: Entry): Promise<boolean> {
+  async #park(entry: Entry): Promise<void> {
     entry.place ??= await this.#parking.take(backoffMs(3, 25, 250))
     const { place, queue } = entry
     const head = queue[0]
-    if (!place || !head) return true
+    if (!place || !head) return
     const { mode } = head.ask
     const patienceMs = Math.max(...queue.map(({ ask, askedAt }) => askedAt + ask.waitMs - performance.now()))
     entry.waiting = true
     const fence = await place.wait(entry.key, mode, patienceMs).finally(() => {
       entry.waiting = false
     })
-    return fence === undefined ? true : this.#granted(entry, mode, fence, place.turns)
+    if (fence !== undefined) await this.#granted(entry, mode, fence, place.turns)
   }
 
   /** The server has granted the name: to the head of the queue as it is now, if that still fits. */
-  async #granted(entry: Entry, mode: Mode, fence: number, turns: Turns): Promise<boolean> {
-    if (!turns.session.trusted) return true
+  async #granted(entry: Entry, mode: Mode, fence: number, turns: Turns): Promise<void> {
+    if (!turns.session.trusted) return
     const head = entry.queue[0]
     if (head === undefined || head.ask.mode !== mode || this.#closed) {
       await turns.release(entry.key, mode)
-      return true
+      return
     }
     entry.hold = new Hold(entry.key, mode, fence, turns)
     head.settle(entry.hold)
-    return true
   }
 
   /** The name is taken elsewhere: those who would not wait are told so. */

@@ -1,5 +1,5 @@
 import type { Key } from '../base/index.js'
-import { type Anchor, type Session, sqlstate, sqlstateOf, type Statement } from '../postgres/index.js'
+import { type Anchor, type Session, type Statement, sqlstate, sqlstateOf } from '../postgres/index.js'
 import type { Mode, Turns } from './turns.js'
 
 export type WaitStatements = Record<'wait_exclusive' | 'wait_shared' | 'probe' | 'cancel', Statement>

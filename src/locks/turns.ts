@@ -1,5 +1,5 @@
-import { HoldfastError, type Key } from '../base/index.js'
-import { type Names, type Session, sqlstateOf, type Statement, LockTableFullError } from '../postgres/index.js'
+import type { HoldfastError, Key } from '../base/index.js'
+import { LockTableFullError, type Names, type Session, type Statement, sqlstateOf } from '../postgres/index.js'
 import type { Budget } from './budget.js'
 
 export type Mode = 'exclusive' | 'shared'

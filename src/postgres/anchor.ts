@@ -51,7 +51,8 @@ export class Anchor {
 
   constructor(options: AnchorOptions) {
     this.#options = options
-    const load = <Name extends string>(file: string) => loadStatements<Name>(new URL(file, import.meta.url), options.schema)
+    const load = <Name extends string>(file: string) =>
+      loadStatements<Name>(new URL(file, import.meta.url), options.schema)
     this.#sql = {
       session: load<keyof SessionStatements>('./session.sql'),
       truth: load<'claim' | 'unclaim' | 'challenge' | 'whereabouts'>('./truth.sql'),
@@ -93,7 +94,8 @@ export class Anchor {
       const session = this.session
       if (session) return session
       // A session that lost trust a moment ago has announced it and set the reconnection going.
-      const aborted = signal && new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+      const aborted =
+        signal && new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
       await Promise.race([this.#reconnecting, aborted].filter((promise) => promise !== undefined))
     }
   }
@@ -139,7 +141,13 @@ export class Anchor {
     const { namespace, expiryMs, version } = this.#options
     await session.run(this.#sql.instance.advance_fence)
     await session.vouch()
-    const facts = [process.pid, version, expiryMs, JSON.stringify(session.refused), session.direct ? 'none' : 'session pooler']
+    const facts = [
+      process.pid,
+      version,
+      expiryMs,
+      JSON.stringify(session.refused),
+      session.direct ? 'none' : 'session pooler',
+    ]
     await session.run(this.#sql.instance.record, [
       this.instanceId,
       namespace,

@@ -4,7 +4,11 @@ import { HoldfastError, UsageError } from '../base/index.js'
 export class DatabaseError extends HoldfastError {
   readonly sqlstate: string
 
-  constructor(message: string, sqlstate: string, details: { code?: string; retryable?: boolean; hint?: string; cause?: unknown } = {}) {
+  constructor(
+    message: string,
+    sqlstate: string,
+    details: { code?: string; retryable?: boolean; hint?: string; cause?: unknown } = {},
+  ) {
     super(message, { code: 'DATABASE_ERROR', retryable: false, ...details })
     this.sqlstate = sqlstate
   }
@@ -119,7 +123,9 @@ export class SchemaVersionError extends HoldfastError {
       {
         code: newer ? 'SCHEMA_TOO_NEW' : 'SCHEMA_OUTDATED',
         retryable: false,
-        hint: newer ? 'Upgrade the package holdfast in this process.' : 'Run `holdfast migrate`, or open with migrate: true.',
+        hint: newer
+          ? 'Upgrade the package holdfast in this process.'
+          : 'Run `holdfast migrate`, or open with migrate: true.',
       },
     )
     this.found = found
@@ -128,11 +134,18 @@ export class SchemaVersionError extends HoldfastError {
 }
 
 /** Why session locks cannot be trusted on a connection. */
-export type Unfit = 'transaction-pooler' | 'read-replica' | 'locks-not-enforced' | 'single-session' | 'elsewhere' | 'not-asked-for'
+export type Unfit =
+  | 'transaction-pooler'
+  | 'read-replica'
+  | 'locks-not-enforced'
+  | 'single-session'
+  | 'elsewhere'
+  | 'not-asked-for'
 
 const unfitness: Record<Unfit, { message: string; hint: string }> = {
   'transaction-pooler': {
-    message: 'A pooler in transaction mode stands before the database: statements of one client run on different sessions, so a session lock protects nothing',
+    message:
+      'A pooler in transaction mode stands before the database: statements of one client run on different sessions, so a session lock protects nothing',
     hint: 'Give directUrl, an address that leads to PostgreSQL itself (or a session-mode port); or open with anchor: "none" and use leases and transaction locks.',
   },
   'read-replica': {

@@ -1,5 +1,5 @@
 import { HoldfastError, type Key } from '../base/index.js'
-import type { Statement } from './statements.js'
+import { loadStatements, type Statement } from './statements.js'
 
 /** Two different names have one key. With hashed names this takes four billion names; with numbers, a mistake. */
 export class KeyCollisionError extends HoldfastError {
@@ -28,7 +28,12 @@ const mostRemembered = 50_000
 export class Names {
   readonly #known = new Map<string, { label: string; namespace: string; atMs: number }>()
 
-  constructor(readonly register: Statement) {}
+  /** Registers keys and answers with what they were called before; its values come from `valuesFor`. */
+  readonly register: Statement
+
+  constructor(schema: string) {
+    this.register = loadStatements<'register'>(new URL('./names.sql', import.meta.url), schema).register
+  }
 
   /** Throws when the key is known to be that of another name. */
   check(key: Key): void {

@@ -1,5 +1,5 @@
-import pg from 'pg'
 import type { ClientConfig } from 'pg'
+import pg from 'pg'
 import { addressOf, checkUrl } from './address.js'
 import type { Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
@@ -82,6 +82,8 @@ const connectionSettings = ['connectionString', 'host', 'port', 'user', 'passwor
 function connectionOf(pool: PgPool): ClientConfig {
   const options = pool.options as Record<string, unknown>
   return Object.fromEntries(
-    connectionSettings.filter((setting) => options[setting] !== undefined).map((setting) => [setting, options[setting]]),
+    connectionSettings
+      .filter((setting) => options[setting] !== undefined)
+      .map((setting) => [setting, options[setting]]),
   )
 }

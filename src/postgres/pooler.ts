@@ -1,5 +1,5 @@
-import pg from 'pg'
 import type { ClientConfig } from 'pg'
+import pg from 'pg'
 import { SessionLocksUnavailableError } from './errors.js'
 
 /**

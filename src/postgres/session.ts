@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
-import pg from 'pg'
 import type { ClientConfig, Notification } from 'pg'
+import pg from 'pg'
 import { formatDuration, type HoldfastError } from '../base/index.js'
 import { DatabaseUnreachableError, SessionLocksUnavailableError, UnsupportedServerError } from './errors.js'
 import { refuseTransactionPooler } from './pooler.js'
@@ -156,7 +156,12 @@ export class Session {
       const sentAt = performance.now()
       this.#lastSentAt = sentAt
       this.#unanswered++
-      const query = { name: statement.name, text: statement.text, values: values as unknown[], rowMode: 'array' as const }
+      const query = {
+        name: statement.name,
+        text: statement.text,
+        values: values as unknown[],
+        rowMode: 'array' as const,
+      }
       this.#client.query(query, (error: Error | null, result: pg.QueryArrayResult) => {
         this.#unanswered--
         if (error && !sqlstateOf(error)) return reject(this.#loss ?? translate(error))
@@ -200,12 +205,15 @@ export class Session {
 
   #scheduleBeat(): void {
     const dueInMs = this.#lastSentAt + this.#beatEveryMs - performance.now()
-    this.#beatTimer = setTimeout(() => {
-      const due = performance.now() - this.#lastSentAt >= this.#beatEveryMs
-      // A statement under way is a heartbeat already.
-      if (due && this.#unanswered === 0) this.#beat()
-      this.#scheduleBeat()
-    }, Math.max(dueInMs, this.#beatEveryMs / 10))
+    this.#beatTimer = setTimeout(
+      () => {
+        const due = performance.now() - this.#lastSentAt >= this.#beatEveryMs
+        // A statement under way is a heartbeat already.
+        if (due && this.#unanswered === 0) this.#beat()
+        this.#scheduleBeat()
+      },
+      Math.max(dueInMs, this.#beatEveryMs / 10),
+    )
   }
 
   #beat(): void {
@@ -226,7 +234,9 @@ export class Session {
 
   #loseByDeadline(): void {
     const silence = formatDuration(performance.now() - this.#trustedUntil + this.#trustMs)
-    this.#lose(new DatabaseUnreachableError(`No answer was received for ${silence}, and the server may end the session now`))
+    this.#lose(
+      new DatabaseUnreachableError(`No answer was received for ${silence}, and the server may end the session now`),
+    )
   }
 
   #lose(reason: HoldfastError): void {

@@ -15,7 +15,9 @@ export function loadStatements<const Name extends string>(file: URL, schema: str
   const sections = readFileSync(file, 'utf8').split(/^-- name: (\w+)$/m)
   const statements: Record<string, Statement> = {}
   for (let at = 1; at < sections.length; at += 2) {
-    const text = sections[at + 1]!.replace(/^\s*--.*$\n?/gm, '').trim().replace(/;$/, '')
+    const text = sections[at + 1]!.replace(/^\s*--.*$\n?/gm, '')
+      .trim()
+      .replace(/;$/, '')
     statements[sections[at]!] = { name: sections[at]!, text: inSchema(text, schema) }
   }
   return statements as Record<Name, Statement>

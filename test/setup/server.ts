@@ -5,6 +5,7 @@
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { startEmbedded } from '../../src/embedded/index.js'
+import { migrate, openPgPool } from '../../src/postgres/index.js'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -45,9 +46,12 @@ function startServer() {
   })
 }
 
-/** FILL ME: what every test's database has from the start, such as the migrated schema. Runs once, in the template. */
+/** What every test's database has from the start. */
 async function prepareTemplate(url: string): Promise<void> {
   await query(url, 'create extension if not exists pg_stat_statements')
+  const database = openPgPool({ connectionString: url })
+  await migrate(database, 'holdfast')
+  await database.close()
 }
 
 async function makeTemplate(adminUrl: string): Promise<void> {

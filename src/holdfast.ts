@@ -1,0 +1,189 @@
+import { readFileSync } from 'node:fs'
+import {
+  anything,
+  checkName,
+  type Duration,
+  duration,
+  flag,
+  oneOf,
+  readOptions,
+  text,
+  UsageError,
+  wholeNumber,
+} from './base/index.js'
+import { Locks } from './locks/index.js'
+import {
+  Anchor,
+  checkSchema,
+  checkUrl,
+  type Database,
+  fromPgPool,
+  fromPostgresJs,
+  migrate,
+  Names,
+  openPgPool,
+  type PgPool,
+  type PostgresJs,
+  schemaState,
+} from './postgres/index.js'
+
+export type { Duration, Key } from './base/index.js'
+export { ClosedError, HoldfastError, UsageError } from './base/index.js'
+export type { KeySpace, Lock, Lockable, LockOptions, Locks, Mode, TransactionLock } from './locks/index.js'
+export { LockLostError, LockTimeoutError, ReleaseRequestedError } from './locks/index.js'
+export type { CallerTransaction } from './postgres/index.js'
+export {
+  DatabaseError,
+  DatabaseUnreachableError,
+  DeadlockError,
+  KeyCollisionError,
+  LockTableFullError,
+  PermissionError,
+  ReadOnlyError,
+  SchemaVersionError,
+  SessionLocksUnavailableError,
+  StaleFenceError,
+  TooManyConnectionsError,
+} from './postgres/index.js'
+
+export interface HoldfastOptions {
+  /** Where PostgreSQL is: `postgres://user:password@host:5432/database`. Give this, or `pool`, or `sql`. */
+  url?: string | undefined
+  /** Your pool of node-postgres. It stays yours: Holdfast never closes it. */
+  pool?: PgPool | undefined
+  /** Your postgres.js. */
+  sql?: PostgresJs | undefined
+  /** Where the anchor connects, past a pooler in transaction mode. The same database as the rest. */
+  directUrl?: string | undefined
+  /** Keeps your names apart from those of other applications in the same database. Default `default`. */
+  namespace?: string | undefined
+  /** The schema that Holdfast keeps its tables in. Default `holdfast`. */
+  schema?: string | undefined
+  /** How long a frozen or unreachable instance keeps its locks. From 2 s; default 10 s. */
+  expiry?: Duration | undefined
+  /** `required` (the default): refuse to open where session locks cannot be trusted. `none`: do without them. */
+  anchor?: 'required' | 'none' | undefined
+  /** Whether to bring the schema up to date when opening. Default true; with false an outdated schema is an error. */
+  migrate?: boolean | undefined
+  /** On how many connections, at most, this instance waits for contended names. Default 4; opened when needed. */
+  parked?: number | undefined
+}
+
+const rules = {
+  url: text,
+  pool: anything,
+  sql: anything,
+  directUrl: text,
+  namespace: text,
+  schema: text,
+  expiry: duration(2_000, 86_400_000),
+  anchor: oneOf('required', 'none'),
+  migrate: flag,
+  parked: wholeNumber(1, 100),
+}
+
+/** The version of this package. */
+export const version: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
+
+/**
+ * One instance: this process, as a member of the fleet.
+ *
+ * @example
+ * const holdfast = await Holdfast.open({ url: process.env.DATABASE_URL, namespace: 'billing' })
+ * await holdfast.locks.with('nightly-report', async () => { … })
+ * await holdfast.close()
+ */
+export class Holdfast {
+  readonly locks: Locks
+  readonly namespace: string
+  readonly #database: Database
+  readonly #anchor: Anchor | undefined
+  #closing: Promise<void> | undefined
+
+  static async open(options: HoldfastOptions): Promise<Holdfast> {
+    const {
+      namespace = 'default',
+      schema = 'holdfast',
+      expiry: expiryMs = 10_000,
+      anchor: wanted = 'required',
+      migrate: migrates = true,
+      parked = 4,
+      directUrl,
+    } = readOptions('Holdfast.open', options, rules)
+    checkName(namespace, 'namespace')
+    const connection = directUrl ? { connectionString: checkUrl(directUrl, 'directUrl') } : undefined
+    const database = databaseOf(options)
+    let anchor: Anchor | undefined
+    try {
+      if (wanted === 'required') {
+        anchor = new Anchor({
+          database,
+          connection: connection ?? database.connection,
+          schema,
+          namespace,
+          expiryMs,
+          version,
+        })
+        await anchor.prove()
+      }
+      if (migrates) await migrate(database, schema)
+      checkSchema(await schemaState(database, schema), schema)
+      await anchor?.begin()
+    } catch (error) {
+      await anchor?.close()
+      await database.close()
+      throw error
+    }
+    const locks = new Locks({ database, anchor, names: new Names(schema), schema, namespace, expiryMs, parked })
+    const instance = new Holdfast(namespace, database, anchor, locks)
+    await anchor?.listen(schema, (payload) => instance.#hear(payload))
+    return instance
+  }
+
+  private constructor(namespace: string, database: Database, anchor: Anchor | undefined, locks: Locks) {
+    this.namespace = namespace
+    this.#database = database
+    this.#anchor = anchor
+    this.locks = locks
+  }
+
+  /** The random id of this instance, as `holdfast instance ls` shows it; undefined without an anchor. */
+  get id(): string | undefined {
+    return this.#anchor?.instanceId
+  }
+
+  /** Releases everything, ends the connections that Holdfast opened and leaves. Asking again is harmless. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #close(): Promise<void> {
+    await this.locks.close()
+    await this.#anchor?.close()
+    await this.#database.close()
+  }
+
+  /** What operators send: a hint, so whatever cannot be understood is ignored. */
+  #hear(payload: string): void {
+    const [what, key] = payload.split(' ')
+    if (what === 'release' && key) this.locks.requestRelease(key)
+  }
+}
+
+function databaseOf(options: HoldfastOptions): Database {
+  const given = [options.url, options.pool, options.sql].filter((way) => way !== undefined)
+  if (given.length !== 1) {
+    throw new UsageError(
+      `Expected exactly one of url, pool and sql, got ${given.length}`,
+      'For example Holdfast.open({ url: process.env.DATABASE_URL }), with the variable set.',
+    )
+  }
+  if (options.url !== undefined) return openPgPool({ connectionString: options.url })
+  if (options.pool !== undefined) return fromPgPool(options.pool)
+  return fromPostgresJs(options.sql!)
+}

@@ -1,0 +1,90 @@
+import { type Key, UsageError } from '../base/index.js'
+import {
+  type CallerTransaction,
+  type Executor,
+  executorOf,
+  type Statement,
+  sqlstate,
+  sqlstateOf,
+} from '../postgres/index.js'
+import type { Mode } from './turns.js'
+
+/**
+ * Locks of the caller's own transaction: held until it ends, by commit or rollback, through any pooler.
+ *
+ * A wait that runs out, or a second name that is busy, must neither spoil the caller's transaction nor leave a lock
+ * in it. So whatever may fail happens behind a savepoint, and rolling back to it gives back what was taken.
+ */
+export interface TransactionLock {
+  readonly name: string
+  readonly names: readonly string[]
+  readonly mode: Mode
+  /** Larger than that of every earlier holder of any of the names. */
+  readonly fence: number
+}
+
+export type TransactionStatements = Record<
+  'in_transaction_try' | 'in_transaction_wait_exclusive' | 'in_transaction_wait_shared',
+  Statement
+>
+
+/** The fence, or null when the names were not free within `waitMs`. The keys come in the order of their numbers. */
+export async function lockInTransaction(
+  client: CallerTransaction,
+  keys: readonly Key[],
+  mode: Mode,
+  waitMs: number,
+  statements: TransactionStatements,
+): Promise<number | null> {
+  const tx = executorOf(client)
+  const numbers = `{${keys.map(({ key }) => key).join(',')}}`
+  if (waitMs > 0) return waitFor(tx, numbers, mode, waitMs, statements)
+  // One name that is busy leaves nothing behind, so it needs no savepoint.
+  if (keys.length === 1) return tryAll(tx, numbers, mode, statements)
+  await savepoint(tx)
+  const fence = await tryAll(tx, numbers, mode, statements)
+  await tx.query(fence === null ? 'rollback to savepoint holdfast' : 'release savepoint holdfast')
+  return fence
+}
+
+async function tryAll(tx: Executor, numbers: string, mode: Mode, statements: TransactionStatements) {
+  const rows = await tx.query<{ fence: string | null; alone: boolean }>(statements.in_transaction_try.text, [
+    numbers,
+    mode === 'shared',
+  ])
+  const { fence, alone } = rows[0]!
+  // A statement that began together with its transaction is all of it: the lock is gone already.
+  if (alone) throw notInTransaction()
+  return fence === null ? null : Number(fence)
+}
+
+async function waitFor(tx: Executor, numbers: string, mode: Mode, waitMs: number, statements: TransactionStatements) {
+  await savepoint(tx)
+  const wait = mode === 'shared' ? statements.in_transaction_wait_shared : statements.in_transaction_wait_exclusive
+  try {
+    // 0 means no limit to PostgreSQL.
+    const lockTimeout = Number.isFinite(waitMs) ? String(Math.max(1, Math.ceil(waitMs))) : '0'
+    const [row] = await tx.query<{ fence: string }>(wait.text, [numbers, lockTimeout])
+    await tx.query('release savepoint holdfast')
+    return Number(row!.fence)
+  } catch (error) {
+    await tx.query('rollback to savepoint holdfast').catch(() => {})
+    if (sqlstateOf(error) === sqlstate.lockNotAvailable) return null
+    throw error
+  }
+}
+
+async function savepoint(tx: Executor): Promise<void> {
+  try {
+    await tx.query('savepoint holdfast')
+  } catch (error) {
+    throw sqlstateOf(error) === sqlstate.noActiveTransaction ? notInTransaction() : error
+  }
+}
+
+function notInTransaction(): UsageError {
+  return new UsageError(
+    'Expected a client inside a transaction, got one outside: the lock would have been gone at once',
+    'Run `begin` on this client first, or use locks.with to hold a lock without a transaction.',
+  )
+}

@@ -1,0 +1,351 @@
+import { randomBytes } from 'node:crypto'
+import {
+  abortSignal,
+  checkName,
+  type Duration,
+  describe,
+  duration,
+  hashedKey,
+  type Key,
+  numberedKey,
+  numbersPerSpace,
+  oneOf,
+  pairKey,
+  readOptions,
+  UsageError,
+} from '../base/index.js'
+import {
+  type Anchor,
+  type CallerTransaction,
+  type Database,
+  loadStatements,
+  type Names,
+  SessionLocksUnavailableError,
+  type Statement,
+} from '../postgres/index.js'
+import { Arbiter, type ArbiterOptions } from './arbiter.js'
+import { nameDeadlock } from './deadlock.js'
+import { LockTimeoutError } from './errors.js'
+import type { Hold } from './hold.js'
+import { lockInTransaction, type TransactionLock, type TransactionStatements } from './in-transaction.js'
+import { Lock } from './lock.js'
+import { type NoteStatements, Notes } from './notes.js'
+import { isReentrant, keysHeldHere, runHolding } from './scope.js'
+import type { Mode } from './turns.js'
+
+/** What can be locked: a name of this instance's namespace, or a key made by `locks.pair` or `locks.space`. */
+export type Lockable = string | Key
+
+export interface LockOptions {
+  /** `exclusive` (the default): one holder. `shared`: many readers, and no exclusive holder meanwhile. */
+  mode?: Mode | undefined
+  /** How long to wait for a name that is taken. `acquire` and `with` wait without limit unless told, `tryAcquire` not at all. */
+  wait?: Duration | undefined
+  /** Gives up when it aborts. A lock that is granted after that is given back. */
+  signal?: AbortSignal | undefined
+}
+
+/** A registered range of keys: a random base plus a small number. */
+export interface KeySpace {
+  readonly space: string
+  /** The key of a number from 0 to 1,048,575. */
+  at(number: number): Key
+}
+
+export interface LocksOptions {
+  readonly database: Database
+  /** Undefined when the instance has no session to hold locks on. */
+  readonly anchor: Anchor | undefined
+  readonly names: Names
+  readonly schema: string
+  readonly namespace: string
+  readonly expiryMs: number
+  readonly parked: number
+}
+
+type LockStatements = ArbiterOptions['statements'] &
+  NoteStatements &
+  TransactionStatements &
+  Record<'guard' | 'labels' | 'open_space', Statement>
+
+const rules = {
+  mode: oneOf('exclusive', 'shared'),
+  wait: duration(),
+  signal: abortSignal,
+}
+
+const mostKeysRemembered = 10_000
+
+/**
+ * Advisory locks: held by this process until it releases them or dies, enforced by PostgreSQL.
+ *
+ * @example
+ * await holdfast.locks.with('nightly-report', { wait: '5s' }, async ({ signal, fence }) => {
+ *   await writeReport({ signal, fence })
+ * })
+ */
+export class Locks {
+  readonly #options: LocksOptions
+  readonly #sql: LockStatements
+  readonly #arbiter: Arbiter | undefined
+  readonly #notes: Notes | undefined
+  readonly #keys = new Map<string, Key>()
+  readonly #giveBack = (hold: Hold) => this.#arbiter!.release(hold)
+
+  /** @internal */
+  constructor(options: LocksOptions) {
+    this.#options = options
+    this.#sql = loadStatements(new URL('./locks.sql', import.meta.url), options.schema)
+    const { anchor, names, expiryMs, parked } = options
+    if (!anchor) return
+    this.#arbiter = new Arbiter({ anchor, names, statements: this.#sql, expiryMs, parked })
+    this.#notes = new Notes(anchor, this.#arbiter, this.#sql)
+  }
+
+  /**
+   * Takes one name, or several together (all or nothing, in one order everywhere, so that they cannot deadlock among
+   * each other). Waits without limit unless `wait` is given; then throws `LockTimeoutError` when it is over.
+   *
+   * @example
+   * await using lock = await holdfast.locks.acquire(['account:1', 'account:2'], { wait: '5s' })
+   */
+  async acquire(names: Lockable | readonly Lockable[], options?: LockOptions): Promise<Lock> {
+    const askedAt = performance.now()
+    const lock = await this.#take('locks.acquire', names, options, Number.POSITIVE_INFINITY)
+    if (lock) return lock
+    throw new LockTimeoutError(this.#label(names), performance.now() - askedAt)
+  }
+
+  /**
+   * Takes the names if they are free, or become free within `wait` if that is given; null when they are not.
+   *
+   * @example
+   * await using lock = await holdfast.locks.tryAcquire('invoice:42')
+   * if (lock === null) return
+   */
+  tryAcquire(names: Lockable | readonly Lockable[], options?: LockOptions): Promise<Lock | null> {
+    return this.#take('locks.tryAcquire', names, options, 0)
+  }
+
+  /**
+   * Runs `work` while the names are held, and releases them whatever happens. Throws `LockLostError` after work that
+   * went to its end although the lock had been lost meanwhile: it may not have been alone.
+   *
+   * @example
+   * const total = await holdfast.locks.with('totals', async ({ signal }) => sum(await rows({ signal })))
+   */
+  with<T>(names: Lockable | readonly Lockable[], work: (lock: Lock) => Promise<T> | T): Promise<T>
+  with<T>(names: Lockable | readonly Lockable[], options: LockOptions, work: (lock: Lock) => Promise<T> | T): Promise<T>
+  async with<T>(
+    names: Lockable | readonly Lockable[],
+    ...rest: [(lock: Lock) => Promise<T> | T] | [LockOptions, (lock: Lock) => Promise<T> | T]
+  ): Promise<T> {
+    const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
+    if (typeof work !== 'function') {
+      throw new UsageError(`Expected the last argument of locks.with to be a function, got ${describe(work)}`)
+    }
+    const lock = await this.acquire(names, options)
+    try {
+      const result = await runHolding(lock, () => work(lock))
+      lock.throwIfLost()
+      return result
+    } finally {
+      await lock.release()
+    }
+  }
+
+  /**
+   * Takes names for the caller's own transaction, until it ends. Works through any pooler. `client` is a client of
+   * `pg` on which `begin` was run, or the `sql` that `begin` of postgres.js hands out. Throws `LockTimeoutError` when
+   * `wait` is over; the transaction can go on.
+   *
+   * @example
+   * await client.query('begin')
+   * await holdfast.locks.inTransaction(client, `user:${id}`, { wait: '2s' })
+   */
+  async inTransaction(
+    client: CallerTransaction,
+    names: Lockable | readonly Lockable[],
+    options?: Omit<LockOptions, 'signal'>,
+  ): Promise<TransactionLock> {
+    const askedAt = performance.now()
+    const lock = await this.#takeInTransaction('locks.inTransaction', client, names, options, Number.POSITIVE_INFINITY)
+    if (lock) return lock
+    throw new LockTimeoutError(this.#label(names), performance.now() - askedAt)
+  }
+
+  /** The same, if the names are free: null when they are not. */
+  tryInTransaction(
+    client: CallerTransaction,
+    names: Lockable | readonly Lockable[],
+    options?: Omit<LockOptions, 'signal'>,
+  ): Promise<TransactionLock | null> {
+    return this.#takeInTransaction('locks.tryInTransaction', client, names, options, 0)
+  }
+
+  /** The 64-bit key of a name, in decimal, as `holdfast.lock_key(namespace, name)` computes it in SQL. */
+  key(name: string): string {
+    return this.#key(name).key
+  }
+
+  /**
+   * A key of two numbers of 32 bits, for systems that count their classes and objects. Not bound to the namespace.
+   *
+   * @example
+   * await using lock = await holdfast.locks.acquire(holdfast.locks.pair(7, customerId))
+   */
+  pair(classId: number, objectId: number): Key {
+    return pairKey(classId, objectId)
+  }
+
+  /**
+   * Opens a key space: a random base, registered once in the database, plus small numbers that you assign.
+   *
+   * @example
+   * const steps = await holdfast.locks.space('billing-steps')
+   * await using lock = await holdfast.locks.acquire(steps.at(3))
+   */
+  async space(name: string): Promise<KeySpace> {
+    const { namespace, database } = this.#options
+    const space = checkName(name, 'the key space')
+    const drawn =
+      (BigInt.asIntN(64, randomBytes(8).readBigInt64BE()) / BigInt(numbersPerSpace)) * BigInt(numbersPerSpace)
+    const [row] = await database.query<{ base: string }>(this.#sql.open_space.text, [
+      namespace,
+      space,
+      drawn.toString(),
+    ])
+    return { space, at: (number) => numberedKey(namespace, space, row!.base, number) }
+  }
+
+  /** @internal An operator asks the holder of a key to let go. */
+  requestRelease(key: string): void {
+    for (const watcher of this.#arbiter?.holdOf(key)?.watchers ?? []) watcher.releaseRequested()
+  }
+
+  /** @internal */
+  async close(): Promise<void> {
+    await this.#arbiter?.close()
+    await this.#notes?.close()
+  }
+
+  async #take(
+    where: string,
+    names: Lockable | readonly Lockable[],
+    given: LockOptions | undefined,
+    defaultWaitMs: number,
+  ): Promise<Lock | null> {
+    const { mode = 'exclusive', wait: waitMs = defaultWaitMs, signal } = readOptions(where, given, rules)
+    const keys = this.#keysOf(names)
+    if (!this.#arbiter) throw new SessionLocksUnavailableError('not-asked-for')
+    signal?.throwIfAborted()
+    const reentrant = keys.map((key) => isReentrant(key, mode)).includes(true)
+    const ask = { mode, waitMs, signal, reentrant, holding: waitMs > 0 ? keysHeldHere() : [] }
+    this.#notes!.wake()
+    const holds = keys.length === 1 ? await this.#takeOne(keys[0]!, ask) : await this.#takeAll(keys, ask)
+    if (holds === null) return null
+    const labels = keys.length === 1 ? [keys[0]!.label] : this.#inCallersOrder(names)
+    return new Lock(labels, holds, this.#sql.guard, this.#giveBack)
+  }
+
+  async #takeOne(key: Key, ask: Parameters<Arbiter['acquire']>[1]): Promise<Hold[] | null> {
+    const hold = await this.#arbiter!.acquire(key, ask)
+    return hold && [hold]
+  }
+
+  /**
+   * All or nothing, in the order of the keys. First all are tried at once. From the first busy one on, everything is
+   * given back; that one is waited for while the ones before it are kept; then the rest is tried again. Whoever
+   * waits holds only smaller keys than the one it waits for, so no circle can arise among such calls.
+   */
+  async #takeAll(keys: readonly Key[], ask: Parameters<Arbiter['acquire']>[1]): Promise<Hold[] | null> {
+    const arbiter = this.#arbiter!
+    const until = performance.now() + ask.waitMs
+    const taken: Hold[] = []
+    const giveBack = (holds: readonly Hold[]) => Promise.all(holds.map(this.#giveBack))
+    const holding = () => [...ask.holding!, ...taken.map((hold) => hold.key.key)]
+    try {
+      while (taken.length < keys.length) {
+        const missing = keys.slice(taken.length)
+        const tried = await Promise.allSettled(missing.map((key) => arbiter.acquire(key, { ...ask, waitMs: 0 })))
+        const holds = tried.map((result) => (result.status === 'fulfilled' ? result.value : null))
+        const busyAt = holds.indexOf(null)
+        taken.push(...(holds.slice(0, busyAt < 0 ? undefined : busyAt) as Hold[]))
+        if (busyAt < 0) break
+        await giveBack(holds.slice(busyAt).filter((hold) => hold !== null))
+        const failure = tried.find((result) => result.status === 'rejected')
+        if (failure) throw failure.reason
+        const waitMs = until - performance.now()
+        const hold = waitMs > 0 ? await arbiter.acquire(missing[busyAt]!, { ...ask, waitMs, holding: holding() }) : null
+        if (hold === null) {
+          await giveBack(taken)
+          return null
+        }
+        taken.push(hold)
+      }
+      return taken
+    } catch (error) {
+      await giveBack(taken)
+      throw error
+    }
+  }
+
+  async #takeInTransaction(
+    where: string,
+    client: CallerTransaction,
+    names: Lockable | readonly Lockable[],
+    given: Omit<LockOptions, 'signal'> | undefined,
+    defaultWaitMs: number,
+  ): Promise<TransactionLock | null> {
+    const { signal: _, ...transactionRules } = rules
+    const { mode = 'exclusive', wait: waitMs = defaultWaitMs } = readOptions(where, given, transactionRules)
+    const keys = this.#keysOf(names)
+    const registered = this.#register(keys)
+    const fence = await lockInTransaction(client, keys, mode, waitMs, this.#sql).catch(async (error) => {
+      throw await nameDeadlock(error, this.#options.database, this.#sql.labels)
+    })
+    await registered
+    const labels = this.#inCallersOrder(names)
+    return fence === null ? null : { name: labels.join(', '), names: labels, mode, fence }
+  }
+
+  /** Registers beside the caller's transaction, not in it: its rows would stay locked until it ends. */
+  async #register(keys: readonly Key[]): Promise<void> {
+    const { names, anchor, database } = this.#options
+    for (const key of keys) names.check(key)
+    const fresh = keys.filter((key) => !names.isKnown(key))
+    if (fresh.length === 0) return
+    const values = names.valuesFor(fresh)
+    const session = anchor?.session
+    if (session) names.learn(fresh, await session.run(names.register, values).catch(() => []))
+    // Without an anchor not waited for: the caller's transaction may hold the last connection of the pool.
+    else void database.query(names.register.text, values).catch(() => {})
+  }
+
+  /** The keys, in the order in which everybody takes them. */
+  #keysOf(names: Lockable | readonly Lockable[]): Key[] {
+    if (!Array.isArray(names)) return [this.#key(names as Lockable)]
+    if (names.length === 0) throw new UsageError('Expected at least one name, got an empty array')
+    const keys = new Map((names as readonly Lockable[]).map((name) => [this.#key(name).key, this.#key(name)]))
+    return [...keys.values()].sort((a, b) => (BigInt(a.key) < BigInt(b.key) ? -1 : 1))
+  }
+
+  #key(name: Lockable): Key {
+    if (typeof name === 'object' && name !== null && 'key' in name) return name
+    let key = this.#keys.get(name)
+    if (key === undefined) {
+      key = hashedKey(this.#options.namespace, checkName(name))
+      if (this.#keys.size >= mostKeysRemembered) this.#keys.clear()
+      this.#keys.set(name, key)
+    }
+    return key
+  }
+
+  #inCallersOrder(names: Lockable | readonly Lockable[]): string[] {
+    return [names].flat().map((name) => this.#key(name as Lockable).label)
+  }
+
+  #label(names: Lockable | readonly Lockable[]): string {
+    return this.#inCallersOrder(names).join(', ')
+  }
+}

@@ -40,7 +40,7 @@ export interface Ask {
   /** 0: only if it is free now. */
   readonly waitMs: number
   readonly signal?: AbortSignal | undefined
-  /** A reader inside a reader: it must not queue behind a writer that waits for the outer one. */
+  /** A reader inside a reader: it must not stand behind a writer that waits for the outer one. */
   readonly reentrant?: boolean
   /** The keys that the same flow of control holds, for finding deadlocks. */
   readonly holding?: readonly string[]
@@ -62,7 +62,11 @@ interface Entry {
   hold: Hold | undefined
   place: Place | undefined
   waiting: boolean
+  /** Set while readers stand back for a writer elsewhere: when it goes off, they ask again. */
+  standBack: NodeJS.Timeout | undefined
+  /** Whether `#work` is going on for this name. */
   working: boolean
+  onIdle: (() => void) | undefined
 }
 
 export class Arbiter {
@@ -71,8 +75,8 @@ export class Arbiter {
   readonly #budget: Budget
   readonly #parking: Parking
   readonly #turnsOf = new WeakMap<Session, Turns>()
+  readonly #closing = new AbortController()
   #requests = 0
-  #closed = false
 
   constructor(options: ArbiterOptions) {
     this.#options = options
@@ -85,11 +89,13 @@ export class Arbiter {
   /** The hold, or null when the name was busy for as long as the request would wait. */
   acquire(key: Key, ask: Ask): Promise<Hold | null> {
     return new Promise((resolve, reject) => {
-      if (this.#closed) throw new ClosedError('This instance')
+      if (this.#closing.signal.aborted) throw new ClosedError('This instance')
       this.#options.names.check(key)
+      if (ask.waitMs === 0 && !this.#options.anchor.session) throw reconnecting()
       const entry = this.#entry(key)
       if (ask.waitMs === 0 && this.#isTakenHere(entry, ask)) return resolve(null)
-      this.#enqueue(entry, ask, resolve, reject)
+      const request = this.#enqueue(entry, ask, resolve, reject)
+      if (ask.reentrant && entry.hold?.mode === 'shared') return request.settle(entry.hold)
       void this.#work(entry)
     })
   }
@@ -119,23 +125,34 @@ export class Arbiter {
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    for (const request of [...this.waiting()]) request.fail(new ClosedError('This instance'))
+    const reason = new ClosedError('This instance')
+    this.#closing.abort(reason)
+    for (const request of [...this.waiting()]) request.fail(reason)
     const holds = [...this.holds()]
-    for (const hold of holds) hold.lose(new ClosedError('This instance'))
-    await Promise.all(holds.map((hold) => this.#giveBack(hold)))
-    await this.#parking.close()
-  }
-
-  async #giveBack(hold: Hold): Promise<void> {
-    hold.users = 1
-    await this.release(hold)
+    for (const hold of holds) {
+      hold.lose(reason)
+      hold.users = 1
+    }
+    await Promise.all(holds.map((hold) => this.release(hold)))
+    const closing = this.#parking.close()
+    const working = [...this.#entries.values()].filter((entry) => entry.working)
+    await Promise.all(working.map((entry) => new Promise<void>((resolve) => (entry.onIdle = resolve))))
+    await closing
   }
 
   #entry(key: Key): Entry {
     let entry = this.#entries.get(key.key)
     if (entry === undefined) {
-      entry = { key, queue: [], hold: undefined, place: undefined, waiting: false, working: false }
+      entry = {
+        key,
+        queue: [],
+        hold: undefined,
+        place: undefined,
+        waiting: false,
+        standBack: undefined,
+        working: false,
+        onIdle: undefined,
+      }
       this.#entries.set(key.key, entry)
     }
     return entry
@@ -147,7 +164,7 @@ export class Arbiter {
     return entry.hold?.mode === 'exclusive' || entry.queue.some((request) => request.ask.mode === 'exclusive')
   }
 
-  #enqueue(entry: Entry, ask: Ask, resolve: (hold: Hold | null) => void, reject: (error: unknown) => void): void {
+  #enqueue(entry: Entry, ask: Ask, resolve: (hold: Hold | null) => void, reject: (error: unknown) => void): Request {
     let timer: NodeJS.Timeout | undefined
     let forgetSignal = () => {}
     const leave = () => {
@@ -175,49 +192,59 @@ export class Arbiter {
     entry.queue.push(request)
     if (ask.waitMs > 0 && Number.isFinite(ask.waitMs)) timer = setTimeout(() => request.settle(null), ask.waitMs)
     if (ask.signal) forgetSignal = whenAborted(ask.signal, request.fail)
+    return request
   }
 
   /** Brings the queue of one name forward, as far as it goes now. Runs once at a time for each name. */
   async #work(entry: Entry): Promise<void> {
     if (entry.working) return
     entry.working = true
-    try {
-      while (entry.queue.length > 0) {
-        const head = entry.queue[0]!
-        const { hold } = entry
-        try {
-          if (hold === undefined) await this.#ask(entry, head)
-          // Its release will go on from here; unless it was released while we looked.
-          else if (!(await this.#join(entry, hold, head)) && entry.hold === hold) break
-        } catch (error) {
-          await this.#failed(entry, head, error)
-        }
+    while (entry.queue.length > 0) {
+      const head = entry.queue[0]!
+      const { hold } = entry
+      try {
+        if (hold === undefined) await this.#ask(entry, head)
+        // Its release will go on from here; unless it was released while we looked.
+        else if (!(await this.#join(entry, hold, head)) && entry.hold === hold) break
+      } catch (error) {
+        await this.#failed(entry, head, error)
       }
-    } finally {
-      entry.working = false
     }
-    if (entry.hold) return
-    if (entry.place) {
-      this.#parking.give(entry.place)
-      entry.place = undefined
-    }
-    if (entry.queue.length === 0) this.#entries.delete(entry.key.key)
+    // From the last look at the queue to here nothing else can run, so nobody who asks is overlooked.
+    entry.working = false
+    if (entry.hold === undefined) this.#rest(entry)
+    entry.onIdle?.()
+  }
+
+  /** Nothing is held and nobody waits. */
+  #rest(entry: Entry): void {
+    if (entry.place) void this.#parking.give(entry.place)
+    entry.place = undefined
+    clearTimeout(entry.standBack)
+    this.#entries.delete(entry.key.key)
   }
 
   /** Lets the head use what this process holds already; false when it must wait for its release. */
   async #join(entry: Entry, hold: Hold, head: Request): Promise<boolean> {
     if (head.ask.mode !== 'shared' || hold.mode !== 'shared') return false
-    if (!head.ask.reentrant && performance.now() > hold.joinableUntil) {
-      if (!(await this.#admitsReaders(entry.key))) {
+    if (performance.now() > hold.joinableUntil) {
+      if (entry.standBack || !(await this.#admitsReaders(entry.key))) {
         this.#busy(entry)
-        setTimeout(() => void this.#work(entry), joinFreelyMs / 4)
+        this.#standBack(entry)
         return false
       }
       hold.joinableUntil = performance.now() + joinFreelyMs
     }
-    // The hold may have gone while we asked.
-    if (entry.hold === hold) head.settle(hold)
+    // Both may have gone while we asked.
+    if (entry.hold === hold && entry.queue[0] === head) head.settle(hold)
     return true
+  }
+
+  #standBack(entry: Entry): void {
+    entry.standBack ??= setTimeout(() => {
+      entry.standBack = undefined
+      void this.#work(entry)
+    }, joinFreelyMs / 4)
   }
 
   async #admitsReaders(key: Key): Promise<boolean> {
@@ -226,7 +253,7 @@ export class Arbiter {
     try {
       return await place.admitsReaders(key)
     } finally {
-      this.#parking.give(place)
+      void this.#parking.give(place)
     }
   }
 
@@ -243,8 +270,8 @@ export class Arbiter {
     const { anchor } = this.#options
     const session = anchor.session
     if (session) return session
-    if (head.ask.waitMs === 0) throw new DatabaseUnreachableError('The anchor was lost and is reconnecting')
-    return anchor.whenLiving()
+    if (head.ask.waitMs === 0) throw reconnecting()
+    return anchor.whenLiving(this.#closing.signal)
   }
 
   /** Waits one slice on a parked place, or a moment where all places are taken. */
@@ -266,7 +293,7 @@ export class Arbiter {
   async #granted(entry: Entry, mode: Mode, fence: number, turns: Turns): Promise<void> {
     if (!turns.session.trusted) return
     const head = entry.queue[0]
-    if (head === undefined || head.ask.mode !== mode || this.#closed) {
+    if (head === undefined || head.ask.mode !== mode) {
       await turns.release(entry.key, mode)
       return
     }
@@ -281,7 +308,7 @@ export class Arbiter {
 
   async #failed(entry: Entry, head: Request, error: unknown): Promise<void> {
     if (entry.place && !entry.place.turns.session.trusted) entry.place = undefined
-    const waitsOn = head.ask.waitMs > 0 && error instanceof DatabaseUnreachableError && !this.#closed
+    const waitsOn = head.ask.waitMs > 0 && error instanceof DatabaseUnreachableError
     if (!waitsOn) return head.fail(error)
     // The database went away: whoever waits goes on waiting, without pressing a server that is starting.
     await new Promise((resolve) => setTimeout(resolve, backoffMs(2, 25, 250)))
@@ -307,4 +334,8 @@ export class Arbiter {
       void this.#work(entry)
     }
   }
+}
+
+function reconnecting(): DatabaseUnreachableError {
+  return new DatabaseUnreachableError('The anchor was lost and is reconnecting')
 }

@@ -71,7 +71,8 @@ export class Lock implements HoldWatcher {
       if (this.#abortReason) this.#controller.abort(this.#abortReason)
     }
     // Notices a deadline that has passed while nothing could run.
-    this.#lossReason()
+    const reason = this.#lossReason()
+    if (reason) this.#abort(reason)
     return this.#controller.signal
   }
 

@@ -70,7 +70,8 @@ type LockStatements = ArbiterOptions['statements'] &
 
 const rules = {
   mode: oneOf('exclusive', 'shared'),
-  wait: duration(),
+  // The longest that a timer of Node can count.
+  wait: duration(0, 24 * 86_400_000),
   signal: abortSignal,
 }
 

@@ -1,10 +1,18 @@
-import type { Key } from '../base/index.js'
-import { type Anchor, type Session, type Statement, sqlstate, sqlstateOf } from '../postgres/index.js'
+import { type Key, pause } from '../base/index.js'
+import {
+  type Anchor,
+  type Session,
+  type Statement,
+  sqlstate,
+  sqlstateOf,
+  TooManyConnectionsError,
+} from '../postgres/index.js'
 import type { Mode, Turns } from './turns.js'
 
 export type WaitStatements = Record<'wait_exclusive' | 'wait_shared' | 'probe' | 'cancel', Statement>
 
 const closeIdleAfterMs = 30_000
+const sliceOfExpiry = 0.4
 
 /**
  * The few connections on which an instance waits for contended names, so that waiting never blocks the anchor.
@@ -16,7 +24,9 @@ const closeIdleAfterMs = 30_000
 export class Parking {
   readonly #idle: Place[] = []
   readonly #queue: ((place: Place | undefined) => void)[] = []
-  #open = 0
+  /** Whoever takes up one of the `most` connections, or is about to. */
+  readonly #open = new Set<object>()
+  #closed = false
 
   constructor(
     readonly anchor: Anchor,
@@ -26,13 +36,13 @@ export class Parking {
     readonly newTurns: (session: Session) => Turns,
   ) {}
 
-  /** A place, or undefined when all are taken and none became free within `patienceMs`. */
+  /** A place, or undefined when none is to be had within `patienceMs`. */
   async take(patienceMs: number): Promise<Place | undefined> {
     for (let place = this.#idle.pop(); place; place = this.#idle.pop()) {
       place.wake()
       if (place.turns.session.trusted) return place
     }
-    if (this.#open < this.most) return this.#openPlace()
+    if (this.#open.size < this.most) return this.#openPlace(patienceMs)
     return new Promise((resolve) => {
       const give = (place: Place | undefined) => {
         clearTimeout(timer)
@@ -47,44 +57,57 @@ export class Parking {
   }
 
   /** Takes a place back on which nothing is held or waited for. */
-  give(place: Place): void {
+  async give(place: Place): Promise<void> {
     if (!place.turns.session.trusted) return
+    if (this.#closed) return this.#closePlace(place)
     const next = this.#queue.shift()
     if (next) return next(place)
+    this.#idle.push(place)
     place.sleep(closeIdleAfterMs, () => {
       this.#idle.splice(this.#idle.indexOf(place), 1)
       void this.#closePlace(place)
     })
-    this.#idle.push(place)
   }
 
+  /** Closes the idle places, and from now on every place that is given back. */
   async close(): Promise<void> {
+    this.#closed = true
     await Promise.all(this.#idle.splice(0).map((place) => this.#closePlace(place)))
   }
 
-  async #openPlace(): Promise<Place> {
-    this.#open++
+  async #openPlace(patienceMs: number): Promise<Place | undefined> {
+    const room = {}
+    this.#open.add(room)
     try {
       // After a crash of the server, fences are only safe once the anchor's new life has moved them ahead.
       await this.anchor.whenLiving()
       const session = await this.anchor.openSession()
       await session.vouch()
-      session.onLoss(() => this.#gone())
-      return new Place(this, this.newTurns(session))
+      const place = new Place(this, this.newTurns(session))
+      this.#open.add(place)
+      session.onLoss(() => this.#leave(place))
+      return place
     } catch (error) {
-      this.#gone()
-      throw error
+      if (!(error instanceof TooManyConnectionsError)) throw error
+      // Trying from time to time on the anchor is slower, but asks nothing more of the server.
+      await pause(patienceMs)
+      return undefined
+    } finally {
+      this.#open.delete(room)
     }
   }
 
   async #closePlace(place: Place): Promise<void> {
     place.wake()
     await place.turns.session.close()
-    this.#gone()
+    this.#leave(place)
   }
 
-  #gone(): void {
-    this.#open--
+  #leave(place: Place): void {
+    place.wake()
+    this.#open.delete(place)
+    const idleAt = this.#idle.indexOf(place)
+    if (idleAt >= 0) this.#idle.splice(idleAt, 1)
     // There is room for a new place: whoever stands first in the queue asks again.
     this.#queue.shift()?.(undefined)
   }
@@ -103,12 +126,12 @@ export class Place {
   }
 
   /**
-   * Waits for a key for at most one slice: half of the expiry, so that a grant always arrives with trust left, and
+   * Waits for a key for at most one slice: well within the expiry, so that a grant always arrives with trust left, and
    * so that a blocked statement, which holds vacuum back, is never old. Answers with the fence, or undefined when
    * the slice is over.
    */
   async wait(key: Key, mode: Mode, patienceMs: number): Promise<number | undefined> {
-    const sliceMs = Math.max(1, Math.ceil(Math.min(this.#parking.expiryMs / 2, patienceMs)))
+    const sliceMs = Math.max(1, Math.ceil(Math.min(this.#parking.expiryMs * sliceOfExpiry, patienceMs)))
     const { statements } = this.#parking
     this.#sliceEndsAt = performance.now() + sliceMs
     try {

@@ -93,14 +93,14 @@ export class Turns {
     const fences = row![1]!.split(',')
     const collided = await collisions
     let busy = 0
-    admitted.forEach((asked, place) => {
+    for (const [place, asked] of admitted.entries()) {
       const fence = fences[place] ? Number(fences[place]) : null
       if (fence === null) busy++
       const collision = collided?.get(asked.key.key)
-      if (collision === undefined) return asked.resolve(fence)
-      if (fence !== null) this.release(asked.key, asked.mode).catch(() => {})
-      asked.reject(collision)
-    })
+      if (collision && fence !== null) this.release(asked.key, asked.mode).catch(() => {})
+      if (collision) asked.reject(collision)
+      else asked.resolve(fence)
+    }
     this.budget.returned(busy)
   }
 
@@ -133,7 +133,8 @@ export class Turns {
     if (this.session.trusted) {
       const all = [...tries, ...releases]
       const values = [arrayOf(all, ({ key }) => key.key), arrayOf(all, ({ mode }) => mode === 'shared'), '{}', '{}']
-      await this.session.run(this.statements.turn, values).catch(() => {})
+      // What cannot be given back one by one is given back all at once, by ending the session.
+      await this.session.run(this.statements.turn, values).catch((failure) => this.session.abandon(failure))
     }
     for (const asked of tries) asked.reject(reason)
     // Released now, or gone with its session.

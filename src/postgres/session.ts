@@ -185,12 +185,20 @@ export class Session {
     await this.run(this.#options.statements.retire, [backendPid, this.#options.applicationName])
   }
 
+  /** Gives the session up, with all that is held on it, as if the connection had been cut. */
+  abandon(reason: HoldfastError): void {
+    this.#lose(reason)
+  }
+
   /** Ends the session in good order. */
   async close(): Promise<void> {
     if (this.#closed || this.#loss) return
     this.#stop()
     this.#closed = true
+    // A silent connection would never say goodbye.
+    const cut = setTimeout(() => this.#cut(), this.#trustMs)
     await this.#client.end().catch(() => {})
+    clearTimeout(cut)
   }
 
   async #arm(): Promise<void> {
@@ -243,9 +251,12 @@ export class Session {
     if (this.#loss || this.#closed) return
     this.#loss = reason
     this.#stop()
-    // Cut, not closed: a goodbye could wait in a silent connection for ever.
-    this.#client.connection.stream.destroy()
+    this.#cut()
     for (const listener of this.#lossListeners) listener(reason)
+  }
+
+  #cut(): void {
+    this.#client.connection.stream.destroy()
   }
 
   #stop(): void {

@@ -9,6 +9,7 @@ export interface PgPool {
   connect(): Promise<PgPoolClient>
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
   on(event: 'error', listener: (error: Error) => void): unknown
+  off(event: 'error', listener: (error: Error) => void): unknown
   readonly options: object
 }
 
@@ -44,12 +45,16 @@ export function openPgPool(connection: ClientConfig): Database {
 /** A database behind the user's own pool. */
 export function fromPgPool(pool: PgPool, connection = connectionOf(pool), close = async () => {}): Database {
   // Without a listener, an idle connection that dies takes the whole process with it.
-  pool.on('error', () => {})
+  const ignore = () => {}
+  pool.on('error', ignore)
   return {
     ...pgExecutor(pool),
     connection,
     address: addressOf(connection),
-    close,
+    async close() {
+      await close()
+      pool.off('error', ignore)
+    },
     async transaction<T>(work: (tx: Executor) => Promise<T>) {
       const client = await pool.connect().catch((error) => Promise.reject(translate(error)))
       let broken: Error | undefined

@@ -204,8 +204,13 @@ export class Session {
   async #arm(): Promise<void> {
     const wanted = settingsFor(this.#options.expiryMs)
     const names = Object.keys(wanted)
-    await this.run(this.#options.statements.arm, [names, Object.values(wanted)])
-    const got = new Map((await this.run(this.#options.statements.armed, [names])) as [string, string][])
+    const { arm, armed } = this.#options.statements
+    await this.run(arm, [names, Object.values(wanted)]).catch(async (error) => {
+      if (!this.trusted) throw error
+      // One that this server refuses must not keep the others from being set.
+      await Promise.allSettled(Object.entries(wanted).map(([name, value]) => this.run(arm, [[name], [value]])))
+    })
+    const got = new Map((await this.run(armed, [names])) as [string, string][])
     for (const [name, value] of Object.entries(wanted)) {
       if (got.get(name) !== value) this.refused[name] = { wanted: value, got: got.get(name) ?? null }
     }

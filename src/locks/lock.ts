@@ -14,7 +14,7 @@ import type { Mode } from './turns.js'
  *   await assign(batch, lock.fence)
  * }
  */
-export class Lock implements HoldWatcher {
+export class Lock {
   /** The names, in the order in which they were asked for. */
   readonly names: readonly string[]
   readonly mode: Mode
@@ -23,6 +23,12 @@ export class Lock implements HoldWatcher {
   readonly #holds: readonly Hold[]
   readonly #guard: Statement
   readonly #giveBack: (hold: Hold) => Promise<void>
+  readonly #watcher: HoldWatcher = {
+    lost: (reason) => {
+      if (!this.#released) this.#abort(new LockLostError(this.name, this.fence, reason))
+    },
+    releaseRequested: () => this.#abort(new ReleaseRequestedError(this.name)),
+  }
   #controller: AbortController | undefined
   #abortReason: HoldfastError | undefined
   #released: Promise<void> | undefined
@@ -40,7 +46,7 @@ export class Lock implements HoldWatcher {
     this.#giveBack = giveBack
     this.mode = holds[0]!.mode
     this.fence = Math.max(...holds.map((hold) => hold.fence))
-    for (const hold of holds) hold.watchers.add(this)
+    for (const hold of holds) hold.watchers.add(this.#watcher)
   }
 
   get name(): string {
@@ -103,17 +109,6 @@ export class Lock implements HoldWatcher {
     return this.release()
   }
 
-  /** @internal */
-  lost(reason: HoldfastError): void {
-    if (this.#released) return
-    this.#abort(new LockLostError(this.name, this.fence, reason))
-  }
-
-  /** @internal */
-  releaseRequested(): void {
-    this.#abort(new ReleaseRequestedError(this.name))
-  }
-
   /** @internal Throws when the lock has been lost. */
   throwIfLost(): void {
     const reason = this.#lossReason()
@@ -136,7 +131,7 @@ export class Lock implements HoldWatcher {
   }
 
   async #release(): Promise<void> {
-    for (const hold of this.#holds) hold.watchers.delete(this)
+    for (const hold of this.#holds) hold.watchers.delete(this.#watcher)
     await Promise.all(this.#holds.map((hold) => this.#giveBack(hold)))
   }
 }

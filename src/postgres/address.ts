@@ -1,5 +1,5 @@
-import type { ClientConfig } from 'pg'
 import { UsageError } from '../base/index.js'
+import type { Connection } from './port.js'
 
 const urlForm = /^postgres(ql)?:\/\//
 
@@ -13,7 +13,7 @@ export function checkUrl(given: string, what: string): string {
 }
 
 /** `user@host:port/database`: where a connection leads, without its secrets. */
-export function addressOf(connection: ClientConfig): string {
+export function addressOf(connection: Connection): string {
   if (connection.connectionString) {
     const url = new URL(connection.connectionString)
     return `${decodeURIComponent(url.username)}@${url.hostname}:${url.port || 5432}${url.pathname}`

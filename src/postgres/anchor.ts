@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { backoffMs, ClosedError, type HoldfastError, pause } from '../base/index.js'
-import type { Database } from './port.js'
+import type { Connection, Database } from './port.js'
 import { Session, type SessionStatements } from './session.js'
 import { loadStatements } from './statements.js'
 import { proveSessionLocks } from './truth.js'
@@ -26,7 +26,7 @@ import { proveSessionLocks } from './truth.js'
 export interface AnchorOptions {
   readonly database: Database
   /** How the anchor connects, where that is not how the pool does: past a pooler. */
-  readonly connection: Database['connection']
+  readonly connection: Connection
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
@@ -156,7 +156,7 @@ export class Anchor {
       hostname(),
       ...facts,
     ])
-    session.onNotification(({ channel, payload }) => this.#channels.get(channel)?.(payload ?? ''))
+    session.onNotification((channel, payload) => this.#channels.get(channel)?.(payload))
     for (const channel of this.#channels.keys()) await session.run(listenStatement(channel))
     if (!session.trusted) throw session.loss
     session.onLoss((reason) => this.#lost(session, reason))

@@ -1,7 +1,6 @@
-import type { ClientConfig } from 'pg'
 import pg from 'pg'
 import { addressOf, checkUrl } from './address.js'
-import type { Database, Executor } from './port.js'
+import type { Connection, Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
 
 /** What Holdfast needs of a pool of node-postgres, so that any version of it fits. */
@@ -36,7 +35,7 @@ export function pgExecutor(client: PgClient): Executor {
 }
 
 /** A database behind a pool that Holdfast opens, and closes, itself. */
-export function openPgPool(connection: ClientConfig): Database {
+export function openPgPool(connection: Connection): Database {
   if (connection.connectionString) checkUrl(connection.connectionString, 'url')
   const pool = new pg.Pool({ ...connection, max: 5, idleTimeoutMillis: 10_000, application_name: 'holdfast' })
   return fromPgPool(pool, connection, () => pool.end())
@@ -84,7 +83,7 @@ export function fromPgPool(pool: PgPool, connection = connectionOf(pool), close 
 
 const connectionSettings = ['connectionString', 'host', 'port', 'user', 'password', 'database', 'ssl'] as const
 
-function connectionOf(pool: PgPool): ClientConfig {
+function connectionOf(pool: PgPool): Connection {
   const options = pool.options as Record<string, unknown>
   return Object.fromEntries(
     connectionSettings

@@ -1,6 +1,6 @@
-import type { ClientConfig } from 'pg'
 import pg from 'pg'
 import { SessionLocksUnavailableError } from './errors.js'
+import type { Connection } from './port.js'
 
 /**
  * Tells a transaction pooler from a session pooler, by catching it in the act.
@@ -13,7 +13,7 @@ import { SessionLocksUnavailableError } from './errors.js'
  */
 const rounds = 8
 
-export async function refuseTransactionPooler(client: pg.Client, connection: ClientConfig, pid: number): Promise<void> {
+export async function refuseTransactionPooler(client: pg.Client, connection: Connection, pid: number): Promise<void> {
   const second = new pg.Client({ ...connection, connectionTimeoutMillis: 10_000 })
   second.on('error', () => {})
   try {

@@ -1,8 +1,17 @@
-import type { ClientConfig } from 'pg'
-
 /** Runs one statement and answers with its rows: a pool, or a client inside somebody's transaction. */
 export interface Executor {
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
+}
+
+/** How to reach a server, as node-postgres takes it; our own type, so that users need not install its types. */
+export interface Connection {
+  readonly connectionString?: string
+  readonly host?: string
+  readonly port?: number
+  readonly user?: string
+  readonly password?: string | (() => string | Promise<string>)
+  readonly database?: string
+  readonly ssl?: boolean | object
 }
 
 /** The whole of what Holdfast asks of a driver. Two stand behind it: node-postgres and postgres.js. */
@@ -13,7 +22,7 @@ export interface Database extends Executor {
    * How to connect to the same place with a connection of our own. Sessions with a heartbeat always speak through
    * node-postgres: it alone says truthfully when a connection has died (see docs/decisions/0003-two-drivers.md).
    */
-  readonly connection: ClientConfig
+  readonly connection: Connection
   /** Where it leads, for people; never with a password. */
   readonly address: string
   /** Closes what Holdfast opened itself; a pool that the user gave stays open. */

@@ -1,6 +1,5 @@
-import type { ClientConfig } from 'pg'
 import { addressOf } from './address.js'
-import type { Database, Executor } from './port.js'
+import type { Connection, Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
 
 /** What Holdfast needs of postgres.js: the function `sql`, or the `sql` of one of its transactions. */
@@ -57,14 +56,14 @@ export function fromPostgresJs(sql: PostgresJs): Database {
   }
 }
 
-function connectionOf(sql: PostgresJs): ClientConfig {
+function connectionOf(sql: PostgresJs): Connection {
   const { host, port, user, pass, database, ssl } = sql.options
   return {
     host: host[0] ?? 'localhost',
     port: port[0] ?? 5432,
     user,
-    password: pass as NonNullable<ClientConfig['password']>,
+    password: pass as NonNullable<Connection['password']>,
     database,
-    ...(ssl ? { ssl: ssl as NonNullable<ClientConfig['ssl']> } : {}),
+    ...(ssl ? { ssl: ssl as NonNullable<Connection['ssl']> } : {}),
   }
 }

@@ -1,9 +1,9 @@
 import { performance } from 'node:perf_hooks'
-import type { ClientConfig, Notification } from 'pg'
 import pg from 'pg'
 import { formatDuration, type HoldfastError } from '../base/index.js'
 import { DatabaseUnreachableError, SessionLocksUnavailableError, UnsupportedServerError } from './errors.js'
 import { refuseTransactionPooler } from './pooler.js'
+import type { Connection } from './port.js'
 import { sqlstateOf, translate } from './sqlstate.js'
 import type { Statement } from './statements.js'
 
@@ -25,7 +25,7 @@ import type { Statement } from './statements.js'
  * States: open → lost (deadline, dead socket, ended by the server, foreign backend) or closed (by us). Both are final.
  */
 export interface SessionOptions {
-  readonly connection: ClientConfig
+  readonly connection: Connection
   readonly applicationName: string
   readonly expiryMs: number
   readonly statements: SessionStatements
@@ -80,7 +80,7 @@ export class Session {
       keepAlive: true,
       connectionTimeoutMillis: options.expiryMs,
       pipeline: true,
-    } as ClientConfig)
+    } as pg.ClientConfig)
     // Until the session watches it, an error on the connection only fails the statement that is under way.
     client.on('error', () => {})
     try {
@@ -142,8 +142,9 @@ export class Session {
     return () => this.#lossListeners.delete(listener)
   }
 
-  onNotification(listener: (message: Notification) => void): void {
-    this.#client.on('notification', listener)
+  /** Calls back with what is notified on the channels that this session listens on. */
+  onNotification(listener: (channel: string, payload: string) => void): void {
+    this.#client.on('notification', ({ channel, payload }) => listener(channel, payload ?? ''))
   }
 
   /** Runs a prepared statement; every answer is also a heartbeat. Statements go out at once and are answered in order. */

@@ -1,4 +1,4 @@
-import type { HoldfastError } from '../base/index.js'
+import { type HoldfastError, UsageError } from '../base/index.js'
 import { type CallerTransaction, executorOf, type Statement } from '../postgres/index.js'
 import { LockLostError, ReleaseRequestedError } from './errors.js'
 import type { Hold, HoldWatcher } from './hold.js'
@@ -85,14 +85,15 @@ export class Lock {
   /**
    * Refuses (`StaleFenceError`) the writes of this transaction if somebody else may have taken over: call it in the
    * transaction, before its commit. Of two holders' guarded transactions, the later holder's is never overwritten.
+   * For exclusive locks: readers hold together, so none of them is later than the others.
    *
    * @example
    * await lock.guard(client)
    * await client.query('update report set …')
    */
   async guard(tx: CallerTransaction): Promise<void> {
-    const reason = this.#lossReason()
-    if (reason) throw reason
+    if (this.mode === 'shared') throw new UsageError(`Expected an exclusive lock to guard with, got a shared one`)
+    this.throwIfLost()
     const executor = executorOf(tx)
     for (const hold of this.#holds) {
       await executor.query(this.#guard.text, [hold.key.key, this.fence, hold.turns.session.number])

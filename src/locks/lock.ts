@@ -93,6 +93,7 @@ export class Lock {
    */
   async guard(tx: CallerTransaction): Promise<void> {
     if (this.mode === 'shared') throw new UsageError(`Expected an exclusive lock to guard with, got a shared one`)
+    if (this.#released) throw new UsageError(`Expected a lock that is held to guard with, got one that was released`)
     this.throwIfLost()
     const executor = executorOf(tx)
     for (const hold of this.#holds) {

@@ -1,0 +1,175 @@
+-- What people want to know of locks and instances. Nothing here writes, and any role may run it that may read the schema.
+
+-- name: locks
+-- Who holds and who waits for what, on a name ($1, its key) or in a namespace ($2), or everywhere (null). PostgreSQL's
+-- lock table is the authority; names, times and fences come from the notes. A wait that has no session of its own at the
+-- moment (it queues up inside its process, or tries from time to time) is known from its note alone, and has no pid.
+with advisory as materialized (
+  select classid, objid, objsubid, mode, granted, pid, waitstart
+  from pg_locks
+  where locktype = 'advisory'
+    and database = (select oid from pg_database where datname = current_database())
+),
+activity as materialized (
+  select
+    pid,
+    application_name,
+    usename,
+    host(client_addr) as client_address,
+    case when application_name like 'holdfast %' then substr(application_name, 10) end as instance
+  from pg_stat_activity
+),
+numbered as (
+  select pid, objid::integer as session
+  from advisory
+  where objsubid = 2
+    and classid = (holdfast.session_class()::bigint & 4294967295)::oid
+    and granted
+),
+present as materialized (
+  select
+    (classid::bigint << 32) | objid::bigint as key,
+    case mode when 'ShareLock' then 'shared' else 'exclusive' end as mode,
+    advisory.granted,
+    pid,
+    waitstart,
+    activity.application_name,
+    activity.usename,
+    activity.client_address,
+    activity.instance,
+    numbered.session
+  from advisory
+  left join activity using (pid)
+  left join numbered using (pid)
+  where objsubid = 1
+),
+noted as (
+  select instance, key, mode, min(since) as since, count(*) as requests
+  from holdfast.wait
+  where instance in (select instance from activity)
+  group by instance, key, mode
+),
+everything as (
+  select
+    present.key,
+    present.mode,
+    present.granted,
+    present.pid,
+    present.session,
+    present.instance,
+    present.application_name,
+    present.usename,
+    present.client_address,
+    case when present.granted then hold.since else coalesce(noted.since, present.waitstart) end as since,
+    case when present.granted then hold.fence end as fence,
+    coalesce(noted.requests, 1) as requests,
+    case when not present.granted then to_json(pg_blocking_pids(present.pid)) else '[]' end as blocked_by
+  from present
+  left join holdfast.hold on hold.session = present.session and hold.key = present.key and present.granted
+  left join noted
+    on noted.instance = present.instance
+    and noted.key = present.key
+    and noted.mode = present.mode
+    and not present.granted
+  union all
+  select key, mode, false, null, null, instance, 'holdfast ' || instance, null, null, since, null, requests, '[]'
+  from noted
+  where not exists (
+    select
+    from present
+    where present.instance = noted.instance
+      and present.key = noted.key
+      and (not present.granted and present.mode = noted.mode
+        -- The note of a wait is struck out up to a second after the grant, and before the hold is noted.
+        or present.granted and not exists (
+          select from holdfast.hold where hold.session = present.session and hold.key = present.key
+        ))
+  )
+)
+select
+  key::text as key,
+  name.namespace,
+  name.label,
+  mode,
+  granted,
+  pid,
+  everything.session,
+  everything.instance,
+  instance.host,
+  instance.os_pid,
+  application_name,
+  usename as username,
+  client_address,
+  (extract(epoch from since) * 1000)::float8 as since_ms,
+  greatest(0, extract(epoch from clock_timestamp() - since) * 1000)::float8 as for_ms,
+  fence::text as fence,
+  requests::integer as requests,
+  blocked_by
+from everything
+left join holdfast.name using (key)
+left join holdfast.instance on instance.id = everything.instance
+where ($1::bigint is null or key = $1::bigint)
+  and ($2::text is null or name.namespace = $2::text)
+order by name.label is null, name.namespace, name.label, key, granted desc, since nulls last, pid
+
+-- name: instances
+-- Who takes part. An instance lives while the number of its session is locked.
+with advisory as materialized (
+  select classid, objid, objsubid, granted, pid
+  from pg_locks
+  where locktype = 'advisory'
+    and database = (select oid from pg_database where datname = current_database())
+),
+activity as materialized (
+  select pid, substr(application_name, 10) as instance
+  from pg_stat_activity
+  where application_name like 'holdfast %'
+),
+vouched as (
+  select objid::integer as session
+  from advisory
+  where objsubid = 2
+    and classid = (holdfast.session_class()::bigint & 4294967295)::oid
+    and granted
+),
+present as (
+  select activity.instance, (classid::bigint << 32) | objid::bigint as key, granted
+  from advisory
+  join activity using (pid)
+  where objsubid = 1
+),
+held as (
+  select instance, count(*) as names
+  from present
+  where granted
+  group by instance
+),
+waited as (
+  select instance, count(*) as names
+  from (
+    select instance, key from present where not granted
+    union
+    select instance, key from holdfast.wait
+  ) w
+  group by instance
+)
+select
+  id,
+  namespace,
+  host,
+  os_pid,
+  version,
+  backend_pid,
+  session in (select session from vouched) as alive,
+  coalesce(held.names, 0)::integer as held,
+  coalesce(waited.names, 0)::integer as waiting,
+  lives,
+  expiry_ms,
+  pooler,
+  refused_settings,
+  (extract(epoch from opened_at) * 1000)::float8 as opened_ms,
+  (extract(epoch from clock_timestamp() - opened_at) * 1000)::float8 as for_ms
+from holdfast.instance
+left join held on held.instance = instance.id
+left join waited on waited.instance = instance.id
+order by opened_at, id

@@ -1,0 +1,172 @@
+import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { buildGraph, type WaitGraph } from './graph.js'
+
+/**
+ * Observing: what anybody may know about the fleet without taking part in it.
+ *
+ * - **Who is authoritative.** PostgreSQL's lock table for who holds and who waits; the lock on an instance's session
+ *   number for whether it lives. The rows of Holdfast only add what people want to read: names, hosts, since when.
+ * - **It only reads**, through any connection and any pooler, by queries of its own, so that it also works when the
+ *   rooms that it looks at do not.
+ * - **It takes no lock**, and sees one moment: a name can change hands while the answer travels.
+ * - Sessions that are not Holdfast's (psql, a cron script, another language) take part in locks, so they show too.
+ */
+export class Observer {
+  readonly #executor: Executor
+  readonly #sql: Record<'locks' | 'instances', Statement>
+
+  constructor(executor: Executor, schema = 'holdfast') {
+    this.#executor = executor
+    this.#sql = loadStatements(new URL('./observe.sql', import.meta.url), schema)
+  }
+
+  /** Everybody who holds or waits for a lock: by name, holders first, then those who wait, the longest first. */
+  async locks(only: LockFilter = {}): Promise<ObservedLock[]> {
+    const values = [only.key ?? null, only.namespace ?? null]
+    return linkNoted((await this.#executor.query<LockRow>(this.#sql.locks.text, values)).map(readLock))
+  }
+
+  /** Who waits for whom. */
+  async graph(only: LockFilter = {}): Promise<WaitGraph> {
+    return buildGraph(await this.locks(only))
+  }
+
+  /** All instances that are known, the living and those that died lately. */
+  async instances(): Promise<ObservedInstance[]> {
+    return (await this.#executor.query<InstanceRow>(this.#sql.instances.text)).map(readInstance)
+  }
+}
+
+export interface LockFilter {
+  /** In decimal. */
+  readonly key?: string | undefined
+  readonly namespace?: string | undefined
+}
+
+/** One session's part in one name: it holds it, or waits for it. */
+export interface ObservedLock {
+  readonly key: string
+  /** Null, like the label, for a key that nobody registered: one that was locked by other means. */
+  readonly namespace: string | null
+  readonly label: string | null
+  readonly mode: 'exclusive' | 'shared'
+  readonly granted: boolean
+  /** The server process; null for a wait that has none at the moment. */
+  readonly pid: number | null
+  /** The number of the session, when it is Holdfast's. */
+  readonly session: number | null
+  /** The instance, when it is Holdfast's. */
+  readonly instance: string | null
+  readonly host: string | null
+  readonly osPid: number | null
+  readonly application: string | null
+  readonly user: string | null
+  readonly clientAddress: string | null
+  /** When it was granted, known after about 3 s; or since when it waits. */
+  readonly since: Date | null
+  /** The same as an age, by the database's clock. */
+  readonly forMs: number | null
+  /** The fence of the grant, known after about 3 s. */
+  readonly fence: number | null
+  /** How many calls inside the process wait together. */
+  readonly requests: number
+  /** The server processes that it waits for. */
+  readonly blockedBy: readonly number[]
+}
+
+export interface ObservedInstance {
+  readonly id: string
+  readonly namespace: string
+  readonly host: string
+  readonly osPid: number
+  readonly version: string
+  /** The server process of its anchor. */
+  readonly pid: number
+  /** Whether PostgreSQL vouches for it. False also between two lives, while it reconnects. */
+  readonly alive: boolean
+  readonly held: number
+  readonly waiting: number
+  /** 1 plus its reconnections. */
+  readonly lives: number
+  readonly expiryMs: number
+  readonly pooler: string
+  readonly refusedSettings: Record<string, { wanted: string; got: string | null }>
+  readonly openedAt: Date
+  readonly forMs: number
+}
+
+interface LockRow {
+  key: string
+  namespace: string | null
+  label: string | null
+  mode: 'exclusive' | 'shared'
+  granted: boolean
+  pid: number | null
+  session: number | null
+  instance: string | null
+  host: string | null
+  os_pid: number | null
+  application_name: string | null
+  username: string | null
+  client_address: string | null
+  since_ms: number | null
+  for_ms: number | null
+  fence: string | null
+  requests: number
+  blocked_by: number[]
+}
+
+interface InstanceRow {
+  id: string
+  namespace: string
+  host: string
+  os_pid: number
+  version: string
+  backend_pid: number
+  alive: boolean
+  held: number
+  waiting: number
+  lives: number
+  expiry_ms: number
+  pooler: string
+  refused_settings: ObservedInstance['refusedSettings']
+  opened_ms: number
+  for_ms: number
+}
+
+function readLock(row: LockRow): ObservedLock {
+  const { os_pid, application_name, username, client_address, since_ms, for_ms, fence, blocked_by, ...same } = row
+  return {
+    ...same,
+    osPid: os_pid,
+    application: application_name || null,
+    user: username,
+    clientAddress: client_address,
+    since: since_ms === null ? null : new Date(since_ms),
+    forMs: for_ms === null ? null : Math.round(for_ms),
+    fence: fence === null ? null : Number(fence),
+    blockedBy: blocked_by,
+  }
+}
+
+/** A wait that is known from its note alone waits for all who hold the name. */
+function linkNoted(locks: ObservedLock[]): ObservedLock[] {
+  return locks.map((lock) => {
+    if (lock.granted || lock.pid !== null) return lock
+    const holders = locks.filter(({ key, granted }) => granted && key === lock.key)
+    return { ...lock, blockedBy: holders.map(({ pid }) => pid!) }
+  })
+}
+
+function readInstance(row: InstanceRow): ObservedInstance {
+  const { os_pid, backend_pid, expiry_ms, refused_settings, opened_ms, for_ms, ...same } = row
+  return {
+    ...same,
+    osPid: os_pid,
+    pid: backend_pid,
+    expiryMs: expiry_ms,
+    refusedSettings: refused_settings,
+    openedAt: new Date(opened_ms),
+    forMs: Math.round(for_ms),
+  }
+}

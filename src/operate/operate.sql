@@ -1,0 +1,21 @@
+-- What an operator does to locks from outside.
+
+-- name: request_release
+-- Asks the holders of a key to let go: the instances listen on a channel that is named like the schema.
+select pg_notify($1, 'release ' || $2)
+
+-- name: end_session
+-- Ends a session, if it still holds the key: by now its process id may be a stranger's. Waits up to 5 s for its end.
+with holder as materialized (
+  select pid
+  from pg_locks
+  where locktype = 'advisory'
+    and database = (select oid from pg_database where datname = current_database())
+    and objsubid = 1
+    and (classid::bigint << 32) | objid::bigint = $2::bigint
+    and granted
+    and pid = $1::integer
+  limit 1
+)
+select pg_terminate_backend(pid, 5000) as ended
+from holder

@@ -1,0 +1,57 @@
+import { HoldfastError } from '../base/index.js'
+import { type Executor, loadStatements, PermissionError, type Statement } from '../postgres/index.js'
+
+/**
+ * What an operator does to locks from outside, the mild way and the hard one. Both need no rights on the schema; ending
+ * a session needs the role of that session, or `pg_signal_backend`.
+ */
+export class Operator {
+  readonly #executor: Executor
+  readonly #schema: string
+  readonly #sql: Record<'request_release' | 'end_session', Statement>
+
+  constructor(executor: Executor, schema = 'holdfast') {
+    this.#executor = executor
+    this.#schema = schema
+    this.#sql = loadStatements(new URL('./operate.sql', import.meta.url), schema)
+  }
+
+  /** Asks whoever holds the key to let go: the signal of each handle aborts with a `ReleaseRequestedError`. */
+  async requestRelease(key: string): Promise<void> {
+    await this.#executor.query(this.#sql.request_release.text, [this.#schema, key])
+  }
+
+  /** Ends a session that holds the key, and with it all that it holds. False when it held the key no more. */
+  async endSession(pid: number, key: string): Promise<boolean> {
+    try {
+      const [row] = await this.#executor.query<{ ended: boolean }>(this.#sql.end_session.text, [pid, key])
+      if (row && !row.ended) throw new SessionLingersError(pid)
+      return row !== undefined
+    } catch (error) {
+      throw error instanceof PermissionError ? new NotYourSessionError(pid, error) : error
+    }
+  }
+}
+
+/** The role may not end the sessions of that other role. */
+export class NotYourSessionError extends HoldfastError {
+  constructor(pid: number, cause: Error) {
+    super(`This role may not end session ${pid}`, {
+      code: 'PERMISSION_DENIED',
+      retryable: false,
+      hint: 'Use the role of that session, or one with pg_signal_backend; a superuser’s session takes a superuser.',
+      cause,
+    })
+  }
+}
+
+/** The session was told to end, and has not ended yet. */
+export class SessionLingersError extends HoldfastError {
+  constructor(pid: number) {
+    super(`Session ${pid} was told to end, but has not ended within 5 s`, {
+      code: 'SESSION_LINGERS',
+      retryable: true,
+      hint: 'It may be in the middle of something that cannot be interrupted. Look again in a while.',
+    })
+  }
+}

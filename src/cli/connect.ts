@@ -1,0 +1,46 @@
+import pg from 'pg'
+import { UsageError } from '../base/index.js'
+import { checkSchema, checkUrl, type Database, fromPgPool, schemaState } from '../postgres/index.js'
+import type { Settings } from './settings.js'
+
+const connectMs = 10_000
+
+export interface Connection {
+  readonly pool: pg.Pool
+  readonly database: Database
+  readonly schema: string
+}
+
+/** Where the settings lead: to a URL, or else to where the PG* variables say, which the driver reads by itself. */
+export function connect(settings: Settings): Connection {
+  const url = settings.text('url')
+  if (url === undefined && !Object.keys(process.env).some((name) => /^PG(HOST|DATABASE|USER|PORT)$/.test(name))) {
+    throw new UsageError('No database was given', 'Set DATABASE_URL, or PGHOST and its kin, or give --url.')
+  }
+  const connection = {
+    ...(url === undefined
+      ? {}
+      : { connectionString: checkUrl(url, url === process.env.DATABASE_URL ? 'DATABASE_URL' : '--url') }),
+    connectionTimeoutMillis: connectMs,
+  }
+  const pool = new pg.Pool({ ...connection, max: 5, application_name: 'holdfast command line' })
+  return {
+    pool,
+    database: fromPgPool(pool, connection, () => pool.end()),
+    schema: settings.text('schema') ?? 'holdfast',
+  }
+}
+
+/** Runs `work` on a database where Holdfast is installed, and closes the connection whatever happens. */
+export async function withDatabase<T>(
+  settings: Settings,
+  work: (database: Database, schema: string) => Promise<T>,
+): Promise<T> {
+  const { database, schema } = connect(settings)
+  try {
+    checkSchema(await schemaState(database, schema), schema)
+    return await work(database, schema)
+  } finally {
+    await database.close()
+  }
+}

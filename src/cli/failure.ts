@@ -1,0 +1,60 @@
+import { CommanderError } from 'commander'
+import { HoldfastError } from '../base/index.js'
+
+/** The exit codes of every command; `lock run` adds its own, see lock-run.ts. */
+export const exitCode = { done: 0, failed: 1, usage: 2, conditionNotMet: 3, unreachable: 4 } as const
+
+const codeOf: Record<string, number> = {
+  USAGE: exitCode.usage,
+  DATABASE_UNREACHABLE: exitCode.unreachable,
+  TOO_MANY_CONNECTIONS: exitCode.unreachable,
+}
+
+/** Ends the command with this code, for a reason that it has already told. */
+export class Exit extends Error {
+  constructor(readonly code: number) {
+    super()
+  }
+}
+
+/** Tells what went wrong on stderr, for people or as JSON, and answers with the exit code. */
+export function report(error: unknown, asJson: boolean): number {
+  if (error instanceof Exit) return error.code
+  if (error instanceof CommanderError) return reportWords(error, asJson)
+  if (error instanceof HoldfastError) {
+    const { code, message, hint, retryable } = error
+    complain({ code, message, hint, retryable }, asJson)
+    return codeOf[code] ?? exitCode.failed
+  }
+  // Nothing that we foresaw, so whoever reports it needs the place.
+  complain({ code: 'INTERNAL', message: (error as Error)?.stack ?? String(error) }, asJson)
+  return exitCode.failed
+}
+
+/** A line for people, beside the data. */
+export function say(message: string): void {
+  process.stderr.write(`${withoutSecrets(message)}\n`)
+}
+
+/** Words that make no command: `error: unknown option '--jsn'`, with the suggestion in brackets on a second line. */
+function reportWords(error: CommanderError, asJson: boolean): number {
+  if (error.exitCode === 0) return exitCode.done
+  if (error.code !== 'commander.help') {
+    const [, message = error.message, suggestion] = /^(?:error: )?(.*?)(?:\n\((.*)\))?$/s.exec(error.message) ?? []
+    complain({ code: 'USAGE', message, hint: suggestion ?? 'Add --help to see what there is.' }, asJson)
+  }
+  return exitCode.usage
+}
+
+function complain(
+  what: { code: string; message: string; hint?: string | undefined; retryable?: boolean },
+  asJson: boolean,
+): void {
+  if (asJson) say(JSON.stringify({ error: what }))
+  else say(`holdfast: ${what.message}${what.hint ? `\n${what.hint}` : ''}`)
+}
+
+/** Messages do not hold passwords, but a misplaced address among the words is repeated in the complaint about it. */
+function withoutSecrets(text: string): string {
+  return text.replace(/(\w+:\/\/[^\s:@/]*):[^\s@]*@/g, '$1:***@').replace(/(password=)[^\s&'"]+/gi, '$1***')
+}

@@ -1,0 +1,91 @@
+import { pause, UsageError } from '../base/index.js'
+import { Holdfast, type HoldfastError } from '../holdfast.js'
+import { Child, onSignals, statusOfSignal } from './child.js'
+import { connect } from './connect.js'
+import { Exit, report, say } from './failure.js'
+import type { Settings } from './settings.js'
+
+/** What `lock run` adds to the child's own status; the last three as env(1), nice(1) and timeout(1) have them. */
+export const runExitCode = { lost: 123, busy: 124, beforeChild: 125, notExecutable: 126, notFound: 127 } as const
+
+const closeMs = 5_000
+
+/** flock(1) for a fleet: runs a command while a name is held. */
+export async function lockRun(settings: Settings, name: string, command: readonly string[]): Promise<void> {
+  let status: number
+  try {
+    status = await run(settings, name, command)
+  } catch (error) {
+    if (error instanceof Exit) throw error
+    report(error, settings.flag('json'))
+    status = runExitCode.beforeChild
+  }
+  throw new Exit(status)
+}
+
+async function run(settings: Settings, name: string, command: readonly string[]): Promise<number> {
+  const { pool, schema } = connect(settings)
+  const wait = settings.isNegated('wait') ? 0 : settings.durationMs('wait')
+  const busyExit = settings.wholeNumber('busyExit', 0, 255) ?? runExitCode.busy
+  const killAfterMs = settings.durationMs('killAfter') ?? 5_000
+  if (command.length === 0)
+    throw new UsageError('Expected a command after --', 'Such as: holdfast lock run report -- node report.js')
+  const mode = settings.flag('shared') ? 'shared' : 'exclusive'
+
+  // Until the child runs, a signal ends the waiting; from then on it is the child's.
+  const giveUp = new AbortController()
+  let obey = (signal: NodeJS.Signals) => giveUp.abort(new Exit(statusOfSignal(signal)))
+  const stopListening = onSignals((signal) => obey(signal))
+  const aborted = new Promise<never>((_, reject) =>
+    giveUp.signal.addEventListener('abort', () => reject(giveUp.signal.reason)),
+  )
+  aborted.catch(() => {})
+
+  let holdfast: Holdfast | undefined
+  try {
+    const opening = Holdfast.open({
+      pool,
+      schema,
+      directUrl: settings.text('directUrl'),
+      namespace: settings.text('namespace'),
+      expiry: settings.durationMs('expiry', 2_000),
+    })
+    holdfast = await Promise.race([opening, aborted])
+    const asked = { mode, signal: giveUp.signal, ...(wait === undefined ? {} : { wait }) } as const
+    const lock =
+      wait === undefined ? await holdfast.locks.acquire(name, asked) : await holdfast.locks.tryAcquire(name, asked)
+    if (lock === null) {
+      say(`holdfast: "${name}" is taken${wait ? ' and the wait is over' : ''}`)
+      return busyExit
+    }
+    const child = new Child(command as [string, ...string[]], {
+      HOLDFAST_NAME: name,
+      HOLDFAST_FENCE: String(lock.fence),
+    })
+    obey = (signal) => child.forward(signal)
+    let stopped: Promise<void> | undefined
+    const stop = () => {
+      const reason = lock.signal.reason as HoldfastError
+      say(`holdfast: ${reason.message}; stopping the command`)
+      stopped ??= child.stop(killAfterMs)
+    }
+    lock.signal.addEventListener('abort', stop)
+    if (lock.signal.aborted) stop()
+    const status = await child.ended.catch(startFailure)
+    lock.signal.removeEventListener('abort', stop)
+    // What the child has started may outlive it, and must not outlive the lock.
+    await stopped
+    // Asked of the lock and not of the signal: when all of us were frozen, no event has spoken yet.
+    return lock.held ? status : runExitCode.lost
+  } finally {
+    stopListening()
+    // A server that does not answer must not keep the child's status from whoever waits for it.
+    await Promise.race([(holdfast?.close() ?? Promise.resolve()).then(() => pool.end()), pause(closeMs)])
+  }
+}
+
+function startFailure(error: NodeJS.ErrnoException): number {
+  say(`holdfast: The command could not be started: ${error.message}`)
+  if (error.code === 'ENOENT') return runExitCode.notFound
+  return error.code === 'EAGAIN' || error.code === 'ENOMEM' ? runExitCode.beforeChild : runExitCode.notExecutable
+}

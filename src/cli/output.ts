@@ -1,0 +1,76 @@
+import type { Settings } from './settings.js'
+import { columnsFor, displayWidth } from './table.js'
+
+/** One column of an answer with rows. */
+export interface Column<Row> {
+  readonly title: string
+  /** What a program gets; dates as ISO 8601, null as nothing. */
+  readonly value: (row: Row) => string | number | boolean | Date | null
+  /** What people get, where that is different; null where they get no such column. */
+  readonly shown?: ((row: Row) => string) | null
+  readonly colour?: (row: Row) => Colour | undefined
+}
+
+export type Colour = 'red' | 'green' | 'yellow' | 'dim'
+const codes = { red: 31, green: 32, yellow: 33, dim: 2 } as const
+
+/** stdout carries data only: a table on a terminal, tab-separated where it is piped, JSON where that was asked for. */
+export function printRows<Row>(settings: Settings, rows: readonly Row[], columns: readonly Column<Row>[]): void {
+  if (settings.flag('json')) printJson(rows)
+  else if (settings.flag('jsonl')) write(rows.map((row) => JSON.stringify(row)))
+  else if (process.stdout.isTTY) write(table(settings, rows, columns))
+  else write(rows.map((row) => columns.map((column) => plain(column.value(row))).join('\t')))
+}
+
+export function printJson(document: unknown): void {
+  write([JSON.stringify(document, null, 2)])
+}
+
+export function write(lines: readonly string[]): void {
+  if (lines.length > 0) process.stdout.write(`${lines.join('\n')}\n`)
+}
+
+export function paint(settings: Settings, text: string, colour: Colour | undefined): string {
+  if (!colour || settings.isNegated('color') || !process.stdout.isTTY || !process.stdout.hasColors()) return text
+  return `\x1b[${codes[colour]}m${text}\x1b[0m`
+}
+
+/** Names are anybody's text: what would move the cursor, or end a line or a field, is spelt out. */
+export function visible(text: string): string {
+  return text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) =>
+    character === '\t'
+      ? '\\t'
+      : character === '\n'
+        ? '\\n'
+        : `\\u${character.codePointAt(0)!.toString(16).padStart(4, '0')}`,
+  )
+}
+
+function plain(value: string | number | boolean | Date | null): string {
+  if (value === null) return ''
+  return value instanceof Date ? value.toISOString() : visible(String(value))
+}
+
+function table<Row>(settings: Settings, rows: readonly Row[], columns: readonly Column<Row>[]): string[] {
+  if (rows.length === 0) return []
+  const shown = columns.filter((column) => column.shown !== null)
+  const cells = rows.map((row) => shown.map(({ shown, value }) => (shown ? visible(shown(row)) : plain(value(row)))))
+  const titles = shown.map(({ title }) => title)
+  const fit = columnsFor([titles, ...cells], process.stdout.columns || 80)
+  const lines = cells.map((line, at) =>
+    fit(line, (text, column) => paint(settings, text, shown[column]!.colour?.(rows[at]!))),
+  )
+  return [fit(titles, (text) => paint(settings, text, 'dim')), ...lines]
+}
+
+/** Facts about one thing: aligned on a terminal, `field<tab>value` where piped. */
+export function printFacts(settings: Settings, facts: readonly (readonly [string, string])[]): void {
+  const width = Math.max(...facts.map(([field]) => displayWidth(field)))
+  write(
+    facts.map(([field, value]) =>
+      process.stdout.isTTY
+        ? `${paint(settings, field.padEnd(width), 'dim')}  ${visible(value)}`
+        : `${field}\t${visible(value)}`,
+    ),
+  )
+}

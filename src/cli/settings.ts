@@ -1,0 +1,97 @@
+import { type Command, Option } from 'commander'
+import { formatDuration, parseDuration, UsageError } from '../base/index.js'
+
+/** An option whose value may also come from the environment. The command line wins; an empty variable counts as unset. */
+export class TwinOption extends Option {
+  readonly twin: string
+
+  constructor(flags: string, description: string, twin?: string) {
+    super(flags, description)
+    this.twin = twin ?? `HOLDFAST_${this.long!.slice(2).replaceAll('-', '_').toUpperCase()}`
+    this.description = `${description} [${this.twin}]`
+  }
+}
+
+interface Given {
+  readonly value: unknown
+  /** The word that people know it by: the option or the variable. */
+  readonly as: string
+}
+
+/**
+ * What a command was told, read by name and by type. Values are checked here and not while the words are taken apart,
+ * so that every complaint has the house's form and each command decides what a mistake costs.
+ */
+export class Settings {
+  readonly #command: Command
+
+  constructor(command: Command) {
+    this.#command = command
+  }
+
+  text(name: string): string | undefined {
+    const given = this.#given(name)?.value
+    return typeof given === 'string' && given !== '' ? given : undefined
+  }
+
+  flag(name: string): boolean {
+    return this.#given(name)?.value === true
+  }
+
+  /** Whether `--no-…` was given. */
+  isNegated(name: string): boolean {
+    return this.#given(name)?.value === false
+  }
+
+  durationMs(name: string, atLeastMs = 0): number | undefined {
+    return this.#read(name, `a duration of at least ${formatDuration(atLeastMs)}, such as 30s or 5m`, (text) => {
+      const ms = parseDuration(text)
+      return ms !== undefined && ms >= atLeastMs ? ms : undefined
+    })
+  }
+
+  wholeNumber(name: string, atLeast: number, atMost: number): number | undefined {
+    return this.#read(name, `a whole number between ${atLeast} and ${atMost}`, (text) => {
+      const number = Number(text)
+      return /^\d+$/.test(text) && number >= atLeast && number <= atMost ? number : undefined
+    })
+  }
+
+  oneOf<const T extends string>(name: string, ...words: T[]): T | undefined {
+    const expected = words.map((word) => `"${word}"`).join(' or ')
+    return this.#read(name, expected, (text) => words.find((word) => word === text))
+  }
+
+  #read<T>(name: string, expected: string, read: (text: string) => T | undefined): T | undefined {
+    const given = this.#given(name)
+    if (typeof given?.value !== 'string') return undefined
+    const value = read(given.value)
+    if (value === undefined) {
+      throw new UsageError(`Expected ${given.as} to be ${expected}, got ${JSON.stringify(given.value)}`)
+    }
+    return value
+  }
+
+  #given(name: string): Given | undefined {
+    for (let command: Command | null = this.#command; command; command = command.parent) {
+      const options = command.options.filter((option) => option.attributeName() === name) as TwinOption[]
+      if (options.length === 0) continue
+      if (command.getOptionValueSource(name) === 'cli') {
+        const value: unknown = command.getOptionValue(name)
+        return { value, as: options.find((option) => option.negate === (value === false))?.long ?? name }
+      }
+      for (const option of options) {
+        const set = process.env[option.twin]
+        if (set) return { value: twinValue(option, set), as: option.twin }
+      }
+    }
+    return undefined
+  }
+}
+
+function twinValue(option: TwinOption, set: string): unknown {
+  if (option.required || option.optional) return set
+  // Any value of NO_COLOR means what it says (no-color.org); elsewhere people also write 0, false and no.
+  const isOn = option.twin === 'NO_COLOR' || !/^(0|false|no|off)$/i.test(set)
+  return isOn ? !option.negate : undefined
+}

@@ -1,0 +1,49 @@
+// Laying out columns in the width of a terminal.
+
+const gap = '  '
+/** Below this a column says nothing any more; rather let the terminal wrap. */
+const narrowest = 8
+
+const wide =
+  /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u
+const segments = new Intl.Segmenter()
+
+/** How many places a text takes on a terminal. */
+export function displayWidth(text: string): number {
+  let width = 0
+  for (const { segment } of segments.segment(text)) width += wide.test(segment) ? 2 : 1
+  return width
+}
+
+/** Decides the widths for these lines, and answers with how to lay out one of them. */
+export function columnsFor(lines: readonly string[][], room: number) {
+  const widths = lines[0]!.map((_, column) => Math.max(...lines.map((line) => displayWidth(line[column]!))))
+  let over = widths.reduce((sum, width) => sum + width, 0) + gap.length * (widths.length - 1) - room
+  // The widest gives way first, so that short columns stay whole.
+  for (; over > 0; over--) {
+    const widest = widths.indexOf(Math.max(...widths))
+    if (widths[widest]! <= narrowest) break
+    widths[widest]!--
+  }
+  return (line: string[], paint: (text: string, column: number) => string): string =>
+    line
+      .map((text, column) => {
+        const cut = shorten(text, widths[column]!)
+        const isLast = column === line.length - 1
+        return paint(cut, column) + (isLast ? '' : ' '.repeat(Math.max(0, widths[column]! - displayWidth(cut))))
+      })
+      .join(gap)
+      .trimEnd()
+}
+
+function shorten(text: string, width: number): string {
+  if (displayWidth(text) <= width) return text
+  let cut = ''
+  let used = 0
+  for (const { segment } of segments.segment(text)) {
+    used += displayWidth(segment)
+    if (used > width - 1) break
+    cut += segment
+  }
+  return `${cut}…`
+}

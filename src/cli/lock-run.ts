@@ -71,7 +71,7 @@ async function run(settings: Settings, name: string, command: readonly string[])
     }
     lock.signal.addEventListener('abort', stop)
     if (lock.signal.aborted) stop()
-    const status = await child.ended.catch(startFailure)
+    const status = await child.ended.catch((error) => notStarted(command[0]!, error))
     lock.signal.removeEventListener('abort', stop)
     // What the child has started may outlive it, and must not outlive the lock.
     await stopped
@@ -84,8 +84,9 @@ async function run(settings: Settings, name: string, command: readonly string[])
   }
 }
 
-function startFailure(error: NodeJS.ErrnoException): number {
-  say(`holdfast: The command could not be started: ${error.message}`)
+function notStarted(command: string, error: NodeJS.ErrnoException): number {
+  const why: Record<string, string> = { ENOENT: 'was not found', EACCES: 'may not be executed' }
+  say(`holdfast: ${JSON.stringify(command)} ${why[error.code!] ?? `could not be started: ${error.message}`}`)
   if (error.code === 'ENOENT') return runExitCode.notFound
   return error.code === 'EAGAIN' || error.code === 'ENOMEM' ? runExitCode.beforeChild : runExitCode.notExecutable
 }

@@ -31,7 +31,8 @@ export function write(lines: readonly string[]): void {
 }
 
 export function paint(settings: Settings, text: string, colour: Colour | undefined): string {
-  if (!colour || settings.isNegated('color') || !process.stdout.isTTY || !process.stdout.hasColors()) return text
+  if (!colour || text === '' || settings.isNegated('color') || !process.stdout.isTTY || !process.stdout.hasColors())
+    return text
   return `\x1b[${codes[colour]}m${text}\x1b[0m`
 }
 
@@ -56,11 +57,11 @@ function table<Row>(settings: Settings, rows: readonly Row[], columns: readonly 
   const shown = columns.filter((column) => column.shown !== null)
   const cells = rows.map((row) => shown.map(({ shown, value }) => (shown ? visible(shown(row)) : plain(value(row)))))
   const titles = shown.map(({ title }) => title)
-  const fit = columnsFor([titles, ...cells], process.stdout.columns || 80)
+  const layOut = columnsFor([titles, ...cells], process.stdout.columns || 80)
   const lines = cells.map((line, at) =>
-    fit(line, (text, column) => paint(settings, text, shown[column]!.colour?.(rows[at]!))),
+    layOut(line, (text, column) => paint(settings, text, shown[column]!.colour?.(rows[at]!))),
   )
-  return [fit(titles, (text) => paint(settings, text, 'dim')), ...lines]
+  return [layOut(titles, (text) => paint(settings, text, 'dim')), ...lines]
 }
 
 /** Facts about one thing: aligned on a terminal, `field<tab>value` where piped. */

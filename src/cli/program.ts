@@ -47,6 +47,7 @@ function globalOptions(): TwinOption[] {
 
 function addLock(program: Command): void {
   const lock = noun(program, 'lock', 'run a command under a lock; see, release and break locks')
+  withExamples(lock, ['holdfast lock run nightly-report -- node report.js', 'holdfast lock ls'])
   const run = lock
     .command('run')
     .summary('run a command while a name is held')
@@ -83,12 +84,16 @@ function addLock(program: Command): void {
 
   const ls = lock
     .command('ls')
+    .summary('list who holds and who waits')
     .description('Lists who holds and who waits for locks: in all namespaces, unless one is given.')
     .action(async (_options, self: Command) => (await import('./lock-ls.js')).lockLs(new Settings(self)))
   withExamples(ls, ['holdfast lock ls', 'holdfast lock ls --namespace billing --json'])
 
   const show = named(
-    lock.command('show').description('Tells who holds a name, who waits for it, and since when.'),
+    lock
+      .command('show')
+      .summary('tell who holds a name, and who waits for it')
+      .description('Tells who holds a name, who waits for it, and since when.'),
   ).action(async (name: string, _options, self: Command) =>
     (await import('./lock-show.js')).lockShow(new Settings(self), name),
   )
@@ -97,6 +102,7 @@ function addLock(program: Command): void {
   const release = named(
     lock
       .command('release')
+      .summary('ask the holder to let go')
       .description('Asks the holder of a name to let go: the signal of its handle aborts, and it stops when it can.'),
   ).action(async (name: string, _options, self: Command) =>
     (await import('./lock-release.js')).lockRelease(new Settings(self), name),
@@ -104,22 +110,29 @@ function addLock(program: Command): void {
   withExamples(release, ['holdfast lock release invoice:42'])
 
   const breaking = named(
-    lock.command('break').description('Ends the sessions that hold a name, and with each all else that it holds.'),
+    lock
+      .command('break')
+      .summary('end the sessions that hold a name')
+      .description('Ends the sessions that hold a name, and with each all else that it holds.'),
   )
     .addOption(new TwinOption('--yes', 'do not ask'))
     .action(async (name: string, _options, self: Command) =>
       (await import('./lock-break.js')).lockBreak(new Settings(self), name),
     )
   withExamples(breaking, ['holdfast lock break invoice:42', 'holdfast lock break --yes invoice:42'])
+  withoutGlobalOptions(lock)
 }
 
 function addInstance(program: Command): void {
   const instance = noun(program, 'instance', 'see the running processes that opened Holdfast')
+  withExamples(instance, ['holdfast instance ls'])
   const ls = instance
     .command('ls')
+    .summary('list the instances')
     .description('Lists the instances, and what they hold and wait for.')
     .action(async (_options, self: Command) => (await import('./instance-ls.js')).instanceLs(new Settings(self)))
   withExamples(ls, ['holdfast instance ls', 'holdfast instance ls --json'])
+  withoutGlobalOptions(instance)
 }
 
 function addGraph(program: Command): void {
@@ -159,6 +172,12 @@ function addDev(program: Command): void {
 
 function noun(program: Command, name: string, description: string): Command {
   return program.command(name).description(description)
+}
+
+/** The program's options are for the verbs of a noun; in its own help they would only hide the verbs. */
+function withoutGlobalOptions(noun: Command): void {
+  // After the verbs were made, for they inherit what a noun has been told by then.
+  noun.configureHelp({ showGlobalOptions: false })
 }
 
 function named(command: Command): Command {

@@ -101,7 +101,8 @@ select
   usename as username,
   client_address,
   (extract(epoch from since) * 1000)::float8 as since_ms,
-  greatest(0, extract(epoch from clock_timestamp() - since) * 1000)::float8 as for_ms,
+  -- Reckoned back from the waiter's age, so a moment may be missing.
+  case when since is not null then greatest(0, extract(epoch from clock_timestamp() - since) * 1000) end::float8 as for_ms,
   fence::text as fence,
   requests::integer as requests,
   blocked_by

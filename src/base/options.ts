@@ -18,12 +18,13 @@ type Read<R> = { [K in keyof R]?: R[K] extends Rule<infer T> ? T : never }
 export function readOptions<R extends Record<string, Rule<unknown>>>(where: string, given: unknown, rules: R): Read<R> {
   const read: Record<string, unknown> = {}
   if (given === undefined) return read as Read<R>
-  if (typeof given !== 'object' || given === null) {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     throw new UsageError(`Expected the options of ${where} to be an object, got ${describe(given)}`)
   }
   for (const [key, value] of Object.entries(given)) {
     if (value === undefined) continue
-    const rule = rules[key]
+    // An object has more than its own: `constructor` is no rule.
+    const rule = Object.hasOwn(rules, key) ? rules[key] : undefined
     if (rule === undefined) throw new UsageError(unknownOption(where, key, Object.keys(rules)))
     const result = rule.read(value)
     if (result === undefined) throw new UsageError(`Expected ${key} to be ${rule.expected}, got ${describe(value)}`)

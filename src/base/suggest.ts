@@ -12,14 +12,19 @@ export function suggest(word: string, candidates: Iterable<string>): string | un
   return best
 }
 
+/** Letters to add, drop, change, or swap with their neighbour, which is the most frequent slip of a typist. */
 function editDistance(from: string, to: string): number {
+  let beforePrevious: number[] = []
   let previous = Array.from({ length: to.length + 1 }, (_, column) => column)
   for (let row = 1; row <= from.length; row++) {
     const current = [row]
     for (let column = 1; column <= to.length; column++) {
       const substitution = previous[column - 1]! + (from[row - 1] === to[column - 1] ? 0 : 1)
-      current.push(Math.min(substitution, previous[column]! + 1, current[column - 1]! + 1))
+      const swapped = row > 1 && column > 1 && from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1]
+      const swap = swapped ? beforePrevious[column - 2]! + 1 : substitution
+      current.push(Math.min(substitution, swap, previous[column]! + 1, current[column - 1]! + 1))
     }
+    beforePrevious = previous
     previous = current
   }
   return previous[to.length]!

@@ -25,7 +25,7 @@ export function loadStatements<const Name extends string>(file: URL, schema: str
 
 /** The same SQL, for another schema. */
 export function inSchema(sql: string, schema: string): string {
-  return schema === 'holdfast' ? sql : sql.replace(/\bholdfast\.(?=[a-z_])/g, `${quoteIdentifier(schema)}.`)
+  return schema === 'holdfast' ? sql : sql.replace(/\bholdfast\.(?=[a-z_])/g, () => `${quoteIdentifier(schema)}.`)
 }
 
 export function quoteIdentifier(name: string): string {

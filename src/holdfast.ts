@@ -100,6 +100,13 @@ export class Holdfast {
   readonly #anchor: Anchor | undefined
   #closing: Promise<void> | undefined
 
+  /**
+   * Connects, proves that session locks work here, brings the schema up to date and makes this process a member of the
+   * fleet. Throws, with everything closed again, when one of these cannot be done.
+   *
+   * @example
+   * await using holdfast = await Holdfast.open({ url: process.env.DATABASE_URL, namespace: 'billing' })
+   */
   static async open(options: HoldfastOptions): Promise<Holdfast> {
     const {
       namespace = 'default',

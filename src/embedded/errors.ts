@@ -1,4 +1,4 @@
-import { HoldfastError } from '../base/errors.js'
+import { HoldfastError } from '../base/index.js'
 
 export type EmbeddedErrorCode =
   | 'EMBEDDED_UNSUPPORTED'

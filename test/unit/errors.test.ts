@@ -1,0 +1,68 @@
+import { expect, test } from 'vitest'
+import { ClosedError, HoldfastError, UsageError } from '../../src/base/index.js'
+import { LockLostError, LockTimeoutError, ReleaseRequestedError } from '../../src/locks/index.js'
+import { SchemaVersionError, SessionLocksUnavailableError, type Unfit } from '../../src/postgres/index.js'
+
+test('every error is named after its class and is a HoldfastError', () => {
+  const errors = [
+    new UsageError('wrong', 'do it right'),
+    new ClosedError('This instance'),
+    new LockTimeoutError('invoice:42', 5_000),
+    new LockLostError('invoice:42', 7, new Error('gone')),
+    new ReleaseRequestedError('invoice:42'),
+    new SchemaVersionError(2, 1, 'holdfast'),
+  ]
+  for (const error of errors) {
+    expect(error).toBeInstanceOf(HoldfastError)
+    expect(error.name).toBe(error.constructor.name)
+    expect(`${error}`).toBe(`${error.name}: ${error.message}`)
+    expect(error.code).toMatch(/^[A-Z_]+$/)
+  }
+})
+
+test('a mistake is not retryable and says what to do', () => {
+  expect(new UsageError('wrong', 'do it right')).toMatchObject({ code: 'USAGE', retryable: false, hint: 'do it right' })
+})
+
+test('without a cause there is no property "cause" that somebody might print', () => {
+  expect('cause' in new UsageError('wrong')).toBe(false)
+})
+
+test('a timeout tells the name and how long', () => {
+  const error = new LockTimeoutError('invoice:42', 5_040)
+  expect(error).toMatchObject({ lock: 'invoice:42', waitedMs: 5_040, code: 'LOCK_TIMEOUT', retryable: true })
+  expect(error.message).toBe('"invoice:42" was still taken after 5s')
+})
+
+test('a loss tells the name, the fence and the reason', () => {
+  const reason = new Error('the server restarted')
+  const error = new LockLostError('invoice:42', 7, reason)
+  expect(error).toMatchObject({ lock: 'invoice:42', fence: 7, code: 'LOCK_LOST', cause: reason })
+  expect(error.message).toBe('"invoice:42" was lost: the server restarted')
+})
+
+test('a schema that does not fit says on which side', () => {
+  expect(new SchemaVersionError(3, 2, 'app')).toMatchObject({
+    code: 'SCHEMA_TOO_NEW',
+    found: 3,
+    expected: 2,
+    hint: expect.stringContaining('Upgrade the package'),
+  })
+  expect(new SchemaVersionError(1, 2, 'app')).toMatchObject({
+    code: 'SCHEMA_OUTDATED',
+    hint: expect.stringContaining('holdfast migrate'),
+  })
+})
+
+test.each<[Unfit, RegExp]>([
+  ['transaction-pooler', /directUrl/],
+  ['read-replica', /primary/],
+  ['locks-not-enforced', /leases/],
+  ['single-session', /real PostgreSQL/],
+  ['elsewhere', /same database/],
+  ['not-asked-for', /Open with an anchor/],
+])('%s names the way out', (because, wayOut) => {
+  const error = new SessionLocksUnavailableError(because)
+  expect(error).toMatchObject({ because, code: 'SESSION_LOCKS_UNAVAILABLE', retryable: false })
+  expect(error.hint).toMatch(wayOut)
+})

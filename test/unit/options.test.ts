@@ -1,0 +1,108 @@
+import { describe, expect, test } from 'vitest'
+import {
+  abortSignal,
+  anything,
+  describe as describeValue,
+  duration,
+  flag,
+  oneOf,
+  readOptions,
+  text,
+  UsageError,
+  wholeNumber,
+} from '../../src/base/index.js'
+
+const rules = {
+  wait: duration(),
+  ttl: duration(1_000, 86_400_000),
+  mode: oneOf('exclusive', 'shared'),
+  parked: wholeNumber(1, 100),
+  attempts: wholeNumber(1),
+  migrate: flag,
+  schema: text,
+  signal: abortSignal,
+  pool: anything,
+}
+
+const read = (given: unknown) => readOptions('locks.acquire', given, rules)
+
+function complaint(given: unknown): string {
+  try {
+    read(given)
+  } catch (error) {
+    if (error instanceof UsageError) return error.message
+    throw error
+  }
+  throw new Error('It was accepted')
+}
+
+test('reads what fits, in the form that the rooms use', () => {
+  const { signal } = new AbortController()
+  const pool = {}
+  const given = { wait: '5s', ttl: 1_000, mode: 'shared', parked: 3, migrate: false, schema: 'x', signal, pool }
+  expect(read(given)).toEqual({ ...given, wait: 5_000 })
+})
+
+test('no options, and an option that is undefined, are the same as none', () => {
+  expect(read(undefined)).toEqual({})
+  expect(read({ wait: undefined })).toEqual({})
+})
+
+test.each<[unknown, string]>([
+  [{ wait: 'soon' }, 'Expected wait to be a duration of at least 0ms, got "soon" (string)'],
+  [{ wait: -1 }, 'Expected wait to be a duration of at least 0ms, got -1 (number)'],
+  [{ wait: null }, 'Expected wait to be a duration of at least 0ms, got null'],
+  [{ ttl: 30 }, 'Expected ttl to be a duration of at least 1s and at most 1d, got 30 (number)'],
+  [{ ttl: '2d' }, 'Expected ttl to be a duration of at least 1s and at most 1d, got "2d" (string)'],
+  [{ mode: 'read' }, 'Expected mode to be "exclusive" or "shared", got "read" (string)'],
+  [{ parked: 0 }, 'Expected parked to be a whole number between 1 and 100, got 0 (number)'],
+  [{ parked: 1.5 }, 'Expected parked to be a whole number between 1 and 100, got 1.5 (number)'],
+  [{ parked: '3' }, 'Expected parked to be a whole number between 1 and 100, got "3" (string)'],
+  [{ attempts: 0 }, 'Expected attempts to be a whole number of at least 1, got 0 (number)'],
+  [{ migrate: 'no' }, 'Expected migrate to be true or false, got "no" (string)'],
+  [{ schema: '' }, 'Expected schema to be a string that is not empty, got "" (string)'],
+  [{ signal: {} }, 'Expected signal to be an AbortSignal, got an object (Object)'],
+  [{ pool: null }, 'Expected pool to be a value, got null'],
+])('%j: says what was expected and what came', (given, message) => {
+  expect(complaint(given)).toBe(message)
+})
+
+describe('unknown options', () => {
+  test('get a suggestion when one is near', () => {
+    expect(complaint({ wiat: '5s' })).toBe('locks.acquire has no option "wiat": did you mean "wait"?')
+  })
+
+  test('get the list when none is', () => {
+    expect(complaint({ frobnicate: 1 })).toBe(
+      'locks.acquire has no option "frobnicate": it takes wait, ttl, mode, parked, attempts, migrate, schema, signal, pool',
+    )
+  })
+
+  test.each(['constructor', 'toString', '__proto__', 'hasOwnProperty'])('%s, which every object has, is one', (key) => {
+    const given = Object.fromEntries([[key, 1]])
+    expect(complaint(given)).toContain(`locks.acquire has no option "${key}"`)
+  })
+})
+
+test.each<[unknown, string]>([
+  ['5s', '"5s" (string)'],
+  [5_000, '5000 (number)'],
+  [null, 'null'],
+  [() => {}, 'a function'],
+  [[], 'an array'],
+])('options that are %j are refused', (given, shown) => {
+  expect(complaint(given)).toBe(`Expected the options of locks.acquire to be an object, got ${shown}`)
+})
+
+test.each<[unknown, string]>([
+  [undefined, 'undefined'],
+  [1n, '1 (bigint)'],
+  [true, 'true (boolean)'],
+  [Symbol('s'), 'Symbol(s) (symbol)'],
+  [new Date(0), 'an object (Date)'],
+  [Object.create(null), 'an object (Object)'],
+  ['x'.repeat(81), `"${'x'.repeat(77)}…" (string)`],
+  ['x'.repeat(80), `"${'x'.repeat(80)}" (string)`],
+])('describes a value as %#', (value, shown) => {
+  expect(describeValue(value)).toBe(shown)
+})

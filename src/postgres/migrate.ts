@@ -69,6 +69,8 @@ export async function migrate(database: Database, schema: string): Promise<Migra
   while (state.pending.length > 0) {
     const next = state.pending[0]!
     const done = await database.transaction(async (tx) => {
+      // A snapshot from before the wait, as other levels have it, would not show what the others did meanwhile.
+      await tx.query('set transaction isolation level read committed')
       await tx.query('select pg_advisory_xact_lock($1::int, 0)', [internalClass(schema, 'migration')])
       // Asked first, because "if not exists" demands the right to create schemas even where one exists.
       const [{ absent }] = (await tx.query<{ absent: boolean }>('select to_regnamespace($1) is null as absent', [

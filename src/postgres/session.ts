@@ -302,6 +302,8 @@ function settingsFor(expiryMs: number): Record<string, string> {
     tcp_keepalives_interval: String(interval),
     tcp_keepalives_count: String(count),
     tcp_user_timeout: String(expiryMs),
+    // Other levels, where they are the database's default, would fail statements that wait for each other's rows.
+    default_transaction_isolation: 'read committed',
     // Fences need no flush: what a crash forgets, advance_fence() leaps over.
     synchronous_commit: 'off',
   }

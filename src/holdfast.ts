@@ -15,6 +15,7 @@ import { Locks } from './locks/index.js'
 import {
   Anchor,
   checkSchema,
+  checkSchemaName,
   checkUrl,
   type Database,
   fromPgPool,
@@ -118,6 +119,7 @@ export class Holdfast {
       directUrl,
     } = readOptions('Holdfast.open', options, rules)
     checkName(namespace, 'namespace')
+    checkSchemaName(schema)
     const connection = directUrl ? { connectionString: checkUrl(directUrl, 'directUrl') } : undefined
     const database = databaseOf(options)
     let anchor: Anchor | undefined

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { describe, UsageError } from '../base/index.js'
 
 /** One named statement of a `.sql` file, ready to be run in the schema it was made for. */
 export interface Statement {
@@ -26,6 +27,17 @@ export function loadStatements<const Name extends string>(file: URL, schema: str
 /** The same SQL, for another schema. */
 export function inSchema(sql: string, schema: string): string {
   return schema === 'holdfast' ? sql : sql.replace(/\bholdfast\.(?=[a-z_])/g, () => `${quoteIdentifier(schema)}.`)
+}
+
+/**
+ * Refuses what cannot be the name of our schema: longer than PostgreSQL keeps names, or with a sign that would end the
+ * string or the function body in which the migrations mention it.
+ */
+export function checkSchemaName(given: string): string {
+  if (given !== '' && Buffer.byteLength(given) <= 63 && !/['$\0]/.test(given) && given.isWellFormed()) return given
+  throw new UsageError(
+    `Expected schema to be a name of 1 to 63 bytes without apostrophes and dollar signs, got ${describe(given)}`,
+  )
 }
 
 export function quoteIdentifier(name: string): string {

@@ -1,0 +1,163 @@
+import { describe, expect, test } from 'vitest'
+import { Holdfast, PermissionError, SchemaVersionError, UsageError } from '../../src/holdfast.js'
+import { allMigrations, migrate, migrationScript, openPgPool, schemaState } from '../../src/postgres/index.js'
+import { catalogOf, uncommented } from '../setup/catalog.js'
+import { caught, sql } from '../setup/facts.js'
+import { databaseUrl, emptyDatabaseUrl, open, roleUrl } from '../setup/instances.js'
+
+const known = allMigrations('holdfast').length
+
+test('migrations count from 1 without gaps', () => {
+  expect(allMigrations('holdfast').map(({ version }) => version)).toEqual(
+    Array.from({ length: known }, (_, at) => at + 1),
+  )
+})
+
+test('the first opening installs the schema, the second finds it there', async () => {
+  const url = await emptyDatabaseUrl()
+  const first = await open({ url })
+  const applied = () =>
+    sql(url, 'select version, name, works_from, applied_at from holdfast.migration order by version')
+  const before = await applied()
+  expect(before).toHaveLength(known)
+  expect(before[0]).toMatchObject({ version: 1, name: 'foundation', works_from: 1 })
+  await open({ url })
+  expect(await applied()).toEqual(before)
+  await expect(first.locks.tryAcquire('works')).resolves.not.toBeNull()
+})
+
+test.each([
+  'read committed',
+  // What some set for a whole database. A snapshot from before the wait for one's turn would show no schema.
+  'repeatable read',
+  'serializable',
+])('twenty instances open at once on an empty database, %s', async (isolation) => {
+  const url = await emptyDatabaseUrl()
+  const database = new URL(url).pathname.slice(1)
+  await sql(url, `alter database ${database} set default_transaction_isolation = '${isolation}'`)
+  const fleet = await Promise.all(Array.from({ length: 20 }, () => open({ url })))
+  expect(await sql(url, 'select count(*)::int from holdfast.instance')).toEqual([{ count: 20 }])
+  expect(await sql(url, 'select count(*)::int from holdfast.migration')).toEqual([{ count: known }])
+  const locks = await Promise.all(fleet.map(({ locks }) => locks.tryAcquire('one')))
+  expect(locks.filter((lock) => lock !== null)).toHaveLength(1)
+})
+
+describe('another schema', () => {
+  test.each(['app', 'my-Schema', 'Über mütig', 'with "quotes"', 'a.b', 'select', 'a\\b'])(
+    'may be called %s',
+    async (schema) => {
+      const url = await emptyDatabaseUrl()
+      const instance = await open({ url, schema })
+      await instance.locks.with('name', async ({ fence }) => expect(fence).toBeGreaterThan(0))
+      expect(await sql(url, "select nspname from pg_namespace where nspname = 'holdfast'")).toEqual([])
+      expect(await uncommented(url, schema)).toEqual([])
+    },
+  )
+
+  test.each(["it's", '$$', 'x'.repeat(64), 'ä'.repeat(32), 'zero\0byte'])('may not be called %j', async (schema) => {
+    const error = await caught(UsageError, Holdfast.open({ url: 'postgres://nowhere.invalid/x', schema }))
+    expect(error.message).toContain(
+      'Expected schema to be a name of 1 to 63 bytes without apostrophes and dollar signs',
+    )
+  })
+
+  test('is another set of tables in the same database', async () => {
+    const url = await databaseUrl()
+    const [one, other] = [await open({ url }), await open({ url, schema: 'other' })]
+    const ids = (schema: string) => sql(url, `select id from ${schema}.instance`)
+    expect(await ids('holdfast')).toEqual([{ id: one.id }])
+    expect(await ids('other')).toEqual([{ id: other.id }])
+  })
+})
+
+describe('a schema of another version', () => {
+  test('newer: refused, with the version that was found', async () => {
+    const url = await databaseUrl()
+    await sql(
+      url,
+      `insert into holdfast.migration (version, name, works_from) values (${known + 1}, 'later', ${known + 1})`,
+    )
+    const error = await caught(SchemaVersionError, Holdfast.open({ url }))
+    expect(error).toMatchObject({ code: 'SCHEMA_TOO_NEW', found: known + 1, expected: known, retryable: false })
+  })
+
+  test('newer, but made so that this version can go on', async () => {
+    const url = await databaseUrl()
+    await sql(
+      url,
+      `insert into holdfast.migration (version, name, works_from) values (${known + 1}, 'later', ${known})`,
+    )
+    const instance = await open({ url })
+    await instance.locks.with('name', () => {})
+  })
+
+  test('older or absent with migrate: false: refused, and left as it is', async () => {
+    const url = await emptyDatabaseUrl()
+    const absent = await caught(SchemaVersionError, Holdfast.open({ url, migrate: false }))
+    expect(absent).toMatchObject({ code: 'SCHEMA_OUTDATED', found: 0, expected: known })
+    expect(await sql(url, "select from pg_namespace where nspname = 'holdfast'")).toEqual([])
+    expect(
+      await sql(
+        url,
+        "select from pg_stat_activity where application_name like 'holdfast%' and datname = current_database()",
+      ),
+    ).toEqual([])
+  })
+
+  test('current with migrate: false: opened', async () => {
+    await open({ url: await databaseUrl(), migrate: false })
+  })
+})
+
+describe('a role', () => {
+  test('without the right to create needs none where the schema is there', async () => {
+    const owner = await databaseUrl()
+    const { url, role } = await roleUrl(owner)
+    await sql(
+      owner,
+      `grant usage on schema holdfast to ${role};
+       grant all on all tables in schema holdfast to ${role};
+       grant all on all sequences in schema holdfast to ${role}`,
+    )
+    const instance = await open({ url })
+    await instance.locks.with('name', () => {})
+  })
+
+  test('without the right to create, where there is no schema: says so', async () => {
+    const { url } = await roleUrl(await emptyDatabaseUrl())
+    const error = await caught(PermissionError, Holdfast.open({ url }))
+    expect(error).toMatchObject({ code: 'PERMISSION_DENIED', retryable: false })
+  })
+
+  test('that may create in a schema made for it, but no schemas', async () => {
+    const owner = await emptyDatabaseUrl()
+    const { url, role } = await roleUrl(owner)
+    await sql(owner, `create schema holdfast authorization ${role}`)
+    await open({ url })
+  })
+})
+
+describe('the script for people', () => {
+  test.each(['holdfast', 'my-Schema'])('makes the same schema %s as migrate does', async (schema) => {
+    const [migrated, scripted] = [await emptyDatabaseUrl(), await emptyDatabaseUrl()]
+    const database = openPgPool({ connectionString: migrated })
+    try {
+      await migrate(database, schema)
+      expect(await schemaState(database, schema)).toMatchObject({ version: known, pending: [] })
+    } finally {
+      await database.close()
+    }
+    await sql(scripted, migrationScript(allMigrations(schema), schema))
+    const catalog = await catalogOf(migrated, schema)
+    expect(catalog.length).toBeGreaterThan(50)
+    expect(await catalogOf(scripted, schema)).toEqual(catalog)
+    await open({ url: scripted, schema, migrate: false })
+  })
+})
+
+test('everything in the schema carries a comment', async () => {
+  const url = await databaseUrl()
+  expect(await uncommented(url, 'holdfast')).toEqual([])
+  await sql(url, 'create table holdfast.mystery (a integer)')
+  expect(await uncommented(url, 'holdfast')).toHaveLength(2)
+})

@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { addressOf, checkUrl } from './address.js'
+import { DatabaseError } from './errors.js'
 import type { Connection, Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
 
@@ -19,7 +20,7 @@ export interface PgPoolClient extends PgClient {
 }
 
 export interface PgClient {
-  query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
+  query(text: string, values?: unknown[]): Promise<{ rows: unknown[]; command?: string }>
 }
 
 export function pgExecutor(client: PgClient): Executor {
@@ -40,6 +41,9 @@ export function openPgPool(connection: Connection): Database {
   const pool = new pg.Pool({ ...connection, max: 5, idleTimeoutMillis: 10_000, application_name: 'holdfast' })
   return fromPgPool(pool, connection, () => pool.end())
 }
+
+const rolledBack =
+  'The transaction was rolled back at its commit, because one of its statements had failed (SQLSTATE 25P02)'
 
 /** A database behind the user's own pool. */
 export function fromPgPool(pool: PgPool, connection = connectionOf(pool), close = async () => {}): Database {
@@ -65,7 +69,9 @@ export function fromPgPool(pool: PgPool, connection = connectionOf(pool), close 
       try {
         await tx.query('begin')
         const result = await work(tx)
-        await tx.query('commit')
+        // A transaction in which a statement failed, and the work went on, is rolled back by its commit.
+        const { command } = await client.query('commit').catch((error) => Promise.reject(translate(error)))
+        if (command === 'ROLLBACK') throw new DatabaseError(rolledBack, '25P02')
         return result
       } catch (error) {
         // When even the rollback fails, the connection is unusable and must not go back into the pool.

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import {
-  anything,
   checkName,
   type Duration,
   duration,
   flag,
+  made,
   oneOf,
   readOptions,
   text,
@@ -72,8 +72,8 @@ export interface HoldfastOptions {
 
 const rules = {
   url: text,
-  pool: anything,
-  sql: anything,
+  pool: made<PgPool>('a pool of node-postgres', 'connect', 'query', 'on', 'options'),
+  sql: made<PostgresJs>('the sql of postgres.js', 'unsafe', 'begin', 'options'),
   directUrl: text,
   namespace: text,
   schema: text,
@@ -112,16 +112,17 @@ export class Holdfast {
     const {
       namespace = 'default',
       schema = 'holdfast',
-      expiry: expiryMs = 10_000,
+      expiry = 10_000,
       anchor: wanted = 'required',
       migrate: migrates = true,
       parked = 4,
       directUrl,
     } = readOptions('Holdfast.open', options, rules)
     checkName(namespace, 'namespace')
+    const expiryMs = Math.ceil(expiry)
     checkSchemaName(schema)
     const connection = directUrl ? { connectionString: checkUrl(directUrl, 'directUrl') } : undefined
-    const database = databaseOf(options)
+    const database = databaseOf(options ?? {})
     let anchor: Anchor | undefined
     try {
       if (wanted === 'required') {

@@ -93,5 +93,11 @@ export const abortSignal: Rule<AbortSignal> = {
   read: (given) => (given instanceof AbortSignal ? given : undefined),
 }
 
-/** A value that a library of the user made; only its presence is checked here. */
-export const anything: Rule<unknown> = { expected: 'a value', read: (given) => given ?? undefined }
+/** A thing that a library of the user made, known by what it can do. */
+export function made<T>(expected: string, ...members: (keyof T & string)[]): Rule<T> {
+  const fits = (given: unknown): given is T =>
+    (typeof given === 'object' || typeof given === 'function') &&
+    given !== null &&
+    members.every((member) => member in given)
+  return { expected, read: (given) => (fits(given) ? given : undefined) }
+}

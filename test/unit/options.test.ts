@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import {
   abortSignal,
-  anything,
   describe as describeValue,
   duration,
   flag,
+  made,
   oneOf,
   readOptions,
   text,
@@ -21,7 +21,7 @@ const rules = {
   migrate: flag,
   schema: text,
   signal: abortSignal,
-  pool: anything,
+  pool: made<{ connect: unknown }>('a pool', 'connect'),
 }
 
 const read = (given: unknown) => readOptions('locks.acquire', given, rules)
@@ -38,7 +38,7 @@ function complaint(given: unknown): string {
 
 test('reads what fits, in the form that the rooms use', () => {
   const { signal } = new AbortController()
-  const pool = {}
+  const pool = { connect() {} }
   const given = { wait: '5s', ttl: 1_000, mode: 'shared', parked: 3, migrate: false, schema: 'x', signal, pool }
   expect(read(given)).toEqual({ ...given, wait: 5_000 })
 })
@@ -62,7 +62,9 @@ test.each<[unknown, string]>([
   [{ migrate: 'no' }, 'Expected migrate to be true or false, got "no" (string)'],
   [{ schema: '' }, 'Expected schema to be a string that is not empty, got "" (string)'],
   [{ signal: {} }, 'Expected signal to be an AbortSignal, got an object (Object)'],
-  [{ pool: null }, 'Expected pool to be a value, got null'],
+  [{ pool: null }, 'Expected pool to be a pool, got null'],
+  [{ pool: { connct() {} } }, 'Expected pool to be a pool, got an object (Object)'],
+  [{ pool: 'connect' }, 'Expected pool to be a pool, got "connect" (string)'],
 ])('%j: says what was expected and what came', (given, message) => {
   expect(complaint(given)).toBe(message)
 })

@@ -4,7 +4,7 @@
 -- The instance begins a life.
 insert into holdfast.instance
   (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, refused_settings, pooler)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9::jsonb, $10)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::jsonb, $10)
 on conflict (id) do update
 set session = excluded.session,
     backend_pid = excluded.backend_pid,

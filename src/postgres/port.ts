@@ -1,4 +1,8 @@
-/** Runs one statement and answers with its rows: a pool, or a client inside somebody's transaction. */
+/**
+ * Runs one statement and answers with its rows: a pool, or a client inside somebody's transaction. JSON goes in as text
+ * and is made JSON by the statement, `$1::text::jsonb`: a string given for a parameter of type jsonb is a document to
+ * node-postgres, and to postgres.js a string to be encoded.
+ */
 export interface Executor {
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
 }

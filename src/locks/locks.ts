@@ -18,6 +18,7 @@ import {
   type Anchor,
   type CallerTransaction,
   type Database,
+  executorOf,
   loadStatements,
   type Names,
   SessionLocksUnavailableError,
@@ -147,7 +148,7 @@ export class Locks {
     }
     const lock = await this.acquire(names, options)
     try {
-      const result = await runHolding(lock, () => work(lock))
+      const result = await runHolding(lock, { locks: this, address: this.#options.database.address }, () => work(lock))
       lock.throwIfLost()
       return result
     } finally {
@@ -240,8 +241,14 @@ export class Locks {
     const keys = this.#keysOf(names)
     if (!this.#arbiter) throw new SessionLocksUnavailableError('not-asked-for')
     signal?.throwIfAborted()
-    const reentrant = keys.map((key) => isReentrant(key, mode)).includes(true)
-    const ask = { mode, waitMs, signal, reentrant, holding: waitMs > 0 ? keysHeldHere() : [] }
+    const reentrant = keys.map((key) => isReentrant(key, mode, this)).includes(true)
+    const ask = {
+      mode,
+      waitMs,
+      signal,
+      reentrant,
+      holding: waitMs > 0 ? keysHeldHere(this.#options.database.address) : [],
+    }
     this.#notes!.wake()
     const holds = keys.length === 1 ? await this.#takeOne(keys[0]!, ask) : await this.#takeAll(keys, ask)
     if (holds === null) return null
@@ -303,7 +310,7 @@ export class Locks {
     const keys = this.#keysOf(names)
     const registered = this.#register(keys)
     const fence = await lockInTransaction(client, keys, mode, waitMs, this.#sql).catch(async (error) => {
-      throw await nameDeadlock(error, this.#options.database, this.#sql.labels)
+      throw await nameDeadlock(error, executorOf(client), this.#sql.labels)
     })
     await registered
     const labels = this.#inCallersOrder(names)

@@ -9,28 +9,40 @@ import type { Mode } from './turns.js'
  */
 interface Scope {
   readonly lock: Lock
+  readonly owner: Owner
   readonly outer: Scope | undefined
+}
+
+/**
+ * Whose lock it is. Another instance of this process may be asked for the same name inside: it competes, as it would
+ * from elsewhere, or it speaks to another database, where the name is another.
+ */
+export interface Owner {
+  /** The instance's locks. */
+  readonly locks: object
+  /** The address of the database. */
+  readonly address: string
 }
 
 const current = new AsyncLocalStorage<Scope>()
 
-export function runHolding<T>(lock: Lock, work: () => T): T {
-  return current.run({ lock, outer: current.getStore() }, work)
+export function runHolding<T>(lock: Lock, owner: Owner, work: () => T): T {
+  return current.run({ lock, owner, outer: current.getStore() }, work)
 }
 
-/** All keys that the present flow of control holds. */
-export function keysHeldHere(): string[] {
+/** All keys that the present flow of control holds in the database. */
+export function keysHeldHere(address: string): string[] {
   const keys: string[] = []
   for (let scope = current.getStore(); scope; scope = scope.outer) {
-    if (scope.lock.held) keys.push(...scope.lock.keys)
+    if (scope.owner.address === address && scope.lock.held) keys.push(...scope.lock.keys)
   }
   return keys
 }
 
 /** Whether the flow of control reads this name already; throws when it holds it in a way that would block itself. */
-export function isReentrant(key: Key, mode: Mode): boolean {
+export function isReentrant(key: Key, mode: Mode, locks: object): boolean {
   for (let scope = current.getStore(); scope; scope = scope.outer) {
-    if (!scope.lock.held || !scope.lock.keys.includes(key.key)) continue
+    if (scope.owner.locks !== locks || !scope.lock.held || !scope.lock.keys.includes(key.key)) continue
     if (scope.lock.mode === 'shared' && mode === 'shared') return true
     throw new UsageError(
       `"${key.label}" is held already (${scope.lock.mode}) by the handler that asks for it (${mode})`,

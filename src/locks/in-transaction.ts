@@ -1,5 +1,6 @@
-import { type Key, UsageError } from '../base/index.js'
+import { type Key, longestTimeoutMs, UsageError } from '../base/index.js'
 import {
+  type CallerExecutor,
   type CallerTransaction,
   type Executor,
   executorOf,
@@ -41,11 +42,20 @@ export async function lockInTransaction(
   if (waitMs > 0) return waitFor(tx, numbers, mode, waitMs, statements)
   // One name that is busy leaves nothing behind, so it needs no savepoint.
   if (keys.length === 1) return tryAll(tx, numbers, mode, statements)
-  await savepoint(tx)
-  const fence = await tryAll(tx, numbers, mode, statements)
-  await tx.query(fence === null ? 'rollback to savepoint holdfast' : 'release savepoint holdfast')
-  return fence
+  return insideTransaction(
+    tx.attempt(async (inner) => {
+      const fence = await tryAll(inner, numbers, mode, statements)
+      // Thrown, so that the names which were free are given back.
+      if (fence === null) throw new SomeAreBusy()
+      return fence
+    }),
+  ).catch((error) => {
+    if (error instanceof SomeAreBusy) return null
+    throw error
+  })
 }
+
+class SomeAreBusy extends Error {}
 
 async function tryAll(tx: Executor, numbers: string, mode: Mode, statements: TransactionStatements) {
   const rows = await tx.query<{ fence: string | null; alone: boolean }>(statements.in_transaction_try.text, [
@@ -58,25 +68,31 @@ async function tryAll(tx: Executor, numbers: string, mode: Mode, statements: Tra
   return fence === null ? null : Number(fence)
 }
 
-async function waitFor(tx: Executor, numbers: string, mode: Mode, waitMs: number, statements: TransactionStatements) {
-  await savepoint(tx)
+async function waitFor(
+  tx: CallerExecutor,
+  numbers: string,
+  mode: Mode,
+  waitMs: number,
+  statements: TransactionStatements,
+) {
   const wait = mode === 'shared' ? statements.in_transaction_wait_shared : statements.in_transaction_wait_exclusive
+  // 0 means no limit to PostgreSQL, and it can count no further than to three and a half weeks.
+  const lockTimeout = Number.isFinite(waitMs) ? String(Math.min(Math.max(1, Math.ceil(waitMs)), longestTimeoutMs)) : '0'
   try {
-    // 0 means no limit to PostgreSQL.
-    const lockTimeout = Number.isFinite(waitMs) ? String(Math.max(1, Math.ceil(waitMs))) : '0'
-    const [row] = await tx.query<{ fence: string }>(wait.text, [numbers, lockTimeout])
-    await tx.query('release savepoint holdfast')
+    const [row] = await insideTransaction(
+      tx.attempt((inner) => inner.query<{ fence: string }>(wait.text, [numbers, lockTimeout])),
+    )
     return Number(row!.fence)
   } catch (error) {
-    await tx.query('rollback to savepoint holdfast').catch(() => {})
     if (sqlstateOf(error) === sqlstate.lockNotAvailable) return null
     throw error
   }
 }
 
-async function savepoint(tx: Executor): Promise<void> {
+/** A savepoint outside a transaction is refused by the server. */
+async function insideTransaction<T>(attempt: Promise<T>): Promise<T> {
   try {
-    await tx.query('savepoint holdfast')
+    return await attempt
   } catch (error) {
     throw sqlstateOf(error) === sqlstate.noActiveTransaction ? notInTransaction() : error
   }

@@ -5,6 +5,8 @@ import { translate } from './sqlstate.js'
 /** What Holdfast needs of postgres.js: the function `sql`, or the `sql` of one of its transactions. */
 export interface PostgresJsExecutor {
   unsafe(text: string, values?: never[]): PromiseLike<readonly unknown[]>
+  /** Only the `sql` of a transaction has it. */
+  savepoint?<T>(work: (tx: PostgresJsExecutor) => Promise<T>): Promise<unknown>
 }
 
 export interface PostgresJs extends PostgresJsExecutor {

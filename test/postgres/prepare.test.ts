@@ -48,6 +48,10 @@ test('there are statements, each a sentence of lower case', () => {
   for (const { label, text } of statements) expect(text, label).toMatch(/^[a-z]/)
 })
 
+test('JSON goes in as text, which all drivers understand alike', () => {
+  for (const { label, text } of statements) expect(text, label).not.toMatch(/\$\d+::json/)
+})
+
 test('every name is used once in its file', () => {
   for (const file of readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) =>
     file.endsWith('.sql'),

@@ -1,0 +1,133 @@
+// How an opening goes wrong: each with a typed error, nothing left behind and no secret told.
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  DatabaseError,
+  DatabaseUnreachableError,
+  Holdfast,
+  PermissionError,
+  ReadOnlyError,
+  SessionLocksUnavailableError,
+  TooManyConnectionsError,
+  UsageError,
+} from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql, until } from '../setup/facts.js'
+import { databaseUrl, open, roleUrl } from '../setup/instances.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+function changed(url: string, change: (address: URL) => void): string {
+  const address = new URL(url)
+  change(address)
+  return address.href
+}
+
+const sessions = (url: string) =>
+  sql(url, "select pid from pg_stat_activity where application_name like 'holdfast%' and datname = current_database()")
+
+describe('mistakes', () => {
+  test.each<[unknown, string]>([
+    [{}, 'Expected exactly one of url, pool and sql, got 0'],
+    [undefined, 'Expected exactly one of url, pool and sql, got 0'],
+    [{ url: undefined }, 'Expected exactly one of url, pool and sql, got 0'],
+    [{ url: 'postgres://x', pool: new pg.Pool() }, 'Expected exactly one of url, pool and sql, got 2'],
+    [{ url: 'x' }, 'Expected url to be a URL like postgres://user:password@host:5432/database, got a string of 1'],
+    [{ url: 'postgres://x', directUrl: 'y' }, 'Expected directUrl to be a URL like'],
+    [{ url: 'postgres://x', expiry: '1s' }, 'Expected expiry to be a duration of at least 2s and at most 1d, got "1s"'],
+    [{ url: 'postgres://x', namespace: 'a\0' }, 'Expected namespace to be a string of 1 to 500 characters'],
+    [{ url: 'postgres://x', anchr: 'none' }, 'Holdfast.open has no option "anchr": did you mean "anchor"?'],
+    [{ url: 'postgres://x', parked: 0 }, 'Expected parked to be a whole number between 1 and 100, got 0'],
+    [{ pool: 'postgres://x' }, 'Expected pool to be a pool of node-postgres, got "postgres://x" (string)'],
+    [{ pool: {} }, 'Expected pool to be a pool of node-postgres, got an object (Object)'],
+    [{ sql: 5 }, 'Expected sql to be the sql of postgres.js, got 5 (number)'],
+    [{ sql: {} }, 'Expected sql to be the sql of postgres.js, got an object (Object)'],
+  ])('%#: %o', async (options, message) => {
+    const error = await caught(UsageError, Holdfast.open(options as never))
+    expect(error.message).toContain(message)
+  })
+})
+
+test('a wrong password is told, and the password is not', async () => {
+  const url = changed(fresh.url, (address) => {
+    address.password = 'open-sesame'
+  })
+  const error = await caught(DatabaseError, Holdfast.open({ url }))
+  expect(error).toMatchObject({ sqlstate: '28P01', retryable: false })
+  expect(error.message).toContain('password authentication failed')
+  expect(error.message).not.toContain('open-sesame')
+})
+
+test('a database that does not exist is told', async () => {
+  const url = changed(fresh.url, (address) => {
+    address.pathname = '/no_such_database'
+  })
+  expect(await caught(DatabaseError, Holdfast.open({ url }))).toMatchObject({ sqlstate: '3D000' })
+})
+
+test.each(['127.0.0.1:1', 'no-such-host.invalid'])('a server that is not there (%s) is told', async (host) => {
+  const error = await caught(DatabaseUnreachableError, Holdfast.open({ url: `postgres://user:open-sesame@${host}/x` }))
+  expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE', retryable: true })
+  expect(error.message).not.toContain('open-sesame')
+})
+
+test('a role without rights is told what to do, and no session stays', async () => {
+  const { url } = await roleUrl(fresh.url)
+  const error = await caught(PermissionError, Holdfast.open({ url }))
+  expect(error).toMatchObject({ code: 'PERMISSION_DENIED', retryable: false })
+  expect(error.hint).toContain('holdfast migrate')
+  const { username } = new URL(url)
+  await until('no session is left', async () => {
+    const left = await sql(fresh.url, 'select pid from pg_stat_activity where usename = $1', [username])
+    return left.length === 0
+  })
+})
+
+test('a role with too few connections is told so', async () => {
+  const { url } = await roleUrl(fresh.url, 'connection limit 1')
+  const error = await caught(TooManyConnectionsError, Holdfast.open({ url }))
+  expect(error).toMatchObject({ code: 'TOO_MANY_CONNECTIONS', retryable: true })
+  expect(error.message).toContain('too many connections for role')
+})
+
+test('a database that takes no writes is told', async () => {
+  const url = await databaseUrl()
+  await sql(url, `alter database ${new URL(url).pathname.slice(1)} set default_transaction_read_only = on`)
+  expect(await caught(ReadOnlyError, Holdfast.open({ url }))).toMatchObject({ code: 'READ_ONLY', retryable: true })
+  await until('no session is left', async () => (await sessions(url)).length === 0)
+})
+
+test('a directUrl to another database is found out', async () => {
+  const error = await caught(
+    SessionLocksUnavailableError,
+    Holdfast.open({ url: fresh.url, directUrl: await databaseUrl() }),
+  )
+  expect(error).toMatchObject({ because: 'elsewhere', code: 'SESSION_LOCKS_UNAVAILABLE' })
+})
+
+test('a directUrl to the same database serves', async () => {
+  const instance = await open({ url: fresh.url, directUrl: fresh.url })
+  await instance.locks.with('direct', () => {})
+})
+
+test('an expiry with a fraction of a millisecond serves', async () => {
+  const instance = await open({ url: fresh.url, expiry: '2.5005s' })
+  const [row] = await sql(fresh.url, 'select expiry_ms, refused_settings from holdfast.instance where id = $1', [
+    instance.id,
+  ])
+  expect(row).toMatchObject({ expiry_ms: 2501 })
+})
+
+test('closing twice is harmless, and nothing of it stays in the database', async () => {
+  const url = await databaseUrl()
+  const instance = await open({ url })
+  await instance.locks.acquire('held at the end')
+  await Promise.all([instance.close(), instance.close()])
+  expect(await sql(url, 'select from holdfast.instance')).toEqual([])
+  await until('no session is left', async () => (await sessions(url)).length === 0)
+  await expect(instance.locks.acquire('later')).rejects.toMatchObject({ code: 'CLOSED' })
+})

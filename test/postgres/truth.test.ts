@@ -1,0 +1,124 @@
+// The truth test: where session locks cannot be trusted, opening says why. What cannot be had here is imitated on a
+// real server by functions that stand before PostgreSQL's own in the search path.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Holdfast, SessionLocksUnavailableError, UsageError } from '../../src/holdfast.js'
+import { loadStatements, openPgPool, Session, type SessionStatements } from '../../src/postgres/index.js'
+import { proveSessionLocks, type TruthStatements } from '../../src/postgres/truth.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql, until } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+/** A database in which `functions` are found before those of the server. */
+async function imitation(...functions: string[]): Promise<string> {
+  const url = await databaseUrl()
+  const definitions = functions.map((one) => `create function fake.${one};`).join('\n')
+  await sql(url, `create schema fake; ${definitions}`)
+  await sql(url, `alter database ${new URL(url).pathname.slice(1)} set search_path = fake, pg_catalog, public`)
+  return url
+}
+
+const yes = (name: string) => `${name}(integer, integer) returns boolean language sql as 'select true'`
+const cockroach = [yes('pg_try_advisory_lock'), yes('pg_try_advisory_xact_lock')]
+
+async function refusal(url: string): Promise<SessionLocksUnavailableError> {
+  const error = await caught(SessionLocksUnavailableError, Holdfast.open({ url }))
+  expect(error).toMatchObject({ code: 'SESSION_LOCKS_UNAVAILABLE', retryable: false })
+  await until('nothing of the refused instance stays', async () => {
+    const left = await sql(
+      url,
+      "select pid from pg_stat_activity where application_name like 'holdfast%' and datname = current_database()",
+    )
+    return left.length === 0
+  })
+  return error
+}
+
+test('locks that are not enforced are found out by behaviour', async () => {
+  expect((await refusal(await imitation(...cockroach))).because).toBe('locks-not-enforced')
+})
+
+test('session locks alone that are not enforced are, too', async () => {
+  expect((await refusal(await imitation(cockroach[0]!))).because).toBe('locks-not-enforced')
+})
+
+test.each([
+  ['CockroachDB CCL v25.4.0 (x86_64)', 'locks-not-enforced'],
+  ['PostgreSQL 17.5 (PGlite 0.3.0)', 'single-session'],
+])('a server that calls itself %s is believed', async (version, because) => {
+  const url = await imitation(`version() returns text language sql as $$ select '${version}' $$`)
+  expect((await refusal(url)).because).toBe(because)
+})
+
+test('a single session behind all connections is found out by behaviour', async () => {
+  const load = <Name extends string>(file: string) =>
+    loadStatements<Name>(new URL(`../../src/postgres/${file}`, import.meta.url), 'holdfast')
+  const truth: TruthStatements = load('truth.sql')
+  const session = await Session.open({
+    connection: { connectionString: fresh.url },
+    applicationName: 'holdfast single',
+    expiryMs: 10_000,
+    statements: load<keyof SessionStatements>('session.sql'),
+  })
+  const itself = {
+    async query<Row>(text: string, values: readonly unknown[] = []) {
+      const [row] = await session.run({ name: '', text }, values)
+      const columns = text === truth.challenge.text ? ['let_in', 'backend_pid'] : ['place']
+      return [Object.fromEntries(columns.map((column, at) => [column, row![at]]))] as Row[]
+    },
+  }
+  try {
+    const error = await caught(SessionLocksUnavailableError, proveSessionLocks(session, itself, truth, 'holdfast'))
+    expect(error.because).toBe('single-session')
+  } finally {
+    await session.close()
+  }
+})
+
+test('a server that is too old is a mistake, and told', async () => {
+  const old = `current_setting(text) returns text language sql as $$
+    select case $1 when 'server_version_num' then '130022' else pg_catalog.current_setting($1) end $$`
+  const url = await imitation(old, `version() returns text language sql as $$ select 'PostgreSQL 13.22' $$`)
+  const error = await caught(UsageError, Holdfast.open({ url }))
+  expect(error.message).toBe('Expected PostgreSQL 14 or later, got PostgreSQL 13.22')
+  expect(error.hint).toContain('idle_session_timeout')
+})
+
+test('a search path that leads elsewhere for other reasons disturbs nothing', async () => {
+  const url = await imitation(`lock_key(text, text) returns bigint language sql as 'select 1::bigint'`)
+  const instance = await open({ url })
+  await instance.locks.with('name', () => {})
+})
+
+test('the proof leaves no lock behind', async () => {
+  const url = await databaseUrl()
+  const instance = await open({ url })
+  const rows = await sql(
+    url,
+    `select mode, classid = (holdfast.session_class()::bigint & 4294967295)::oid as presence
+     from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`,
+  )
+  expect(rows).toEqual([{ mode: 'ExclusiveLock', presence: true }])
+  expect(instance.id).toMatch(/^[0-9a-f]{12}$/)
+})
+
+test('with anchor: none nothing is proven, and locks of sessions explain themselves', async () => {
+  const instance = await open({ url: await imitation(...cockroach), anchor: 'none' })
+  expect(instance.id).toBeUndefined()
+  const error = await caught(SessionLocksUnavailableError, instance.locks.acquire('name'))
+  expect(error).toMatchObject({ because: 'not-asked-for' })
+  expect(await caught(SessionLocksUnavailableError, instance.locks.tryAcquire('name'))).toMatchObject({
+    because: 'not-asked-for',
+  })
+})
+
+test('a database that no pool can open is closed again', async () => {
+  const database = openPgPool({ connectionString: fresh.url })
+  await database.close()
+  await expect(database.query('select 1')).rejects.toThrow()
+})

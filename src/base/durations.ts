@@ -1,9 +1,6 @@
 /** A length of time: milliseconds, or a number with its unit: `'250ms'`, `'30s'`, `'5m'`, `'2h'`, `'1d'`, `'1m30s'`. */
 export type Duration = number | string
 
-/** The longest time that a timer of Node, or a timeout of PostgreSQL, can count: three and a half weeks. */
-export const longestTimeoutMs = 2 ** 31 - 1
-
 const unitMs: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** The duration in milliseconds, or undefined when it is none. */

@@ -1,4 +1,4 @@
-import { backoffMs, ClosedError, type HoldfastError, type Key, longestTimeoutMs, whenAborted } from '../base/index.js'
+import { backoffMs, ClosedError, type HoldfastError, type Key, whenAborted } from '../base/index.js'
 import { type Anchor, DatabaseUnreachableError, type Names, type Session, type Statement } from '../postgres/index.js'
 import { Budget } from './budget.js'
 import { Hold, joinFreelyMs } from './hold.js'
@@ -190,8 +190,7 @@ export class Arbiter {
       },
     }
     entry.queue.push(request)
-    // A timer that is given more than it can count goes off at once.
-    if (ask.waitMs > 0 && ask.waitMs <= longestTimeoutMs) timer = setTimeout(() => request.settle(null), ask.waitMs)
+    if (ask.waitMs > 0 && Number.isFinite(ask.waitMs)) timer = setTimeout(() => request.settle(null), ask.waitMs)
     if (ask.signal) forgetSignal = whenAborted(ask.signal, request.fail)
     return request
   }

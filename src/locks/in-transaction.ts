@@ -1,4 +1,4 @@
-import { type Key, longestTimeoutMs, UsageError } from '../base/index.js'
+import { type Key, UsageError } from '../base/index.js'
 import {
   type CallerExecutor,
   type CallerTransaction,
@@ -76,8 +76,8 @@ async function waitFor(
   statements: TransactionStatements,
 ) {
   const wait = mode === 'shared' ? statements.in_transaction_wait_shared : statements.in_transaction_wait_exclusive
-  // 0 means no limit to PostgreSQL, and it can count no further than to three and a half weeks.
-  const lockTimeout = Number.isFinite(waitMs) ? String(Math.min(Math.max(1, Math.ceil(waitMs)), longestTimeoutMs)) : '0'
+  // 0 means no limit to PostgreSQL.
+  const lockTimeout = Number.isFinite(waitMs) ? String(Math.max(1, Math.ceil(waitMs))) : '0'
   try {
     const [row] = await insideTransaction(
       tx.attempt((inner) => inner.query<{ fence: string }>(wait.text, [numbers, lockTimeout])),

@@ -1,0 +1,20 @@
+// Locks against what people write by hand with node-postgres.
+import { handOffs, showHandOffs } from './locks/hand-offs.js'
+import { held, showHeld } from './locks/held.js'
+import { idle, showIdle } from './locks/idle.js'
+import { pairs, showPairs } from './locks/pairs.js'
+
+export async function run(url, options) {
+  return {
+    pairs: await pairs(url, options),
+    held: await held(url, options),
+    handOffs: await handOffs(url, options),
+    idle: await idle(options),
+  }
+}
+
+export function show(report) {
+  return [showPairs(report.pairs), showHeld(report.held), showHandOffs(report.handOffs), showIdle(report.idle)].join(
+    '\n\n',
+  )
+}

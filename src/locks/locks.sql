@@ -30,6 +30,17 @@ select
   )
 from misses
 
+-- name: try_one
+-- A turn of one try and nothing else: the commonest of all, at two thirds of what the whole statement costs the server.
+select case
+  when case when $2::boolean then pg_try_advisory_lock_shared($1::bigint) else pg_try_advisory_lock($1::bigint) end
+  then nextval('holdfast.fence')
+end
+
+-- name: release_one
+-- A turn of one release and nothing else.
+select case when $2::boolean then pg_advisory_unlock_shared($1::bigint) else pg_advisory_unlock($1::bigint) end
+
 -- name: wait_exclusive
 -- Waits for a name, for at most a slice. A wait that times out or is cancelled in the instant of the grant must not
 -- leave the session with the lock: so the lock is waited for at the level of the transaction, which gives it back

@@ -18,9 +18,7 @@ interface Release {
   reject(error: unknown): void
 }
 
-export interface TurnStatements {
-  readonly turn: Statement
-}
+export type TurnStatements = Record<'turn' | 'try_one' | 'release_one', Statement>
 
 /**
  * One session's tries and releases, sent in batches: all that was asked for in one turn of the event loop goes out as
@@ -81,16 +79,10 @@ export class Turns {
     const collisions = this.#register(admitted)
     // Awaited below; until then a failure must not count as unhandled.
     collisions.catch(() => {})
-    const [row] = await this.session.run(this.statements.turn, [
-      arrayOf(releases, ({ key }) => key.key),
-      arrayOf(releases, ({ mode }) => mode === 'shared'),
-      arrayOf(admitted, ({ key }) => key.key),
-      arrayOf(admitted, ({ mode }) => mode === 'shared'),
-    ])
+    const fences = await this.#send(releases, admitted)
     for (const release of releases) release.resolve()
     this.budget.returned(releases.length)
     if (admitted.length === 0) return
-    const fences = row![1]!.split(',')
     const collided = await collisions
     let busy = 0
     for (const [place, asked] of admitted.entries()) {
@@ -102,6 +94,23 @@ export class Turns {
       else asked.resolve(fence)
     }
     this.budget.returned(busy)
+  }
+
+  /** Answers with the fence of each try; empty where the name was busy. */
+  async #send(releases: Release[], tries: Try[]): Promise<(string | null)[]> {
+    const { turn, try_one, release_one } = this.statements
+    if (releases.length + tries.length === 1) {
+      const { key, mode } = (tries[0] ?? releases[0])!
+      const [row] = await this.session.run(tries[0] ? try_one : release_one, [key.key, mode === 'shared'])
+      return tries[0] ? row! : []
+    }
+    const [row] = await this.session.run(turn, [
+      arrayOf(releases, ({ key }) => key.key),
+      arrayOf(releases, ({ mode }) => mode === 'shared'),
+      arrayOf(tries, ({ key }) => key.key),
+      arrayOf(tries, ({ mode }) => mode === 'shared'),
+    ])
+    return row![1]!.split(',')
   }
 
   /** Those tries for which the server has room; the others are refused here. */

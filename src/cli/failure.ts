@@ -43,7 +43,8 @@ function reportWords(error: CommanderError, asJson: boolean): number {
     const [, message = error.message, suggestion] = /^(?:error: )?(.*?)(?:\n\((.*)\))?$/s.exec(error.message) ?? []
     complain({ code: 'USAGE', message, hint: suggestion ?? 'Add --help to see what there is.' }, asJson)
   }
-  return exitCode.usage
+  // 1 is what the library says unless a command has decided otherwise.
+  return error.exitCode === 1 ? exitCode.usage : error.exitCode
 }
 
 function complain(

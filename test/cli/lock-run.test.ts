@@ -1,0 +1,265 @@
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { Holdfast } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { eventually, isAlive, type Running, run, start, startOnTerminal } from './program.js'
+
+let database: FreshDatabase
+let client: pg.Client
+let env: NodeJS.ProcessEnv
+beforeAll(async () => {
+  database = await freshDatabase()
+  env = { DATABASE_URL: database.url }
+  client = new pg.Client({ connectionString: database.url })
+  await client.connect()
+})
+afterAll(async () => {
+  await client.end()
+  await database.drop()
+})
+
+const leftovers: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const remove of leftovers.splice(0).reverse()) await remove()
+})
+
+async function openHoldfast(): Promise<Holdfast> {
+  const holdfast = await Holdfast.open({ url: database.url })
+  leftovers.push(() => holdfast.close())
+  return holdfast
+}
+
+/** A command in JavaScript. */
+const script = (source: string) => ['--', process.execPath, '-e', source]
+
+/** Says its pid, and then does nothing until it is told to. */
+const idle = 'console.log("pid", process.pid); setInterval(() => {}, 1e6);'
+
+async function pidOf(running: Running): Promise<number> {
+  return Number((await running.says(/pid (\d+)/))[1])
+}
+
+async function countOf(sql: string, values: unknown[] = []): Promise<number> {
+  return Number((await client.query({ text: sql, values, rowMode: 'array' })).rows[0]![0])
+}
+
+const holding = (name: string, granted = true) =>
+  countOf(
+    `select count(*) from pg_locks where locktype = 'advisory' and objsubid = 1 and granted = $2
+     and (classid::bigint << 32) | objid::bigint = holdfast.lock_key('default', $1)
+     and database = (select oid from pg_database where datname = current_database())`,
+    [name, granted],
+  )
+
+/** Ends the sessions that hold the name. */
+const terminateHolders = (name: string) =>
+  countOf(
+    `select count(pg_terminate_backend(pid)) from pg_locks where locktype = 'advisory' and objsubid = 1 and granted
+     and (classid::bigint << 32) | objid::bigint = holdfast.lock_key('default', $1)
+     and database = (select oid from pg_database where datname = current_database())`,
+    [name],
+  )
+
+describe('the command', () => {
+  test('runs while the name is held, and the name is free after it', async () => {
+    const running = start(['lock', 'run', 'held', '--', 'cat'], env)
+    await eventually(() => holding('held')).toBe(1)
+    running.process.stdin!.end('done')
+    expect(await running.ended).toEqual({ status: 0, stdout: 'done', stderr: '' })
+    expect(await holding('held')).toBe(0)
+  })
+
+  test('has stdin, stdout, stderr, its words as they are, the name and the fence', async () => {
+    const source = `
+      process.stdin.pipe(process.stdout)
+      console.error(JSON.stringify([process.argv.slice(1), process.env.HOLDFAST_NAME, process.env.HOLDFAST_FENCE]))`
+    const running = start(['lock', 'run', 'city:london', ...script(source), '--', '--json', 'a b'], env)
+    running.process.stdin!.end('from stdin')
+    const { status, stdout, stderr } = await running.ended
+    expect({ status, stdout }).toEqual({ status: 0, stdout: 'from stdin' })
+    expect(JSON.parse(stderr)).toEqual([['--json', 'a b'], 'city:london', expect.stringMatching(/^\d+$/)])
+  })
+
+  test('gets a larger fence each time', async () => {
+    const fence = async () =>
+      Number((await run(['lock', 'run', 'f', '--', 'sh', '-c', 'echo $HOLDFAST_FENCE'], env)).stdout)
+    const first = await fence()
+    expect(await fence()).toBeGreaterThan(first)
+  })
+
+  test('gives us its status', async () => {
+    expect((await run(['lock', 'run', 'x', '--', 'sh', '-c', 'exit 41'], env)).status).toBe(41)
+  })
+
+  test('ended by a signal makes 128 + n', async () => {
+    expect((await run(['lock', 'run', 'x', '--', 'sh', '-c', 'kill -KILL $$'], env)).status).toBe(137)
+  })
+
+  test('that is not found is 127, that cannot be executed 126; neither keeps the name', async () => {
+    const missing = await run(['lock', 'run', 'x', '--', '/no/such/command'], env)
+    expect(missing).toEqual({ status: 127, stdout: '', stderr: 'holdfast: "/no/such/command" was not found\n' })
+    const forbidden = await run(['lock', 'run', 'x', '--', '/'], env)
+    expect(forbidden).toEqual({ status: 126, stdout: '', stderr: 'holdfast: "/" may not be executed\n' })
+    expect(await holding('x')).toBe(0)
+  })
+
+  test('is not started when something is wrong before: 125', async () => {
+    const wrong = [
+      ['lock', 'run'],
+      ['lock', 'run', 'x'],
+      ['lock', 'run', 'x', '--'],
+      ['lock', 'run', 'x', 'echo', 'started'],
+      ['lock', 'run', 'x', '--sharde', '--', 'echo', 'started'],
+      ['lock', 'run', 'x', '--wait', 'soon', '--', 'echo', 'started'],
+      ['lock', 'run', 'x', '--expiry', '1s', '--', 'echo', 'started'],
+      ['lock', 'run', 'x', '--busy-exit', '300', '--', 'echo', 'started'],
+      ['lock', 'run', '', '--', 'echo', 'started'],
+      ['lock', 'run', 'x', '--url', 'postgres://127.0.0.1:1/x', '--', 'echo', 'started'],
+    ]
+    for (const args of wrong) {
+      const { status, stdout, stderr } = await run(args, env)
+      expect({ args, status, stdout }).toEqual({ args, status: 125, stdout: '' })
+      expect(stderr).toMatch(/^holdfast: /)
+    }
+  })
+})
+
+describe('a name that is taken', () => {
+  test('is 124 with --no-wait and when the wait is over, or what --busy-exit says', async () => {
+    const holdfast = await openHoldfast()
+    await holdfast.locks.acquire('taken')
+    const busy = async (...options: string[]) => run(['lock', 'run', 'taken', ...options, '--', 'echo', 'started'], env)
+    expect(await busy('--no-wait')).toEqual({ status: 124, stdout: '', stderr: 'holdfast: "taken" is taken\n' })
+    const late = await busy('--wait', '300ms')
+    expect(late).toMatchObject({ status: 124, stdout: '', stderr: 'holdfast: "taken" is taken and the wait is over\n' })
+    expect((await busy('--no-wait', '--busy-exit', '0')).status).toBe(0)
+    const viaEnv = await run(['lock', 'run', 'taken', '--', 'echo', 'started'], {
+      ...env,
+      HOLDFAST_NO_WAIT: '1',
+      HOLDFAST_BUSY_EXIT: '75',
+    })
+    expect(viaEnv).toMatchObject({ status: 75, stdout: '' })
+  })
+
+  test('is waited for without limit unless told otherwise', async () => {
+    const holdfast = await openHoldfast()
+    const lock = await holdfast.locks.acquire('later')
+    const running = start(['lock', 'run', 'later', '--', 'echo', 'started'], env)
+    await eventually(() => holding('later', false)).toBe(1)
+    expect(running.stdout).toBe('')
+    await lock.release()
+    expect(await running.ended).toMatchObject({ status: 0, stdout: 'started\n' })
+  })
+
+  test('may be shared', async () => {
+    const first = start(['lock', 'run', '--shared', 'read', '--', 'cat'], env)
+    await eventually(() => holding('read')).toBe(1)
+    expect((await run(['lock', 'run', '--shared', '--no-wait', 'read', '--', 'true'], env)).status).toBe(0)
+    expect((await run(['lock', 'run', '--no-wait', 'read', '--', 'true'], env)).status).toBe(124)
+    first.process.stdin!.end()
+    expect((await first.ended).status).toBe(0)
+  })
+
+  test('belongs to its namespace', async () => {
+    const holdfast = await openHoldfast()
+    await holdfast.locks.acquire('spaced')
+    const args = ['lock', 'run', '--no-wait', 'spaced', '--namespace', 'other', '--', 'true']
+    expect((await run(args, env)).status).toBe(0)
+  })
+
+  test.each([
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const)('is given up on %s, and nobody waits any more', async (signal, status) => {
+    const holdfast = await openHoldfast()
+    await holdfast.locks.acquire('given-up')
+    const running = start(['lock', 'run', 'given-up', '--', 'echo', 'started'], env)
+    await eventually(() => holding('given-up', false)).toBe(1)
+    running.process.kill(signal)
+    expect(await running.ended).toMatchObject({ status, stdout: '' })
+    await eventually(() => holding('given-up', false)).toBe(0)
+  })
+})
+
+describe('signals', () => {
+  test.each(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'])('%s is passed on', async (signal) => {
+    const source = `${idle} process.on('${signal}', () => { console.log('got it'); process.exit(42) })`
+    const running = start(['lock', 'run', signal, ...script(source)], env)
+    await pidOf(running)
+    running.process.kill(signal as NodeJS.Signals)
+    const { status, stdout } = await running.ended
+    expect({ status, got: stdout.includes('got it') }).toEqual({ status: 42, got: true })
+  })
+
+  test.runIf(process.platform === 'linux')('Ctrl-C in a terminal reaches the command once', async () => {
+    const source = `
+      process.on('SIGINT', () => console.log('interrupted'))
+      process.on('SIGUSR1', () => process.exit(9))
+      setInterval(() => {}, 1e6)
+      console.log('wrapped by ' + process.ppid)`
+    const running = startOnTerminal(['lock', 'run', 'terminal', ...script(source)], env)
+    const wrapper = Number((await running.says(/wrapped by (\d+)/))[1])
+    running.type('\x03')
+    await running.says(/interrupted/)
+    // Passed on after anything that was passed on because of the Ctrl-C.
+    process.kill(wrapper, 'SIGUSR1')
+    const { status, stdout } = await running.ended
+    expect(stdout.match(/interrupted/g)).toHaveLength(1)
+    expect(status).toBe(9)
+  })
+})
+
+describe('a lock that is lost', () => {
+  test('stops the command and is 123', async () => {
+    const running = start(['lock', 'run', 'lost', ...script(idle)], env)
+    const pid = await pidOf(running)
+    await terminateHolders('lost')
+    const { status, stderr } = await running.ended
+    expect(stderr).toContain('"lost" was lost')
+    expect(status).toBe(123)
+    expect(isAlive(pid)).toBe(false)
+  })
+
+  test('kills a command that will not stop', async () => {
+    const source = `process.on('SIGTERM', () => console.log('asked to stop')); ${idle}`
+    const running = start(['lock', 'run', 'stubborn', '--kill-after', '200ms', ...script(source)], env)
+    const pid = await pidOf(running)
+    await terminateHolders('stubborn')
+    const { status, stdout } = await running.ended
+    expect({ status, asked: stdout.includes('asked to stop') }).toEqual({ status: 123, asked: true })
+    expect(isAlive(pid)).toBe(false)
+  })
+
+  test('stops what the command has started, too', async () => {
+    const shell = `${process.execPath} -e 'process.on("SIGTERM", () => {}); ${idle}' & wait`
+    const running = start(['lock', 'run', 'family', '--kill-after', '200ms', '--', 'sh', '-c', shell], env)
+    const grandchild = await pidOf(running)
+    await terminateHolders('family')
+    expect((await running.ended).status).toBe(123)
+    await eventually(() => isAlive(grandchild)).toBe(false)
+  })
+
+  test('is noticed although we were frozen meanwhile', async () => {
+    const running = start(['lock', 'run', 'frozen', '--expiry', '2s', '--', 'cat'], env)
+    await eventually(() => holding('frozen')).toBe(1)
+    running.process.kill('SIGSTOP')
+    await eventually(() => holding('frozen')).toBe(0)
+    running.process.stdin!.end()
+    running.process.kill('SIGCONT')
+    expect((await running.ended).status).toBe(123)
+  })
+})
+
+describe('a release that is asked for', () => {
+  test('stops the command, whose own status counts', async () => {
+    const source = `process.on('SIGTERM', () => process.exit(9)); ${idle}`
+    const running = start(['lock', 'run', 'asked', ...script(source)], env)
+    await pidOf(running)
+    const asking = await run(['lock', 'release', 'asked'], env)
+    expect(asking).toMatchObject({ status: 0, stdout: '', stderr: expect.stringContaining('Asked ') })
+    const { status, stderr } = await running.ended
+    expect(stderr).toContain('An operator asked for the release of "asked"')
+    expect(status).toBe(9)
+    expect(await holding('asked')).toBe(0)
+  })
+})

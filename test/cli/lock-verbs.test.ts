@@ -1,0 +1,258 @@
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { Holdfast, LockLostError } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { eventually, run, startOnTerminal } from './program.js'
+
+let database: FreshDatabase
+let env: NodeJS.ProcessEnv
+beforeAll(async () => {
+  database = await freshDatabase()
+  env = { DATABASE_URL: database.url }
+})
+afterAll(() => database.drop())
+
+const opened: Holdfast[] = []
+let holder: Holdfast
+beforeEach(async () => {
+  holder = await open()
+})
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((holdfast) => holdfast.close()))
+})
+
+async function open(namespace = 'default'): Promise<Holdfast> {
+  const holdfast = await Holdfast.open({ url: database.url, namespace })
+  opened.push(holdfast)
+  return holdfast
+}
+
+/** Waits for a name, until the instance closes. */
+function waitFor(holdfast: Holdfast, name: string): void {
+  holdfast.locks.acquire(name).catch(() => {})
+}
+
+async function json(args: string[]): Promise<unknown> {
+  const { stdout } = await run([...args, '--json'], env)
+  return JSON.parse(stdout)
+}
+
+async function stranger(name: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: database.url, application_name: 'psql' })
+  client.on('error', () => {})
+  await client.connect()
+  await client.query("select pg_advisory_lock(holdfast.lock_key('default', $1))", [name])
+  return client
+}
+
+describe('lock ls', () => {
+  test('gives one document, lines of JSON, or fields between tabs', async () => {
+    await holder.locks.acquire('one')
+    const other = await open('billing')
+    await other.locks.acquire('two', { mode: 'shared' })
+    const locks = (await json(['lock', 'ls'])) as Record<string, unknown>[]
+    expect(locks).toMatchObject([
+      { label: 'two', namespace: 'billing', mode: 'shared', granted: true, instance: other.id, osPid: process.pid },
+      { label: 'one', namespace: 'default', mode: 'exclusive', granted: true, instance: holder.id },
+    ])
+    const { stdout: lines } = await run(['lock', 'ls', '--jsonl'], env)
+    const parsed = lines.trimEnd().split('\n')
+    expect(parsed.map((line) => JSON.parse(line).label)).toEqual(['two', 'one'])
+    const { stdout: piped } = await run(['lock', 'ls', '--namespace', 'default'], env)
+    const fields = piped.split('\t')
+    expect(fields.slice(0, 4)).toEqual(['one', 'default', 'holds', 'exclusive'])
+    expect(fields).toContain(holder.id)
+    expect(piped).toBe(`${fields.join('\t').trimEnd()}\n`)
+  })
+
+  test('says on stderr that there is nothing, and nothing on stdout', async () => {
+    expect(await run(['lock', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'Nobody holds a lock.\n' })
+    expect(await json(['lock', 'ls'])).toEqual([])
+  })
+
+  test('spells out what would break a line', async () => {
+    await holder.locks.acquire('tab\there\nand \x1b[31mred')
+    const { stdout } = await run(['lock', 'ls'], env)
+    expect(stdout.split('\t')[0]).toBe('tab\\there\\nand \\u001b[31mred')
+  })
+
+  test.runIf(process.platform === 'linux')(
+    'is a table on a terminal, which fits, coloured unless unwanted',
+    async () => {
+      await holder.locks.acquire('a-name-that-is-rather-long/'.repeat(5))
+      const onTerminal = async (extra: NodeJS.ProcessEnv) => {
+        const { stdout } = await startOnTerminal(['lock', 'ls'], { ...env, ...extra }).ended
+        return stdout.replaceAll('\r', '')
+      }
+      const plain = await onTerminal({ NO_COLOR: '1' })
+      expect(plain).toMatch(/^NAME +STATE +MODE +FOR +WHO\n/)
+      expect(plain).toContain('…')
+      for (const line of plain.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
+      expect(plain).not.toContain('\x1b')
+      expect(await onTerminal({})).toContain('\x1b[32mholds\x1b[0m')
+    },
+  )
+})
+
+describe('lock show', () => {
+  test('tells the holder and who waits', async () => {
+    const waiter = await open()
+    const lock = await holder.locks.acquire('shown')
+    waitFor(waiter, 'shown')
+    await eventually(async () => ((await json(['lock', 'show', 'shown'])) as { waiters: [] }).waiters.length).toBe(1)
+    // The fence is noted after some seconds.
+    await eventually(async () => json(['lock', 'show', 'shown'])).toMatchObject({
+      name: 'shown',
+      namespace: 'default',
+      key: holder.locks.key('shown'),
+      state: 'exclusive',
+      holders: [{ instance: holder.id, fence: lock.fence }],
+      waiters: [{ instance: waiter.id, granted: false }],
+    })
+    const { stdout } = await run(['lock', 'show', 'shown'], env)
+    expect(stdout).toMatch(
+      new RegExp(`^holder\t.*process ${process.pid}, instance ${holder.id}, .*fence ${lock.fence}$`, 'm'),
+    )
+    expect(stdout).toMatch(/^waits\t/m)
+  })
+
+  test('also tells that a name is free', async () => {
+    const { status, stdout } = await run(['lock', 'show', 'nobody'], env)
+    expect(stdout).toContain('state\tfree\n')
+    expect(status).toBe(0)
+  })
+
+  test('finds a lock without a name by its key', async () => {
+    await holder.locks.acquire(holder.locks.pair(-7, 5))
+    const { stdout } = await run(['lock', 'show', '--key', '-30064771067'], env)
+    expect(stdout).toContain('name\t-7/5\n')
+    expect(stdout).toContain('state\theld, exclusive\n')
+  })
+})
+
+describe('lock release', () => {
+  test('asks the holder, whose signal aborts, and takes nothing away', async () => {
+    const lock = await holder.locks.acquire('asked')
+    const { status, stderr } = await run(['lock', 'release', 'asked'], env)
+    expect(stderr).toContain(`process ${process.pid} to release "asked"`)
+    expect(status).toBe(0)
+    await eventually(() => lock.signal.aborted).toBe(true)
+    expect(lock.signal.reason).toMatchObject({ code: 'RELEASE_REQUESTED' })
+    expect(lock.held).toBe(true)
+  })
+
+  test('of a free name, or of one that only strangers hold, is exit code 3', async () => {
+    expect(await run(['lock', 'release', 'free'], env)).toEqual({
+      status: 3,
+      stdout: '',
+      stderr: '"free" is free: there is nobody to ask.\n',
+    })
+    const client = await stranger('strange')
+    const { status, stderr } = await run(['lock', 'release', 'strange'], env)
+    await client.end()
+    expect(stderr).toContain('without Holdfast')
+    expect(status).toBe(3)
+  })
+})
+
+describe('lock break', () => {
+  test('without a terminal and without --yes says what it would do, and refuses', async () => {
+    const lock = await holder.locks.acquire('precious')
+    await holder.locks.acquire('other')
+    const { status, stdout, stderr } = await run(['lock', 'break', 'precious'], env)
+    expect(stderr).toContain(`of instance ${holder.id}`)
+    expect(stderr).toContain('holds "precious" and 1 other name')
+    expect(stderr).toContain('Give --yes')
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+    expect(lock.held).toBe(true)
+  })
+
+  test('with --yes ends the session, and the holder is told', async () => {
+    const lock = await holder.locks.acquire('broken')
+    const lost = new Promise((resolve) => lock.signal.addEventListener('abort', () => resolve(lock.signal.reason)))
+    const { status, stdout } = await run(['lock', 'break', 'broken', '--yes', '--json'], env)
+    expect(JSON.parse(stdout)).toMatchObject({ ended: [{ label: 'broken', instance: holder.id }] })
+    expect(status).toBe(0)
+    expect(await lost).toBeInstanceOf(LockLostError)
+  })
+
+  test('also ends the session of a stranger', async () => {
+    const client = await stranger('strange')
+    const ended = new Promise((resolve) => client.once('end', resolve))
+    const { status, stderr } = await run(['lock', 'break', '--yes', 'strange'], env)
+    expect(stderr).toContain('(psql)')
+    expect(status).toBe(0)
+    await ended
+  })
+
+  test('of a free name is exit code 3', async () => {
+    expect(await run(['lock', 'break', '--yes', 'free'], env)).toMatchObject({ status: 3, stdout: '' })
+  })
+
+  test.runIf(process.platform === 'linux')('asks on a terminal', async () => {
+    const lock = await holder.locks.acquire('asked')
+    const refused = startOnTerminal(['lock', 'break', 'asked'], env)
+    await refused.says(/End this session\? \[y\/N\]/)
+    refused.type('\r')
+    expect(await refused.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
+    expect(lock.held).toBe(true)
+
+    const agreed = startOnTerminal(['lock', 'break', 'asked'], env)
+    await agreed.says(/End this session\? \[y\/N\]/)
+    agreed.type('y\r')
+    expect((await agreed.ended).status).toBe(0)
+    await eventually(() => lock.held).toBe(false)
+  })
+})
+
+describe('graph', () => {
+  test('is empty when nobody waits', async () => {
+    await holder.locks.acquire('alone')
+    expect(await run(['graph'], env)).toEqual({ status: 0, stdout: '', stderr: 'Nobody waits.\n' })
+  })
+
+  test('shows who waits for whom, the root holder first', async () => {
+    const [second, third] = [await open(), await open()]
+    await holder.locks.acquire('report')
+    await second.locks.acquire('invoice')
+    waitFor(second, 'report')
+    await eventually(async () => ((await json(['graph'])) as { edges: [] }).edges.length).toBe(1)
+    waitFor(third, 'report')
+    waitFor(third, 'invoice')
+    await eventually(async () => ((await json(['graph'])) as { edges: [] }).edges.length).toBe(3)
+    const { stdout } = await run(['graph'], env)
+    const shape = stdout
+      .replace(/ for [\d.]+m?s/g, '')
+      .replace(
+        /\S+ process \d+ (\w+)/g,
+        (_, id) => ['first', 'second', 'third'][[holder.id, second.id, third.id].indexOf(id)]!,
+      )
+    expect(shape).toBe(
+      [
+        'first',
+        '└─ report in default',
+        '   ├─ second waits (exclusive)',
+        '   │  └─ invoice in default',
+        '   │     └─ third waits (exclusive)',
+        '   └─ third waits (exclusive)',
+        '',
+      ].join('\n'),
+    )
+    const { stdout: dot } = await run(['graph', '--format', 'dot'], env)
+    expect(dot).toContain(`"${third.id}" -> "${second.id}" [label="invoice"]`)
+  })
+})
+
+test('instance ls tells who is there and what they hold', async () => {
+  await holder.locks.acquire('held')
+  const { stdout } = await run(['instance', 'ls'], env)
+  const fields = stdout
+    .split('\n')
+    .find((line) => line.startsWith(holder.id!))!
+    .split('\t')
+  expect(fields.slice(0, 3)).toEqual([holder.id, 'alive', 'default'])
+  expect(fields.slice(4, 7)).toEqual([String(process.pid), '1', '0'])
+  expect(await json(['instance', 'ls'])).toContainEqual(
+    expect.objectContaining({ id: holder.id, alive: true, held: 1 }),
+  )
+})

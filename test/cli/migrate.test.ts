@@ -1,0 +1,69 @@
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { allMigrations } from '../../src/postgres/index.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { run } from './program.js'
+
+let database: FreshDatabase
+let client: pg.Client
+let env: NodeJS.ProcessEnv
+beforeAll(async () => {
+  database = await freshDatabase()
+  client = new pg.Client({ connectionString: database.url })
+  await client.connect()
+  env = { DATABASE_URL: database.url }
+})
+afterAll(async () => {
+  await client.end()
+  await database.drop()
+})
+
+const all = allMigrations('holdfast').map(({ version, name }) => ({ version, name }))
+const listed = all.map(({ version, name }) => `${version}\t${name}\n`).join('')
+
+async function schemaExists(schema: string): Promise<boolean> {
+  return (await client.query('select to_regnamespace($1) is not null as it', [schema])).rows[0].it
+}
+
+test('--check is 3 while something is pending and 0 after; --dry-run and --check change nothing', async () => {
+  const migrate = (...options: string[]) => run(['migrate', '--schema', 'coordination', ...options], env)
+  expect(await migrate('--check')).toMatchObject({ status: 3, stdout: listed })
+  expect(await migrate('--dry-run')).toMatchObject({ status: 0, stdout: listed })
+  expect(JSON.parse((await migrate('--dry-run', '--json')).stdout)).toEqual({
+    schema: 'coordination',
+    version: 0,
+    pending: all,
+  })
+  expect(await schemaExists('coordination')).toBe(false)
+
+  expect(await migrate()).toMatchObject({ status: 0, stdout: listed })
+  expect(await migrate('--check')).toMatchObject({ status: 0, stdout: '' })
+  expect(await migrate('--show-sql')).toMatchObject({ status: 0, stdout: '' })
+  expect(await migrate()).toEqual({ status: 0, stdout: '', stderr: 'The schema coordination is up to date.\n' })
+  const running = await run(['lock', 'run', 'x', '--', 'true'], { ...env, HOLDFAST_SCHEMA: 'coordination' })
+  expect(running.status).toBe(0)
+})
+
+test('--show-sql prints SQL that does the same by other means', async () => {
+  const schema = { HOLDFAST_SCHEMA: 'By hand' }
+  const { status, stdout } = await run(['migrate', '--show-sql'], { ...env, ...schema })
+  expect(status).toBe(0)
+  expect(await schemaExists('"By hand"')).toBe(false)
+  await client.query(stdout)
+  expect((await run(['migrate', '--check'], { ...env, ...schema })).status).toBe(0)
+})
+
+test('a schema that is too new is an error, not something to migrate', async () => {
+  await run(['migrate'], { ...env, HOLDFAST_SCHEMA: 'future' })
+  await client.query("insert into future.migration (version, name, works_from) values (9999, 'later', 9999)")
+  for (const options of [[], ['--check'], ['--dry-run']]) {
+    const { status, stderr } = await run(['migrate', ...options], { ...env, HOLDFAST_SCHEMA: 'future' })
+    expect(stderr).toContain('newer than')
+    expect(status).toBe(1)
+  }
+})
+
+test('an unreachable database is exit code 4', async () => {
+  const { status } = await run(['migrate', '--check', '--url', 'postgres://127.0.0.1:1/x'])
+  expect(status).toBe(4)
+})

@@ -1,0 +1,118 @@
+// Runs the built command line as its users do: from outside.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { afterEach, expect } from 'vitest'
+
+export const bin = fileURLToPath(new URL('../../dist/cli/bin.js', import.meta.url))
+
+const longestMs = 25_000
+
+export interface Ended {
+  /** Null when a signal ended it. */
+  status: number | null
+  stdout: string
+  stderr: string
+}
+
+export class Running {
+  readonly process: ChildProcess
+  readonly ended: Promise<Ended>
+  stdout = ''
+  stderr = ''
+
+  constructor(command: string, args: readonly string[], env: NodeJS.ProcessEnv) {
+    // In a session of its own: the terminal of whoever runs the tests must not play a part.
+    this.process = spawn(command, args, { env: { ...cleanEnv(), ...env }, detached: true })
+    this.process.stdout!.on('data', (chunk) => {
+      this.stdout += chunk
+    })
+    this.process.stderr!.on('data', (chunk) => {
+      this.stderr += chunk
+    })
+    this.process.stdin!.on('error', () => {})
+    const tooLong = setTimeout(() => this.killGroup(), longestMs)
+    this.ended = new Promise((resolve) => {
+      this.process.once('close', (status) => {
+        clearTimeout(tooLong)
+        resolve({ status, stdout: this.stdout, stderr: this.stderr })
+      })
+    })
+  }
+
+  get pid(): number {
+    return this.process.pid!
+  }
+
+  type(text: string): void {
+    this.process.stdin!.write(text)
+  }
+
+  /** Waits until it has said something on stdout, and answers with the match. */
+  async says(pattern: RegExp): Promise<RegExpExecArray> {
+    await expect.poll(() => this.stdout, { timeout: 20_000, interval: 20 }).toMatch(pattern)
+    return pattern.exec(this.stdout)!
+  }
+
+  killGroup(): void {
+    try {
+      process.kill(-this.pid, 'SIGKILL')
+    } catch {
+      // Gone already.
+    }
+  }
+}
+
+const started: Running[] = []
+afterEach(() => {
+  for (const running of started.splice(0)) running.killGroup()
+})
+
+/** Starts `holdfast` with these words. */
+export function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
+  return startProgram(process.execPath, [bin, ...args], env)
+}
+
+/** The same on a terminal of 80 by 24, made by script(1); what is typed arrives as if from a keyboard. */
+export function startOnTerminal(args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
+  const words = [process.execPath, bin, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
+  return startProgram('script', ['-qec', `stty cols 80 rows 24; exec ${words}`, '/dev/null'], {
+    TERM: 'xterm-256color',
+    SHELL: '/bin/sh',
+    ...env,
+  })
+}
+
+export function startProgram(command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
+  const running = new Running(command, args, env)
+  started.push(running)
+  return running
+}
+
+/** Runs `holdfast` to its end, with nothing on stdin. */
+export function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
+  const running = start(args, env)
+  running.process.stdin!.end()
+  return running.ended
+}
+
+/** What the person who runs the tests has set must not matter. */
+function cleanEnv(): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(
+    ([name]) => !/^(DATABASE_URL|HOLDFAST_.*|PG.*|NO_COLOR|FORCE_COLOR|NODE_OPTIONS|VITEST.*)$/.test(name),
+  )
+  return Object.fromEntries(kept)
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** A wait for a fact. */
+export function eventually<T>(fact: () => T | Promise<T>) {
+  return expect.poll(fact, { timeout: 20_000, interval: 25 })
+}

@@ -1,0 +1,131 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { run } from './program.js'
+
+let database: FreshDatabase
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.drop())
+
+const nowhere = 'postgres://app:s3cret@127.0.0.1:1/app'
+
+describe('help', () => {
+  test.each([
+    [['--help']],
+    [['lock', '--help']],
+    [['lock', 'run', '--help']],
+    [['lock', 'break', '--help']],
+    [['migrate', '--help']],
+    [['help', 'graph']],
+  ])('%j starts with examples, on stdout', async (args) => {
+    const { status, stdout, stderr } = await run(args)
+    expect(stdout).toMatch(/^Examples:\n {2}holdfast /)
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+  })
+
+  test('a noun without a verb shows its verbs, on stderr, and is a usage error', async () => {
+    const { status, stdout, stderr } = await run(['lock'])
+    expect(stderr).toContain('release')
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+  })
+
+  test('--version prints the version', async () => {
+    const { status, stdout } = await run(['--version'])
+    expect(stdout).toMatch(/^\d+\.\d+\.\d+\S*\n$/)
+    expect(status).toBe(0)
+  })
+
+  test('does not load the driver, so that it is fast', async () => {
+    const { stderr } = await run(['lock', 'run', '--help'], { NODE_DEBUG: 'esm,module' })
+    expect(stderr).toContain('commander')
+    expect(stderr).not.toContain('node_modules/pg/')
+  })
+})
+
+describe('words that make no command', () => {
+  test.each([
+    [['lok', 'ls'], "unknown command 'lok'", 'Did you mean lock?'],
+    [['lock', 'brake', 'x'], "unknown command 'brake'", 'Did you mean break?'],
+    [['lock', 'ls', '--jsn'], "unknown option '--jsn'", 'Did you mean --json?'],
+    [['lock', 'show'], "missing required argument 'name'", 'Add --help to see what there is.'],
+    [['graph', '--format', 'tre'], 'Expected --format to be "tree" or "json" or "dot", got "tre"'],
+    [['dev', '--port', '99999'], 'Expected --port to be a whole number between 0 and 65535, got "99999"'],
+    [['lock', 'show', ''], 'Expected name to be a string of 1 to 500 characters'],
+    [['lock', 'show', '--key', '99999999999999999999'], 'Expected a key of 64 bits in decimal'],
+    [['lock', 'ls', '--url', 'mysql://h/d'], 'Expected --url to be a URL like'],
+  ])('%j', async (args, ...complaint) => {
+    const { status, stdout, stderr } = await run(args, { DATABASE_URL: database.url })
+    expect(stderr.startsWith(`holdfast: ${complaint[0]}`)).toBe(true)
+    if (complaint[1]) expect(stderr.split('\n')[1]).toBe(complaint[1])
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+  })
+
+  test('a bad value is blamed on the variable that it came from', async () => {
+    const { status, stderr } = await run(['graph'], { DATABASE_URL: database.url, HOLDFAST_FORMAT: 'svg' })
+    expect(stderr).toContain('Expected HOLDFAST_FORMAT to be')
+    expect(status).toBe(2)
+  })
+
+  test('no database at all says how to give one', async () => {
+    const { status, stderr } = await run(['lock', 'ls'], { DATABASE_URL: '' })
+    expect(stderr).toBe('holdfast: No database was given\nSet DATABASE_URL, or PGHOST and its kin, or give --url.\n')
+    expect(status).toBe(2)
+  })
+})
+
+describe('a database', () => {
+  test('that cannot be reached is exit code 4', async () => {
+    const { status, stderr, stdout } = await run(['lock', 'ls', '--url', nowhere])
+    expect(stderr).toContain('holdfast: The database cannot be reached')
+    expect({ status, stdout }).toEqual({ status: 4, stdout: '' })
+  })
+
+  test('where Holdfast is not installed says so', async () => {
+    const { status, stderr } = await run(['lock', 'ls', '--schema', 'nowhere'], { DATABASE_URL: database.url })
+    expect(stderr).toContain('Run `holdfast migrate`')
+    expect(status).toBe(1)
+  })
+
+  test('may be given by PG* variables', async () => {
+    const { hostname, port, username, password, pathname } = new URL(database.url)
+    const { status, stdout } = await run(['lock', 'ls', '--json'], {
+      PGHOST: hostname,
+      PGPORT: port,
+      PGUSER: decodeURIComponent(username),
+      PGPASSWORD: decodeURIComponent(password),
+      PGDATABASE: pathname.slice(1),
+    })
+    expect({ status, stdout }).toEqual({ status: 0, stdout: '[]\n' })
+  })
+
+  test('on the command line wins over the environment', async () => {
+    const { status } = await run(['--url', database.url, 'lock', 'ls'], { DATABASE_URL: nowhere })
+    expect(status).toBe(0)
+  })
+})
+
+test('with --json errors are JSON, too', async () => {
+  const { stderr } = await run(['lock', 'ls', '--json', '--url', nowhere])
+  expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'DATABASE_UNREACHABLE', retryable: true } })
+})
+
+test('a password is never printed', async () => {
+  const wrong = new URL(database.url)
+  wrong.password = 's3cret'
+  const all = await Promise.all([
+    run(['lock', 'ls', '--url', nowhere]),
+    run(['lock', 'ls'], { DATABASE_URL: wrong.href }),
+    run(['lock', 'run', 'x', '--url', nowhere, '--', 'true']),
+    run(['lock', 'ls', '--url', 'postgres://app:s3cret@:::/']),
+    run(['lock', 'ls', '--url', 'app:s3cret@host']),
+    run([nowhere]),
+    run(['lock', 'ls', nowhere]),
+    run(['lock', 'ls', `--ulr=${nowhere}`]),
+    run(['lock', 'ls', '--json', `--ulr=${nowhere}`]),
+  ])
+  for (const { status, stdout, stderr } of all) {
+    expect(status).not.toBe(null)
+    expect(stdout + stderr).not.toContain('s3cret')
+  }
+})

@@ -1,0 +1,222 @@
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { Holdfast, type HoldfastOptions } from '../../src/holdfast.js'
+import { type ObservedLock, Observer } from '../../src/observe/index.js'
+import { type Database, openPgPool } from '../../src/postgres/index.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+
+let fresh: FreshDatabase
+let database: Database
+let observer: Observer
+beforeAll(async () => {
+  fresh = await freshDatabase()
+  database = openPgPool({ connectionString: fresh.url })
+  observer = new Observer(database)
+})
+afterAll(async () => {
+  await database.close()
+  await fresh.drop()
+})
+
+const leftovers: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const remove of leftovers.splice(0).reverse()) await remove()
+})
+
+async function open(options: HoldfastOptions = {}): Promise<Holdfast> {
+  const holdfast = await Holdfast.open({ url: fresh.url, ...options })
+  leftovers.push(() => holdfast.close())
+  return holdfast
+}
+
+async function connect(application: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: fresh.url, application_name: application })
+  await client.connect()
+  leftovers.push(() => client.end())
+  return client
+}
+
+function waitFor(holdfast: Holdfast, name: string, mode: 'exclusive' | 'shared' = 'exclusive'): void {
+  holdfast.locks.acquire(name, { mode }).catch(() => {})
+}
+
+const eventually = <T>(fact: () => Promise<T>) => expect.poll(fact, { timeout: 20_000, interval: 50 })
+const waiting = (locks: readonly ObservedLock[]) => locks.filter(({ granted }) => !granted)
+const labelsOf = (locks: readonly ObservedLock[]) => locks.map(({ label }) => label)
+
+describe('locks', () => {
+  test('names the holder, and after some seconds since when and with which fence', async () => {
+    const holdfast = await open({ namespace: 'billing' })
+    const lock = await holdfast.locks.acquire('report', { mode: 'shared' })
+    const [seen, ...more] = await observer.locks()
+    expect(more).toEqual([])
+    expect(seen).toMatchObject({
+      key: holdfast.locks.key('report'),
+      namespace: 'billing',
+      label: 'report',
+      mode: 'shared',
+      granted: true,
+      instance: holdfast.id,
+      osPid: process.pid,
+      since: null,
+      forMs: null,
+      fence: null,
+      blockedBy: [],
+    })
+    await eventually(() => observer.locks()).toMatchObject([{ fence: lock.fence, since: expect.any(Date) }])
+    const [noted] = await observer.locks()
+    expect(noted!.forMs).toBeGreaterThan(2_500)
+    await lock.release()
+    expect(await observer.locks()).toEqual([])
+  })
+
+  test('takes a key apart and puts it together again, whatever its sign', async () => {
+    const holdfast = await open()
+    for (const [high, low] of [
+      [-1, -1],
+      [0, -1],
+      [-(2 ** 31), 0],
+      [2 ** 31 - 1, 7],
+    ] as const) {
+      const key = holdfast.locks.pair(high, low)
+      await using _ = await holdfast.locks.acquire(key)
+      expect(await observer.locks()).toMatchObject([{ key: key.key, label: `${high}/${low}`, namespace: '' }])
+    }
+  })
+
+  test('shows who waits, for whom, and the wait of a session of its own under its instance', async () => {
+    const [holder, waiter] = [await open(), await open()]
+    await holder.locks.acquire('x')
+    waitFor(waiter, 'x')
+    await eventually(async () => waiting(await observer.locks())).toHaveLength(1)
+    const [held, waits] = await observer.locks()
+    expect(held).toMatchObject({ granted: true, instance: holder.id })
+    expect(waits).toMatchObject({ granted: false, instance: waiter.id, blockedBy: [held!.pid], requests: 1 })
+    // Slices of waiting begin anew every few seconds; the wait does not.
+    await eventually(async () => waiting(await observer.locks())[0]!.forMs).toBeGreaterThan(6_000)
+  })
+
+  test('counts the calls of one process that wait together', async () => {
+    const [holder, waiter] = [await open(), await open()]
+    await holder.locks.acquire('x')
+    for (let call = 0; call < 3; call++) waitFor(waiter, 'x')
+    await eventually(async () => waiting(await observer.locks())).toMatchObject([{ requests: 3 }])
+  })
+
+  test('shows a wait that has no session at the moment, from its note', async () => {
+    const [holder, waiter] = [await open(), await open({ parked: 1 })]
+    await holder.locks.acquire(['x', 'y'])
+    waitFor(waiter, 'x')
+    await eventually(async () => waiting(await observer.locks())).toHaveLength(1)
+    waitFor(waiter, 'y')
+    await eventually(async () => waiting(await observer.locks())).toHaveLength(2)
+    const [session] = (await observer.locks()).map(({ pid }) => pid)
+    const noted = waiting(await observer.locks()).find(({ label }) => label === 'y')
+    expect(noted).toMatchObject({ pid: null, instance: waiter.id, blockedBy: [session] })
+  })
+
+  test('shows a wait inside the holding process, but no wait that has just ended', async () => {
+    const [holder, other] = [await open(), await open()]
+    const lock = await other.locks.acquire('x')
+    waitFor(holder, 'x')
+    // Noted, and then granted: the note is struck out later.
+    await eventually(() => database.query('select from holdfast.wait')).toHaveLength(1)
+    await lock.release()
+    await eventually(async () => (await observer.locks({ key: lock.keys[0] })).map(({ instance }) => instance)).toEqual(
+      [holder.id],
+    )
+    expect(waiting(await observer.locks())).toEqual([])
+    waitFor(holder, 'x')
+    await eventually(async () => waiting(await observer.locks())).toMatchObject([{ instance: holder.id, pid: null }])
+  })
+
+  test('shows strangers, with and without names, and transaction locks', async () => {
+    const holdfast = await open()
+    const psql = await connect('psql')
+    await psql.query('select pg_advisory_lock(42)')
+    await psql.query('begin')
+    await holdfast.locks.inTransaction(psql, 'in-transaction')
+    const locks = await observer.locks()
+    expect(locks).toMatchObject([
+      { label: 'in-transaction', granted: true, application: 'psql', instance: null },
+      {
+        label: null,
+        namespace: null,
+        key: '42',
+        application: 'psql',
+        user: expect.any(String),
+        since: null,
+        forMs: null,
+      },
+    ])
+    await psql.query('commit')
+    expect(await observer.locks()).toHaveLength(1)
+  })
+
+  test('can be narrowed to a name or a namespace', async () => {
+    const [billing, mail] = [await open({ namespace: 'billing' }), await open({ namespace: 'mail' })]
+    await billing.locks.acquire(['a', 'b'])
+    await mail.locks.acquire('a')
+    expect(labelsOf(await observer.locks({ namespace: 'billing' }))).toEqual(['a', 'b'])
+    expect(await observer.locks({ key: mail.locks.key('a') })).toMatchObject([{ namespace: 'mail' }])
+  })
+
+  test('sees neither locks of Holdfast itself nor those of other databases', async () => {
+    const elsewhere = await freshDatabase()
+    const holdfast = await Holdfast.open({ url: elsewhere.url })
+    await holdfast.locks.acquire('x')
+    await open()
+    expect(await observer.locks()).toEqual([])
+    await holdfast.close()
+    await elsewhere.drop()
+  })
+
+  test('needs no more than the right to read', async () => {
+    const holdfast = await open()
+    await holdfast.locks.acquire('x')
+    const role = `reader_${process.pid}`
+    await database.query(`create role ${role}`)
+    leftovers.push(async () => {
+      await database.query(`drop owned by ${role}`)
+      await database.query(`drop role ${role}`)
+    })
+    await database.query(`grant usage on schema holdfast to ${role}`)
+    await database.query(`grant select on all tables in schema holdfast to ${role}`)
+    await database.transaction(async (tx) => {
+      await tx.query(`set local role ${role}`)
+      const reader = new Observer(tx)
+      expect(await reader.locks()).toMatchObject([{ label: 'x', instance: holdfast.id }])
+      expect(await reader.instances()).toMatchObject([{ id: holdfast.id, alive: true }])
+    })
+  })
+
+  test('works in a schema of another name', async () => {
+    const holdfast = await open({ schema: 'Coordination' })
+    await holdfast.locks.acquire('x')
+    const other = new Observer(database, 'Coordination')
+    expect(await other.locks()).toMatchObject([{ label: 'x', instance: holdfast.id, osPid: process.pid }])
+    expect(await other.instances()).toMatchObject([{ id: holdfast.id, alive: true, held: 1 }])
+  })
+})
+
+describe('instances', () => {
+  test('live while their session does, and are shown with what they hold and wait for', async () => {
+    const [first, second] = [await open(), await open({ namespace: 'mail' })]
+    await first.locks.acquire(['x', 'y'])
+    const key = first.locks.key('x')
+    second.locks.acquire({ key, label: 'x', namespace: 'default' }).catch(() => {})
+    await eventually(() => observer.instances()).toMatchObject([
+      { id: first.id, namespace: 'default', alive: true, held: 2, waiting: 0, lives: 1, osPid: process.pid },
+      { id: second.id, namespace: 'mail', alive: true, held: 0, waiting: 1 },
+    ])
+  })
+
+  test('that are gone are shown as gone', async () => {
+    await database.query(
+      `insert into holdfast.instance (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, pooler)
+       values ('crashed', 'default', nextval('holdfast.session'), 1, 'h', 1, '0', 10000, 'none')`,
+    )
+    leftovers.push(() => database.query("delete from holdfast.instance where id = 'crashed'"))
+    expect(await observer.instances()).toMatchObject([{ id: 'crashed', alive: false, held: 0, waiting: 0 }])
+  })
+})

@@ -103,7 +103,11 @@ export class Lock {
 
   /** Gives the names back. Resolves when the server has done so; asking again, or after a loss, is harmless. */
   release(): Promise<void> {
-    this.#released ??= this.#release()
+    if (this.#released) return this.#released
+    // A loss before the release is one for good; what happens to the session afterwards is none.
+    const reason = this.#lossReason()
+    if (reason) this.#abort(reason)
+    this.#released = this.#release()
     return this.#released
   }
 
@@ -119,6 +123,7 @@ export class Lock {
 
   #lossReason(): LockLostError | undefined {
     if (this.#abortReason instanceof LockLostError) return this.#abortReason
+    if (this.#released) return undefined
     for (const hold of this.#holds) {
       const reason = hold.lossReason
       if (reason) return new LockLostError(this.name, this.fence, reason)

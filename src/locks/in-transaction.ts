@@ -25,7 +25,7 @@ export interface TransactionLock {
 }
 
 export type TransactionStatements = Record<
-  'in_transaction_try' | 'in_transaction_wait_exclusive' | 'in_transaction_wait_shared',
+  'in_transaction_try' | 'in_transaction_known' | 'in_transaction_wait_exclusive' | 'in_transaction_wait_shared',
   Statement
 >
 
@@ -41,10 +41,16 @@ export async function lockInTransaction(
   const numbers = `{${keys.map(({ key }) => key).join(',')}}`
   if (waitMs > 0) return waitFor(tx, numbers, mode, waitMs, statements)
   // One name that is busy leaves nothing behind, so it needs no savepoint.
-  if (keys.length === 1) return tryAll(tx, numbers, mode, statements)
+  if (keys.length === 1) {
+    const { fence, known } = await tryAll(tx, numbers, mode, statements)
+    // Asked once in each transaction. Outside of one the lock is gone already.
+    const [now] = known ? [{ known }] : await tx.query<{ known: boolean }>(statements.in_transaction_known.text)
+    if (!now!.known) throw notInTransaction()
+    return fence
+  }
   return insideTransaction(
     tx.attempt(async (inner) => {
-      const fence = await tryAll(inner, numbers, mode, statements)
+      const { fence } = await tryAll(inner, numbers, mode, statements)
       // Thrown, so that the names which were free are given back.
       if (fence === null) throw new SomeAreBusy()
       return fence
@@ -57,15 +63,19 @@ export async function lockInTransaction(
 
 class SomeAreBusy extends Error {}
 
-async function tryAll(tx: Executor, numbers: string, mode: Mode, statements: TransactionStatements) {
-  const rows = await tx.query<{ fence: string | null; alone: boolean }>(statements.in_transaction_try.text, [
+interface Tried {
+  readonly fence: number | null
+  /** Whether an earlier statement has shown that there is a transaction. */
+  readonly known: boolean
+}
+
+async function tryAll(tx: Executor, numbers: string, mode: Mode, statements: TransactionStatements): Promise<Tried> {
+  const [row] = await tx.query<{ fence: string | null; known: boolean }>(statements.in_transaction_try.text, [
     numbers,
     mode === 'shared',
   ])
-  const { fence, alone } = rows[0]!
-  // A statement that began together with its transaction is all of it: the lock is gone already.
-  if (alone) throw notInTransaction()
-  return fence === null ? null : Number(fence)
+  const { fence, known } = row!
+  return { fence: fence === null ? null : Number(fence), known }
 }
 
 async function waitFor(

@@ -162,8 +162,16 @@ where key = any($1::bigint[])
 select holdfast.guard_key($1::bigint, $2::bigint, $3::integer)
 
 -- name: in_transaction_try
--- Takes names for the caller's transaction if all are free now. In key order; stops at the first busy one.
-with recursive taken as (
+-- Takes names for the caller's transaction if all are free now. In key order; stops at the first busy one. Marks the
+-- transaction, and answers whether it was marked before: if so, it is one that outlives its statements.
+with recursive before as materialized (
+  select current_setting('holdfast_lock.in_transaction', true) = 'yes' as known
+),
+marked as materialized (
+  select coalesce(known, false) as known, set_config('holdfast_lock.in_transaction', 'yes', true) as mark
+  from before
+),
+taken as (
   select 0 as place, true as granted
   union all
   select place + 1, case when $2::boolean
@@ -176,8 +184,13 @@ with recursive taken as (
 )
 select
   case when bool_and(granted) then nextval('holdfast.fence') end as fence,
-  transaction_timestamp() = statement_timestamp() as alone
+  bool_and(marked.known and marked.mark = 'yes') as known
 from taken
+cross join marked
+
+-- name: in_transaction_known
+-- Whether the mark of an earlier statement is still there. Outside a transaction it was gone with that statement.
+select current_setting('holdfast_lock.in_transaction', true) = 'yes' as known
 
 -- name: in_transaction_wait_exclusive
 -- Waits for names, in key order, for the caller's transaction; the caller's own lock_timeout is put back.

@@ -1,0 +1,263 @@
+// Every way of asking, in both modes, between two instances and within one.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Holdfast, LockTimeoutError, UsageError } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql, sqlSession } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { heldLocks, untilNoLocks, untilWaiting } from '../setup/locking.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+async function pair(where: string): Promise<[Holdfast, Holdfast]> {
+  const first = await open({ url: fresh.url, namespace: where })
+  return [first, where === 'one instance' ? first : await open({ url: fresh.url, namespace: where })]
+}
+
+describe.each(['two instances', 'one instance'])('between %s', (where) => {
+  test.each([
+    ['exclusive', 'exclusive', false],
+    ['exclusive', 'shared', false],
+    ['shared', 'exclusive', false],
+    ['shared', 'shared', true],
+  ] as const)('%s, then %s: both at once is %s', async (held, asked, both) => {
+    const [a, b] = await pair(where)
+    const name = `${held} ${asked}`
+    const first = await a.locks.acquire(name, { mode: held })
+    const second = await b.locks.tryAcquire(name, { mode: asked })
+    expect(second !== null).toBe(both)
+    await second?.release()
+    if (!both) {
+      expect(await b.locks.tryAcquire(name, { mode: asked, wait: 20 })).toBeNull()
+      const error = await caught(LockTimeoutError, b.locks.acquire(name, { mode: asked, wait: '20ms' }))
+      expect(error).toMatchObject({ lock: name, code: 'LOCK_TIMEOUT', retryable: true })
+      expect(error.waitedMs).toBeGreaterThanOrEqual(19)
+      const none = await caught(LockTimeoutError, b.locks.acquire(name, { mode: asked, wait: 0 }))
+      expect(none.lock).toBe(name)
+    }
+    await first.release()
+    await using third = await b.locks.acquire(name, { mode: asked, wait: 0 })
+    expect(third).toMatchObject({ name, names: [name], mode: asked, held: true })
+    expect(third.fence).toBeGreaterThan(first.fence)
+  })
+
+  test('a waiter gets the name when it is released', async () => {
+    const [a, b] = await pair(where)
+    const first = await a.locks.acquire('handed on')
+    const waiting = b.locks.acquire('handed on')
+    if (where === 'two instances') await untilWaiting(fresh.url, first.keys[0]!)
+    await first.release()
+    await using second = await waiting
+    expect(second.fence).toBeGreaterThan(first.fence)
+  })
+
+  test('waiters get it in the order in which they asked', async () => {
+    const [a, b] = await pair(where)
+    const first = await a.locks.acquire('in order')
+    const order: number[] = []
+    const waiting = [1, 2, 3, 4].map((place) => b.locks.with('in order', () => order.push(place)))
+    await first.release()
+    await Promise.all(waiting)
+    expect(order).toEqual([1, 2, 3, 4])
+  })
+})
+
+test('what is released is free on the server, and nothing else is kept', async () => {
+  const [a] = await pair('leftovers')
+  const lock = await a.locks.acquire(['one', 'two', 'three'])
+  expect(lock.keys).toHaveLength(3)
+  for (const key of lock.keys) expect(await heldLocks(fresh.url, key)).toBe(1)
+  await lock.release()
+  for (const key of lock.keys) expect(await heldLocks(fresh.url, key)).toBe(0)
+})
+
+describe('with', () => {
+  test('gives the handler the lock, answers with its result and releases', async () => {
+    const [a, b] = await pair('with')
+    const result = await a.locks.with('job', { wait: '1s' }, async (lock) => {
+      expect(lock).toMatchObject({ name: 'job', mode: 'exclusive', held: true })
+      expect(lock.signal.aborted).toBe(false)
+      expect(await b.locks.tryAcquire('job')).toBeNull()
+      return lock.fence
+    })
+    expect(result).toBeGreaterThan(0)
+    await using _lock = await b.locks.acquire('job', { wait: 0 })
+  })
+
+  test('releases when the handler throws, and throws the very error', async () => {
+    const [a, b] = await pair('with')
+    const reason = new Error('no')
+    await expect(a.locks.with('throwing', () => Promise.reject(reason))).rejects.toBe(reason)
+    await expect(
+      a.locks.with('throwing', () => {
+        throw reason
+      }),
+    ).rejects.toBe(reason)
+    await using _lock = await b.locks.acquire('throwing', { wait: 0 })
+  })
+
+  test('does not run the handler when the name stays taken', async () => {
+    const [a, b] = await pair('with')
+    await using _lock = await a.locks.acquire('taken')
+    let ran = false
+    const work = b.locks.with('taken', { wait: 10 }, () => {
+      ran = true
+    })
+    await caught(LockTimeoutError, work)
+    expect(ran).toBe(false)
+  })
+
+  test.each([
+    [['name'], 'a function, got undefined'],
+    [['name', { wait: 1 }], 'a function, got an object (Object)'],
+    [['name', { wait: 1 }, undefined], 'a function, got undefined'],
+    [['name', 'not a function'], 'a function, got "not a function" (string)'],
+  ])('%j is a mistake', async (given, message) => {
+    const [a] = await pair('with')
+    const work = (a.locks.with as (...given: unknown[]) => Promise<unknown>)(...given)
+    expect((await caught(UsageError, work)).message).toContain(message)
+  })
+})
+
+describe('several names', () => {
+  test('are taken all or not at all', async () => {
+    const [a, b] = await pair('several')
+    await using _held = await a.locks.acquire('middle')
+    expect(await b.locks.tryAcquire(['first', 'middle', 'last'])).toBeNull()
+    expect(await b.locks.tryAcquire(['first', 'middle', 'last'], { wait: 30 })).toBeNull()
+    const error = await caught(LockTimeoutError, b.locks.acquire(['first', 'middle', 'last'], { wait: 30 }))
+    expect(error.lock).toBe('first, middle, last')
+    await using _others = await a.locks.acquire(['first', 'last'], { wait: 0 })
+  })
+
+  test('come in the order of the caller, and a name given twice is taken once', async () => {
+    const [a] = await pair('several')
+    await using lock = await a.locks.acquire(['b', 'a', 'b', 'c'])
+    expect(lock.keys).toHaveLength(3)
+    expect(lock.name).toBe('b, a, b, c')
+    expect([...lock.keys].sort()).toEqual(['a', 'b', 'c'].map((name) => a.locks.key(name)).sort())
+  })
+
+  test('have the largest fence of all, so that it is larger than that of any earlier holder', async () => {
+    const [a, b] = await pair('several')
+    const earlier = await a.locks.acquire('y')
+    await earlier.release()
+    await using lock = await b.locks.acquire(['x', 'y', 'z'])
+    expect(lock.fence).toBeGreaterThan(earlier.fence)
+  })
+
+  test('asked for by two fleets in opposite orders never block each other for good', async () => {
+    const [a, b] = await pair('orders')
+    const names = ['k1', 'k2', 'k3', 'k4', 'k5']
+    let inside = 0
+    const round = (instance: Holdfast, order: string[]) =>
+      instance.locks.with(order, { wait: '20s' }, async () => {
+        expect(++inside).toBe(1)
+        await sql(fresh.url, 'select 1')
+        inside--
+      })
+    const rounds = Array.from({ length: 15 }, () => [round(a, names), round(b, [...names].reverse())]).flat()
+    await Promise.all(rounds)
+  })
+
+  test('none at all is a mistake', async () => {
+    const [a] = await pair('several')
+    expect((await caught(UsageError, a.locks.acquire([]))).message).toBe(
+      'Expected at least one name, got an empty array',
+    )
+  })
+})
+
+describe('names', () => {
+  test.each(['Straße 東京 🚀', ' ', 'x'.repeat(500), 'with \'quotes\' and "those"', '{a,b}', 'NULL', '\\'])(
+    '%j can be locked, and is found in the registry',
+    async (name) => {
+      const [a, b] = await pair('names')
+      await using lock = await a.locks.acquire(name)
+      expect(await b.locks.tryAcquire(name)).toBeNull()
+      const rows = await sql(fresh.url, 'select label, namespace from holdfast.name where key = $1', [lock.keys[0]])
+      expect(rows).toEqual([{ label: name, namespace: 'names' }])
+    },
+  )
+
+  test.each<[unknown, string]>([
+    ['', '""'],
+    ['x'.repeat(501), '"xxx'],
+    ['zero\0byte', '"zero'],
+    [undefined, 'undefined'],
+    [null, 'null'],
+    [42, '42 (number)'],
+    [['a', ''], '""'],
+    [[['a']], 'an array'],
+  ])('%j cannot', async (name, shown) => {
+    const [a] = await pair('names')
+    for (const ask of [a.locks.acquire(name as never), a.locks.tryAcquire(name as never)]) {
+      const error = await caught(UsageError, ask)
+      expect(error.message).toContain('Expected name to be a string of 1 to 500 characters')
+      expect(error.message).toContain(`got ${shown}`)
+    }
+  })
+
+  test('of two namespaces have nothing to do with each other', async () => {
+    const a = await open({ url: fresh.url, namespace: 'a' })
+    const b = await open({ url: fresh.url, namespace: 'b' })
+    await using _one = await a.locks.acquire('same')
+    await using _other = await b.locks.acquire('same', { wait: 0 })
+  })
+
+  test('plain SQL takes part by the twin of the key', async () => {
+    const [a] = await pair('twin')
+    const client = await sqlSession(fresh.url)
+    const key = "holdfast.lock_key('twin', 'nightly')"
+    await client.query(`select pg_advisory_lock(${key})`)
+    expect(await a.locks.tryAcquire('nightly')).toBeNull()
+    await client.query(`select pg_advisory_unlock(${key})`)
+    await using _lock = await a.locks.acquire('nightly', { wait: 0 })
+    const { rows } = await client.query(`select pg_try_advisory_lock(${key}) as got`)
+    expect(rows).toEqual([{ got: false }])
+  })
+})
+
+describe('key spaces and pairs', () => {
+  test('a space has one base for all, and its numbers exclude each other', async () => {
+    const [a, b] = await pair('spaces')
+    const [ours, theirs] = await Promise.all([a.locks.space('steps'), b.locks.space('steps')])
+    expect(theirs.at(3)).toEqual(ours.at(3))
+    await using _lock = await a.locks.acquire(ours.at(3))
+    expect(await b.locks.tryAcquire(theirs.at(3))).toBeNull()
+    await using _next = await b.locks.acquire(theirs.at(4), { wait: 0 })
+  })
+
+  test('a pair is the same for all namespaces, and mixes with names', async () => {
+    const [a] = await pair('pairs a')
+    const [b] = await pair('pairs b')
+    await using lock = await a.locks.acquire([a.locks.pair(-7, 42), 'a name'])
+    expect(lock.name).toBe('-7/42, a name')
+    expect(await b.locks.tryAcquire(b.locks.pair(-7, 42))).toBeNull()
+  })
+
+  test('a wrong number is a mistake', async () => {
+    const [a] = await pair('spaces')
+    const space = await a.locks.space('numbers')
+    expect(() => space.at(2 ** 20)).toThrow(UsageError)
+    expect(() => a.locks.pair(2 ** 31, 0)).toThrow(UsageError)
+    await caught(UsageError, a.locks.space(''))
+  })
+})
+
+test('a wrong option is a mistake, and nothing is locked', async () => {
+  const [a] = await pair('options')
+  const wrong = { wiat: '5s' } as never
+  expect((await caught(UsageError, a.locks.acquire('name', wrong))).message).toBe(
+    'locks.acquire has no option "wiat": did you mean "wait"?',
+  )
+  expect(await caught(UsageError, a.locks.tryAcquire('name', { mode: 'read' as never }))).toBeInstanceOf(UsageError)
+  expect(await heldLocks(fresh.url, a.locks.key('name'))).toBe(0)
+})
+
+test('in the end nothing is left', async () => {
+  await untilNoLocks(fresh.url)
+})

@@ -1,0 +1,46 @@
+// A server with a small lock table: Holdfast stops before it is full, for a full one fails everybody on the server.
+import { expect, onTestFinished, test } from 'vitest'
+import { startEmbedded } from '../../src/embedded/index.js'
+import { type Lock, LockTableFullError } from '../../src/holdfast.js'
+import { caught, sql, until } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+
+test('the lock table is never filled, and there is room again after releases', async () => {
+  const server = await startEmbedded({
+    settings: { fsync: 'off', max_locks_per_transaction: '10', max_connections: '20' },
+  })
+  onTestFinished(() => server.stop('immediate'))
+  const { locks } = await open({ url: server.url })
+  const budget = 10 * 20
+  // The table is counted after every so many grants, not for each.
+  const step = 16
+  const held: Lock[] = []
+  const fill = async () => {
+    for (let i = 0; i < 1_000; i++) held.push(await locks.acquire(`name ${held.length}`))
+  }
+  const error = await caught(LockTableFullError, fill())
+  expect(error).toMatchObject({ code: 'LOCK_TABLE_FULL', retryable: true, budget })
+  expect(error.inUse).toBeGreaterThan(budget / 2)
+  expect(error.inUse).toBeLessThanOrEqual(budget + step)
+  expect(error.hint).toContain('max_locks_per_transaction')
+  expect(held.length).toBeGreaterThan(budget / 2)
+  expect(held.length).toBeLessThanOrEqual(budget + step)
+
+  const columns = Array.from({ length: 5 }, (_, at) => `create table other_${at} (id integer primary key)`)
+  await sql(server.url, `begin; ${columns.join('; ')}; commit`)
+  const many = Array.from({ length: 100 }, (_, at) => `at once ${at}`)
+  await caught(LockTableFullError, locks.acquire(many))
+  expect(await locks.tryAcquire(held[0]!.name)).toBeNull()
+
+  await Promise.all(held.map((lock) => lock.release()))
+  await until('there is room again', async () => {
+    const [row] = await sql<{ count: number }>(
+      server.url,
+      "select count(*)::int from pg_locks where locktype = 'advisory'",
+    )
+    return row!.count < 10
+  })
+  const all = await locks.acquire(many)
+  expect(all.keys).toHaveLength(100)
+  await all.release()
+})

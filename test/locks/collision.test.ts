@@ -1,0 +1,61 @@
+// Two names with one key: four billion names make it likely, a row in the registry makes it happen here.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { hashedKey } from '../../src/base/index.js'
+import { KeyCollisionError } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { heldLocks, untilNoLocks } from '../setup/locking.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+async function occupy(name: string, label = 'somebody else', namespace = 'elsewhere'): Promise<void> {
+  const { key } = hashedKey('default', name)
+  await sql(fresh.url, 'insert into holdfast.name (key, namespace, label) values ($1, $2, $3)', [key, namespace, label])
+}
+
+test('is an error that names both, and nothing stays locked', async () => {
+  const { locks } = await open({ url: fresh.url })
+  await occupy('ours')
+  for (const attempt of [1, 2]) {
+    const error = await caught(KeyCollisionError, locks.acquire('ours'))
+    expect(error, `attempt ${attempt}`).toMatchObject({
+      code: 'KEY_COLLISION',
+      retryable: false,
+      key: locks.key('ours'),
+      registered: 'somebody else (namespace elsewhere)',
+    })
+    expect(error.message).toContain('"ours"')
+  }
+  await untilNoLocks(fresh.url)
+})
+
+test('is told to those who would not wait, and to those who ask for several', async () => {
+  const { locks } = await open({ url: fresh.url })
+  await occupy('tried')
+  await caught(KeyCollisionError, locks.tryAcquire('tried'))
+  await occupy('among several')
+  await caught(KeyCollisionError, locks.acquire(['beside', 'among several', 'beside that']))
+  await untilNoLocks(fresh.url)
+  await using _beside = await locks.acquire('beside', { wait: 0 })
+})
+
+test('hurts nobody else who asks in the same turn', async () => {
+  const { locks } = await open({ url: fresh.url })
+  await occupy('in one turn')
+  const [bad, good] = await Promise.allSettled([locks.acquire('in one turn'), locks.acquire('good in one turn')])
+  expect(bad).toMatchObject({ status: 'rejected', reason: { code: 'KEY_COLLISION' } })
+  expect(good.status).toBe('fulfilled')
+  expect(await heldLocks(fresh.url, locks.key('good in one turn'))).toBe(1)
+})
+
+test('a name that the registry knows already is none', async () => {
+  const { locks } = await open({ url: fresh.url })
+  await occupy('known', 'known', 'default')
+  await using lock = await locks.acquire('known')
+  expect(lock.held).toBe(true)
+})

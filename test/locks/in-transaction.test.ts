@@ -1,0 +1,148 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { LockTimeoutError, UsageError } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sqlSession } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { heldLocks, untilNoLocks, untilWaiting } from '../setup/locking.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+async function begun() {
+  const client = await sqlSession(fresh.url)
+  await client.query('begin')
+  return client
+}
+
+describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
+  test.each([
+    ['exclusive', 'exclusive', false],
+    ['exclusive', 'shared', false],
+    ['shared', 'exclusive', false],
+    ['shared', 'shared', true],
+  ] as const)('%s, then %s: both at once is %s', async (held, asked, both) => {
+    const { locks } = await open({ url: fresh.url, anchor })
+    const [one, other] = [await begun(), await begun()]
+    const name = `${anchor} ${held} ${asked}`
+    const first = await locks.inTransaction(one, name, { mode: held })
+    expect(first).toMatchObject({ name, names: [name], mode: held })
+    expect((await locks.tryInTransaction(other, name, { mode: asked })) !== null).toBe(both)
+    if (!both) {
+      const error = await caught(LockTimeoutError, locks.inTransaction(other, name, { mode: asked, wait: 20 }))
+      expect(error).toMatchObject({ lock: name, retryable: true })
+      expect(await locks.tryInTransaction(other, name, { mode: asked, wait: 20 })).toBeNull()
+    }
+    const waiting = locks.inTransaction(other, name, { mode: asked })
+    if (!both) await untilWaiting(fresh.url, locks.key(name))
+    await one.query('commit')
+    expect((await waiting).fence).toBeGreaterThan(first.fence)
+    await other.query('rollback')
+    await untilNoLocks(fresh.url)
+  })
+})
+
+test('excludes session locks of the same name', async () => {
+  const { locks } = await open({ url: fresh.url })
+  const client = await begun()
+  await locks.inTransaction(client, 'both kinds')
+  expect(await locks.tryAcquire('both kinds')).toBeNull()
+  await client.query('commit')
+  await using _lock = await locks.acquire('both kinds', { wait: 0 })
+  await client.query('begin')
+  expect(await locks.tryInTransaction(client, 'both kinds')).toBeNull()
+})
+
+test('a wait that runs out leaves the transaction usable, what it held, and its lock_timeout', async () => {
+  const { locks } = await open({ url: fresh.url })
+  await using _held = await locks.acquire('runs out')
+  const client = await begun()
+  await client.query("set local lock_timeout = '1234ms'")
+  await locks.inTransaction(client, 'kept', { wait: '1s' })
+  await caught(LockTimeoutError, locks.inTransaction(client, 'runs out', { wait: 20 }))
+  expect((await client.query('show lock_timeout')).rows).toEqual([{ lock_timeout: '1234ms' }])
+  expect(await locks.tryAcquire('kept')).toBeNull()
+  await client.query('commit')
+  expect((await client.query('show lock_timeout')).rows).toEqual([{ lock_timeout: '0' }])
+})
+
+test('a wait without a limit is not cut by the lock_timeout of the transaction', async () => {
+  const { locks } = await open({ url: fresh.url })
+  const held = await locks.acquire('no limit')
+  const client = await begun()
+  await client.query("set local lock_timeout = '50ms'")
+  const waiting = locks.inTransaction(client, 'no limit')
+  await untilWaiting(fresh.url, held.keys[0]!)
+  const begin = performance.now()
+  await expect.poll(() => performance.now() - begin).toBeGreaterThan(150)
+  await held.release()
+  await waiting
+  expect((await client.query('show lock_timeout')).rows).toEqual([{ lock_timeout: '50ms' }])
+})
+
+test('several names are taken all or not at all', async () => {
+  const { locks } = await open({ url: fresh.url })
+  await using _held = await locks.acquire('busy')
+  const client = await begun()
+  const names = ['free 1', 'busy', 'free 2', 'free 3']
+  expect(await locks.tryInTransaction(client, names)).toBeNull()
+  await caught(LockTimeoutError, locks.inTransaction(client, names, { wait: 20 }))
+  for (const name of names) expect(await heldLocks(fresh.url, locks.key(name))).toBe(name === 'busy' ? 1 : 0)
+  const all = await locks.inTransaction(client, ['free 3', 'free 1'])
+  expect(all).toMatchObject({ name: 'free 3, free 1', names: ['free 3', 'free 1'] })
+  expect(await heldLocks(fresh.url, locks.key('free 1'))).toBe(1)
+})
+
+test('rolling back to a savepoint of the caller gives back what was taken after it', async () => {
+  const { locks } = await open({ url: fresh.url })
+  const client = await begun()
+  await client.query('savepoint mine')
+  await locks.inTransaction(client, 'after a savepoint', { wait: '1s' })
+  expect(await heldLocks(fresh.url, locks.key('after a savepoint'))).toBe(1)
+  await client.query('rollback to mine')
+  expect(await heldLocks(fresh.url, locks.key('after a savepoint'))).toBe(0)
+  await client.query('commit')
+})
+
+describe('outside a transaction', () => {
+  test.each<[string, Parameters<Awaited<ReturnType<typeof open>>['locks']['tryInTransaction']>[2]]>([
+    ['one name', {}],
+    ['one name', { wait: 50 }],
+    ['several names', {}],
+    ['several names', { wait: 50 }],
+  ])('%s, %j: a mistake, and nothing is left', async (many, options) => {
+    const { locks } = await open({ url: fresh.url })
+    const client = await sqlSession(fresh.url)
+    const names = many === 'one name' ? ['outside'] : ['outside', 'beside']
+    const error = await caught(UsageError, locks.tryInTransaction(client, names, options))
+    expect(error.message).toContain('Expected a client inside a transaction')
+    await untilNoLocks(fresh.url)
+    expect((await client.query('select 1 as one')).rows).toEqual([{ one: 1 }])
+  })
+
+  test.each([undefined, null, {}, 'client', 5])('a client that is %j is a mistake', async (client) => {
+    const { locks } = await open({ url: fresh.url })
+    const error = await caught(UsageError, locks.inTransaction(client as never, 'name'))
+    expect(error.message).toContain('Expected a client inside a transaction')
+  })
+})
+
+test('the option signal, which could not be kept, is refused', async () => {
+  const { locks } = await open({ url: fresh.url })
+  const client = await begun()
+  const { signal } = new AbortController()
+  const error = await caught(UsageError, locks.inTransaction(client, 'name', { signal } as never))
+  expect(error.message).toContain('has no option "signal"')
+})
+
+test('the names are found in the registry', async () => {
+  const { locks } = await open({ url: fresh.url, namespace: 'registry' })
+  const client = await begun()
+  await locks.inTransaction(client, ['tx name', 'tx name 2'])
+  const { rows } = await (await sqlSession(fresh.url)).query(
+    "select label from holdfast.name where namespace = 'registry' order by label",
+  )
+  expect(rows).toEqual([{ label: 'tx name' }, { label: 'tx name 2' }])
+})

@@ -183,7 +183,8 @@ describe('a name that is taken', () => {
 
 describe('signals', () => {
   test.each(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'])('%s is passed on', async (signal) => {
-    const source = `${idle} process.on('${signal}', () => { console.log('got it'); process.exit(42) })`
+    // Listens before it says that it is there.
+    const source = `process.on('${signal}', () => { console.log('got it'); process.exit(42) }); ${idle}`
     const running = start(['lock', 'run', signal, ...script(source)], env)
     await pidOf(running)
     running.process.kill(signal as NodeJS.Signals)

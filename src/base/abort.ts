@@ -1,9 +1,15 @@
+import { setMaxListeners } from 'node:events'
+
 /** Runs `onAbort` when the signal aborts (at once if it has); returns how to stop listening. */
 export function whenAborted(signal: AbortSignal | undefined, onAbort: (reason: unknown) => void): () => void {
   if (signal === undefined) return () => {}
   const listener = () => onAbort(signal.reason)
   if (signal.aborted) listener()
-  else signal.addEventListener('abort', listener, { once: true })
+  else {
+    // Many may wait under one signal; Node would suspect a leak and say so on the console.
+    setMaxListeners(0, signal)
+    signal.addEventListener('abort', listener, { once: true })
+  }
   return () => signal.removeEventListener('abort', listener)
 }
 

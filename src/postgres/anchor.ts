@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { backoffMs, ClosedError, type HoldfastError, pause } from '../base/index.js'
+import { backoffMs, ClosedError, type HoldfastError, pause, whenAborted } from '../base/index.js'
 import type { Connection, Database } from './port.js'
 import { Session, type SessionStatements } from './session.js'
 import { loadStatements } from './statements.js'
@@ -94,9 +94,12 @@ export class Anchor {
       const session = this.session
       if (session) return session
       // A session that lost trust a moment ago has announced it and set the reconnection going.
-      const aborted =
-        signal && new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
-      await Promise.race([this.#reconnecting, aborted].filter((promise) => promise !== undefined))
+      let forget = () => {}
+      const aborted = new Promise<void>((resolve) => {
+        forget = whenAborted(signal, () => resolve())
+      })
+      await Promise.race([this.#reconnecting, aborted])
+      forget()
     }
   }
 
@@ -167,11 +170,15 @@ export class Anchor {
   }
 
   #lost(session: Session, reason: HoldfastError): void {
+    // Set before anybody is told, for whoever is told may ask for the next life at once; begun after all are told.
+    const reconnecting = Promise.resolve()
+      .then(() => this.#reconnect(session.backendPid))
+      .finally(() => {
+        // Unless the new life is over already, and another reconnection under way.
+        if (this.#reconnecting === reconnecting) this.#reconnecting = undefined
+      })
+    this.#reconnecting = reconnecting
     for (const listener of this.#lossListeners) listener(session, reason)
-    if (this.#closing.signal.aborted) return
-    this.#reconnecting = this.#reconnect(session.backendPid).finally(() => {
-      this.#reconnecting = undefined
-    })
   }
 
   async #reconnect(retiredPid: number): Promise<void> {

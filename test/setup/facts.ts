@@ -55,3 +55,92 @@ export async function sql<Row extends object = Record<string, unknown>>(
     await client.end()
   }
 }
+
+/** Settles like the promise, but fails when that takes too long: a test that hangs says where. */
+export async function within<T>(ms: number, what: string, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} took more than ${ms} ms`)), ms)
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+export interface AdvisoryLock {
+  key: string
+  mode: 'ExclusiveLock' | 'ShareLock'
+  pid: number
+  granted: boolean
+}
+
+/** Looks at a database from outside: who holds, who waits, which sessions there are. */
+export class Witness {
+  readonly #url: string
+  #client: pg.Client | undefined
+
+  constructor(url: string) {
+    this.#url = url
+  }
+
+  /** Connects anew after the server was away. */
+  async query<Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> {
+    if (this.#client === undefined) {
+      const client = new pg.Client({ connectionString: this.#url, application_name: 'witness' })
+      client.on('error', () => {
+        if (this.#client === client) this.#client = undefined
+      })
+      await client.connect()
+      this.#client = client
+    }
+    return (await this.#client.query<Row>(text, values)).rows
+  }
+
+  /** The locks on names, without those that vouch for sessions. */
+  locks(): Promise<AdvisoryLock[]> {
+    return this.query(`
+      select ((classid::bigint << 32) | objid::bigint)::text as key, mode, pid, granted
+      from pg_locks
+      where locktype = 'advisory'
+        and objsubid = 1
+        and database = (select oid from pg_database where datname = current_database())`)
+  }
+
+  /** The backends of the instances' own sessions: anchors and parked ones. */
+  async sessions(instanceId = '%'): Promise<number[]> {
+    const rows = await this.query<{ pid: number }>(
+      `select pid from pg_stat_activity
+       where application_name like $1 and datname = current_database()
+       order by backend_start`,
+      [`holdfast ${instanceId}`],
+    )
+    return rows.map(({ pid }) => pid)
+  }
+
+  async anchorOf(instanceId: string): Promise<number> {
+    const rows = await this.query<{ backend_pid: number }>('select backend_pid from holdfast.instance where id = $1', [
+      instanceId,
+    ])
+    return rows[0]!.backend_pid
+  }
+
+  async terminate(pid: number): Promise<void> {
+    await this.query('select pg_terminate_backend($1)', [pid])
+  }
+
+  /** Resolves when somebody stands in the server's queue for a name. */
+  async seesWaiter(count = 1): Promise<void> {
+    await until(
+      `${count} wait in the queue of the server`,
+      async () => (await this.locks()).filter(({ granted }) => !granted).length >= count,
+    )
+  }
+
+  async close(): Promise<void> {
+    const client = this.#client
+    this.#client = undefined
+    await client?.end()
+  }
+}

@@ -1,0 +1,108 @@
+import net from 'node:net'
+
+export type Direction = 'to-server' | 'to-client'
+
+/**
+ * Stands between a client and the server, and can go silent like a network: nothing that is sent arrives any more, not
+ * even the news that the connection was closed, and neither side is told.
+ */
+export class SilentProxy {
+  readonly #server: net.Server
+  readonly #links = new Set<Link>()
+  readonly #targetPort: number
+  /** Called for each new connection, which waits for it. */
+  onConnection: (link: Link) => unknown = () => {}
+
+  static async before(url: string): Promise<SilentProxy> {
+    const proxy = new SilentProxy(Number(new URL(url).port))
+    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve))
+    return proxy
+  }
+
+  private constructor(targetPort: number) {
+    this.#targetPort = targetPort
+    this.#server = net.createServer({ allowHalfOpen: true }, async (client) => {
+      const link = new Link(client)
+      this.#links.add(link)
+      client.on('close', () => this.#links.delete(link))
+      await this.onConnection(link)
+      link.connect(this.#targetPort)
+    })
+  }
+
+  /** The same address, by way of this proxy. */
+  through(url: string): string {
+    const changed = new URL(url)
+    changed.port = String((this.#server.address() as net.AddressInfo).port)
+    return changed.href
+  }
+
+  /** Silences every connection that there is now; later ones work. */
+  silence(...directions: Direction[]): void {
+    for (const link of this.#links) link.silence(...directions)
+  }
+
+  /** How many connections the clients believe in. */
+  get open(): number {
+    return this.#links.size
+  }
+
+  async close(): Promise<void> {
+    for (const link of this.#links) link.destroy()
+    await new Promise<void>((resolve) => this.#server.close(() => resolve()))
+  }
+}
+
+const readyForQuery = Buffer.from([0x5a, 0, 0, 0, 5, 0x49])
+
+/** One connection through the proxy. */
+export class Link {
+  readonly #client: net.Socket
+  #server: net.Socket | undefined
+  readonly #silent = new Set<Direction>()
+  #silentOnceReady = false
+
+  constructor(client: net.Socket) {
+    this.#client = client
+    client.on('error', () => {})
+    client.pause()
+  }
+
+  connect(port: number): void {
+    const server = net.connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+    this.#server = server
+    server.on('error', () => {})
+    this.#pass(this.#client, server, 'to-server')
+    this.#pass(server, this.#client, 'to-client')
+  }
+
+  /** What arrives is taken in and dropped, so that the sender sees no full buffer either. */
+  silence(...directions: Direction[]): void {
+    for (const direction of directions) this.#silent.add(direction)
+  }
+
+  /** Goes silent both ways when the server has said for the first time that it is ready. */
+  silenceOnceReady(): void {
+    this.#silentOnceReady = true
+  }
+
+  destroy(): void {
+    this.#client.destroy()
+    this.#server?.destroy()
+  }
+
+  #pass(from: net.Socket, to: net.Socket, direction: Direction): void {
+    from.on('data', (data) => {
+      if (!this.#silent.has(direction)) to.write(data)
+      const isReady = direction === 'to-client' && data.subarray(-readyForQuery.length).equals(readyForQuery)
+      if (this.#silentOnceReady && isReady) this.silence('to-server', 'to-client')
+    })
+    from.on('end', () => {
+      if (!this.#silent.has(direction)) to.end()
+    })
+    from.on('close', () => {
+      if (!this.#silent.has(direction)) to.destroy()
+    })
+    from.resume()
+  }
+}

@@ -18,6 +18,7 @@ import {
   type Anchor,
   type CallerTransaction,
   type Database,
+  DatabaseUnreachableError,
   executorOf,
   loadStatements,
   type Names,
@@ -273,17 +274,23 @@ export class Locks {
     const giveBack = (holds: readonly Hold[]) => Promise.all(holds.map(this.#giveBack))
     const holding = () => [...ask.holding!, ...taken.map((hold) => hold.key.key)]
     try {
-      while (taken.length < keys.length) {
+      for (;;) {
+        // What was lost while another name was waited for is asked for again, and so is what comes after it in the order.
+        const lostAt = taken.findIndex((hold) => !hold.trusted)
+        if (lostAt >= 0) await giveBack(taken.splice(lostAt))
+        else if (taken.length === keys.length) return taken
         const missing = keys.slice(taken.length)
         const tried = await Promise.allSettled(missing.map((key) => arbiter.acquire(key, { ...ask, waitMs: 0 })))
         const holds = tried.map((result) => (result.status === 'fulfilled' ? result.value : null))
         const busyAt = holds.indexOf(null)
         taken.push(...(holds.slice(0, busyAt < 0 ? undefined : busyAt) as Hold[]))
-        if (busyAt < 0) break
+        if (busyAt < 0) continue
         await giveBack(holds.slice(busyAt).filter((hold) => hold !== null))
-        const failure = tried.find((result) => result.status === 'rejected')
-        if (failure) throw failure.reason
         const waitMs = until - performance.now()
+        const failures = tried.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
+        // Between two lives, whoever waits goes on waiting.
+        const failure = failures.find((reason) => waitMs <= 0 || !(reason instanceof DatabaseUnreachableError))
+        if (failure) throw failure
         const hold = waitMs > 0 ? await arbiter.acquire(missing[busyAt]!, { ...ask, waitMs, holding: holding() }) : null
         if (hold === null) {
           await giveBack(taken)
@@ -291,7 +298,6 @@ export class Locks {
         }
         taken.push(hold)
       }
-      return taken
     } catch (error) {
       await giveBack(taken)
       throw error

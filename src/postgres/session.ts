@@ -83,6 +83,8 @@ export class Session {
     } as pg.ClientConfig)
     // Until the session watches it, an error on the connection only fails the statement that is under way.
     client.on('error', () => {})
+    // Until there is a heartbeat, nothing else would end a connection that falls silent.
+    const cut = setTimeout(() => client.connection.stream.destroy(), options.expiryMs)
     try {
       await client.connect()
       const sentAt = performance.now()
@@ -97,6 +99,8 @@ export class Session {
     } catch (error) {
       client.connection.stream.destroy()
       throw translate(error)
+    } finally {
+      clearTimeout(cut)
     }
   }
 

@@ -37,9 +37,9 @@ export class SilentProxy {
     return changed.href
   }
 
-  /** Silences every connection that there is now; later ones work. */
+  /** Silences every connection that reaches the server now; later ones work. */
   silence(...directions: Direction[]): void {
-    for (const link of this.#links) link.silence(...directions)
+    for (const link of this.#links) if (link.isConnected) link.silence(...directions)
   }
 
   /** How many connections the clients believe in. */
@@ -74,6 +74,10 @@ export class Link {
     server.on('error', () => {})
     this.#pass(this.#client, server, 'to-server')
     this.#pass(server, this.#client, 'to-client')
+  }
+
+  get isConnected(): boolean {
+    return this.#server !== undefined
   }
 
   /** What arrives is taken in and dropped, so that the sender sees no full buffer either. */

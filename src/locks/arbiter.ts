@@ -1,5 +1,13 @@
 import { backoffMs, ClosedError, type HoldfastError, type Key, whenAborted } from '../base/index.js'
-import { type Anchor, DatabaseUnreachableError, type Names, type Session, type Statement } from '../postgres/index.js'
+import {
+  type Anchor,
+  DatabaseUnreachableError,
+  type Names,
+  type Session,
+  type Statement,
+  sqlstate,
+  sqlstateOf,
+} from '../postgres/index.js'
 import { Budget } from './budget.js'
 import { Hold, joinFreelyMs } from './hold.js'
 import { Parking, type Place, type WaitStatements } from './parking.js'
@@ -61,7 +69,10 @@ interface Entry {
   readonly queue: Request[]
   hold: Hold | undefined
   place: Place | undefined
-  waiting: boolean
+  /** Whether somebody waits for others to let go, on a place or until one is free. */
+  parked: boolean
+  /** In which mode a place stands in the queue of the server now. */
+  waiting: Mode | undefined
   /** Set while readers stand back for a writer elsewhere: when it goes off, they ask again. */
   standBack: NodeJS.Timeout | undefined
   /** Whether `#work` is going on for this name. */
@@ -150,7 +161,8 @@ export class Arbiter {
         queue: [],
         hold: undefined,
         place: undefined,
-        waiting: false,
+        parked: false,
+        waiting: undefined,
         standBack: undefined,
         working: false,
         onIdle: undefined,
@@ -160,8 +172,9 @@ export class Arbiter {
     return entry
   }
 
-  /** Whether somebody of this process has the name, or is before us, in a way that excludes us. */
+  /** Whether somebody of this process has the name, or is before us, in a way that excludes us; or others have it. */
   #isTakenHere(entry: Entry, ask: Ask): boolean {
+    if (entry.parked) return true
     if (ask.mode === 'exclusive') return entry.hold !== undefined || entry.queue.length > 0
     return entry.hold?.mode === 'exclusive' || entry.queue.some((request) => request.ask.mode === 'exclusive')
   }
@@ -174,7 +187,8 @@ export class Arbiter {
       forgetSignal()
       const place = entry.queue.indexOf(request)
       if (place >= 0) entry.queue.splice(place, 1)
-      if (entry.waiting && entry.queue.length === 0) entry.place?.cancel()
+      // Nobody needs what is waited for, or whoever is first now needs it in another mode.
+      if (entry.waiting && entry.queue[0]?.ask.mode !== entry.waiting) entry.place?.cancel()
     }
     const request: Request = {
       id: ++this.#requests,
@@ -268,7 +282,11 @@ export class Arbiter {
     const fence = await turns.try(entry.key, head.ask.mode)
     if (fence !== null) return this.#granted(entry, head.ask.mode, fence, turns)
     this.#busy(entry)
-    if (entry.queue.length > 0) await this.#park(entry)
+    if (entry.queue.length === 0) return
+    entry.parked = true
+    await this.#park(entry).finally(() => {
+      entry.parked = false
+    })
   }
 
   async #livingSession(head: Request): Promise<Session> {
@@ -287,9 +305,9 @@ export class Arbiter {
     if (!place || !head) return
     const { mode } = head.ask
     const patienceMs = Math.max(...queue.map(({ ask, askedAt }) => askedAt + ask.waitMs - performance.now()))
-    entry.waiting = true
+    entry.waiting = mode
     const fence = await place.wait(entry.key, mode, patienceMs).finally(() => {
-      entry.waiting = false
+      entry.waiting = undefined
     })
     if (fence !== undefined) await this.#granted(entry, mode, fence, place.turns)
   }
@@ -313,6 +331,8 @@ export class Arbiter {
 
   async #failed(entry: Entry, head: Request, error: unknown): Promise<void> {
     if (entry.place && !entry.place.turns.session.trusted) entry.place = undefined
+    // The end of a wait that came late, and struck what came after it: asked again.
+    if (sqlstateOf(error) === sqlstate.queryCanceled) return
     const waitsOn = head.ask.waitMs > 0 && error instanceof DatabaseUnreachableError
     if (!waitsOn) return head.fail(error)
     // The database went away: whoever waits goes on waiting, without pressing a server that is starting.

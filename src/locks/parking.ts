@@ -79,10 +79,7 @@ export class Parking {
     const room = {}
     this.#open.add(room)
     try {
-      // After a crash of the server, fences are only safe once the anchor's new life has moved them ahead.
-      await this.anchor.whenLiving()
-      const session = await this.anchor.openSession()
-      await session.vouch()
+      const session = await this.anchor.openBeside()
       const place = new Place(this, this.newTurns(session))
       this.#open.add(place)
       session.onLoss(() => this.#leave(place))
@@ -152,6 +149,8 @@ export class Place {
   /** Ends the slice that is under way, unless it ends soon by itself. */
   cancel(): void {
     if (this.#sliceEndsAt - performance.now() < 50) return
+    // Once: a second one would strike what comes after the wait.
+    this.#sliceEndsAt = 0
     const { anchor, statements } = this.#parking
     anchor.session?.run(statements.cancel, [this.turns.session.backendPid]).catch(() => {})
   }

@@ -116,7 +116,11 @@ export class Anchor {
   /** Listens on a channel, in this life and all later ones. What is sent between two lives is missed. */
   async listen(channel: string, listener: (payload: string) => void): Promise<void> {
     this.#channels.set(channel, listener)
-    await this.#session?.run(listenStatement(channel))
+    const { session } = this
+    // The next life listens by itself.
+    await session?.run(listenStatement(channel)).catch((error) => {
+      if (session.trusted) throw error
+    })
   }
 
   /** Another session of this instance, under the same rules as the anchor's. */
@@ -128,6 +132,22 @@ export class Anchor {
       applicationName: `holdfast ${this.instanceId}`,
       statements: this.#sql.session,
     })
+  }
+
+  /**
+   * A session beside the anchor's, for locks. It moves the fences ahead by itself: the server that it reaches may have
+   * crashed, or taken the place of another, without the anchor having heard of it yet.
+   */
+  async openBeside(): Promise<Session> {
+    const session = await this.openSession()
+    try {
+      await session.run(this.#sql.instance.advance_fence)
+      await session.vouch()
+      return session
+    } catch (error) {
+      await session.close()
+      throw error
+    }
   }
 
   async close(): Promise<void> {

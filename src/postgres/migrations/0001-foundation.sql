@@ -156,6 +156,8 @@ create function holdfast.advance_fence() returns void
     -- A failover may forget fences that were not yet replicated; there are far fewer of them than this.
     ahead_for_each_timeline constant bigint := 4294967296;
   begin
+    -- Until the end of the transaction, so that its commit is flushed: a second crash must not forget the step.
+    perform set_config('synchronous_commit', 'on', true);
     begin
       system_here := (select system_identifier from pg_control_system());
       timeline_here := ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer;

@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest'
+import { until, within } from '../setup/facts.js'
+import { openInstance, openProxy, openServer, takeAwayAfterEach } from './stage.js'
+
+// A crash of the server forgets what was not flushed, fences included. This server flushes nothing by itself.
+takeAwayAfterEach()
+const lazy = { wal_writer_delay: '10s', wal_writer_flush_after: '1GB', checkpoint_timeout: '1h' }
+
+test('fences grow over crashes that follow each other closely', async () => {
+  const { server, url } = await openServer(lazy)
+  const a = await openInstance(url)
+  let last = 0
+  for (let crash = 0; crash < 4; crash++) {
+    for (let draw = 0; draw < 70; draw++) {
+      const lock = await within(10_000, 'A grant', a.locks.acquire('x'))
+      expect(lock.fence).toBeGreaterThan(last)
+      last = lock.fence
+      await lock.release()
+    }
+    await server.restart('immediate')
+  }
+})
+
+test('a parked session that opens right after a crash draws no fence of before', async () => {
+  const { server, url, witness } = await openServer(lazy)
+  const proxy = await openProxy(url)
+  const [a, b] = [await openInstance(proxy.through(url), { expiry: '6s' }), await openInstance(url)]
+  await b.locks.acquire('x')
+  let last = 0
+  for (let draw = 0; draw < 200; draw++) {
+    const lock = await a.locks.acquire('y')
+    last = lock.fence
+    await lock.release()
+  }
+  const connecting = new Promise<() => void>((reached) => {
+    proxy.onConnection = () => new Promise<void>((go) => reached(go))
+  })
+  const waiting = a.locks.acquire('x')
+  const go = await connecting
+  // The anchor does not hear of the crash, as when a whole host vanishes and another takes its address.
+  proxy.silence('to-server', 'to-client')
+  await b.close()
+  await server.restart('immediate')
+  const blocker = await until('the server is back', () => witness.query('select 1').catch(() => undefined))
+  expect(blocker).toHaveLength(1)
+  go()
+  const granted = await within(10_000, 'The grant', waiting)
+  expect(granted.fence).toBeGreaterThan(last)
+  await granted.release()
+})

@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest'
+import { until, within } from '../setup/facts.js'
+import { expiryMs, openDatabase, openInstance, openProxy, openServer, takeAwayAfterEach } from './stage.js'
+
+// After close() nothing of the instance is left, whatever it was in the middle of.
+takeAwayAfterEach()
+
+test('close releases all that is held, waited for and just asked for, and leaves no session', async () => {
+  const { url, witness } = await openDatabase()
+  const [a, b] = [await openInstance(url), await openInstance(url)]
+  await b.locks.acquire(['b1', 'b2'])
+  const held = await Promise.all([a.locks.acquire('x'), a.locks.acquire('y', { mode: 'shared' })])
+  const waiting = ['b1', 'b2', 'x'].map((name) => a.locks.acquire(name).catch((error) => error))
+  await witness.seesWaiter(2)
+  const justAsked = [a.locks.acquire('b1'), a.locks.tryAcquire('z')].map((asked) => asked.catch((error) => error))
+  await within(5_000, 'Closing', a.close())
+  expect(held.map((lock) => [lock.held, lock.signal.aborted])).toEqual([
+    [false, true],
+    [false, true],
+  ])
+  for (const refused of await Promise.all([...waiting, ...justAsked])) expect(refused).toMatchObject({ code: 'CLOSED' })
+  await until('no session is left', async () => (await witness.sessions(a.id)).length === 0, 2_000)
+  expect(await witness.locks()).toHaveLength(2)
+  await b.close()
+  await until('no session is left', async () => (await witness.sessions()).length === 0, 2_000)
+})
+
+test('close in the middle of opening a parked connection leaves no session', async () => {
+  const { url, witness } = await openDatabase()
+  const proxy = await openProxy(url)
+  const [a, b] = [await openInstance(url), await openInstance(proxy.through(url))]
+  await a.locks.acquire('x')
+  const connecting = new Promise<() => void>((reached) => {
+    proxy.onConnection = () => new Promise<void>((go) => reached(go))
+  })
+  const waiting = b.locks.acquire('x').catch((error) => error)
+  const go = await connecting
+  const closed = b.close()
+  go()
+  await within(5_000, 'Closing', closed)
+  expect(await waiting).toMatchObject({ code: 'CLOSED' })
+  await until('no session is left', async () => (await witness.sessions(b.id)).length === 0, 2_000)
+})
+
+test('close while the database is away does not wait for it', async () => {
+  const { server, url, witness } = await openServer()
+  const [a, b] = [await openInstance(url), await openInstance(url)]
+  await a.locks.acquire('x')
+  const waiting = [b.locks.acquire('x'), b.locks.acquire('y'), b.locks.acquire(['x', 'z'])]
+  const refused = Promise.all(waiting.map((asked) => asked.catch((error) => error)))
+  await witness.seesWaiter()
+  await server.stop('immediate')
+  await until('the loss is noticed', () =>
+    b.locks.tryAcquire('w').then(
+      () => false,
+      () => true,
+    ),
+  )
+  await within(3 * expiryMs, 'Closing', Promise.all([a.close(), b.close()]))
+  for (const error of await refused) expect(error?.held === false || error?.code === 'CLOSED').toBe(true)
+})

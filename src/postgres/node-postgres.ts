@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import pg from 'pg'
 import { addressOf, checkUrl } from './address.js'
 import { DatabaseError } from './errors.js'
@@ -39,7 +40,14 @@ export function pgExecutor(client: PgClient): Executor {
 export function openPgPool(connection: Connection): Database {
   if (connection.connectionString) checkUrl(connection.connectionString, 'url')
   const pool = new pg.Pool({ ...connection, max: 5, idleTimeoutMillis: 10_000, application_name: 'holdfast' })
-  return fromPgPool(pool, connection, () => pool.end())
+  const clients = new Set<pg.PoolClient>()
+  pool.on('connect', (client) => clients.add(client))
+  pool.on('remove', (client) => clients.delete(client))
+  return fromPgPool(pool, connection, async () => {
+    await pool.end()
+    // A goodbye that a silent network never answers must not keep the process from ending.
+    for (const { connection } of clients) (connection.stream as Socket).unref()
+  })
 }
 
 const rolledBack =

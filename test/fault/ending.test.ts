@@ -1,0 +1,19 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { Actor } from '../property/fleet.js'
+import { expiryMs, later, openDatabase, takeAwayAfterEach } from './stage.js'
+
+takeAwayAfterEach()
+
+test('a process that has closed in a silent network ends by itself', async () => {
+  const { url } = await openDatabase()
+  const directory = mkdtempSync(join(tmpdir(), 'holdfast-ending-'))
+  later(async () => rmSync(directory, { recursive: true }))
+  const actor = await Actor.start(url, expiryMs, join(directory, 'history'))
+  later(() => actor.kill())
+  actor.proxy.silence('to-server', 'to-client')
+  await actor.close()
+  expect(actor.child.exitCode).toBe(0)
+})

@@ -1,0 +1,108 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { SilentProxy } from '../fault/silent-proxy.js'
+import { until, within } from '../setup/facts.js'
+
+const program = fileURLToPath(new URL('./actor.mjs', import.meta.url))
+
+/** One process of the fleet, from outside. It speaks to the database through a proxy of its own. */
+export class Actor {
+  isFrozen = false
+
+  private constructor(
+    readonly child: ChildProcess,
+    readonly proxy: SilentProxy,
+    readonly history: string,
+    readonly instanceId: string,
+  ) {}
+
+  static async start(url: string, expiryMs: number, history: string): Promise<Actor> {
+    const proxy = await SilentProxy.before(url)
+    const child = fork(program, [JSON.stringify({ url: proxy.through(url), expiryMs, history })], {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    })
+    const [message] = await within(20_000, 'Opening', Promise.race([once(child, 'message'), once(child, 'exit')]))
+    if (typeof message !== 'string') throw new Error(`An actor ended while it opened (${message})`)
+    return new Actor(child, proxy, history, message.slice('open '.length))
+  }
+
+  get isAlive(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null
+  }
+
+  order(order: 'walk' | 'rest' | 'close', details: object = {}): void {
+    this.child.send({ order, ...details })
+  }
+
+  async rest(): Promise<void> {
+    const rested = once(this.child, 'message')
+    this.order('rest')
+    await within(30_000, 'Coming to rest', rested)
+  }
+
+  freeze(): void {
+    this.isFrozen = this.child.kill('SIGSTOP')
+  }
+
+  thaw(): void {
+    if (this.isFrozen) this.child.kill('SIGCONT')
+    this.isFrozen = false
+  }
+
+  async kill(): Promise<void> {
+    const exited = this.isAlive ? once(this.child, 'exit') : undefined
+    this.child.kill('SIGKILL')
+    await exited
+    await this.proxy.close()
+  }
+
+  /** Closes in good order; the process must then end by itself. */
+  async close(): Promise<void> {
+    const exited = once(this.child, 'exit')
+    this.order('close')
+    const [code] = await within(20_000, 'Ending by itself', exited)
+    await this.proxy.close()
+    if (code !== 0) throw new Error(`An actor ended with status ${code}`)
+  }
+}
+
+/** Several actors on one database. */
+export class Fleet {
+  readonly actors: Actor[] = []
+  readonly histories: string[] = []
+  readonly #directory = mkdtempSync(join(tmpdir(), 'holdfast-fleet-'))
+
+  constructor(
+    readonly url: string,
+    readonly size: number,
+    readonly expiryMs: number,
+  ) {}
+
+  /** Brings the fleet back to its size after some were killed. */
+  async fill(): Promise<void> {
+    this.actors.splice(0, Infinity, ...this.actors.filter((actor) => actor.isAlive))
+    const missing = Array.from({ length: this.size - this.actors.length }, () => this.#start())
+    this.actors.push(...(await Promise.all(missing)))
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.actors.splice(0).map((actor) => actor.close()))
+  }
+
+  /** Whatever state they are in. */
+  async destroy(): Promise<void> {
+    await Promise.all(this.actors.splice(0).map((actor) => actor.kill()))
+    rmSync(this.#directory, { recursive: true, force: true })
+  }
+
+  /** A start may meet a server that is being restarted; the schedule is about those that are open. */
+  async #start(): Promise<Actor> {
+    const history = join(this.#directory, `${this.histories.length}.jsonl`)
+    this.histories.push(history)
+    return until('an actor is open', () => Actor.start(this.url, this.expiryMs, history))
+  }
+}

@@ -228,7 +228,8 @@ export class Session {
         const due = performance.now() - this.#lastSentAt >= this.#beatEveryMs
         // A statement under way is a heartbeat already.
         if (due && this.#unanswered === 0) this.#beat()
-        this.#scheduleBeat()
+        // The beat may have found that the deadline has passed, and a lost session beats no more.
+        if (this.trusted) this.#scheduleBeat()
       },
       Math.max(dueInMs, this.#beatEveryMs / 10),
     )

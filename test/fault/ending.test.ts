@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { Actor } from '../property/fleet.js'
+import { until } from '../setup/facts.js'
 import { expiryMs, later, openDatabase, takeAwayAfterEach } from './stage.js'
 
 takeAwayAfterEach()
@@ -14,6 +15,21 @@ test('a process that has closed in a silent network ends by itself', async () =>
   const actor = await Actor.start(url, expiryMs, join(directory, 'history'))
   later(() => actor.kill())
   actor.proxy.silence('to-server', 'to-client')
+  await actor.close()
+  expect(actor.child.exitCode).toBe(0)
+})
+
+test('a process that was frozen in silence and has closed ends by itself', async () => {
+  const { url, witness } = await openDatabase()
+  const directory = mkdtempSync(join(tmpdir(), 'holdfast-ending-'))
+  later(async () => rmSync(directory, { recursive: true }))
+  const actor = await Actor.start(url, expiryMs, join(directory, 'history'))
+  later(() => actor.kill())
+  // In silence nothing but its timers can speak when it is thawed.
+  actor.proxy.silence('to-server', 'to-client')
+  actor.freeze()
+  await until('the server has ended its session', async () => (await witness.sessions()).length === 0)
+  actor.thaw()
   await actor.close()
   expect(actor.child.exitCode).toBe(0)
 })

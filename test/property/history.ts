@@ -1,0 +1,95 @@
+import { readFileSync } from 'node:fs'
+
+/**
+ * What the actors believed, and the proof that no two of them believed what excludes each other.
+ *
+ * A belief begins when an acquire has handed the lock to the user and `held` was true after that. It reaches, at least, to
+ * the last moment at which the user looked (at `held`, or at the signal alone) and was not told otherwise: each
+ * `believes` line carries a time from *before* that look. Trust is never given back, so between the two the lock was
+ * believed in throughout, and the interval [granted, last look] is a lower bound of the true belief. That makes every
+ * overlap found a real one, however late a timer fires on a loaded machine:
+ *
+ * - released: the last look is immediately before the release is asked for, so nothing is missed;
+ * - lost: users look every 5 ms, so at most that much of a belief that goes on too long is missed;
+ * - killed: what was written before the kill stands; after it nobody believes anything;
+ * - frozen: while it is stopped a process cannot act. Its belief counts as over at its last look before, unless the first
+ *   look after it was thawed still says yes: then the interval spans the whole freeze, and overlaps with whoever was granted
+ *   the name meanwhile. Which is the point.
+ *
+ * Fences: of two beliefs that exclude each other, the earlier one has the smaller fence.
+ */
+export interface Belief {
+  readonly id: string
+  readonly schedule: number
+  readonly names: readonly string[]
+  readonly mode: 'exclusive' | 'shared'
+  readonly fence: number
+  readonly from: bigint
+  to: bigint
+  toldAt: bigint | undefined
+}
+
+interface Line {
+  id: string
+  event: 'granted' | 'believes' | 'told' | 'unexpected'
+  at: string
+  schedule?: number
+  names?: string[]
+  mode?: Belief['mode']
+  fence?: number
+  error?: string
+}
+
+export interface History {
+  readonly beliefs: Belief[]
+  readonly unexpected: string[]
+}
+
+export function readHistory(files: readonly string[]): History {
+  const beliefs = new Map<string, Belief>()
+  const unexpected: string[] = []
+  for (const file of files) {
+    // A line that a kill cut off in its middle is not one.
+    for (const text of readFileSync(file, 'utf8').split('\n').slice(0, -1)) {
+      const line: Line = JSON.parse(text)
+      const at = BigInt(line.at)
+      const belief = beliefs.get(line.id)
+      if (line.event === 'unexpected') unexpected.push(`schedule ${line.schedule}: ${line.error}`)
+      else if (line.event === 'granted') beliefs.set(line.id, begin(line, at))
+      else if (line.event === 'told') belief!.toldAt = at
+      else belief!.to = at
+    }
+  }
+  return { beliefs: [...beliefs.values()], unexpected }
+}
+
+function begin(line: Line, at: bigint): Belief {
+  const { id, schedule, names, mode, fence } = line
+  return { id, schedule: schedule!, names: names!, mode: mode!, fence: fence!, from: at, to: at, toldAt: undefined }
+}
+
+/** Every pair that breaks the rules, in words. */
+export function findViolations(beliefs: readonly Belief[]): string[] {
+  const byName = new Map<string, Belief[]>()
+  for (const belief of beliefs) {
+    for (const name of belief.names) byName.set(name, [...(byName.get(name) ?? []), belief])
+  }
+  return [...byName].flatMap(([name, those]) => violationsOf(name, those))
+}
+
+function violationsOf(name: string, beliefs: Belief[]): string[] {
+  const found: string[] = []
+  const sorted = beliefs.toSorted((a, b) => (a.from < b.from ? -1 : 1))
+  for (const [at, earlier] of sorted.entries()) {
+    for (const later of sorted.slice(at + 1)) {
+      if (earlier.mode === 'shared' && later.mode === 'shared') continue
+      if (later.from <= earlier.to) found.push(`two believers of ${name}: ${tell(earlier)} and ${tell(later)}`)
+      if (later.fence <= earlier.fence) found.push(`the fence of ${name} fell: ${tell(earlier)}, then ${tell(later)}`)
+    }
+  }
+  return found
+}
+
+function tell({ id, mode, fence, from, to }: Belief): string {
+  return `${id} (${mode}, fence ${fence}, ${from} to ${to})`
+}

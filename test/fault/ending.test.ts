@@ -25,11 +25,17 @@ test('a process that was frozen in silence and has closed ends by itself', async
   later(async () => rmSync(directory, { recursive: true }))
   const actor = await Actor.start(url, expiryMs, join(directory, 'history'))
   later(() => actor.kill())
+  await until('its last heartbeat was answered', async () => {
+    const last = 'select pg_backend_pid()'
+    const idle = await witness.query(`select from pg_stat_activity where state = 'idle' and query = $1`, [last])
+    return idle.length > 0
+  })
   // In silence nothing but its timers can speak when it is thawed.
   actor.proxy.silence('to-server', 'to-client')
   actor.freeze()
   await until('the server has ended its session', async () => (await witness.sessions()).length === 0)
   actor.thaw()
+  await until('it has begun a new life', async () => (await witness.sessions()).length > 0)
   await actor.close()
   expect(actor.child.exitCode).toBe(0)
 })

@@ -59,8 +59,8 @@ async function conclude({ fleet, witness, name }: World, atLeast: number): Promi
   await fleet.close()
   await until(`no session of ${name} is left`, async () => (await witness.sessions()).length === 0, expiryMs + 3_000)
   const { beliefs, unexpected } = readHistory(fleet.histories)
-  expect(unexpected).toEqual([])
-  expect(findViolations(beliefs)).toEqual([])
+  expect(unexpected.join('\n')).toBe('')
+  expect(findViolations(beliefs).join('\n')).toBe('')
   expect(beliefs.length).toBeGreaterThan(atLeast)
   const told = beliefs.filter(({ toldAt }) => toldAt !== undefined).length
   return `${name}: ${beliefs.length} beliefs, ${told} ended by a loss, ${fleet.histories.length} processes`
@@ -118,9 +118,12 @@ test(`${heavyCount} schedules of freezes, silent networks and restarts of the se
   const worlds = urls.map((url, i) => build(`heavy-${i}`, url, 3, seed + 1 + i))
   const rounds = Math.ceil(heavyCount / worlds.length)
   for (let round = 0; round < rounds; round++) {
-    // Those that are killed in a restart's round come back in the next one.
-    const restarts = round % 2 === 1 ? restartNow(server, random) : Promise.resolve()
-    await Promise.all([restarts, ...worlds.map((world) => run(world, round, () => heavyFaults(world)))])
+    // A restart frees every lock at once, and whoever is frozen or cut off in that moment goes on believing until its
+    // deadline: there only the fence protects. So what must never happen is asked of restarts and of silence in turn.
+    const isRestart = round % 3 === 2
+    const restarts = isRestart ? restartNow(server, random) : Promise.resolve()
+    const faults = isRestart ? restartFaults : heavyFaults
+    await Promise.all([restarts, ...worlds.map((world) => run(world, round, () => faults(world)))])
   }
   console.log((await Promise.all(worlds.map((world) => conclude(world, rounds)))).join('\n'))
 })
@@ -129,6 +132,13 @@ async function restartNow(server: EmbeddedServer, random: Random): Promise<void>
   for (let times = 1 + random.below(2); times > 0; times--) {
     await sleep(random.below(2_500))
     await server.restart(random.pick(['fast', 'immediate']))
+  }
+}
+
+async function restartFaults(world: World): Promise<void> {
+  for (let moment = 0; moment < 5; moment++) {
+    await sleep(world.random.below(1_200))
+    if (world.random.chance(0.3)) await terminateOne(world)
   }
 }
 

@@ -282,11 +282,7 @@ export class Arbiter {
     const fence = await turns.try(entry.key, head.ask.mode)
     if (fence !== null) return this.#granted(entry, head.ask.mode, fence, turns)
     this.#busy(entry)
-    if (entry.queue.length === 0) return
-    entry.parked = true
-    await this.#park(entry).finally(() => {
-      entry.parked = false
-    })
+    if (entry.queue.length > 0) await this.#park(entry)
   }
 
   async #livingSession(head: Request): Promise<Session> {
@@ -297,8 +293,15 @@ export class Arbiter {
     return anchor.whenLiving(this.#closing.signal)
   }
 
-  /** Waits one slice on a parked place, or a moment where all places are taken. */
   async #park(entry: Entry): Promise<void> {
+    entry.parked = true
+    await this.#waitOnPlace(entry).finally(() => {
+      entry.parked = false
+    })
+  }
+
+  /** Waits one slice on a parked place, or a moment where all places are taken. */
+  async #waitOnPlace(entry: Entry): Promise<void> {
     entry.place ??= await this.#parking.take(backoffMs(3, 25, 250))
     const { place, queue } = entry
     const head = queue[0]

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { constants } from 'node:os'
-import { descendantsOf, isTerminalsForeground, listProcesses, type Process, sendTo } from './processes.js'
+import { descendantsOf, isTerminalsForeground, listProcesses, type Process, sendTo, stillIn } from './processes.js'
 
 /** What a wrapper passes on. SIGTSTP and SIGCONT of a terminal reach the whole process group by themselves. */
 const forwarded = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
@@ -10,12 +10,9 @@ export function statusOfSignal(signal: NodeJS.Signals): number {
   return 128 + constants.signals[signal]
 }
 
-/** Calls back for each signal that this process should pass on or obey; returns how to stop. */
-export function onSignals(listener: (signal: NodeJS.Signals) => void): () => void {
+/** Calls back for each signal that this process should pass on or obey, from now to its end. */
+export function onSignals(listener: (signal: NodeJS.Signals) => void): void {
   for (const signal of forwarded) process.on(signal, listener)
-  return () => {
-    for (const signal of forwarded) process.off(signal, listener)
-  }
 }
 
 /**
@@ -51,20 +48,20 @@ export class Child {
     this.#stopping = true
     const pid = this.#process.pid!
     const told = descendantsOf(pid)
-    for (const each of told) sendTo(each, 'SIGTERM')
     this.#process.kill('SIGTERM')
+    for (const each of told) if (each.pid !== pid) sendTo(each, 'SIGTERM')
     if (await this.#allGone(told, killAfterMs)) return
-    for (const each of [...told, ...told.flatMap((each) => descendantsOf(each.pid))]) sendTo(each, 'SIGKILL')
+    const now = listProcesses()
+    // What they have started meanwhile goes with them.
+    for (const each of stillIn(now, told).flatMap(({ pid }) => descendantsOf(pid, now))) sendTo(each, 'SIGKILL')
     this.#process.kill('SIGKILL')
   }
 
   async #allGone(told: readonly Process[], withinMs: number): Promise<boolean> {
     const until = performance.now() + withinMs
     for (;;) {
-      const running = new Map(listProcesses().map(({ pid, startedAt }) => [pid, startedAt]))
-      const left = told.filter(({ pid, startedAt }) => running.get(pid) === startedAt)
       const isRunning = this.#process.exitCode === null && this.#process.signalCode === null
-      if (left.length === 0 && !isRunning) return true
+      if (!isRunning && stillIn(listProcesses(), told).length === 0) return true
       const restMs = until - performance.now()
       if (restMs <= 0) return false
       await new Promise((resolve) => setTimeout(resolve, Math.min(50, restMs)))

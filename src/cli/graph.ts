@@ -12,6 +12,7 @@ export async function showGraph(settings: Settings): Promise<void> {
   const namespace = settings.text('namespace')
   const graph = await withDatabase(settings, (database, schema) => new Observer(database, schema).graph({ namespace }))
   if (format === 'json') return printJson({ nodes: graph.participants, edges: graph.edges })
+  if (settings.flag('jsonl')) return write(graph.edges.map((edge) => JSON.stringify(edge)))
   if (format === 'dot') return write(dotOf(graph))
   write(graph.roots.flatMap((root) => treeOf(settings, root)))
   if (graph.roots.length === 0) say('Nobody waits.')

@@ -1,5 +1,5 @@
 import { pause, UsageError } from '../base/index.js'
-import { Holdfast, type HoldfastError } from '../holdfast.js'
+import { Holdfast, type HoldfastError, type Lock } from '../holdfast.js'
 import { Child, onSignals, statusOfSignal } from './child.js'
 import { connect } from './connect.js'
 import { Exit, report, say } from './failure.js'
@@ -28,14 +28,14 @@ async function run(settings: Settings, name: string, command: readonly string[])
   const wait = settings.isNegated('wait') ? 0 : settings.durationMs('wait')
   const busyExit = settings.wholeNumber('busyExit', 0, 255) ?? runExitCode.busy
   const killAfterMs = settings.durationMs('killAfter') ?? 5_000
-  if (command.length === 0)
+  if (!command[0])
     throw new UsageError('Expected a command after --', 'Such as: holdfast lock run report -- node report.js')
   const mode = settings.flag('shared') ? 'shared' : 'exclusive'
 
   // Until the child runs, a signal ends the waiting; from then on it is the child's.
   const giveUp = new AbortController()
   let obey = (signal: NodeJS.Signals) => giveUp.abort(new Exit(statusOfSignal(signal)))
-  const stopListening = onSignals((signal) => obey(signal))
+  onSignals((signal) => obey(signal))
   const aborted = new Promise<never>((_, reject) =>
     giveUp.signal.addEventListener('abort', () => reject(giveUp.signal.reason)),
   )
@@ -54,34 +54,39 @@ async function run(settings: Settings, name: string, command: readonly string[])
     const asked = { mode, signal: giveUp.signal, ...(wait === undefined ? {} : { wait }) } as const
     const lock =
       wait === undefined ? await holdfast.locks.acquire(name, asked) : await holdfast.locks.tryAcquire(name, asked)
+    // The signal may have come in the instant of the grant.
+    giveUp.signal.throwIfAborted()
     if (lock === null) {
       say(`holdfast: "${name}" is taken${wait ? ' and the wait is over' : ''}`)
       return busyExit
     }
-    const child = new Child(command as [string, ...string[]], {
+    const child = new Child([command[0], ...command.slice(1)], {
       HOLDFAST_NAME: name,
       HOLDFAST_FENCE: String(lock.fence),
     })
     obey = (signal) => child.forward(signal)
-    let stopped: Promise<void> | undefined
-    const stop = () => {
-      const reason = lock.signal.reason as HoldfastError
-      say(`holdfast: ${reason.message}; stopping the command`)
-      stopped ??= child.stop(killAfterMs)
-    }
-    lock.signal.addEventListener('abort', stop)
-    if (lock.signal.aborted) stop()
-    const status = await child.ended.catch((error) => notStarted(command[0]!, error))
-    lock.signal.removeEventListener('abort', stop)
-    // What the child has started may outlive it, and must not outlive the lock.
-    await stopped
-    // Asked of the lock and not of the signal: when all of us were frozen, no event has spoken yet.
-    return lock.held ? status : runExitCode.lost
+    return await supervise(child, command[0], lock, killAfterMs)
   } finally {
-    stopListening()
-    // A server that does not answer must not keep the child's status from whoever waits for it.
-    await Promise.race([(holdfast?.close() ?? Promise.resolve()).then(() => pool.end()), pause(closeMs)])
+    // A server that does not answer must not keep the status from whoever waits for it; nothing is held before we are open.
+    await Promise.race([(holdfast?.close() ?? Promise.resolve()).then(() => pool.end()), pause(holdfast ? closeMs : 0)])
   }
+}
+
+/** Lets the child run, for as long as the lock allows. */
+async function supervise(child: Child, command: string, lock: Lock, killAfterMs: number): Promise<number> {
+  let stopped: Promise<void> | undefined
+  const stop = () => {
+    say(`holdfast: ${(lock.signal.reason as HoldfastError).message}; stopping the command`)
+    stopped ??= child.stop(killAfterMs)
+  }
+  lock.signal.addEventListener('abort', stop)
+  if (lock.signal.aborted) stop()
+  const status = await child.ended.catch((error) => notStarted(command, error))
+  lock.signal.removeEventListener('abort', stop)
+  // What the child has started may outlive it, and must not outlive the lock.
+  await stopped
+  // Asked of the lock and not of the signal: when all of us were frozen, no event has spoken yet.
+  return lock.held ? status : runExitCode.lost
 }
 
 function notStarted(command: string, error: NodeJS.ErrnoException): number {

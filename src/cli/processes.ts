@@ -38,10 +38,15 @@ export function isTerminalsForeground(): boolean {
   return self !== undefined && self.foreground > 0 && self.foreground === self.group
 }
 
-export function sendTo(target: Process, signal: NodeJS.Signals, all = listProcesses()): void {
-  const same = all.some(({ pid, startedAt }) => pid === target.pid && startedAt === target.startedAt)
+/** Those that are the same processes still, and no later ones with their pids. */
+export function stillIn(all: readonly Process[], processes: readonly Process[]): Process[] {
+  const started = new Map(all.map(({ pid, startedAt }) => [pid, startedAt]))
+  return processes.filter(({ pid, startedAt }) => started.get(pid) === startedAt)
+}
+
+export function sendTo({ pid }: Process, signal: NodeJS.Signals): void {
   try {
-    if (same) process.kill(target.pid, signal)
+    process.kill(pid, signal)
   } catch {
     // Gone in between, or become another user's by a set-user-id program.
   }

@@ -108,6 +108,7 @@ describe('the command', () => {
       ['lock', 'run'],
       ['lock', 'run', 'x'],
       ['lock', 'run', 'x', '--'],
+      ['lock', 'run', 'x', '--', ''],
       ['lock', 'run', 'x', 'echo', 'started'],
       ['lock', 'run', 'x', '--sharde', '--', 'echo', 'started'],
       ['lock', 'run', 'x', '--wait', 'soon', '--', 'echo', 'started'],
@@ -200,8 +201,11 @@ describe('signals', () => {
       console.log('wrapped by ' + process.ppid)`
     const running = startOnTerminal(['lock', 'run', 'terminal', ...script(source)], env)
     const wrapper = Number((await running.says(/wrapped by (\d+)/))[1])
+    // Stopped meanwhile: two signals that arrive at once would count as one.
+    process.kill(wrapper, 'SIGSTOP')
     running.type('\x03')
     await running.says(/interrupted/)
+    process.kill(wrapper, 'SIGCONT')
     // Passed on after anything that was passed on because of the Ctrl-C.
     process.kill(wrapper, 'SIGUSR1')
     const { status, stdout } = await running.ended

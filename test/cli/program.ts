@@ -5,7 +5,7 @@ import { afterEach, expect } from 'vitest'
 
 export const bin = fileURLToPath(new URL('../../dist/cli/bin.js', import.meta.url))
 
-const longestMs = 25_000
+const longestMs = 20_000
 
 export interface Ended {
   /** Null when a signal ended it. */
@@ -30,13 +30,18 @@ export class Running {
       this.stderr += chunk
     })
     this.process.stdin!.on('error', () => {})
-    const tooLong = setTimeout(() => this.killGroup(), longestMs)
-    this.ended = new Promise((resolve) => {
+    // Its end is the end of all that writes to its stdout, so nothing it started may linger either.
+    this.ended = new Promise((resolve, reject) => {
+      const tooLong = setTimeout(() => {
+        this.killGroup()
+        reject(new Error(`Still running after ${longestMs} ms, having said:\n${this.stdout}${this.stderr}`))
+      }, longestMs)
       this.process.once('close', (status) => {
         clearTimeout(tooLong)
         resolve({ status, stdout: this.stdout, stderr: this.stderr })
       })
     })
+    this.ended.catch(() => {})
   }
 
   get pid(): number {
@@ -75,7 +80,8 @@ export function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Run
 /** The same on a terminal of 80 by 24, made by script(1); what is typed arrives as if from a keyboard. */
 export function startOnTerminal(args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
   const words = [process.execPath, bin, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
-  return startProgram('script', ['-qec', `stty cols 80 rows 24; exec ${words}`, '/dev/null'], {
+  // A shell stands between, because script(1) resumes its own child when that is stopped; Ctrl-C must not end the shell.
+  return startProgram('script', ['-qec', `trap : INT; stty cols 80 rows 24; ${words}; exit $?`, '/dev/null'], {
     TERM: 'xterm-256color',
     SHELL: '/bin/sh',
     ...env,

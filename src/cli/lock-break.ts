@@ -50,12 +50,13 @@ function consequence(label: string, holders: readonly ObservedLock[], all: reado
     const session = `session ${holder.pid}${instance}`
     const owner = holder.instance === null ? holder.application || holder.user || 'unknown' : whoIs(holder)
     const besides = others === 0 ? 'and no other name' : `and ${others} other ${others === 1 ? 'name' : 'names'}`
-    return `  ${session} (${owner}), which holds "${label}" ${besides}`
+    return `  ${session} (${owner}),\n  which holds "${label}" ${besides}`
   })
   return [
     holders.length === 1 ? 'This ends a session:' : `This ends ${holders.length} sessions:`,
     ...lines,
-    'All that it holds is lost at once and goes to whoever waits, while its work may still be running.',
+    'All that it holds is lost at once, and goes to whoever waits.',
+    'Work that does not heed the loss may still be running then.',
     'The mild way is `holdfast lock release`, which asks the holder to stop.',
   ].join('\n')
 }

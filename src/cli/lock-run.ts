@@ -9,6 +9,7 @@ import type { Settings } from './settings.js'
 export const runExitCode = { lost: 123, busy: 124, beforeChild: 125, notExecutable: 126, notFound: 127 } as const
 
 const closeMs = 5_000
+const tellAfterMs = 1_000
 
 /** flock(1) for a fleet: runs a command while a name is held. */
 export async function lockRun(settings: Settings, name: string, command: readonly string[]): Promise<void> {
@@ -52,8 +53,9 @@ async function run(settings: Settings, name: string, command: readonly string[])
     })
     holdfast = await Promise.race([opening, aborted])
     const asked = { mode, signal: giveUp.signal, ...(wait === undefined ? {} : { wait }) } as const
-    const lock =
-      wait === undefined ? await holdfast.locks.acquire(name, asked) : await holdfast.locks.tryAcquire(name, asked)
+    const silence = setTimeout(() => tellThatWeWait(name), tellAfterMs)
+    const taking = wait === undefined ? holdfast.locks.acquire(name, asked) : holdfast.locks.tryAcquire(name, asked)
+    const lock = await taking.finally(() => clearTimeout(silence))
     // The signal may have come in the instant of the grant.
     giveUp.signal.throwIfAborted()
     if (lock === null) {
@@ -70,6 +72,11 @@ async function run(settings: Settings, name: string, command: readonly string[])
     // A server that does not answer must not keep the status from whoever waits for it; nothing is held before we are open.
     await Promise.race([(holdfast?.close() ?? Promise.resolve()).then(() => pool.end()), pause(holdfast ? closeMs : 0)])
   }
+}
+
+/** People in front of a terminal wonder why nothing happens; a log does not. */
+function tellThatWeWait(name: string): void {
+  if (process.stderr.isTTY) say(`holdfast: waiting for "${name}"; \`holdfast lock show\` tells who holds it`)
 }
 
 /** Lets the child run, for as long as the lock allows. */

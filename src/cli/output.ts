@@ -1,5 +1,5 @@
 import type { Settings } from './settings.js'
-import { columnsFor, displayWidth } from './table.js'
+import { columnsFor, wrap } from './table.js'
 
 /** One column of an answer with rows. */
 export interface Column<Row> {
@@ -66,12 +66,17 @@ function table<Row>(settings: Settings, rows: readonly Row[], columns: readonly 
 
 /** Facts about one thing: aligned on a terminal, `field<tab>value` where piped. */
 export function printFacts(settings: Settings, facts: readonly (readonly [string, string])[]): void {
-  const width = Math.max(...facts.map(([field]) => displayWidth(field)))
-  write(
-    facts.map(([field, value]) =>
-      process.stdout.isTTY
-        ? `${paint(settings, field.padEnd(width), 'dim')}  ${visible(value)}`
-        : `${field}\t${visible(value)}`,
-    ),
-  )
+  if (!process.stdout.isTTY) {
+    write(facts.map(([field, value]) => `${field}\t${visible(value)}`))
+    return
+  }
+  const width = Math.max(...facts.map(([field]) => field.length))
+  const room = (process.stdout.columns || 80) - width - 2
+  for (const [field, value] of facts) {
+    const [first, ...rest] = wrap(visible(value), room)
+    write([
+      `${paint(settings, field.padEnd(width), 'dim')}  ${first}`,
+      ...rest.map((line) => ' '.repeat(width + 2) + line),
+    ])
+  }
 }

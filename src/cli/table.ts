@@ -36,6 +36,17 @@ export function columnsFor(lines: readonly string[][], room: number) {
       .trimEnd()
 }
 
+/** Breaks a text between words, so that each line fits; a word that is too long stays whole. */
+export function wrap(text: string, width: number): string[] {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const extended = lines.at(-1) ? `${lines.at(-1)} ${word}` : word
+    if (lines.at(-1) === '' || displayWidth(extended) <= width) lines[lines.length - 1] = extended
+    else lines.push(word)
+  }
+  return lines
+}
+
 function shorten(text: string, width: number): string {
   if (displayWidth(text) <= width) return text
   let cut = ''

@@ -149,7 +149,16 @@ describe('a name that is taken', () => {
     await eventually(() => holding('later', false)).toBe(1)
     expect(running.stdout).toBe('')
     await lock.release()
-    expect(await running.ended).toMatchObject({ status: 0, stdout: 'started\n' })
+    expect(await running.ended).toEqual({ status: 0, stdout: 'started\n', stderr: '' })
+  })
+
+  test.runIf(process.platform === 'linux')('is said to be waited for on a terminal', async () => {
+    const holdfast = await openHoldfast()
+    const lock = await holdfast.locks.acquire('watched')
+    const running = startOnTerminal(['lock', 'run', 'watched', '--', 'echo', 'started'], env)
+    await running.says(/^holdfast: waiting for "watched"/)
+    await lock.release()
+    expect((await running.ended).status).toBe(0)
   })
 
   test('may be shared', async () => {

@@ -40,6 +40,8 @@ export function pgExecutor(client: PgClient): Executor {
 export function openPgPool(connection: Connection): Database {
   if (connection.connectionString) checkUrl(connection.connectionString, 'url')
   const pool = new pg.Pool({ ...connection, max: 5, idleTimeoutMillis: 10_000, application_name: 'holdfast' })
+  // For good: its end does not wait for its connections, and one that the server ends meanwhile must not crash us.
+  pool.on('error', () => {})
   const clients = new Set<pg.PoolClient>()
   pool.on('connect', (client) => clients.add(client))
   pool.on('remove', (client) => clients.delete(client))

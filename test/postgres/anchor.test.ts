@@ -1,0 +1,181 @@
+// The anchor's lives: what it sets, what it records, and how it comes back.
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { startEmbedded } from '../../src/embedded/index.js'
+import { loadStatements, Session, type SessionStatements } from '../../src/postgres/index.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { sql, until } from '../setup/facts.js'
+import { anchorPid, open } from '../setup/instances.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+interface InstanceRow {
+  id: string
+  session: number
+  backend_pid: number
+  os_pid: number
+  namespace: string
+  version: string
+  expiry_ms: number
+  lives: number
+  pooler: string
+  refused_settings: Record<string, { wanted: string; got: string | null }>
+}
+
+async function rowOf(url: string, id: string | undefined): Promise<InstanceRow> {
+  const [row] = await sql<InstanceRow>(url, 'select * from holdfast.instance where id = $1', [id])
+  return row!
+}
+
+async function openSession(connection: { connectionString: string }, expiryMs: number): Promise<Session> {
+  const statements = loadStatements<keyof SessionStatements>(
+    new URL('../../src/postgres/session.sql', import.meta.url),
+    'holdfast',
+  )
+  const session = await Session.open({ connection, applicationName: 'holdfast test', expiryMs, statements })
+  onTestFinished(() => session.close())
+  return session
+}
+
+const shown = { name: 'shown', text: 'select current_setting($1)' }
+
+describe('the settings of a session', () => {
+  test('took effect', async () => {
+    const session = await openSession({ connectionString: fresh.url }, 4_000)
+    const show = async (name: string) => (await session.run(shown, [name]))[0]![0]
+    expect(await show('idle_session_timeout')).toBe('4s')
+    expect(await show('idle_in_transaction_session_timeout')).toBe('4s')
+    expect(await show('statement_timeout')).toBe('4s')
+    expect(await show('client_connection_check_interval')).toBe('500ms')
+    expect(await show('tcp_user_timeout')).toBe('4000')
+    expect(await show('tcp_keepalives_idle')).toBe('1')
+    expect(await show('default_transaction_isolation')).toBe('read committed')
+    // Servers before 17 have no transaction_timeout.
+    if (session.serverVersion >= 170_000) expect(session.refused).toEqual({})
+  })
+
+  test('do not end a session whose client lives, though it asks for nothing', async () => {
+    const session = await openSession({ connectionString: fresh.url }, 2_000)
+    let reason: unknown
+    session.onLoss((loss) => {
+      reason = loss
+    })
+    const begin = performance.now()
+    await until('twice the expiry has passed', () => performance.now() - begin > 4_200)
+    expect(reason).toBeUndefined()
+    expect(session.trusted).toBe(true)
+  })
+
+  test('that were refused are recorded', async () => {
+    // On a Unix socket there are no settings of TCP.
+    const directory = mkdtempSync(join(tmpdir(), 'holdfast-socket-'))
+    chmodSync(directory, 0o777)
+    const server = await startEmbedded({ settings: { fsync: 'off', unix_socket_directories: directory } })
+    onTestFinished(async () => {
+      await server.stop('immediate')
+      rmSync(directory, { recursive: true, force: true })
+    })
+    const { username, password, port } = new URL(server.url)
+    const pool = new pg.Pool({ host: directory, port: Number(port), user: username, password, database: 'postgres' })
+    onTestFinished(() => pool.end())
+    const instance = await open({ pool, expiry: '5s' })
+    const { refused_settings: refused } = await rowOf(server.url, instance.id)
+    expect(refused.tcp_user_timeout).toEqual({ wanted: '5000', got: '0' })
+    expect(Object.keys(refused).every((name) => name.startsWith('tcp_'))).toBe(true)
+  })
+})
+
+test('the row tells who the instance is', async () => {
+  const instance = await open({ url: fresh.url, namespace: 'told', expiry: '7s' })
+  expect(await rowOf(fresh.url, instance.id)).toMatchObject({
+    namespace: 'told',
+    os_pid: process.pid,
+    expiry_ms: 7_000,
+    lives: 1,
+    pooler: 'none',
+    version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+  })
+})
+
+test('PostgreSQL vouches for the session by a lock on its number, until it ends', async () => {
+  const instance = await open({ url: fresh.url })
+  const { session } = await rowOf(fresh.url, instance.id)
+  const free = async () => {
+    const [row] = await sql<{ free: boolean }>(
+      fresh.url,
+      'select pg_try_advisory_xact_lock(holdfast.session_class(), $1::integer) as free',
+      [session],
+    )
+    return row!.free
+  }
+  expect(await free()).toBe(false)
+  await instance.close()
+  await until('the number is free', free)
+  expect(await sql(fresh.url, 'select from holdfast.instance where id = $1', [instance.id])).toEqual([])
+})
+
+describe('a new life', () => {
+  test('begins when the server ends the session, with a new number, and listens again', async () => {
+    const instance = await open({ url: fresh.url })
+    const before = await rowOf(fresh.url, instance.id)
+    await sql(fresh.url, 'select pg_terminate_backend($1)', [before.backend_pid])
+    const after = await until('it lives again', async () => {
+      const row = await rowOf(fresh.url, instance.id)
+      return row.lives === 2 && row
+    })
+    expect(after.session).toBeGreaterThan(before.session)
+    expect(after.backend_pid).not.toBe(before.backend_pid)
+
+    await using lock = await instance.locks.acquire('in the second life', { wait: '10s' })
+    const { signal } = lock
+    await sql(fresh.url, `select pg_notify('holdfast', 'release ' || $1)`, [lock.keys[0]])
+    await until('the notification came', () => signal.aborted)
+    expect(signal.reason).toMatchObject({ code: 'RELEASE_REQUESTED' })
+  })
+
+  test('begins again and again', async () => {
+    const instance = await open({ url: fresh.url })
+    for (const lives of [2, 3, 4]) {
+      await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, instance)])
+      await until(`life ${lives}`, async () => (await rowOf(fresh.url, instance.id)).lives === lives)
+    }
+    await instance.locks.with('in the fourth life', { wait: '10s' }, () => {})
+  })
+
+  test('leaves one session, and none when it is closed in the middle of it', async () => {
+    const instance = await open({ url: fresh.url })
+    const sessions = () =>
+      sql(fresh.url, "select pid from pg_stat_activity where application_name = 'holdfast ' || $1", [instance.id])
+    await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, instance)])
+    await until('it lives again', async () => (await rowOf(fresh.url, instance.id)).lives === 2)
+    expect(await sessions()).toHaveLength(1)
+    await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, instance)])
+    await instance.close()
+    await until('no session is left', async () => (await sessions()).length === 0)
+  })
+
+  test('is waited for by those who wait, and told to those who would not', async () => {
+    const url = fresh.url
+    const instance = await open({ url })
+    const lock = await instance.locks.acquire('across lives')
+    const { signal } = lock
+    const lost = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
+    await sql(url, 'select pg_terminate_backend($1)', [await anchorPid(url, instance)])
+    // In the very turn in which the loss is told, there is no session yet.
+    await lost
+    expect(lock.held).toBe(false)
+    const [tried, waited] = await Promise.allSettled([
+      instance.locks.tryAcquire('across lives'),
+      instance.locks.acquire('across lives', { wait: '10s' }),
+    ])
+    expect(tried).toMatchObject({ status: 'rejected', reason: { code: 'DATABASE_UNREACHABLE', retryable: true } })
+    expect(waited).toMatchObject({ status: 'fulfilled', value: { held: true } })
+  })
+})

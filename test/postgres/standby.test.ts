@@ -22,13 +22,13 @@ beforeAll(async () => {
   const [one, other] = [join(directory, 'primary'), join(directory, 'standby')]
   const first = await startEmbedded({ dataDir: one, settings })
   await (await Holdfast.open({ url: first.url })).close()
+  await sql(first.url, "create role replicator login replication password 'replicator-secret'")
   await first.stop('fast')
   // With owner and rights, which the server checks.
   execFileSync('cp', ['-a', one, other])
   writeFileSync(join(other, 'standby.signal'), '')
   primary = await startEmbedded({ dataDir: one, settings })
-  const { username, password, port } = new URL(primary.url)
-  const source = `host=127.0.0.1 port=${port} user=${username} password=${password}`
+  const source = `host=127.0.0.1 port=${primary.port} user=replicator password=replicator-secret`
   standby = await startEmbedded({ dataDir: other, settings: { ...settings, primary_conninfo: source } })
 })
 
@@ -62,7 +62,11 @@ test('after its promotion fences are larger than those it never heard of', async
     return row!.there
   })
   // The replica hears no more, and the primary goes on, far beyond what a crash alone could forget.
-  await sql(standby.url, 'select pg_wal_replay_pause()')
+  await sql(primary.url, 'alter role replicator nologin')
+  await sql(primary.url, 'select pg_terminate_backend(pid) from pg_stat_replication')
+  await until('the stream has ended', async () => {
+    return (await sql(primary.url, 'select from pg_stat_replication')).length === 0
+  })
   await sql(primary.url, 'select holdfast.advance_fence() from generate_series(1, 50)')
   const last = await before.locks.with('name', ({ fence }) => fence)
   expect(last).toBeGreaterThan(replicated + 50_000_000)

@@ -225,14 +225,10 @@ select nextval('holdfast.fence') as fence, set_config('lock_timeout', min(lock_t
 from granted
 
 -- name: open_space
--- Registers a key space under a random base, or finds the one that it has.
-with drawn as (
-  insert into holdfast.key_space (namespace, space, base)
-  values ($1, $2, $3)
-  on conflict (namespace, space) do nothing
-  returning base
-)
-select base from drawn
-union all
-select base from holdfast.key_space where namespace = $1 and space = $2
-limit 1
+-- Registers a key space under a random base, or finds the one that it has. Not by a second look: the snapshot of this
+-- statement would not show a row that another instance has just written.
+insert into holdfast.key_space (namespace, space, base)
+values ($1, $2, $3)
+on conflict (namespace, space) do update
+set base = key_space.base
+returning base

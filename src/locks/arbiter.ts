@@ -174,7 +174,8 @@ export class Arbiter {
 
   /** Whether somebody of this process has the name, or is before us, in a way that excludes us; or others have it. */
   #isTakenHere(entry: Entry, ask: Ask): boolean {
-    if (entry.parked) return true
+    // With an empty queue it is a wait that has been given up and is about to end: nobody here needs to have the name.
+    if (entry.parked && entry.queue.length > 0) return true
     if (ask.mode === 'exclusive') return entry.hold !== undefined || entry.queue.length > 0
     return entry.hold?.mode === 'exclusive' || entry.queue.some((request) => request.ask.mode === 'exclusive')
   }

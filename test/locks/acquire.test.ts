@@ -231,6 +231,14 @@ describe('key spaces and pairs', () => {
     await using _next = await b.locks.acquire(theirs.at(4), { wait: 0 })
   })
 
+  test('a space that many open at once has one base', async () => {
+    const [a, b] = await pair('spaces')
+    for (let i = 0; i < 20; i++) {
+      const both = await Promise.all([a, b].map(({ locks }) => locks.space(`at once ${i}`)))
+      expect(both[0]!.at(0)).toEqual(both[1]!.at(0))
+    }
+  })
+
   test('a pair is the same for all namespaces, and mixes with names', async () => {
     const [a] = await pair('pairs a')
     const [b] = await pair('pairs b')

@@ -28,8 +28,9 @@ import { type Mode, type TurnStatements, Turns } from './turns.js'
  *
  * - A request that times out or is aborted leaves the queue at once. What the server grants after that goes to the
  *   next in the queue that fits, and else is given back.
- * - When a name is released and somebody of this process is next, release and try go out as one statement. Waiters
- *   of other processes stand in the server's queue and get it first, so no process keeps a name to itself.
+ * - When a name is released and somebody of this process is next, release and try go out as one statement; on a parked
+ *   place, release and wait go out one behind the other. Waiters of other processes stand in the server's queue and get
+ *   it first, so no process keeps a name to itself.
  * - Readers join a shared hold of their process. After a second, joining asks the server whether a writer waits
  *   elsewhere; if so, readers queue up until the hold has drained, so that writers are not starved.
  * - When the anchor is lost, those who hold are told, those who wait go on waiting for the next life, and those who

@@ -1,5 +1,5 @@
-import { afterEach, inject } from 'vitest'
-import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
+import { afterEach } from 'vitest'
+import { type EmbeddedOptions, type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
 import { Holdfast, type HoldfastOptions } from '../../src/holdfast.js'
 import { freshDatabase } from '../setup/database.js'
 import { Witness } from '../setup/facts.js'
@@ -32,7 +32,10 @@ export async function openDatabase(): Promise<{ url: string; witness: Witness }>
 }
 
 /** A server of one's own, for tests that restart it. */
-export async function openServer(settings: Record<string, string> = {}): Promise<{
+export async function openServer(
+  settings: Record<string, string> = {},
+  place: Pick<EmbeddedOptions, 'dataDir' | 'port'> = {},
+): Promise<{
   server: EmbeddedServer
   url: string
   witness: Witness
@@ -40,14 +43,22 @@ export async function openServer(settings: Record<string, string> = {}): Promise
   const server = await startEmbedded({
     binDir: process.env.HOLDFAST_TEST_PG_BIN || undefined,
     settings: { fsync: 'off', ...settings },
+    ...place,
   })
-  const url = await server.createDatabase('faults')
+  const url = place.port ? urlOf(server.url) : await server.createDatabase('faults')
   const witness = new Witness(url)
   later(async () => {
     await witness.close()
     await server.stop('immediate')
   })
   return { server, url, witness }
+}
+
+/** The database is there already when the server comes back to its place. */
+function urlOf(serverUrl: string): string {
+  const url = new URL(serverUrl)
+  url.pathname = '/faults'
+  return url.href
 }
 
 export async function openInstance(url: string, options: Partial<HoldfastOptions> = {}): Promise<Holdfast> {
@@ -61,6 +72,3 @@ export async function openProxy(url: string): Promise<SilentProxy> {
   later(() => proxy.close())
   return proxy
 }
-
-/** Where the run's server listens, for a proxy before it. */
-export const serverUrl = () => inject('adminUrl')

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SilentProxy } from '../fault/silent-proxy.js'
-import { until, within } from '../setup/facts.js'
+import { within } from '../setup/facts.js'
 
 const program = fileURLToPath(new URL('./actor.mjs', import.meta.url))
 
@@ -99,10 +99,9 @@ export class Fleet {
     rmSync(this.#directory, { recursive: true, force: true })
   }
 
-  /** A start may meet a server that is being restarted; the schedule is about those that are open. */
-  async #start(): Promise<Actor> {
+  #start(): Promise<Actor> {
     const history = join(this.#directory, `${this.histories.length}.jsonl`)
     this.histories.push(history)
-    return until('an actor is open', () => Actor.start(this.url, this.expiryMs, history))
+    return Actor.start(this.url, this.expiryMs, history)
   }
 }

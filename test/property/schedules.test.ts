@@ -38,7 +38,6 @@ function build(name: string, url: string, size: number, seed: number): World {
 /** One schedule: everybody walks, `faults` happen, everybody comes to rest; then nothing may be held. */
 async function run(world: World, schedule: number, faults: () => Promise<void>): Promise<void> {
   const { fleet, witness, random } = world
-  await fleet.fill()
   const names = Array.from({ length: 1 + random.below(4) }, (_, i) => `${world.name}/${schedule}/${i}`)
   for (const actor of fleet.actors) {
     actor.order('walk', { schedule, names, seed: random.below(2 ** 31), flowCount: 1 + random.below(4) })
@@ -85,6 +84,7 @@ test(`${lightCount} schedules of acquire, release, timeout, abort, kill and ende
   const told = await Promise.all(
     worlds.map(async (world) => {
       for (let schedule = 0; schedule < perWorld; schedule++) {
+        await world.fleet.fill()
         await run(world, schedule, () => lightFaults(world))
       }
       return conclude(world, perWorld)
@@ -120,6 +120,7 @@ test(`${heavyCount} schedules of freezes, silent networks and restarts of the se
   for (let round = 0; round < rounds; round++) {
     // A restart frees every lock at once, and whoever is frozen or cut off in that moment goes on believing until its
     // deadline: there only the fence protects. So what must never happen is asked of restarts and of silence in turn.
+    await Promise.all(worlds.map(({ fleet }) => fleet.fill()))
     const isRestart = round % 3 === 2
     const restarts = isRestart ? restartNow(server, random) : Promise.resolve()
     const faults = isRestart ? restartFaults : heavyFaults

@@ -1,0 +1,58 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { LockLostError } from '../../src/holdfast.js'
+import { until, within } from '../setup/facts.js'
+import { later, openInstance, openServer, takeAwayAfterEach } from './stage.js'
+
+takeAwayAfterEach()
+
+for (const mode of ['fast', 'immediate'] as const) {
+  test(`a server that restarts (${mode}): the holder is told, whoever waits gets the name afterwards`, async () => {
+    const { server, url, witness } = await openServer()
+    const [a, b] = [await openInstance(url), await openInstance(url)]
+    const held = await a.locks.acquire('x')
+    const waiting = [b.locks.acquire('x'), b.locks.acquire('x'), a.locks.acquire(['x', 'y'])]
+    await witness.seesWaiter()
+    const told = new Promise((resolve) => held.signal.addEventListener('abort', () => resolve(held.signal.reason)))
+    await server.restart(mode)
+    expect(await within(5_000, 'Telling', told)).toBeInstanceOf(LockLostError)
+    const fences: number[] = []
+    const finished = waiting.map(async (asked) => {
+      const lock = await asked
+      expect(lock.held).toBe(true)
+      fences.push(lock.fence)
+      await lock.release()
+    })
+    await within(15_000, 'The grants', Promise.all(finished))
+    expect(fences).toEqual(fences.toSorted((x, y) => x - y))
+    expect(fences[0]).toBeGreaterThan(held.fence)
+    await until('nothing is held', async () => (await witness.locks().catch(() => [1])).length === 0)
+  })
+}
+
+test('a server that is away for 5 seconds: those who wait go on, those who would not are told', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'holdfast-away-'))
+  later(async () => rmSync(dataDir, { recursive: true, force: true }))
+  const { server, url, witness } = await openServer({}, { dataDir })
+  const [a, b] = [await openInstance(url), await openInstance(url)]
+  await a.locks.acquire('x')
+  const waiting = [b.locks.acquire('x'), b.locks.acquire('x', { mode: 'shared' }), b.locks.acquire(['x', 'z'])]
+  const impatient = b.locks.acquire('x', { wait: '3s' }).catch((error) => error)
+  await witness.seesWaiter()
+
+  await server.stop()
+  await until('the loss is noticed', () =>
+    b.locks.tryAcquire('w').then(
+      async (lock) => void (await lock?.release()),
+      (error) => error.code === 'DATABASE_UNREACHABLE',
+    ),
+  )
+  expect(await within(5_000, 'The end of a wait', impatient)).toMatchObject({ code: 'LOCK_TIMEOUT' })
+  await sleep(2_000)
+  await openServer({}, { dataDir, port: server.port })
+
+  await within(15_000, 'The grants', Promise.all(waiting.map(async (asked) => (await asked).release())))
+})

@@ -16,6 +16,10 @@ import { readFileSync } from 'node:fs'
  *   look after it was thawed still says yes: then the interval spans the whole freeze, and overlaps with whoever was granted
  *   the name meanwhile. Which is the point.
  *
+ * A backend that is ended from outside, or a restart, takes the lock away in the same instant in which it says so, and no
+ * deadline comes before it. The news is on its way while the next one is granted: for what the controller ended, an overlap
+ * as short as news may take is counted and not refused. (Fences and `guard` protect writes there.)
+ *
  * Fences: of two beliefs that exclude each other, the earlier one has the smaller fence.
  */
 export interface Belief {
@@ -39,6 +43,16 @@ interface Line {
   fence?: number
   error?: string
 }
+
+/** The server took locks away without a warning: from one process, or from all. */
+export interface Ending {
+  readonly pid: number | 'all'
+  readonly from: bigint
+  to: bigint
+}
+
+/** How long the news of an ending may take to a process that is busy, on a busy machine. */
+const newsNs = 250_000_000n
 
 export interface History {
   readonly beliefs: Belief[]
@@ -68,26 +82,44 @@ function begin(line: Line, at: bigint): Belief {
   return { id, schedule: schedule!, names: names!, mode: mode!, fence: fence!, from: at, to: at, toldAt: undefined }
 }
 
+export interface Verdict {
+  readonly violations: string[]
+  /** How long the news of an ending took at most, where the next one was faster. */
+  readonly longestNewsMs: number
+}
+
 /** Every pair that breaks the rules, in words. */
-export function findViolations(beliefs: readonly Belief[]): string[] {
+export function judge(beliefs: readonly Belief[], endings: readonly Ending[]): Verdict {
   const byName = new Map<string, Belief[]>()
   for (const belief of beliefs) {
     for (const name of belief.names) byName.set(name, [...(byName.get(name) ?? []), belief])
   }
-  return [...byName].flatMap(([name, those]) => violationsOf(name, those))
+  const violations: string[] = []
+  let longestNewsMs = 0
+  for (const [name, earlier, later] of [...byName].flatMap(excludingPairs)) {
+    const pair = `${tell(earlier)}, then ${tell(later)}`
+    if (later.fence <= earlier.fence) violations.push(`the fence of ${name} fell: ${pair}`)
+    const overlap = earlier.to - later.from
+    if (overlap < 0n) continue
+    if (overlap < newsNs && endings.some((ending) => explains(ending, earlier, later))) {
+      longestNewsMs = Math.max(longestNewsMs, Number(overlap) / 1e6)
+    } else violations.push(`two believers of ${name}: ${pair}`)
+  }
+  return { violations, longestNewsMs }
 }
 
-function violationsOf(name: string, beliefs: Belief[]): string[] {
-  const found: string[] = []
+function excludingPairs([name, beliefs]: [string, Belief[]]): [string, Belief, Belief][] {
   const sorted = beliefs.toSorted((a, b) => (a.from < b.from ? -1 : 1))
-  for (const [at, earlier] of sorted.entries()) {
-    for (const later of sorted.slice(at + 1)) {
-      if (earlier.mode === 'shared' && later.mode === 'shared') continue
-      if (later.from <= earlier.to) found.push(`two believers of ${name}: ${tell(earlier)} and ${tell(later)}`)
-      if (later.fence <= earlier.fence) found.push(`the fence of ${name} fell: ${tell(earlier)}, then ${tell(later)}`)
-    }
-  }
-  return found
+  return sorted.flatMap((earlier, at) =>
+    sorted
+      .slice(at + 1)
+      .filter((later) => earlier.mode === 'exclusive' || later.mode === 'exclusive')
+      .map((later): [string, Belief, Belief] => [name, earlier, later]),
+  )
+}
+
+function explains({ pid, from, to }: Ending, earlier: Belief, later: Belief): boolean {
+  return (pid === 'all' || earlier.id.startsWith(`${pid}:`)) && from < later.from && later.from < to + newsNs
 }
 
 function tell({ id, mode, fence, from, to }: Belief): string {

@@ -5,7 +5,7 @@ import type { Direction } from '../fault/silent-proxy.js'
 import { freshDatabase } from '../setup/database.js'
 import { until, Witness } from '../setup/facts.js'
 import { Fleet } from './fleet.js'
-import { findViolations, readHistory } from './history.js'
+import { type Ending, judge, readHistory } from './history.js'
 import { type Random, randomFrom } from './random.mjs'
 import { countOf, seedOf } from './seed.js'
 
@@ -23,6 +23,7 @@ interface World {
   readonly fleet: Fleet
   readonly witness: Witness
   readonly random: Random
+  readonly endings: Ending[]
 }
 
 function build(name: string, url: string, size: number, seed: number): World {
@@ -32,7 +33,7 @@ function build(name: string, url: string, size: number, seed: number): World {
     await fleet.destroy()
     await witness.close()
   })
-  return { name, fleet, witness, random: randomFrom(seed) }
+  return { name, fleet, witness, random: randomFrom(seed), endings: [] }
 }
 
 /** One schedule: everybody walks, `faults` happen, everybody comes to rest; then nothing may be held. */
@@ -53,22 +54,37 @@ async function run(world: World, schedule: number, faults: () => Promise<void>):
 }
 
 /** Closes the fleet, and proves what its histories tell. Answers with how many beliefs there were. */
-async function conclude({ fleet, witness, name }: World, atLeast: number): Promise<string> {
+async function conclude({ fleet, witness, name, endings }: World, atLeast: number): Promise<string> {
   await fleet.fill()
   await fleet.close()
   await until(`no session of ${name} is left`, async () => (await witness.sessions()).length === 0, expiryMs + 3_000)
   const { beliefs, unexpected } = readHistory(fleet.histories)
   expect(unexpected.join('\n')).toBe('')
-  expect(findViolations(beliefs).join('\n')).toBe('')
+  const { violations, longestNewsMs } = judge(beliefs, endings)
+  expect(violations.join('\n')).toBe('')
   expect(beliefs.length).toBeGreaterThan(atLeast)
   const told = beliefs.filter(({ toldAt }) => toldAt !== undefined).length
-  return `${name}: ${beliefs.length} beliefs, ${told} ended by a loss, ${fleet.histories.length} processes`
+  return `${name}: ${beliefs.length} beliefs, ${told} ended by a loss (the latest news ${longestNewsMs.toFixed(1)} ms after the next grant), ${fleet.histories.length} processes`
 }
 
-async function terminateOne({ fleet, witness, random }: World): Promise<void> {
+/** Notes what the controller takes away while it does. */
+async function ending(worlds: readonly World[], pid: Ending['pid'], work: () => Promise<unknown>): Promise<void> {
+  const from = process.hrtime.bigint()
+  const endings = worlds.map((world) => {
+    const ending: Ending = { pid, from, to: from + 60_000_000_000n }
+    world.endings.push(ending)
+    return ending
+  })
+  await work()
+  for (const ending of endings) ending.to = process.hrtime.bigint()
+}
+
+async function terminateOne(world: World): Promise<void> {
+  const { fleet, witness, random } = world
   const actor = random.pick(fleet.actors)
   const sessions = await witness.sessions(actor.instanceId).catch(() => [])
-  if (sessions.length > 0) await witness.terminate(random.pick(sessions)).catch(() => {})
+  if (sessions.length === 0) return
+  await ending([world], actor.child.pid!, () => witness.terminate(random.pick(sessions)).catch(() => {}))
 }
 
 const lightCount = countOf(204, 228)
@@ -122,17 +138,17 @@ test(`${heavyCount} schedules of freezes, silent networks and restarts of the se
     // deadline: there only the fence protects. So what must never happen is asked of restarts and of silence in turn.
     await Promise.all(worlds.map(({ fleet }) => fleet.fill()))
     const isRestart = round % 3 === 2
-    const restarts = isRestart ? restartNow(server, random) : Promise.resolve()
+    const restarts = isRestart ? restartNow(server, worlds, random) : Promise.resolve()
     const faults = isRestart ? restartFaults : heavyFaults
     await Promise.all([restarts, ...worlds.map((world) => run(world, round, () => faults(world)))])
   }
   console.log((await Promise.all(worlds.map((world) => conclude(world, rounds)))).join('\n'))
 })
 
-async function restartNow(server: EmbeddedServer, random: Random): Promise<void> {
+async function restartNow(server: EmbeddedServer, worlds: World[], random: Random): Promise<void> {
   for (let times = 1 + random.below(2); times > 0; times--) {
     await sleep(random.below(2_500))
-    await server.restart(random.pick(['fast', 'immediate']))
+    await ending(worlds, 'all', () => server.restart(random.pick(['fast', 'immediate'])))
   }
 }
 

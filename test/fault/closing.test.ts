@@ -59,3 +59,23 @@ test('close while the database is away does not wait for it', async () => {
   await within(3 * expiryMs, 'Closing', Promise.all([a.close(), b.close()]))
   for (const error of await refused) expect(error?.held === false || error?.code === 'CLOSED').toBe(true)
 })
+
+test('a connection of the pool that is ended while it says goodbye does not end the process', async () => {
+  const { url, witness } = await openDatabase()
+  const proxy = await openProxy(url)
+  const a = await openInstance(proxy.through(url))
+  const uncaught: Error[] = []
+  const note = (error: Error) => uncaught.push(error)
+  process.on('uncaughtException', note)
+  // The server does not hear the goodbye, and speaks first.
+  proxy.silence('to-server')
+  const pooled = await witness.query<{ pid: number }>(
+    `select pid from pg_stat_activity where application_name = 'holdfast' and datname = current_database()`,
+  )
+  expect(pooled).not.toEqual([])
+  await a.close()
+  for (const { pid } of pooled) await witness.terminate(pid)
+  await until('the news has come', () => proxy.open === 0)
+  process.off('uncaughtException', note)
+  expect(uncaught).toEqual([])
+})

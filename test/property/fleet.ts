@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { SilentProxy } from '../fault/silent-proxy.js'
+import { type Direction, SilentProxy } from '../fault/silent-proxy.js'
 import { within } from '../setup/facts.js'
 
 const program = fileURLToPath(new URL('./actor.mjs', import.meta.url))
@@ -12,6 +12,8 @@ const program = fileURLToPath(new URL('./actor.mjs', import.meta.url))
 /** One process of the fleet, from outside. It speaks to the database through a proxy of its own. */
 export class Actor {
   isFrozen = false
+  /** Whether news may not reach it: it was frozen, or its network silent, in this schedule. */
+  isCutOff = false
 
   private constructor(
     readonly child: ChildProcess,
@@ -45,7 +47,13 @@ export class Actor {
   }
 
   freeze(): void {
+    this.isCutOff = true
     this.isFrozen = this.child.kill('SIGSTOP')
+  }
+
+  silence(directions: readonly Direction[]): void {
+    this.isCutOff = true
+    this.proxy.silence(...directions)
   }
 
   thaw(): void {

@@ -18,9 +18,11 @@ import { readFileSync } from 'node:fs'
  *
  * A backend that is ended from outside, or a restart, takes the lock away in the same instant in which it says so, and no
  * deadline comes before it. The news is on its way while the next one is granted: for what the controller ended, an overlap
- * as short as news may take is counted and not refused. (Fences and `guard` protect writes there.)
+ * as short as news may take is counted and not refused. Fences and `guard` protect writes there; and to whoever is frozen
+ * or cut off in that moment the news comes only with the deadline, so the controller does not do both at once.
  *
- * Fences: of two beliefs that exclude each other, the earlier one has the smaller fence.
+ * So, of two beliefs that exclude each other, the one with the smaller fence is over before the other begins. This is the
+ * one rule, for beliefs and for fences: a grant whose answer arrives after a later holder's is found by it, too.
  */
 export interface Belief {
   readonly id: string
@@ -96,30 +98,28 @@ export function judge(beliefs: readonly Belief[], endings: readonly Ending[]): V
   }
   const violations: string[] = []
   let longestNewsMs = 0
-  for (const [name, earlier, later] of [...byName].flatMap(excludingPairs)) {
-    const pair = `${tell(earlier)}, then ${tell(later)}`
-    if (later.fence <= earlier.fence) violations.push(`the fence of ${name} fell: ${pair}`)
-    const overlap = earlier.to - later.from
-    if (overlap < 0n) continue
-    if (overlap < newsNs && endings.some((ending) => explains(ending, earlier, later))) {
+  for (const [name, first, second] of [...byName].flatMap(excludingPairs)) {
+    const overlap = first.to - second.from
+    if (overlap < 0n && first.fence < second.fence) continue
+    if (overlap < newsNs && endings.some((ending) => explains(ending, first, second))) {
       longestNewsMs = Math.max(longestNewsMs, Number(overlap) / 1e6)
-    } else violations.push(`two believers of ${name}: ${pair}`)
+    } else violations.push(`two believers of ${name}: ${tell(first)}, then ${tell(second)}`)
   }
   return { violations, longestNewsMs }
 }
 
 function excludingPairs([name, beliefs]: [string, Belief[]]): [string, Belief, Belief][] {
-  const sorted = beliefs.toSorted((a, b) => (a.from < b.from ? -1 : 1))
-  return sorted.flatMap((earlier, at) =>
+  const sorted = beliefs.toSorted((a, b) => a.fence - b.fence)
+  return sorted.flatMap((first, at) =>
     sorted
       .slice(at + 1)
-      .filter((later) => earlier.mode === 'exclusive' || later.mode === 'exclusive')
-      .map((later): [string, Belief, Belief] => [name, earlier, later]),
+      .filter((second) => first.mode === 'exclusive' || second.mode === 'exclusive')
+      .map((second): [string, Belief, Belief] => [name, first, second]),
   )
 }
 
-function explains({ pid, from, to }: Ending, earlier: Belief, later: Belief): boolean {
-  return (pid === 'all' || earlier.id.startsWith(`${pid}:`)) && from < later.from && later.from < to + newsNs
+function explains({ pid, from, to }: Ending, first: Belief, second: Belief): boolean {
+  return (pid === 'all' || first.id.startsWith(`${pid}:`)) && from < second.from && second.from < to + newsNs
 }
 
 function tell({ id, mode, fence, from, to }: Belief): string {

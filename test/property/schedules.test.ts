@@ -41,6 +41,7 @@ async function run(world: World, schedule: number, faults: () => Promise<void>):
   const { fleet, witness, random } = world
   const names = Array.from({ length: 1 + random.below(4) }, (_, i) => `${world.name}/${schedule}/${i}`)
   for (const actor of fleet.actors) {
+    actor.isCutOff = false
     actor.order('walk', { schedule, names, seed: random.below(2 ** 31), flowCount: 1 + random.below(4) })
   }
   await faults()
@@ -82,6 +83,7 @@ async function ending(worlds: readonly World[], pid: Ending['pid'], work: () => 
 async function terminateOne(world: World): Promise<void> {
   const { fleet, witness, random } = world
   const actor = random.pick(fleet.actors)
+  if (actor.isCutOff) return
   const sessions = await witness.sessions(actor.instanceId).catch(() => [])
   if (sessions.length === 0) return
   await ending([world], actor.child.pid!, () => witness.terminate(random.pick(sessions)).catch(() => {}))
@@ -167,7 +169,7 @@ async function heavyFaults(world: World): Promise<void> {
     const fault = random.fraction()
     if (fault < 0.35) actor.freeze()
     else if (fault < 0.5) actor.thaw()
-    else if (fault < 0.8) actor.proxy.silence(...random.pick(silences))
+    else if (fault < 0.8) actor.silence(random.pick(silences))
     else if (fault < 0.9) await terminateOne(world)
     else await actor.kill()
   }

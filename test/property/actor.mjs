@@ -35,7 +35,7 @@ function look(belief, asksTheClock) {
   else beliefs.delete(belief)
 }
 
-async function hold(lock, schedule, random) {
+async function hold(lock, { schedule, holds }, random) {
   const id = `${process.pid}:${++beliefsBegun}`
   const at = now()
   if (lock.held) {
@@ -44,7 +44,7 @@ async function hold(lock, schedule, random) {
     const belief = { id, lock, signal: lock.signal, asksTheClock: random.chance(0.5) }
     belief.signal.addEventListener('abort', () => write({ id, event: 'told', at: now() }))
     beliefs.add(belief)
-    await sleep(random.chance(0.2) ? random.below(150) : random.below(12))
+    await sleep(random.chance(holds.long) ? random.below(holds.longMs) : random.below(12))
     const end = now()
     if (lock.held) write({ id, event: 'believes', at: end })
     beliefs.delete(belief)
@@ -53,7 +53,8 @@ async function hold(lock, schedule, random) {
   if (random.chance(0.05)) await lock.release()
 }
 
-async function step(schedule, names, random) {
+async function step(walk, random) {
+  const { schedule, names } = walk
   const options = { mode: random.chance(0.3) ? 'shared' : 'exclusive' }
   const asked = random.chance(0.2) ? random.some(names, 1 + random.below(names.length)) : random.pick(names)
   const manner = random.fraction()
@@ -67,7 +68,7 @@ async function step(schedule, names, random) {
   try {
     const tries = random.chance(0.2)
     const lock = await (tries ? holdfast.locks.tryAcquire(asked, options) : holdfast.locks.acquire(asked, options))
-    if (lock) await hold(lock, schedule, random)
+    if (lock) await hold(lock, walk, random)
   } catch (error) {
     const isExpected = [LockTimeoutError, DatabaseUnreachableError, TooManyConnectionsError].some(
       (kind) => error instanceof kind,
@@ -80,18 +81,18 @@ async function step(schedule, names, random) {
   }
 }
 
-async function flow(schedule, names, random) {
+async function flow(walk, random) {
   while (isWalking) {
-    await step(schedule, names, random)
+    await step(walk, random)
     await sleep(random.below(6))
   }
 }
 
 let flows = []
 const orders = {
-  walk({ schedule, seed, names, flowCount }) {
+  walk(walk) {
     isWalking = true
-    flows = Array.from({ length: flowCount }, (_, i) => flow(schedule, names, randomFrom(seed + i)))
+    flows = Array.from({ length: walk.flowCount }, (_, i) => flow(walk, randomFrom(walk.seed + i)))
   },
   /** Begins nothing more. What waits without limit must be granted, now that everybody lets go. */
   async rest() {

@@ -36,13 +36,20 @@ function build(name: string, url: string, size: number, seed: number): World {
   return { name, fleet, witness, random: randomFrom(seed), endings: [] }
 }
 
+/** Which part of the locks is kept for long, and for how long: a fault must strike them, and outlast the expiry. */
+interface Holds {
+  readonly long: number
+  readonly longMs: number
+}
+
 /** One schedule: everybody walks, `faults` happen, everybody comes to rest; then nothing may be held. */
-async function run(world: World, schedule: number, faults: () => Promise<void>): Promise<void> {
+async function run(world: World, schedule: number, holds: Holds, faults: () => Promise<void>): Promise<void> {
   const { fleet, witness, random } = world
   const names = Array.from({ length: 1 + random.below(4) }, (_, i) => `${world.name}/${schedule}/${i}`)
   for (const actor of fleet.actors) {
     actor.isCutOff = false
-    actor.order('walk', { schedule, names, seed: random.below(2 ** 31), flowCount: 1 + random.below(4) })
+    const seed = random.below(2 ** 31)
+    actor.order('walk', { schedule, names, holds, seed, flowCount: 1 + random.below(4) })
   }
   await faults()
   for (const actor of fleet.actors) actor.thaw()
@@ -103,7 +110,7 @@ test(`${lightCount} schedules of acquire, release, timeout, abort, kill and ende
     worlds.map(async (world) => {
       for (let schedule = 0; schedule < perWorld; schedule++) {
         await world.fleet.fill()
-        await run(world, schedule, () => lightFaults(world))
+        await run(world, schedule, { long: 0.1, longMs: 150 }, () => lightFaults(world))
       }
       return conclude(world, perWorld)
     }),
@@ -142,7 +149,10 @@ test(`${heavyCount} schedules of freezes, silent networks and restarts of the se
     const isRestart = round % 3 === 2
     const restarts = isRestart ? restartNow(server, worlds, random) : Promise.resolve()
     const faults = isRestart ? restartFaults : heavyFaults
-    await Promise.all([restarts, ...worlds.map((world) => run(world, round, () => faults(world)))])
+    await Promise.all([
+      restarts,
+      ...worlds.map((world) => run(world, round, { long: 0.2, longMs: 2 * expiryMs }, () => faults(world))),
+    ])
   }
   console.log((await Promise.all(worlds.map((world) => conclude(world, rounds)))).join('\n'))
 })

@@ -139,15 +139,15 @@ export class Holdfast {
       if (migrates) await migrate(database, schema)
       checkSchema(await schemaState(database, schema), schema)
       await anchor?.begin()
+      const locks = new Locks({ database, anchor, names: new Names(schema), schema, namespace, expiryMs, parked })
+      const instance = new Holdfast(namespace, database, anchor, locks)
+      await anchor?.listen(schema, (payload) => instance.#hear(payload))
+      return instance
     } catch (error) {
       await anchor?.close()
       await database.close()
       throw error
     }
-    const locks = new Locks({ database, anchor, names: new Names(schema), schema, namespace, expiryMs, parked })
-    const instance = new Holdfast(namespace, database, anchor, locks)
-    await anchor?.listen(schema, (payload) => instance.#hear(payload))
-    return instance
   }
 
   private constructor(namespace: string, database: Database, anchor: Anchor | undefined, locks: Locks) {

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import pg from 'pg'
-import { formatDuration, type HoldfastError } from '../base/index.js'
+import { ClosedError, formatDuration, type HoldfastError } from '../base/index.js'
 import { DatabaseUnreachableError, SessionLocksUnavailableError, UnsupportedServerError } from './errors.js'
 import { refuseTransactionPooler } from './pooler.js'
 import type { Connection } from './port.js'
@@ -154,10 +154,7 @@ export class Session {
   /** Runs a prepared statement; every answer is also a heartbeat. Statements go out at once and are answered in order. */
   run(statement: Statement, values: readonly unknown[] = []): Promise<string[][]> {
     return new Promise((resolve, reject) => {
-      if (!this.trusted) {
-        reject(this.#loss ?? new DatabaseUnreachableError('The session is closed'))
-        return
-      }
+      if (!this.trusted) return reject(this.#loss ?? new ClosedError('The session'))
       const sentAt = performance.now()
       this.#lastSentAt = sentAt
       this.#unanswered++
@@ -171,7 +168,7 @@ export class Session {
         this.#unanswered--
         if (error && !sqlstateOf(error)) return reject(this.#loss ?? translate(error))
         // An answer that comes too late may speak of locks that are gone by now.
-        if (!this.trusted) return reject(this.#loss ?? translate(error))
+        if (!this.trusted) return reject(this.#loss ?? new ClosedError('The session'))
         this.#trustedUntil = Math.max(this.#trustedUntil, sentAt + this.#trustMs)
         if (error) reject(translate(error))
         else resolve(result.rows as string[][])

@@ -25,7 +25,7 @@ export interface TransactionLock {
 }
 
 export type TransactionStatements = Record<
-  'in_transaction_try' | 'in_transaction_known' | 'in_transaction_wait_exclusive' | 'in_transaction_wait_shared',
+  'in_transaction_try' | 'in_transaction_known' | 'in_transaction_wait',
   Statement
 >
 
@@ -85,12 +85,12 @@ async function waitFor(
   waitMs: number,
   statements: TransactionStatements,
 ) {
-  const wait = mode === 'shared' ? statements.in_transaction_wait_shared : statements.in_transaction_wait_exclusive
+  const { in_transaction_wait: wait } = statements
   // 0 means no limit to PostgreSQL.
   const lockTimeout = Number.isFinite(waitMs) ? String(Math.max(1, Math.ceil(waitMs))) : '0'
   try {
     const [row] = await insideTransaction(
-      tx.attempt((inner) => inner.query<{ fence: string }>(wait.text, [numbers, lockTimeout])),
+      tx.attempt((inner) => inner.query<{ fence: string }>(wait.text, [numbers, mode === 'shared', lockTimeout])),
     )
     return Number(row!.fence)
   } catch (error) {

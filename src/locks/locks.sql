@@ -41,35 +41,25 @@ end
 -- A turn of one release and nothing else.
 select case when $2::boolean then pg_advisory_unlock_shared($1::bigint) else pg_advisory_unlock($1::bigint) end
 
--- name: wait_exclusive
+-- name: wait
 -- Waits for a name, for at most a slice. A wait that times out or is cancelled in the instant of the grant must not
 -- leave the session with the lock: so the lock is waited for at the level of the transaction, which gives it back
 -- when the statement fails, and promoted to the session once it is granted.
 with slice as materialized (
-  select set_config('lock_timeout', $2, true) as lock_timeout
+  select set_config('lock_timeout', $3, true) as lock_timeout
 ),
 granted as materialized (
-  select pg_advisory_xact_lock($1::bigint)::text as granted
+  select case
+    when $2::boolean then pg_advisory_xact_lock_shared($1::bigint)::text
+    else pg_advisory_xact_lock($1::bigint)::text
+  end as granted
   from slice
 ),
 promoted as materialized (
-  select pg_advisory_lock($1::bigint)::text as promoted
-  from granted
-)
-select nextval('holdfast.fence')
-from promoted
-
--- name: wait_shared
--- The same in shared mode.
-with slice as materialized (
-  select set_config('lock_timeout', $2, true) as lock_timeout
-),
-granted as materialized (
-  select pg_advisory_xact_lock_shared($1::bigint)::text as granted
-  from slice
-),
-promoted as materialized (
-  select pg_advisory_lock_shared($1::bigint)::text as promoted
+  select case
+    when $2::boolean then pg_advisory_lock_shared($1::bigint)::text
+    else pg_advisory_lock($1::bigint)::text
+  end as promoted
   from granted
 )
 select nextval('holdfast.fence')
@@ -192,33 +182,20 @@ cross join marked
 -- Whether the mark of an earlier statement is still there. Outside a transaction it was gone with that statement.
 select current_setting('holdfast_lock.in_transaction', true) = 'yes' as known
 
--- name: in_transaction_wait_exclusive
+-- name: in_transaction_wait
 -- Waits for names, in key order, for the caller's transaction; the caller's own lock_timeout is put back.
 with before as materialized (
   select current_setting('lock_timeout') as lock_timeout
 ),
 slice as materialized (
-  select lock_timeout, set_config('lock_timeout', $2, true) as set_to
+  select lock_timeout, set_config('lock_timeout', $3, true) as set_to
   from before
 ),
 granted as materialized (
-  select slice.lock_timeout, pg_advisory_xact_lock(key)::text as granted
-  from slice, unnest($1::bigint[]) as key
-)
-select nextval('holdfast.fence') as fence, set_config('lock_timeout', min(lock_timeout), true)
-from granted
-
--- name: in_transaction_wait_shared
--- The same in shared mode.
-with before as materialized (
-  select current_setting('lock_timeout') as lock_timeout
-),
-slice as materialized (
-  select lock_timeout, set_config('lock_timeout', $2, true) as set_to
-  from before
-),
-granted as materialized (
-  select slice.lock_timeout, pg_advisory_xact_lock_shared(key)::text as granted
+  select slice.lock_timeout, case
+    when $2::boolean then pg_advisory_xact_lock_shared(key)::text
+    else pg_advisory_xact_lock(key)::text
+  end as granted
   from slice, unnest($1::bigint[]) as key
 )
 select nextval('holdfast.fence') as fence, set_config('lock_timeout', min(lock_timeout), true)

@@ -9,7 +9,7 @@ import {
 } from '../postgres/index.js'
 import type { Mode, Turns } from './turns.js'
 
-export type WaitStatements = Record<'wait_exclusive' | 'wait_shared' | 'probe' | 'cancel', Statement>
+export type WaitStatements = Record<'wait' | 'probe' | 'cancel', Statement>
 
 const closeIdleAfterMs = 30_000
 const sliceOfExpiry = 0.4
@@ -132,8 +132,7 @@ export class Place {
     const { statements } = this.#parking
     this.#sliceEndsAt = performance.now() + sliceMs
     try {
-      const wait = mode === 'shared' ? statements.wait_shared : statements.wait_exclusive
-      const [row] = await this.turns.session.run(wait, [key.key, String(sliceMs)])
+      const [row] = await this.turns.session.run(statements.wait, [key.key, mode === 'shared', String(sliceMs)])
       return Number(row![0])
     } catch (error) {
       // Also for errors that should leave nothing behind: releasing what is not held is harmless.

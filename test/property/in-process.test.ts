@@ -75,7 +75,8 @@ test(`${walks} walks of many handles: modes mixed, several names, aborts`, { tim
       for (let steps = 0; steps < 10; steps++) await step(instances[i % 2]!, names, random, judge)
     })
     await Promise.all(flows)
-    expect(await witness.locks()).toEqual([])
+    // What was asked for and given up may still be on its way back.
+    await until(`nothing is left of walk ${walk}`, async () => (await witness.locks()).length === 0, 3_000)
   }
   expect(judge.grants).toBeGreaterThan(walks * 20)
 })

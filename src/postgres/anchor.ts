@@ -20,6 +20,8 @@ import { proveSessionLocks } from './truth.js'
  * - **refused**: session locks cannot be trusted here; the first opening throws why.
  * - **lost**: everything held on the session is declared lost, once, before anything else happens. What the old
  *   session may still hold on the server is ended by the new life, or else by the server at its expiry.
+ * - **after a restart, crash or failover**, a life begins only when nobody can believe in a lock of before any more; see
+ *   `#grace`.
  * - **reconnecting**: with growing, jittered pauses, for as long as the instance is open. Only trust in the session is
  *   ever lost; the instance itself goes on.
  */
@@ -34,6 +36,7 @@ export interface AnchorOptions {
 }
 
 const sweepEveryMs = 3_600_000
+const lookAgainMs = 50
 
 export class Anchor {
   /** Random; part of the application_name of every session of this instance. */
@@ -56,7 +59,7 @@ export class Anchor {
     this.#sql = {
       session: load<keyof SessionStatements>('./session.sql'),
       truth: load<'claim' | 'unclaim' | 'challenge' | 'whereabouts'>('./truth.sql'),
-      instance: load<'record' | 'depart' | 'advance_fence' | 'sweep'>('./instance.sql'),
+      instance: load<'record' | 'depart' | 'advance_fence' | 'grace' | 'sweep'>('./instance.sql'),
     }
   }
 
@@ -143,6 +146,7 @@ export class Anchor {
     try {
       await session.run(this.#sql.instance.advance_fence)
       await session.vouch()
+      await this.#grace(session)
       return session
     } catch (error) {
       await session.close()
@@ -179,6 +183,7 @@ export class Anchor {
       hostname(),
       ...facts,
     ])
+    await this.#grace(session)
     session.onNotification((channel, payload) => this.#channels.get(channel)?.(payload))
     for (const channel of this.#channels.keys()) await session.run(listenStatement(channel))
     if (!session.trusted) throw session.loss
@@ -187,6 +192,21 @@ export class Anchor {
     this.#lives++
     for (const listener of this.#lifeListeners) listener(session)
     this.#sweepSoon(session, 0)
+  }
+
+  /**
+   * When the server restarted, crashed or failed over, all locks were free at once; but an instance that was frozen or
+   * cut off just then has not heard of it, and may believe in its locks until its expiry. So on the new server nobody is
+   * granted anything until everybody from before has come back, or has had the time to know better.
+   */
+  async #grace(session: Session): Promise<void> {
+    for (;;) {
+      const [row] = await session.run(this.#sql.instance.grace)
+      const leftMs = Number(row![0])
+      if (leftMs <= 0) return
+      if (this.#closing.signal.aborted) throw new ClosedError('This instance')
+      await pause(Math.min(leftMs, lookAgainMs), this.#closing.signal)
+    }
   }
 
   #lost(session: Session, reason: HoldfastError): void {

@@ -1,15 +1,20 @@
 -- Rows of instances, and the sweeping of what the dead left behind.
 
 -- name: record
--- The instance begins a life.
+-- The instance begins a life. Flushed at commit, because after a crash the others wait for those who are recorded here.
+with flushed as materialized (
+  select set_config('synchronous_commit', 'on', true)
+)
 insert into holdfast.instance
-  (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, refused_settings, pooler)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::jsonb, $10)
+  (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, refused_settings, pooler, generation)
+select $1, $2, $3, $4, $5, $6, $7, $8, $9::text::jsonb, $10, fencing.generation
+from flushed, holdfast.fencing
 on conflict (id) do update
 set session = excluded.session,
     backend_pid = excluded.backend_pid,
     refused_settings = excluded.refused_settings,
     pooler = excluded.pooler,
+    generation = excluded.generation,
     lives = instance.lives + 1,
     life_since = now()
 
@@ -20,6 +25,13 @@ where id = $1
 
 -- name: advance_fence
 select holdfast.advance_fence()
+
+-- name: grace
+-- For how many ms more somebody may still believe in a lock of an earlier generation: an instance that has not come
+-- back since, frozen or cut off, until its expiry.
+select coalesce(max(expiry_ms - extract(epoch from clock_timestamp() - began_at) * 1000), 0)::float8
+from holdfast.fencing
+left join holdfast.instance on instance.generation < fencing.generation
 
 -- name: sweep
 -- Removes what belongs to sessions that nobody vouches for any more, and names unused for a month. Every part is

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { LockLostError } from '../../src/holdfast.js'
 import { until, within } from '../setup/facts.js'
-import { later, openInstance, openServer, takeAwayAfterEach } from './stage.js'
+import { expiryMs, later, openInstance, openProxy, openServer, takeAwayAfterEach } from './stage.js'
 
 takeAwayAfterEach()
 
@@ -32,6 +32,51 @@ for (const mode of ['fast', 'immediate'] as const) {
     await until('nothing is held', async () => (await witness.locks().catch(() => [1])).length === 0)
   })
 }
+
+test('a server that restarts while a holder is cut off: nobody is granted before the holder has stopped believing', async () => {
+  const { server, url } = await openServer()
+  const proxy = await openProxy(url)
+  const [a, b] = [await openInstance(proxy.through(url)), await openInstance(url)]
+  const held = await a.locks.acquire('x')
+  let toldAt = Number.POSITIVE_INFINITY
+  held.signal.addEventListener('abort', () => {
+    toldAt = performance.now()
+  })
+  proxy.silence('to-server', 'to-client')
+  await server.restart('immediate')
+  // On the new server the name is free at once, and only the cut-off holder does not know.
+  const next = await within(4 * expiryMs, 'The next grant', b.locks.acquire('x'))
+  expect(toldAt).toBeLessThan(performance.now())
+  expect(held.signal.reason).toBeInstanceOf(LockLostError)
+  expect(next.fence).toBeGreaterThan(held.fence)
+})
+
+test('a process of the server crashes and takes all sessions along: the same', async () => {
+  const { server, url, witness } = await openServer()
+  const proxy = await openProxy(url)
+  const [a, b] = [await openInstance(proxy.through(url)), await openInstance(url)]
+  const held = await a.locks.acquire('x')
+  let toldAt = Number.POSITIVE_INFINITY
+  held.signal.addEventListener('abort', () => {
+    toldAt = performance.now()
+  })
+  const [victim] = await witness.query<{ pid: number }>('select pg_backend_pid() as pid')
+  proxy.silence('to-server', 'to-client')
+  process.kill(victim!.pid, 'SIGKILL')
+  await until('the crash is noticed', () => server.logTail().includes('all server processes terminated'))
+  const next = await within(4 * expiryMs + 5_000, 'The next grant', b.locks.acquire('x'))
+  expect(toldAt).toBeLessThan(performance.now())
+  expect(next.fence).toBeGreaterThan(held.fence)
+})
+
+test('a server that restarts while everybody is well: nobody waits for an expiry', async () => {
+  const { server, url } = await openServer()
+  const longExpiry = { expiry: '60s' }
+  const instances = await Promise.all([1, 2, 3].map(() => openInstance(url, longExpiry)))
+  await server.restart('immediate')
+  const locks = instances.map((instance, i) => instance.locks.acquire(`of ${i}`))
+  await within(15_000, 'The new lives', Promise.all(locks))
+})
 
 test('a server that is away for 5 seconds: those who wait go on, those who would not are told', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'holdfast-away-'))

@@ -12,13 +12,19 @@ comment on sequence holdfast.session is
 create table holdfast.fencing (
   one_row boolean primary key default true check (one_row),
   system_identifier bigint not null,
-  timeline integer not null
+  timeline integer not null,
+  started_at timestamptz,
+  generation integer not null default 0,
+  began_at timestamptz not null default now()
 );
 comment on table holdfast.fencing is
-  'Where the fences were last advanced: one row. Another timeline or system means a failover, a restore or an upgrade.';
+  'Where the fences were last advanced: one row. Another timeline or system means a failover, a restore or an upgrade; another start, a restart or a crash. Each begins a generation, in which no lock of an earlier one is left.';
 comment on column holdfast.fencing.one_row is 'Makes it one row.';
 comment on column holdfast.fencing.system_identifier is 'The cluster, as pg_control_system() names it; 0 where it is not readable.';
 comment on column holdfast.fencing.timeline is 'The timeline that was being written; 0 where it is not readable.';
+comment on column holdfast.fencing.started_at is 'When the server started, or recovered from the crash of one of its processes.';
+comment on column holdfast.fencing.generation is 'Counts what ended all sessions at once.';
+comment on column holdfast.fencing.began_at is 'When the generation was noticed.';
 insert into holdfast.fencing (system_identifier, timeline) values (0, 0);
 
 create table holdfast.instance (
@@ -32,6 +38,7 @@ create table holdfast.instance (
   expiry_ms integer not null,
   refused_settings jsonb not null default '{}',
   pooler text not null,
+  generation integer not null,
   lives integer not null default 1,
   opened_at timestamptz not null default now(),
   life_since timestamptz not null default now()
@@ -48,6 +55,7 @@ comment on column holdfast.instance.version is 'The version of the package holdf
 comment on column holdfast.instance.expiry_ms is 'After this long in silence the server ends its sessions.';
 comment on column holdfast.instance.refused_settings is 'Session settings that did not take effect: {"name": {"wanted": …, "got": …}}.';
 comment on column holdfast.instance.pooler is 'What stands before the server: none, or a session pooler.';
+comment on column holdfast.instance.generation is 'The generation of the server (see fencing) in which its present life began.';
 comment on column holdfast.instance.lives is 'How many anchors it has had: 1 plus its reconnections.';
 comment on column holdfast.instance.opened_at is 'When it opened.';
 comment on column holdfast.instance.life_since is 'When its present anchor began.';
@@ -151,6 +159,8 @@ create function holdfast.advance_fence() returns void
     recorded holdfast.fencing;
     system_here bigint := 0;
     timeline_here integer := 0;
+    -- A crash that the postmaster survives resets the statistics, and only thereby can a plain role see it.
+    started_here timestamptz := greatest(pg_postmaster_start_time(), (select stats_reset from pg_stat_bgwriter));
     -- A crash may forget fences that were drawn but not yet flushed; there are far fewer of them than this.
     ahead bigint := 1048576;
     -- A failover may forget fences that were not yet replicated; there are far fewer of them than this.
@@ -175,8 +185,15 @@ create function holdfast.advance_fence() returns void
       ahead := ahead + ahead_for_each_timeline * greatest(0, timeline_here - recorded.timeline);
     end if;
     perform setval('holdfast.fence', (select last_value from holdfast.fence) + ahead);
-    if recorded.system_identifier <> system_here or recorded.timeline <> timeline_here then
-      update holdfast.fencing set system_identifier = system_here, timeline = timeline_here;
+    if (recorded.system_identifier, recorded.timeline, recorded.started_at)
+      is distinct from (system_here, timeline_here, started_here)
+    then
+      update holdfast.fencing
+      set system_identifier = system_here,
+          timeline = timeline_here,
+          started_at = started_here,
+          generation = generation + 1,
+          began_at = clock_timestamp();
     end if;
   end
   $$;

@@ -81,9 +81,9 @@ function areAlive(pids: number[]): boolean {
 }
 
 /** A wait for a fact: what must become true, with a deadline. */
-const eventually = (fact: () => boolean) => expect.poll(fact, { timeout: 20_000, interval: 20 }).toBe(true)
+const eventually = (fact: () => boolean) => expect.poll(fact, { timeout: 60_000, interval: 20 }).toBe(true)
 
-describe('a server', () => {
+describe('a server', { timeout: 120_000 }, () => {
   test('has UTF-8 and safe settings, lets nobody in without the password, and never runs as root', async () => {
     const server = await start({ settings: { shared_preload_libraries: 'pg_stat_statements' } })
     expect(server.url).toMatch(new RegExp(`^postgres://holdfast:\\w+@127.0.0.1:${server.port}/postgres$`))
@@ -213,7 +213,8 @@ describe('a server', () => {
 })
 
 /** A program that uses the compiled library, in places and as users of our choice. */
-describe('a program', () => {
+// Each installs, copies and initialises from nothing, beside other tests.
+describe('a program', { timeout: 120_000 }, () => {
   let compiled: string
   /** Where the tests that are not about the copy of the binaries share one. */
   let sharedTemporary: string

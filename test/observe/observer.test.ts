@@ -213,8 +213,8 @@ describe('instances', () => {
 
   test('that are gone are shown as gone', async () => {
     await database.query(
-      `insert into holdfast.instance (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, pooler)
-       values ('crashed', 'default', nextval('holdfast.session'), 1, 'h', 1, '0', 10000, 'none')`,
+      `insert into holdfast.instance (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, pooler, generation)
+       values ('crashed', 'default', nextval('holdfast.session'), 1, 'h', 1, '0', 10000, 'none', 0)`,
     )
     leftovers.push(() => database.query("delete from holdfast.instance where id = 'crashed'"))
     expect(await observer.instances()).toMatchObject([{ id: 'crashed', alive: false, held: 0, waiting: 0 }])

@@ -25,6 +25,8 @@ import {
   openPgPool,
   type PgPool,
   type PostgresJs,
+  type Presence,
+  RowPresence,
   schemaState,
 } from './postgres/index.js'
 
@@ -98,7 +100,7 @@ export class Holdfast {
   readonly locks: Locks
   readonly namespace: string
   readonly #database: Database
-  readonly #anchor: Anchor | undefined
+  readonly #presence: Presence
   #closing: Promise<void> | undefined
 
   /**
@@ -139,8 +141,9 @@ export class Holdfast {
       if (migrates) await migrate(database, schema)
       checkSchema(await schemaState(database, schema), schema)
       await anchor?.begin()
+      const presence = anchor ?? new RowPresence({ database, schema, namespace, expiryMs, version })
       const locks = new Locks({ database, anchor, names: new Names(schema), schema, namespace, expiryMs, parked })
-      const instance = new Holdfast(namespace, database, anchor, locks)
+      const instance = new Holdfast(namespace, database, presence, locks)
       await anchor?.listen(schema, (payload) => instance.#hear(payload))
       return instance
     } catch (error) {
@@ -150,16 +153,16 @@ export class Holdfast {
     }
   }
 
-  private constructor(namespace: string, database: Database, anchor: Anchor | undefined, locks: Locks) {
+  private constructor(namespace: string, database: Database, presence: Presence, locks: Locks) {
     this.namespace = namespace
     this.#database = database
-    this.#anchor = anchor
+    this.#presence = presence
     this.locks = locks
   }
 
-  /** The random id of this instance, as `holdfast instance ls` shows it; undefined without an anchor. */
-  get id(): string | undefined {
-    return this.#anchor?.instanceId
+  /** The random id of this instance, as `holdfast instance ls` shows it. */
+  get id(): string {
+    return this.#presence.instanceId
   }
 
   /** Releases everything, ends the connections that Holdfast opened and leaves. Asking again is harmless. */
@@ -174,7 +177,7 @@ export class Holdfast {
 
   async #close(): Promise<void> {
     await this.locks.close()
-    await this.#anchor?.close()
+    await this.#presence.close()
     await this.#database.close()
   }
 

@@ -1,4 +1,4 @@
-import { type Key, UsageError } from '../base/index.js'
+import { backoffMs, type Key, pause, UsageError } from '../base/index.js'
 import {
   type CallerExecutor,
   type CallerTransaction,
@@ -84,19 +84,35 @@ async function waitFor(
   mode: Mode,
   waitMs: number,
   statements: TransactionStatements,
-) {
-  const { in_transaction_wait: wait } = statements
-  // 0 means no limit to PostgreSQL.
-  const lockTimeout = Number.isFinite(waitMs) ? String(Math.max(1, Math.ceil(waitMs))) : '0'
-  try {
-    const [row] = await insideTransaction(
-      tx.attempt((inner) => inner.query<{ fence: string }>(wait.text, [numbers, mode === 'shared', lockTimeout])),
-    )
-    return Number(row!.fence)
-  } catch (error) {
-    if (sqlstateOf(error) === sqlstate.lockNotAvailable) return null
-    throw error
+): Promise<number | null> {
+  const until = performance.now() + waitMs
+  for (;;) {
+    const leftMs = Math.max(1, Math.ceil(until - performance.now()))
+    try {
+      return await insideTransaction(tx.attempt((inner) => waitOnce(inner, numbers, mode, leftMs, statements)))
+    } catch (error) {
+      if (sqlstateOf(error) === sqlstate.lockNotAvailable) return null
+      if (!(error instanceof SomeAreBusy)) throw error
+      // Leased, and a lease has no queue to stand in.
+      if (performance.now() >= until) return null
+      await pause(Math.min(backoffMs(2, 25, 250), leftMs))
+    }
   }
+}
+
+async function waitOnce(
+  tx: Executor,
+  numbers: string,
+  mode: Mode,
+  waitMs: number,
+  { in_transaction_wait: wait }: TransactionStatements,
+): Promise<number> {
+  // 0 means no limit to PostgreSQL.
+  const lockTimeout = Number.isFinite(waitMs) ? String(waitMs) : '0'
+  const [row] = await tx.query<{ fence: string | null }>(wait.text, [numbers, mode === 'shared', lockTimeout])
+  // Thrown, so that what was taken is given back.
+  if (row!.fence === null) throw new SomeAreBusy()
+  return Number(row!.fence)
 }
 
 /** A savepoint outside a transaction is refused by the server. */

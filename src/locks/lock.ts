@@ -1,4 +1,4 @@
-import { type HoldfastError, UsageError } from '../base/index.js'
+import { Handle, type HoldfastError, UsageError } from '../base/index.js'
 import { type CallerTransaction, executorOf, type Statement } from '../postgres/index.js'
 import { LockLostError, ReleaseRequestedError } from './errors.js'
 import type { Hold, HoldWatcher } from './hold.js'
@@ -14,7 +14,7 @@ import type { Mode } from './turns.js'
  *   await assign(batch, lock.fence)
  * }
  */
-export class Lock {
+export class Lock extends Handle {
   /** The names, in the order in which they were asked for. */
   readonly names: readonly string[]
   readonly mode: Mode
@@ -24,14 +24,9 @@ export class Lock {
   readonly #guard: Statement
   readonly #giveBack: (hold: Hold) => Promise<void>
   readonly #watcher: HoldWatcher = {
-    lost: (reason) => {
-      if (!this.#released) this.#abort(new LockLostError(this.name, this.fence, reason))
-    },
-    releaseRequested: () => this.#abort(new ReleaseRequestedError(this.name)),
+    lost: (reason) => this.lose(this.#lostBy(reason)),
+    releaseRequested: () => this.askToLetGo(new ReleaseRequestedError(this.name)),
   }
-  #controller: AbortController | undefined
-  #abortReason: HoldfastError | undefined
-  #released: Promise<void> | undefined
 
   /** @internal */
   constructor(
@@ -40,6 +35,7 @@ export class Lock {
     guard: Statement,
     giveBack: (hold: Hold) => Promise<void>,
   ) {
+    super()
     this.names = names
     this.#holds = holds
     this.#guard = guard
@@ -59,30 +55,6 @@ export class Lock {
   }
 
   /**
-   * Whether the lock may be believed in at this very moment. True to the clock even right after the process was
-   * frozen or its event loop blocked, before any timer or socket could speak.
-   */
-  get held(): boolean {
-    return this.#released === undefined && this.#lossReason() === undefined
-  }
-
-  /**
-   * Aborts with a `LockLostError` before anybody else can be granted the name, or with a `ReleaseRequestedError`
-   * when an operator asks the holder to let go.
-   */
-  get signal(): AbortSignal {
-    // Made when first asked for: most locks are held for a moment and nobody looks.
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController()
-      if (this.#abortReason) this.#controller.abort(this.#abortReason)
-    }
-    // Notices a deadline that has passed while nothing could run.
-    const reason = this.#lossReason()
-    if (reason) this.#abort(reason)
-    return this.#controller.signal
-  }
-
-  /**
    * Refuses (`StaleFenceError`) the writes of this transaction if somebody else may have taken over: call it in the
    * transaction, before its commit. Of two holders' guarded transactions, the later holder's is never overwritten.
    * For exclusive locks: readers hold together, so none of them is later than the others.
@@ -93,7 +65,7 @@ export class Lock {
    */
   async guard(tx: CallerTransaction): Promise<void> {
     if (this.mode === 'shared') throw new UsageError(`Expected an exclusive lock to guard with, got a shared one`)
-    if (this.#released) throw new UsageError(`Expected a lock that is held to guard with, got one that was released`)
+    if (this.isReleased) throw new UsageError(`Expected a lock that is held to guard with, got one that was released`)
     this.throwIfLost()
     const executor = executorOf(tx)
     for (const hold of this.#holds) {
@@ -101,44 +73,22 @@ export class Lock {
     }
   }
 
-  /** Gives the names back. Resolves when the server has done so; asking again, or after a loss, is harmless. */
-  release(): Promise<void> {
-    if (this.#released) return this.#released
-    // A loss before the release is one for good; what happens to the session afterwards is none.
-    const reason = this.#lossReason()
-    if (reason) this.#abort(reason)
-    this.#released = this.#release()
-    return this.#released
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.release()
-  }
-
-  /** @internal Throws when the lock has been lost. */
-  throwIfLost(): void {
-    const reason = this.#lossReason()
-    if (reason) throw reason
-  }
-
-  #lossReason(): LockLostError | undefined {
-    if (this.#abortReason instanceof LockLostError) return this.#abortReason
-    if (this.#released) return undefined
+  /** @internal */
+  protected lossNow(): LockLostError | undefined {
     for (const hold of this.#holds) {
       const reason = hold.lossReason
-      if (reason) return new LockLostError(this.name, this.fence, reason)
+      if (reason) return this.#lostBy(reason)
     }
     return undefined
   }
 
-  #abort(reason: HoldfastError): void {
-    if (this.#abortReason instanceof LockLostError) return
-    this.#abortReason = reason
-    this.#controller?.abort(reason)
-  }
-
-  async #release(): Promise<void> {
+  /** @internal */
+  protected async giveBack(): Promise<void> {
     for (const hold of this.#holds) hold.watchers.delete(this.#watcher)
     await Promise.all(this.#holds.map((hold) => this.#giveBack(hold)))
+  }
+
+  #lostBy(reason: HoldfastError): LockLostError {
+    return new LockLostError(this.name, this.fence, reason)
   }
 }

@@ -12,18 +12,30 @@ with released as materialized (
 misses as materialized (
   select count(*) filter (where not was_held) as count
   from released
+),
+tried as materialized (
+  select
+    key,
+    shared,
+    case when shared then pg_try_advisory_lock_shared(key) else pg_try_advisory_lock(key) end as granted
+  from misses, unnest($3::bigint[], $4::boolean[]) as t (key, shared)
+  -- Depends on the releases, so that these come first.
+  where misses.count >= 0
+),
+leased as materialized (
+  select holdfast.leased(array(select key from tried where granted)) as keys
 )
 select
   misses.count,
   array_to_string(
     array(
       select case
-        when case when shared then pg_try_advisory_lock_shared(key) else pg_try_advisory_lock(key) end
-        then nextval('holdfast.fence')
+        when granted and (leased.keys is null or key <> all(leased.keys)) then nextval('holdfast.fence')
+        -- Somebody has the name by lease: what was taken is given back.
+        when granted and shared then nullif(pg_advisory_unlock_shared(key)::integer, 1)
+        when granted then nullif(pg_advisory_unlock(key)::integer, 1)
       end
-      from unnest($3::bigint[], $4::boolean[]) as t (key, shared)
-      -- Depends on the releases, so that these come first.
-      where misses.count >= 0
+      from leased, tried
     ),
     ',',
     ''
@@ -34,7 +46,11 @@ from misses
 -- A turn of one try and nothing else: the commonest of all, at two thirds of what the whole statement costs the server.
 select case
   when case when $2::boolean then pg_try_advisory_lock_shared($1::bigint) else pg_try_advisory_lock($1::bigint) end
-  then nextval('holdfast.fence')
+  then case
+    when holdfast.leased(array[$1::bigint]) is null then nextval('holdfast.fence')
+    when $2::boolean then nullif(pg_advisory_unlock_shared($1::bigint)::integer, 1)
+    else nullif(pg_advisory_unlock($1::bigint)::integer, 1)
+  end
 end
 
 -- name: release_one
@@ -44,7 +60,7 @@ select case when $2::boolean then pg_advisory_unlock_shared($1::bigint) else pg_
 -- name: wait
 -- Waits for a name, for at most a slice. A wait that times out or is cancelled in the instant of the grant must not
 -- leave the session with the lock: so the lock is waited for at the level of the transaction, which gives it back
--- when the statement fails, and promoted to the session once it is granted.
+-- when the statement fails, and promoted to the session once it is granted. No fence: somebody has the name by lease.
 with slice as materialized (
   select set_config('lock_timeout', $3, true) as lock_timeout
 ),
@@ -62,7 +78,11 @@ promoted as materialized (
   end as promoted
   from granted
 )
-select nextval('holdfast.fence')
+select case
+  when holdfast.leased(array[$1::bigint]) is null then nextval('holdfast.fence')
+  when $2::boolean then nullif(pg_advisory_unlock_shared($1::bigint)::integer, 1)
+  else nullif(pg_advisory_unlock($1::bigint)::integer, 1)
+end
 from promoted
 
 -- name: probe
@@ -162,7 +182,8 @@ marked as materialized (
   from before
 ),
 taken as (
-  select 0 as place, true as granted
+  -- Before anything is taken, because one name alone is asked for without a savepoint.
+  select 0 as place, holdfast.leased($1::bigint[]) is null as granted
   union all
   select place + 1, case when $2::boolean
     then pg_try_advisory_xact_lock_shared(($1::bigint[])[place + 1])
@@ -173,7 +194,7 @@ taken as (
     and place < cardinality($1::bigint[])
 )
 select
-  case when bool_and(granted) then nextval('holdfast.fence') end as fence,
+  case when bool_and(granted) and holdfast.leased($1::bigint[]) is null then nextval('holdfast.fence') end as fence,
   bool_and(marked.known and marked.mark = 'yes') as known
 from taken
 cross join marked
@@ -183,7 +204,8 @@ cross join marked
 select current_setting('holdfast_lock.in_transaction', true) = 'yes' as known
 
 -- name: in_transaction_wait
--- Waits for names, in key order, for the caller's transaction; the caller's own lock_timeout is put back.
+-- Waits for names, in key order, for the caller's transaction; the caller's own lock_timeout is put back. No fence: somebody
+-- has one of them by lease.
 with before as materialized (
   select current_setting('lock_timeout') as lock_timeout
 ),
@@ -198,7 +220,9 @@ granted as materialized (
   end as granted
   from slice, unnest($1::bigint[]) as key
 )
-select nextval('holdfast.fence') as fence, set_config('lock_timeout', min(lock_timeout), true)
+select
+  case when holdfast.leased($1::bigint[]) is null then nextval('holdfast.fence') end as fence,
+  set_config('lock_timeout', min(lock_timeout), true)
 from granted
 
 -- name: open_space

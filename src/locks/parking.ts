@@ -1,4 +1,4 @@
-import { type Key, pause } from '../base/index.js'
+import { backoffMs, type Key, pause } from '../base/index.js'
 import {
   type Anchor,
   type Session,
@@ -125,7 +125,7 @@ export class Place {
   /**
    * Waits for a key for at most one slice: well within the expiry, so that a grant always arrives with trust left, and
    * so that a blocked statement, which holds vacuum back, is never old. Answers with the fence, or undefined when
-   * the slice is over.
+   * the slice is over. A name that is leased is tried for again in a while.
    */
   async wait(key: Key, mode: Mode, patienceMs: number): Promise<number | undefined> {
     const sliceMs = Math.max(1, Math.ceil(Math.min(this.#parking.expiryMs * sliceOfExpiry, patienceMs)))
@@ -133,7 +133,10 @@ export class Place {
     this.#sliceEndsAt = performance.now() + sliceMs
     try {
       const [row] = await this.turns.session.run(statements.wait, [key.key, mode === 'shared', String(sliceMs)])
-      return Number(row![0])
+      if (row![0] !== null) return Number(row![0])
+      // Somebody has the name by lease, and a lease has no queue.
+      await pause(Math.min(backoffMs(2, 25, 250), patienceMs))
+      return undefined
     } catch (error) {
       // Also for errors that should leave nothing behind: releasing what is not held is harmless.
       if (this.turns.session.trusted) await this.turns.release(key, mode)

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { backoffMs, ClosedError, type HoldfastError, pause, whenAborted } from '../base/index.js'
 import type { Connection, Database } from './port.js'
+import type { Presence } from './presence.js'
 import { Session, type SessionStatements } from './session.js'
 import { loadStatements } from './statements.js'
 import { proveSessionLocks } from './truth.js'
@@ -38,7 +39,7 @@ export interface AnchorOptions {
 const sweepEveryMs = 3_600_000
 const lookAgainMs = 50
 
-export class Anchor {
+export class Anchor implements Presence {
   /** Random; part of the application_name of every session of this instance. */
   readonly instanceId = randomBytes(6).toString('hex')
   readonly #options: AnchorOptions
@@ -83,6 +84,11 @@ export class Anchor {
   /** The living session, or undefined between two lives. */
   get session(): Session | undefined {
     return this.#session?.trusted ? this.#session : undefined
+  }
+
+  /** The same: by its session an instance with an anchor is present. */
+  get life(): Session | undefined {
+    return this.session
   }
 
   get lives(): number {

@@ -23,13 +23,42 @@ set session = excluded.session,
 delete from holdfast.instance
 where id = $1
 
+-- name: record_row
+-- An instance without an anchor begins a life: it is present until its row expires. Flushed, for the same reason.
+with flushed as materialized (
+  select set_config('synchronous_commit', 'on', true)
+)
+insert into holdfast.instance
+  (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, expires_at)
+select
+  $1, $2, nextval('holdfast.session'), $3, $4, $5, $6, 'any', fencing.generation,
+  clock_timestamp() + make_interval(secs => $6::integer / 1000.0)
+from flushed, holdfast.fencing
+on conflict (id) do update
+set session = excluded.session,
+    generation = excluded.generation,
+    expires_at = excluded.expires_at,
+    lives = instance.lives + 1,
+    life_since = now()
+returning session as answer
+
+-- name: renew_row
+-- The instance is alive. No answer: it was too late, or the server has begun another generation, and this life is over.
+update holdfast.instance
+set expires_at = clock_timestamp() + make_interval(secs => expiry_ms / 1000.0)
+where id = $1
+  and session = $2::integer
+  and expires_at > clock_timestamp()
+  and generation = holdfast.generation()
+returning session as answer
+
 -- name: advance_fence
 select holdfast.advance_fence()
 
 -- name: grace
 -- For how many ms more somebody may still believe in a lock of an earlier generation: an instance that has not come
 -- back since, frozen or cut off, until its expiry.
-select coalesce(max(expiry_ms - extract(epoch from clock_timestamp() - began_at) * 1000), 0)::float8
+select coalesce(max(expiry_ms - extract(epoch from clock_timestamp() - began_at) * 1000), 0)::float8 as answer
 from holdfast.fencing
 left join holdfast.instance on instance.generation < fencing.generation
 
@@ -52,6 +81,7 @@ dead_instances as (
     from holdfast.instance
     where session not in (select session from alive)
       and life_since < now() - interval '1 minute'
+      and (expires_at is null or expires_at < now() - interval '1 minute')
     limit 1000
   )
   returning id

@@ -9,6 +9,7 @@ import { translate } from './sqlstate.js'
 export interface PgPool {
   connect(): Promise<PgPoolClient>
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
+  query(config: { text: string; query_timeout: number }, values?: unknown[]): Promise<{ rows: unknown[] }>
   on(event: 'error', listener: (error: Error) => void): unknown
   off(event: 'error', listener: (error: Error) => void): unknown
   readonly options: object
@@ -60,8 +61,15 @@ export function fromPgPool(pool: PgPool, connection = connectionOf(pool), close 
   // Without a listener, an idle connection that dies takes the whole process with it.
   const ignore = () => {}
   pool.on('error', ignore)
+  const { query } = pgExecutor(pool)
   return {
-    ...pgExecutor(pool),
+    query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
+      if (withinMs === undefined) return query<Row>(text, values)
+      return pool.query({ text, query_timeout: withinMs }, values as unknown[]).then(
+        ({ rows }) => rows as Row[],
+        (error) => Promise.reject(translate(error)),
+      )
+    },
     connection,
     address: addressOf(connection),
     async close() {

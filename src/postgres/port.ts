@@ -20,6 +20,11 @@ export interface Connection {
 
 /** The whole of what Holdfast asks of a driver. Two stand behind it: node-postgres and postgres.js. */
 export interface Database extends Executor {
+  /**
+   * With `withinMs`, an answer that does not come within it is given up, and with it the connection, which may have fallen
+   * silent: a `DatabaseUnreachableError`. What was asked for may still happen.
+   */
+  query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
   /** Runs `work` in one transaction on one connection: commits when it resolves, rolls back when it throws. */
   transaction<T>(work: (tx: Executor) => Promise<T>): Promise<T>
   /**

@@ -1,4 +1,6 @@
+import { formatDuration } from '../base/index.js'
 import { addressOf } from './address.js'
+import { DatabaseUnreachableError } from './errors.js'
 import type { Connection, Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
 
@@ -37,8 +39,11 @@ export function postgresJsExecutor(sql: PostgresJsExecutor): Executor {
 /** A database behind the user's own postgres.js. */
 export function fromPostgresJs(sql: PostgresJs): Database {
   const connection = connectionOf(sql)
+  const { query } = postgresJsExecutor(sql)
   return {
-    ...postgresJsExecutor(sql),
+    query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
+      return withinMs === undefined ? query<Row>(text, values) : withinDeadline(query<Row>(text, values), withinMs)
+    },
     connection,
     address: addressOf(connection),
     async close() {},
@@ -55,6 +60,19 @@ export function fromPostgresJs(sql: PostgresJs): Database {
         throw outcome ? outcome.error : translate(error)
       }
     },
+  }
+}
+
+/** postgres.js has no deadline for a statement, and no way to give up its connection. */
+async function withinDeadline<T>(answer: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new DatabaseUnreachableError(`No answer within ${formatDuration(ms)}`)), ms)
+  })
+  try {
+    return await Promise.race([answer, late])
+  } finally {
+    clearTimeout(timer)
   }
 }
 

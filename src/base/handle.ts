@@ -1,0 +1,90 @@
+import type { HoldfastError } from './errors.js'
+
+/**
+ * What everything that can be held is to its holder: a lock, a lease, a permit, a leadership. Its trust is asked for at
+ * the moment of the question, so that it is true to the clock even right after the process was frozen or its event loop
+ * blocked, before any timer or socket could speak.
+ *
+ *     held ──► released
+ *       └────► lost (told by `signal`, once, with the reason)
+ */
+export abstract class Handle {
+  #controller: AbortController | undefined
+  #loss: HoldfastError | undefined
+  #request: HoldfastError | undefined
+  #released: Promise<void> | undefined
+
+  /** What is held, as the user calls it. */
+  abstract get name(): string
+
+  /** Larger than that of every earlier holder. */
+  abstract get fence(): number
+
+  /** Whether it may be believed in at this very moment. */
+  get held(): boolean {
+    return this.#released === undefined && this.loss === undefined
+  }
+
+  /** Aborts when it is lost, before anybody else can have it, or when its holder is asked to let go. The reason says which. */
+  get signal(): AbortSignal {
+    // Made when first asked for: most things are held for a moment and nobody looks.
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#request) this.#controller.abort(this.#request)
+    }
+    // Notices a deadline that has passed while nothing could run.
+    const { loss } = this
+    if (loss) this.#controller.abort(loss)
+    return this.#controller.signal
+  }
+
+  /** Gives it back. Resolves when the server has done so; asking again, or after a loss, is harmless. */
+  release(): Promise<void> {
+    if (this.#released) return this.#released
+    // A loss before the release is one for good; what happens afterwards is none.
+    const { loss } = this
+    if (loss) this.lose(loss)
+    this.#released = this.giveBack()
+    return this.#released
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release()
+  }
+
+  /** @internal Throws when it has been lost. */
+  throwIfLost(): void {
+    const { loss } = this
+    if (loss) throw loss
+  }
+
+  /** @internal Whether its holder has given it back, or begun to. */
+  protected get isReleased(): boolean {
+    return this.#released !== undefined
+  }
+
+  /** @internal Why it may not be believed in any more. */
+  protected get loss(): HoldfastError | undefined {
+    if (this.#loss || this.#released) return this.#loss
+    return this.lossNow()
+  }
+
+  /** @internal Tells the holder that it is lost. */
+  protected lose(reason: HoldfastError): void {
+    if (this.#loss || this.#released) return
+    this.#loss = reason
+    this.#controller?.abort(reason)
+  }
+
+  /** @internal Asks the holder to let go; it still holds. */
+  protected askToLetGo(reason: HoldfastError): void {
+    this.#request ??= reason
+    this.#controller?.abort(reason)
+  }
+
+  /** @internal The loss, if what vouches for it cannot be trusted at this very moment. */
+  protected abstract lossNow(): HoldfastError | undefined
+
+  /** @internal Asked for once. */
+  protected abstract giveBack(): Promise<void>
+}

@@ -1,0 +1,38 @@
+import type { HoldfastError } from '../base/index.js'
+
+/**
+ * Presence: by what the fleet knows that an instance is alive. What an instance holds in rows (permits, deliveries in
+ * flight, memberships) carries the number of its present life, and is nobody's any more when that number is not
+ * present: `holdfast.is_present(number)`, in SQL. So a killed process's rows are free at once, and nothing needs to be
+ * renewed for each of them.
+ *
+ * There are two ways to be present:
+ *
+ * - **by session** (`anchor.ts`): PostgreSQL itself vouches for the number, by a lock on the anchor's session. It ends
+ *   in the instant in which the process dies.
+ * - **by row** (`row-presence.ts`), for instances without an anchor, through any pooler: the row in `instance` expires on
+ *   the database's clock unless it is renewed. It ends at the expiry.
+ *
+ * Either way the instance stops believing before the number can stop being present.
+ */
+export interface Presence {
+  /** Random; what people see of the instance. */
+  readonly instanceId: string
+  /** The present life, or undefined between two lives. */
+  readonly life: Life | undefined
+  /** The present life, once there is one. Rejects when the instance closes or the signal aborts. */
+  whenLiving(signal?: AbortSignal): Promise<Life>
+  /** Ends it in good order. */
+  close(): Promise<void>
+}
+
+/** One unbroken presence. A new one begins after a loss, with a new number. */
+export interface Life {
+  readonly number: number
+  /** Whether what carries its number may be believed in at this very moment. */
+  readonly trusted: boolean
+  /** Why it is over. */
+  readonly loss: HoldfastError | undefined
+  /** Calls back, once, when it is lost; returns how to stop listening. */
+  onLoss(listener: (reason: HoldfastError) => void): () => void
+}

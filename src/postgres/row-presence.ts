@@ -1,0 +1,192 @@
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import { backoffMs, ClosedError, formatDuration, type HoldfastError, pause, whenAborted } from '../base/index.js'
+import { DatabaseUnreachableError } from './errors.js'
+import type { Database } from './port.js'
+import type { Life, Presence } from './presence.js'
+import { loadStatements } from './statements.js'
+
+/**
+ * Presence by row, for instances without an anchor: no state of a session, so any pooler may stand between.
+ *
+ *     asleep ──► living ──► lost ──► coming back ──► living (a new life, a new number) …
+ *
+ * - **asleep** until somebody needs the presence: an instance that uses leases and transaction locks alone needs none,
+ *   and costs the database nothing.
+ * - **living**: three to four renewals within the expiry. The client trusts a life for 90 % of the expiry, counted from
+ *   the send of the last renewal that was answered; the database ends it at the expiry, counted from when it executed
+ *   that renewal, which was later. No clock is compared with another.
+ * - **lost**: no answer in time; or the row is gone; or the server restarted, crashed or failed over, which ends all
+ *   lives, because rows that may be lost with it carry their numbers.
+ * - **coming back** waits out the grace after a restart, as an anchor does.
+ */
+export interface RowPresenceOptions {
+  readonly database: Database
+  readonly schema: string
+  readonly namespace: string
+  readonly expiryMs: number
+  readonly version: string
+}
+
+type Name = 'record_row' | 'renew_row' | 'advance_fence' | 'grace' | 'depart'
+
+const lookAgainMs = 50
+
+export class RowPresence implements Presence {
+  readonly instanceId = randomBytes(6).toString('hex')
+  readonly #options: RowPresenceOptions
+  readonly #sql
+  readonly #closing = new AbortController()
+  #life: RowLife | undefined
+  #coming: Promise<void> | undefined
+
+  constructor(options: RowPresenceOptions) {
+    this.#options = options
+    this.#sql = loadStatements<Name>(new URL('./instance.sql', import.meta.url), options.schema)
+  }
+
+  get life(): Life | undefined {
+    return this.#life?.trusted ? this.#life : undefined
+  }
+
+  async whenLiving(signal?: AbortSignal): Promise<Life> {
+    for (;;) {
+      if (this.#closing.signal.aborted) throw new ClosedError('This instance')
+      signal?.throwIfAborted()
+      if (this.life) return this.life
+      this.#coming ??= this.#come().finally(() => {
+        this.#coming = undefined
+      })
+      let forget = () => {}
+      const aborted = new Promise<void>((resolve) => {
+        forget = whenAborted(signal, () => resolve())
+      })
+      await Promise.race([this.#coming, aborted])
+      forget()
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#coming
+    if (!this.#life) return
+    this.#life.end()
+    if (this.#life.loss) return
+    await this.#options.database.query(this.#sql.depart.text, [this.instanceId]).catch(() => {})
+  }
+
+  /** Begins a life, however long it takes. */
+  async #come(): Promise<void> {
+    for (let attempt = 0; !this.#closing.signal.aborted; attempt++) {
+      if (attempt > 0) await pause(backoffMs(attempt, 50, 5_000), this.#closing.signal)
+      try {
+        this.#life = await this.#begin()
+        return
+      } catch {
+        // Whatever stands in the server's place may go again.
+      }
+    }
+  }
+
+  async #begin(): Promise<RowLife> {
+    const { database, namespace, expiryMs, version } = this.#options
+    const run = (statement: Name, values: unknown[] = []) =>
+      database.query<{ answer: string | number }>(this.#sql[statement].text, values, expiryMs)
+    await run('advance_fence')
+    const sentAt = performance.now()
+    const [row] = await run('record_row', [this.instanceId, namespace, hostname(), process.pid, version, expiryMs])
+    const number = Number(row!.answer)
+    const life = new RowLife(number, expiryMs, sentAt, async () => {
+      const [renewed] = await run('renew_row', [this.instanceId, number])
+      return renewed !== undefined
+    })
+    for (;;) {
+      const [grace] = await run('grace')
+      const leftMs = Number(grace!.answer)
+      if (leftMs <= 0) return life
+      if (!life.trusted || this.#closing.signal.aborted) {
+        life.end()
+        throw life.loss ?? new ClosedError('This instance')
+      }
+      await pause(Math.min(leftMs, lookAgainMs), this.#closing.signal)
+    }
+  }
+}
+
+class RowLife implements Life {
+  readonly #trustMs: number
+  readonly #renew: () => Promise<boolean>
+  readonly #listeners = new Set<(reason: HoldfastError) => void>()
+  readonly #renewTimer: NodeJS.Timeout
+  #deadlineTimer: NodeJS.Timeout | undefined
+  #trustedUntil: number
+  #loss: HoldfastError | undefined
+  #ended = false
+
+  constructor(
+    readonly number: number,
+    expiryMs: number,
+    sentAt: number,
+    renew: () => Promise<boolean>,
+  ) {
+    this.#trustMs = expiryMs - Math.max(200, expiryMs * 0.1)
+    this.#trustedUntil = sentAt + this.#trustMs
+    this.#renew = renew
+    // Not one behind the other: an answer that never comes must not keep the next renewal from being sent.
+    this.#renewTimer = setInterval(() => void this.#renewNow(), expiryMs * 0.28)
+    this.#watchDeadline()
+  }
+
+  get trusted(): boolean {
+    if (this.#loss || this.#ended) return false
+    if (performance.now() < this.#trustedUntil) return true
+    const silence = formatDuration(performance.now() - this.#trustedUntil + this.#trustMs)
+    this.#lose(new DatabaseUnreachableError(`No renewal was answered for ${silence}, and the presence may expire now`))
+    return false
+  }
+
+  get loss(): HoldfastError | undefined {
+    return this.trusted ? undefined : this.#loss
+  }
+
+  onLoss(listener: (reason: HoldfastError) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** The instance gives it up in good order. */
+  end(): void {
+    this.#ended = true
+    this.#stop()
+  }
+
+  async #renewNow(): Promise<void> {
+    const sentAt = performance.now()
+    // A renewal that fails is sent again in a while; the deadline speaks if that is too late.
+    const renewed = await this.#renew().catch(() => undefined)
+    if (!this.trusted || renewed === undefined) return
+    if (renewed) this.#trustedUntil = Math.max(this.#trustedUntil, sentAt + this.#trustMs)
+    else
+      this.#lose(
+        new DatabaseUnreachableError('The presence of this instance is gone: expired, or ended with its server'),
+      )
+  }
+
+  #watchDeadline(): void {
+    this.#deadlineTimer = setTimeout(() => {
+      if (this.trusted) this.#watchDeadline()
+    }, this.#trustedUntil - performance.now())
+  }
+
+  #lose(reason: HoldfastError): void {
+    if (this.#loss) return
+    this.#loss = reason
+    this.#stop()
+    for (const listener of this.#listeners) listener(reason)
+  }
+
+  #stop(): void {
+    clearInterval(this.#renewTimer)
+    clearTimeout(this.#deadlineTimer)
+  }
+}

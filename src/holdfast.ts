@@ -11,6 +11,7 @@ import {
   UsageError,
   wholeNumber,
 } from './base/index.js'
+import { Leases } from './leases/index.js'
 import { Locks } from './locks/index.js'
 import {
   Anchor,
@@ -32,6 +33,8 @@ import {
 
 export type { Duration, Key } from './base/index.js'
 export { ClosedError, HoldfastError, UsageError } from './base/index.js'
+export type { Lease, LeaseOptions, Leases } from './leases/index.js'
+export { LeaseLostError, LeaseTimeoutError } from './leases/index.js'
 export type { KeySpace, Lock, Lockable, LockOptions, Locks, Mode, TransactionLock } from './locks/index.js'
 export { LockLostError, LockTimeoutError, ReleaseRequestedError } from './locks/index.js'
 export type { CallerTransaction } from './postgres/index.js'
@@ -85,6 +88,19 @@ const rules = {
   parked: wholeNumber(1, 100),
 }
 
+/** What the rooms stand on. */
+interface Ground {
+  readonly database: Database
+  /** Undefined when the instance has no session of its own. */
+  readonly anchor: Anchor | undefined
+  readonly presence: Presence
+  readonly names: Names
+  readonly schema: string
+  readonly namespace: string
+  readonly expiryMs: number
+  readonly parked: number
+}
+
 /** The version of this package. */
 export const version: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
 
@@ -98,6 +114,7 @@ export const version: string = JSON.parse(readFileSync(new URL('../package.json'
  */
 export class Holdfast {
   readonly locks: Locks
+  readonly leases: Leases
   readonly namespace: string
   readonly #database: Database
   readonly #presence: Presence
@@ -142,8 +159,8 @@ export class Holdfast {
       checkSchema(await schemaState(database, schema), schema)
       await anchor?.begin()
       const presence = anchor ?? new RowPresence({ database, schema, namespace, expiryMs, version })
-      const locks = new Locks({ database, anchor, names: new Names(schema), schema, namespace, expiryMs, parked })
-      const instance = new Holdfast(namespace, database, presence, locks)
+      const ground = { database, anchor, presence, names: new Names(schema), schema, namespace, expiryMs, parked }
+      const instance = new Holdfast(ground)
       await anchor?.listen(schema, (payload) => instance.#hear(payload))
       return instance
     } catch (error) {
@@ -153,11 +170,13 @@ export class Holdfast {
     }
   }
 
-  private constructor(namespace: string, database: Database, presence: Presence, locks: Locks) {
+  private constructor(ground: Ground) {
+    const { namespace, database, presence } = ground
     this.namespace = namespace
     this.#database = database
     this.#presence = presence
-    this.locks = locks
+    this.locks = new Locks(ground)
+    this.leases = new Leases({ ...ground, instanceId: presence.instanceId })
   }
 
   /** The random id of this instance, as `holdfast instance ls` shows it. */
@@ -176,6 +195,7 @@ export class Holdfast {
   }
 
   async #close(): Promise<void> {
+    await this.leases.close()
     await this.locks.close()
     await this.#presence.close()
     await this.#database.close()
@@ -184,7 +204,10 @@ export class Holdfast {
   /** What operators send: a hint, so whatever cannot be understood is ignored. */
   #hear(payload: string): void {
     const [what, key] = payload.split(' ')
-    if (what === 'release' && key) this.locks.requestRelease(key)
+    if (!key) return
+    if (what === 'release') this.locks.requestRelease(key)
+    else if (what === 'lease') this.leases.released(key)
+    else if (what === 'expire') this.leases.expired(key)
   }
 }
 

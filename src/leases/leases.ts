@@ -1,0 +1,426 @@
+import { randomUUID } from 'node:crypto'
+import {
+  abortSignal,
+  backoffMs,
+  ClosedError,
+  checkName,
+  type Duration,
+  describe,
+  duration,
+  Gather,
+  hashedKey,
+  type Key,
+  pause,
+  readOptions,
+  text,
+  UsageError,
+  whenAborted,
+} from '../base/index.js'
+import { type Anchor, type Database, DatabaseUnreachableError, loadStatements, type Names } from '../postgres/index.js'
+import { LeaseTimeoutError } from './errors.js'
+import { Holding } from './holding.js'
+import { type Keeping, Lease, ttlRule } from './lease.js'
+import { answerWithinMs, Renewals } from './renewals.js'
+
+export interface LeaseOptions {
+  /** How long it lasts without a renewal, and so how long a dead holder keeps the name. From 1 s; default 30 s. */
+  ttl?: Duration | undefined
+  /** How long the name stays taken at least, counted from the grant, also when the work was done before. Default 0. */
+  hold?: Duration | undefined
+  /** How long to wait for a name that is taken. `acquire` and `with` wait without limit unless told, `tryAcquire` not at all. */
+  wait?: Duration | undefined
+  /** Competes only after a random time of up to this, so that not one instance wins everything. Default 0. */
+  spread?: Duration | undefined
+  /** Known from an earlier acquisition (`lease.token`): whoever has it acquires again what it holds already. */
+  token?: string | undefined
+  /** Gives up when it aborts. A lease that is granted after that is given back. */
+  signal?: AbortSignal | undefined
+}
+
+export interface LeasesOptions {
+  readonly database: Database
+  readonly anchor: Anchor | undefined
+  readonly names: Names
+  readonly schema: string
+  readonly namespace: string
+  readonly instanceId: string
+}
+
+interface Ask {
+  readonly key: Key
+  readonly token: string
+  readonly ttlMs: number
+  readonly holdMs: number
+}
+
+interface Answer {
+  readonly settled: boolean
+  /** Null when somebody else has it. */
+  readonly fence: number | null
+  readonly freeInMs: number | null
+  readonly wanted: boolean
+  readonly sentAt: number
+}
+
+const longest = 24 * 86_400_000
+const rules = {
+  ttl: ttlRule,
+  hold: duration(0, longest),
+  wait: duration(0, longest),
+  spread: duration(0, longest),
+  token: text,
+  signal: abortSignal,
+}
+
+const sweepEveryMs = 600_000
+
+/**
+ * Leases: rows that expire on the database's clock. They ask for no session, so they work through any pooler; a dead
+ * holder keeps the name until its time is over.
+ *
+ * @example
+ * await holdfast.leases.with('etl', { ttl: '1m', hold: '10m' }, async ({ signal, fence }) => {
+ *   await load({ signal, fence })
+ * })
+ */
+export class Leases {
+  readonly #options: LeasesOptions
+  readonly #sql
+  readonly #acquisitions = new Gather<Ask, Answer>((asks) => this.#acquireAll(asks))
+  readonly #releases = new Gather<{ key: string; token: string }, boolean>((asks) => this.#releaseAll(asks))
+  readonly #wants = new Gather<string, void>((keys) => this.#wantAll(keys))
+  readonly #renewals: Renewals
+  /** Those who wait for a name, to be woken when it is released. */
+  readonly #sleepers = new Map<string, Set<() => void>>()
+  readonly #keeping: Keeping
+  /** What may have been granted to nobody, and is being given back. */
+  readonly #chases = new Set<Promise<void>>()
+  readonly #closing = new AbortController()
+  #sweptAt = performance.now() - sweepEveryMs * Math.random()
+
+  /** @internal */
+  constructor(options: LeasesOptions) {
+    this.#options = options
+    this.#sql = loadStatements<'acquire' | 'want' | 'renew_leases' | 'release' | 'sweep' | 'guard'>(
+      new URL('./leases.sql', import.meta.url),
+      options.schema,
+    )
+    this.#renewals = new Renewals(options.database, options.anchor, this.#sql.renew_leases)
+    this.#keeping = {
+      guard: this.#sql.guard,
+      renew: (holding, ttlMs) => this.#renewals.renewNow([holding], ttlMs),
+      giveBack: (holding) => this.#giveBack(holding),
+    }
+  }
+
+  /**
+   * Takes a name. Waits without limit unless `wait` is given; then throws `LeaseTimeoutError` when it is over.
+   *
+   * @example
+   * await using lease = await holdfast.leases.acquire('etl', { ttl: '30s', wait: '5m' })
+   */
+  async acquire(name: string, options?: LeaseOptions): Promise<Lease> {
+    const askedAt = performance.now()
+    const lease = await this.#take('leases.acquire', name, options, Number.POSITIVE_INFINITY)
+    if (lease) return lease
+    throw new LeaseTimeoutError(name, performance.now() - askedAt)
+  }
+
+  /**
+   * Takes a name if it is free, or becomes free within `wait` if that is given; null when it is not.
+   *
+   * @example
+   * await using lease = await holdfast.leases.tryAcquire('cleanup', { ttl: '5m', hold: '1h', spread: '2s' })
+   * if (lease === null) return // another instance does it, or has done it within the hour
+   */
+  tryAcquire(name: string, options?: LeaseOptions): Promise<Lease | null> {
+    return this.#take('leases.tryAcquire', name, options, 0)
+  }
+
+  /**
+   * Runs `work` while the name is leased, and gives it back whatever happens. Throws `LeaseLostError` after work that
+   * went to its end although the lease had been lost meanwhile: it may not have been alone.
+   *
+   * @example
+   * await holdfast.leases.with('etl', async ({ signal }) => load({ signal }))
+   */
+  with<T>(name: string, work: (lease: Lease) => Promise<T> | T): Promise<T>
+  with<T>(name: string, options: LeaseOptions, work: (lease: Lease) => Promise<T> | T): Promise<T>
+  async with<T>(
+    name: string,
+    ...rest: [(lease: Lease) => Promise<T> | T] | [LeaseOptions, (lease: Lease) => Promise<T> | T]
+  ): Promise<T> {
+    const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
+    if (typeof work !== 'function') {
+      throw new UsageError(`Expected the last argument of leases.with to be a function, got ${describe(work)}`)
+    }
+    const lease = await this.acquire(name, options)
+    try {
+      const result = await work(lease)
+      lease.throwIfLost()
+      return result
+    } finally {
+      await lease.release()
+    }
+  }
+
+  /**
+   * Gives back a lease that is known by its token alone, from another process for example. False when the token is not
+   * the holder's (any more): then nothing has changed.
+   *
+   * @example
+   * const released = await holdfast.leases.release('etl', token)
+   */
+  async release(name: string, token: string): Promise<boolean> {
+    const { key } = this.#key(name)
+    if (typeof token !== 'string' || token === '') {
+      throw new UsageError(`Expected the token to be that of a lease, got ${describe(token)}`)
+    }
+    const holding = this.#renewals.find(key, token)
+    if (holding) {
+      this.#renewals.remove(holding)
+      holding.lose(new ClosedError('the handle, released by its token,'))
+    }
+    return this.#releases.ask({ key, token })
+  }
+
+  /** @internal Somebody has released a name that we may wait for. */
+  released(key: string): void {
+    for (const wake of [...(this.#sleepers.get(key) ?? [])]) wake()
+  }
+
+  /** @internal An operator has expired a lease that we may hold: we look at once, not at the next renewal. */
+  expired(key: string): void {
+    const holdings = [...this.#renewals].filter((holding) => holding.key.key === key)
+    if (holdings.length > 0) void this.#renewals.renewNow(holdings).catch(() => {})
+  }
+
+  /** @internal */
+  async close(): Promise<void> {
+    const reason = new ClosedError('This instance')
+    this.#closing.abort(reason)
+    const holdings = [...this.#renewals]
+    for (const holding of holdings) {
+      holding.lose(reason)
+      this.#renewals.remove(holding)
+    }
+    await Promise.all([...holdings.map((holding) => this.#releaseSurely(holding)), ...this.#chases])
+  }
+
+  async #take(
+    where: string,
+    name: string,
+    given: LeaseOptions | undefined,
+    defaultWaitMs: number,
+  ): Promise<Lease | null> {
+    const options = readOptions(where, given, rules)
+    const { wait: waitMs = defaultWaitMs, ttl = 30_000, hold = 0, spread = 0, token = randomUUID(), signal } = options
+    const key = this.#key(name)
+    const ask = { key, token, ttlMs: Math.ceil(ttl), holdMs: Math.ceil(hold) }
+    this.#options.names.check(key)
+    const giveUp = new AbortController()
+    const forgets = [this.#closing.signal, signal].map((given) => whenAborted(given, (reason) => giveUp.abort(reason)))
+    try {
+      giveUp.signal.throwIfAborted()
+      if (spread > 0) await pause(Math.random() * spread, giveUp.signal)
+      return await this.#compete(ask, waitMs, giveUp.signal)
+    } finally {
+      for (const forget of forgets) forget()
+    }
+  }
+
+  async #compete(ask: Ask, waitMs: number, giveUp: AbortSignal): Promise<Lease | null> {
+    const until = performance.now() + waitMs
+    for (let attempt = 0; ; attempt++) {
+      giveUp.throwIfAborted()
+      const answer = await this.#askOnce(ask, giveUp).catch((error) => {
+        // Whoever waits goes on waiting, also for the database.
+        if (error instanceof DatabaseUnreachableError && performance.now() < until) return undefined
+        throw error
+      })
+      if (answer && answer.fence !== null) return this.#granted(ask, answer.fence, answer.sentAt)
+      const leftMs = until - performance.now()
+      if (leftMs <= 0 && answer && !answer.settled) throw unsettled()
+      if (leftMs <= 0) return null
+      await this.#sleep(ask.key.key, answer, attempt, leftMs, giveUp)
+    }
+  }
+
+  /** One decision of the database. What is granted after the caller has given up is given back. */
+  async #askOnce(ask: Ask, signal: AbortSignal): Promise<Answer> {
+    const asking = Promise.all([this.#acquisitions.ask(ask), this.#register(ask.key)])
+    let forget = () => {}
+    const aborted = new Promise<never>((_, reject) => {
+      forget = whenAborted(signal, reject)
+    })
+    try {
+      const [answer] = await Promise.race([asking, aborted])
+      return answer
+    } catch (error) {
+      // Granted late, or perhaps granted without our having heard of it, or granted for a key that is another's.
+      const chase = asking.then(
+        ([answer]) => (answer.fence === null ? undefined : this.#releaseSurely(ask)),
+        () => this.#releaseSurely(ask),
+      )
+      this.#chases.add(chase)
+      void chase.finally(() => this.#chases.delete(chase))
+      throw error
+    } finally {
+      forget()
+    }
+  }
+
+  #granted({ key, token, ttlMs }: Ask, fence: number, sentAt: number): Lease {
+    // The same token once more, in time: the same holding.
+    let holding = this.#renewals.find(key.key, token)
+    if (holding?.fence === fence) holding.renewed(ttlMs, sentAt)
+    else holding = new Holding(key, token, fence, ttlMs, sentAt)
+    this.#renewals.add(holding)
+    this.#sweepSometimes()
+    return new Lease(holding, this.#keeping)
+  }
+
+  async #giveBack(holding: Holding): Promise<void> {
+    if (holding.watchers.size > 0) return
+    this.#renewals.remove(holding)
+    await this.#releaseSurely(holding)
+  }
+
+  /** Until it is released, or its time is over anyway. */
+  async #releaseSurely({ key, token, ttlMs }: Pick<Ask, 'key' | 'token' | 'ttlMs'>): Promise<void> {
+    const until = performance.now() + ttlMs
+    for (let attempt = 0; ; attempt++) {
+      try {
+        await this.#releases.ask({ key: key.key, token })
+        this.released(key.key)
+        return
+      } catch {
+        const pauseMs = backoffMs(attempt, 50, 2_000)
+        if (this.#closing.signal.aborted || performance.now() + pauseMs > until) return
+        await pause(pauseMs, this.#closing.signal)
+      }
+    }
+  }
+
+  /** Until the name is released, as far as we are told, or it is worth another look. */
+  async #sleep(
+    key: string,
+    answer: Answer | undefined,
+    attempt: number,
+    leftMs: number,
+    giveUp: AbortSignal,
+  ): Promise<void> {
+    // Without an anchor nobody tells us.
+    const mostMs = this.#options.anchor ? 1_000 : 250
+    const { freeInMs = null, settled = true, wanted = false, fence } = answer ?? {}
+    const freeSoonMs = freeInMs !== null && freeInMs > 0 ? freeInMs + 1 : Number.POSITIVE_INFINITY
+    const pauseMs = Math.min(leftMs, freeSoonMs, backoffMs(attempt, 20, mostMs))
+    if (this.#options.anchor && fence === null && settled && !wanted) void this.#wants.ask(key).catch(() => {})
+    const sleepers = this.#sleepers.get(key) ?? new Set()
+    this.#sleepers.set(key, sleepers)
+    await new Promise<void>((resolve) => {
+      const wake = () => {
+        clearTimeout(timer)
+        forget()
+        sleepers.delete(wake)
+        resolve()
+      }
+      const timer = setTimeout(wake, pauseMs)
+      sleepers.add(wake)
+      const forget = whenAborted(giveUp, () => setImmediate(wake))
+    })
+    if (sleepers.size === 0 && this.#sleepers.get(key) === sleepers) this.#sleepers.delete(key)
+  }
+
+  async #acquireAll(asks: readonly Ask[]): Promise<Answer[]> {
+    // Of several asks for one name only one can be granted; the others hear what it hears.
+    const first = new Map<string, Ask>()
+    for (const ask of asks) if (!first.has(ask.key.key)) first.set(ask.key.key, ask)
+    const sent = [...first.values()]
+    const sentAt = performance.now()
+    // A token that acquires again may ask for less time than it has.
+    for (const { key, token, ttlMs } of sent) this.#renewals.find(key.key, token)?.mayShorten(ttlMs, sentAt)
+    const { database, instanceId } = this.#options
+    const rows = await database.query<{
+      settled: boolean
+      fence: string | null
+      free_in_ms: number | null
+      wanted: boolean | null
+    }>(
+      this.#sql.acquire.text,
+      [
+        sent.map(({ key }) => key.key),
+        sent.map(({ token }) => token),
+        sent.map(({ ttlMs }) => ttlMs),
+        sent.map(({ holdMs }) => holdMs),
+        instanceId,
+      ],
+      answerWithinMs,
+    )
+    const answers = new Map(
+      rows.map((row, at) => [
+        sent[at]!.key.key,
+        {
+          settled: row.settled,
+          fence: row.fence === null ? null : Number(row.fence),
+          freeInMs: row.free_in_ms,
+          wanted: row.wanted ?? false,
+          sentAt,
+        },
+      ]),
+    )
+    return asks.map((ask) => {
+      const answer = answers.get(ask.key.key)!
+      const isOurs = first.get(ask.key.key)!.token === ask.token
+      return isOurs || answer.fence === null ? answer : { ...answer, fence: null, freeInMs: ask.ttlMs, wanted: false }
+    })
+  }
+
+  async #releaseAll(asks: readonly { key: string; token: string }[]): Promise<boolean[]> {
+    const { database, schema } = this.#options
+    const values = [asks.map(({ key }) => key), asks.map(({ token }) => token), schema]
+    const rows = await database.query<{ key: string }>(this.#sql.release.text, values, answerWithinMs)
+    const released = new Set(rows.map(({ key }) => key))
+    return asks.map(({ key }) => released.has(key))
+  }
+
+  async #wantAll(keys: readonly string[]): Promise<undefined[]> {
+    await this.#options.database.query(this.#sql.want.text, [[...new Set(keys)]], answerWithinMs)
+    return keys.map(() => undefined)
+  }
+
+  /** Registers the name, so that people see it; throws when its key is that of another. */
+  async #register(key: Key): Promise<void> {
+    const { names, database } = this.#options
+    if (names.isKnown(key)) return
+    const { register } = names
+    const rows = await database.query<{ key: string; namespace: string; label: string }>(
+      register.text,
+      names.valuesFor([key]),
+      answerWithinMs,
+    )
+    const collisions = names.learn(
+      [key],
+      rows.map((row) => [row.key, row.namespace, row.label]),
+    )
+    const collision = collisions.get(key.key)
+    if (collision) throw collision
+  }
+
+  #key(name: string): Key {
+    return hashedKey(this.#options.namespace, checkName(name))
+  }
+
+  /** Rows of names that were leased once must not pile up. Whoever uses the room removes some, now and then. */
+  #sweepSometimes(): void {
+    if (performance.now() - this.#sweptAt < sweepEveryMs) return
+    this.#sweptAt = performance.now()
+    void this.#options.database.query(this.#sql.sweep.text, [], answerWithinMs).catch(() => {})
+  }
+}
+
+function unsettled(): DatabaseUnreachableError {
+  return new DatabaseUnreachableError(
+    'The server has restarted, and somebody may still believe in what was held before',
+  )
+}

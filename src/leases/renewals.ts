@@ -1,0 +1,137 @@
+import { type Anchor, type Database, DatabaseUnreachableError, type Statement } from '../postgres/index.js'
+import type { Holding } from './holding.js'
+
+/** The part of its life before which a renewal may go out early, together with one that is due. */
+const togetherWithin = 1 / 6
+/** The part of its life after which a renewal that failed is sent again. */
+const againAfter = 1 / 15
+const mostTogether = 5_000
+
+/**
+ * Renews the leases of this instance: when one is due, all that are due soon go out with it in one statement, so that a
+ * thousand leases cost a few statements for each third of their life.
+ *
+ * They go out on the anchor where there is one: then a pool that the program has used up cannot make it lose its leases.
+ * While a renewal there is unanswered, further ones go through the pool, so that one silent connection is not the end.
+ */
+export class Renewals {
+  readonly #database: Database
+  readonly #anchor: Anchor | undefined
+  readonly #statement: Statement
+  readonly #holdings = new Map<string, Holding>()
+  #timer: NodeJS.Timeout | undefined
+  #timerAt = Number.POSITIVE_INFINITY
+  #isAnchorBusy = false
+
+  constructor(database: Database, anchor: Anchor | undefined, statement: Statement) {
+    this.#database = database
+    this.#anchor = anchor
+    this.#statement = statement
+  }
+
+  add(holding: Holding): void {
+    this.#holdings.set(idOf(holding.key.key, holding.token), holding)
+    this.#schedule(Math.min(holding.renewAt, holding.trustedUntil))
+  }
+
+  remove(holding: Holding): void {
+    const id = idOf(holding.key.key, holding.token)
+    if (this.#holdings.get(id) === holding) this.#holdings.delete(id)
+    if (this.#holdings.size === 0) this.#stop()
+  }
+
+  /** What this instance holds by a token. */
+  find(key: string, token: string): Holding | undefined {
+    const holding = this.#holdings.get(idOf(key, token))
+    return holding?.trusted ? holding : undefined
+  }
+
+  [Symbol.iterator](): Iterator<Holding> {
+    return this.#holdings.values()
+  }
+
+  /** Renews at once, for as long as asked. A holding that somebody else has by now is told so. */
+  async renewNow(holdings: readonly Holding[], ttlMs?: number): Promise<void> {
+    const sentAt = performance.now()
+    for (const holding of holdings) holding.mayShorten(ttlMs ?? holding.ttlMs, sentAt)
+    const keys = new Set(
+      await this.#send([
+        holdings.map(({ key }) => key.key),
+        holdings.map(({ token }) => token),
+        holdings.map((holding) => ttlMs ?? holding.ttlMs),
+      ]),
+    )
+    for (const holding of holdings) {
+      if (keys.has(holding.key.key)) holding.renewed(ttlMs ?? holding.ttlMs, sentAt)
+      else {
+        this.remove(holding)
+        holding.lose(new DatabaseUnreachableError('it expired, or an operator expired it'))
+      }
+    }
+    this.#scheduleNext()
+  }
+
+  async #send(values: unknown[][]): Promise<string[]> {
+    const session = this.#isAnchorBusy ? undefined : this.#anchor?.session
+    if (!session) {
+      const rows = await this.#database.query<{ key: string }>(this.#statement.text, values, answerWithinMs)
+      return rows.map(({ key }) => key)
+    }
+    this.#isAnchorBusy = true
+    try {
+      return (await session.run(this.#statement, values)).map(([key]) => key!)
+    } finally {
+      this.#isAnchorBusy = false
+    }
+  }
+
+  #schedule(at: number): void {
+    if (at >= this.#timerAt) return
+    clearTimeout(this.#timer)
+    this.#timerAt = at
+    this.#timer = setTimeout(() => this.#renewDue(), Math.max(0, at - performance.now()))
+  }
+
+  #stop(): void {
+    clearTimeout(this.#timer)
+    this.#timerAt = Number.POSITIVE_INFINITY
+  }
+
+  #renewDue(): void {
+    this.#timerAt = Number.POSITIVE_INFINITY
+    const now = performance.now()
+    const due: Holding[] = []
+    for (const holding of this.#holdings.values()) {
+      // Asking notices a deadline that has passed.
+      if (!holding.trusted) this.remove(holding)
+      else if (holding.renewAt - now <= holding.ttlMs * togetherWithin) due.push(holding)
+    }
+    for (let from = 0; from < due.length; from += mostTogether) {
+      void this.#renewBatch(due.slice(from, from + mostTogether))
+    }
+    this.#scheduleNext()
+  }
+
+  async #renewBatch(holdings: readonly Holding[]): Promise<void> {
+    const now = performance.now()
+    // Should no answer come: again, on another connection.
+    for (const holding of holdings) holding.renewAt = now + holding.ttlMs * againAfter * 2
+    await this.renewNow(holdings).catch(() => {
+      for (const holding of holdings) holding.renewAt = performance.now() + holding.ttlMs * againAfter
+    })
+    this.#scheduleNext()
+  }
+
+  #scheduleNext(): void {
+    let next = Number.POSITIVE_INFINITY
+    for (const { renewAt, trustedUntil } of this.#holdings.values()) next = Math.min(next, renewAt, trustedUntil)
+    if (Number.isFinite(next)) this.#schedule(next)
+  }
+}
+
+function idOf(key: string, token: string): string {
+  return `${key} ${token}`
+}
+
+/** A connection that does not answer for this long is given up. */
+export const answerWithinMs = 5_000

@@ -26,7 +26,7 @@ export function connect(settings: Settings): Connection {
   const pool = new pg.Pool({ ...connection, max: 5, application_name: 'holdfast command line' })
   return {
     pool,
-    database: fromPgPool(pool, connection, () => pool.end()),
+    database: fromPgPool(pool, connection, { close: () => pool.end() }),
     schema: settings.text('schema') ?? 'holdfast',
   }
 }

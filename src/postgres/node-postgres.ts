@@ -44,20 +44,38 @@ export function openPgPool(connection: Connection): Database {
   // For good: its end does not wait for its connections, and one that the server ends meanwhile must not crash us.
   pool.on('error', () => {})
   const clients = new Set<pg.PoolClient>()
+  const idle = new Set<pg.PoolClient>()
+  const cut = (client: pg.PoolClient) => (client.connection.stream as Socket).destroy()
   pool.on('connect', (client) => clients.add(client))
-  pool.on('remove', (client) => clients.delete(client))
-  return fromPgPool(pool, connection, async () => {
-    await pool.end()
-    // A goodbye that a silent network never answers must not keep the process from ending.
-    for (const { connection } of clients) (connection.stream as Socket).unref()
+  pool.on('acquire', (client) => idle.delete(client))
+  pool.on('release', (_, client) => idle.add(client))
+  pool.on('remove', (client) => {
+    clients.delete(client)
+    idle.delete(client)
+  })
+  return fromPgPool(pool, connection, {
+    async close() {
+      await pool.end()
+      // A goodbye that a silent network never answers must not keep the process from ending.
+      for (const { connection } of clients) (connection.stream as Socket).unref()
+    },
+    // Each of them would cost the same time to be found out one by one.
+    fellSilent: () => idle.forEach(cut),
   })
 }
+
+/** What node-postgres says when `query_timeout` is over; it has no code. */
+const readTimedOut = 'Query read timeout'
 
 const rolledBack =
   'The transaction was rolled back at its commit, because one of its statements had failed (SQLSTATE 25P02)'
 
 /** A database behind the user's own pool. */
-export function fromPgPool(pool: PgPool, connection = connectionOf(pool), close = async () => {}): Database {
+export function fromPgPool(
+  pool: PgPool,
+  connection = connectionOf(pool),
+  own: { close(): Promise<void>; fellSilent?(): void } = { async close() {} },
+): Database {
   // Without a listener, an idle connection that dies takes the whole process with it.
   const ignore = () => {}
   pool.on('error', ignore)
@@ -67,13 +85,16 @@ export function fromPgPool(pool: PgPool, connection = connectionOf(pool), close 
       if (withinMs === undefined) return query<Row>(text, values)
       return pool.query({ text, query_timeout: withinMs }, values as unknown[]).then(
         ({ rows }) => rows as Row[],
-        (error) => Promise.reject(translate(error)),
+        (error) => {
+          if (error.message === readTimedOut) own.fellSilent?.()
+          throw translate(error)
+        },
       )
     },
     connection,
     address: addressOf(connection),
     async close() {
-      await close()
+      await own.close()
       pool.off('error', ignore)
     },
     async transaction<T>(work: (tx: Executor) => Promise<T>) {

@@ -12,7 +12,7 @@ test('a process that has closed in a silent network ends by itself', async () =>
   const { url } = await openDatabase()
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-ending-'))
   later(async () => rmSync(directory, { recursive: true }))
-  const actor = await Actor.start(url, expiryMs, join(directory, 'history'))
+  const actor = await Actor.start(url, { room: 'locks', expiryMs, anchor: 'required' }, join(directory, 'history'), 0)
   later(() => actor.kill())
   actor.proxy.silence('to-server', 'to-client')
   await actor.close()
@@ -23,7 +23,7 @@ test('a process that was frozen in silence and has closed ends by itself', async
   const { url, witness } = await openDatabase()
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-ending-'))
   later(async () => rmSync(directory, { recursive: true }))
-  const actor = await Actor.start(url, expiryMs, join(directory, 'history'))
+  const actor = await Actor.start(url, { room: 'locks', expiryMs, anchor: 'required' }, join(directory, 'history'), 0)
   later(() => actor.kill())
   await until('its last heartbeat was answered', async () => {
     const last = 'select pg_backend_pid()'

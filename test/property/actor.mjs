@@ -1,20 +1,35 @@
-// One process of the fleet: opens Holdfast as a user would, and walks at random. It is told over IPC when to begin and to
-// end, and writes what it believes to a file of its own, a line for each event, so that nothing is lost when it is killed.
+// One process of the fleet: opens Holdfast as a user would, and walks at random through one of its rooms. It is told over
+// IPC when to begin and to end, and writes what it believes to a file of its own, a line for each event, so that nothing
+// is lost when it is killed.
 //
-// The times are those of CLOCK_MONOTONIC, which all processes of a machine share. See believe() for what they mean.
+// The times are those of CLOCK_MONOTONIC, which all processes of a machine share. See believe() for what they mean. The
+// clock that tells the time of day is wrong in many an actor, which must change nothing.
 import { openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DatabaseUnreachableError, Holdfast, LockTimeoutError, TooManyConnectionsError } from 'holdfast'
+import { DatabaseUnreachableError, Holdfast, TooManyConnectionsError } from 'holdfast'
 import { randomFrom } from './random.mjs'
 
-const { url, expiryMs, history } = JSON.parse(process.argv[2])
+const { url, expiryMs, history, room, anchor, clockMs } = JSON.parse(process.argv[2])
+const { step, close } = await import(`./walks/${room}.mjs`)
 const file = openSync(history, 'a')
 const lookEveryMs = 5
 
 const now = () => process.hrtime.bigint().toString()
 const write = (line) => writeSync(file, `${JSON.stringify(line)}\n`)
 
-const holdfast = await Holdfast.open({ url, expiry: expiryMs })
+const TrueDate = Date
+globalThis.Date = class extends TrueDate {
+  constructor(...given) {
+    if (given.length > 0) super(...given)
+    else super(TrueDate.now() + clockMs)
+  }
+
+  static now() {
+    return TrueDate.now() + clockMs
+  }
+}
+
+const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
 const beliefs = new Set()
 let isWalking = false
 let beliefsBegun = 0
@@ -30,60 +45,65 @@ setInterval(() => {
 /** Half of the beliefs rely on the signal alone, so that it is tested by itself: `held` would wake it. */
 function look(belief, asksTheClock) {
   const at = now()
-  const believes = asksTheClock || belief.asksTheClock ? belief.lock.held : !belief.signal.aborted
+  const believes = asksTheClock || belief.asksTheClock ? belief.handle.held : !belief.signal.aborted
   if (believes) write({ id: belief.id, event: 'believes', at })
   else beliefs.delete(belief)
 }
 
-async function hold(lock, { schedule, holds }, random) {
+/** Believes in what is held (`held`, `signal`, `fence`) for as long as `during` lasts, and looks at it all the while. */
+async function believe(handle, facts, random, during) {
   const id = `${process.pid}:${++beliefsBegun}`
   const at = now()
-  if (lock.held) {
-    const { names, mode, fence } = lock
-    write({ id, event: 'granted', at, schedule, names, mode, fence })
-    const belief = { id, lock, signal: lock.signal, asksTheClock: random.chance(0.5) }
-    belief.signal.addEventListener('abort', () => write({ id, event: 'told', at: now() }))
-    beliefs.add(belief)
-    await sleep(random.chance(holds.long) ? random.below(holds.longMs) : random.below(12))
+  if (!handle.held) return
+  write({ id, event: 'granted', at, mode: 'exclusive', fence: handle.fence, ...facts })
+  const belief = { id, handle, signal: handle.signal, asksTheClock: random.chance(0.5) }
+  belief.signal.addEventListener('abort', () => write({ id, event: 'told', at: now() }))
+  beliefs.add(belief)
+  try {
+    await during()
+  } finally {
     const end = now()
-    if (lock.held) write({ id, event: 'believes', at: end })
+    if (handle.held) write({ id, event: 'believes', at: end })
     beliefs.delete(belief)
   }
-  await lock.release()
-  if (random.chance(0.05)) await lock.release()
 }
 
-async function step(walk, random) {
-  const { schedule, names } = walk
-  const options = { mode: random.chance(0.3) ? 'shared' : 'exclusive' }
-  const asked = random.chance(0.2) ? random.some(names, 1 + random.below(names.length)) : random.pick(names)
+/** How long something is kept: mostly for a moment, at times so long that a fault strikes meanwhile. */
+const keep = ({ holds }, random) => sleep(random.chance(holds.long) ? random.below(holds.longMs) : random.below(12))
+
+/** A wait, an abort, or neither. Answers with the options, and with what takes the timer away again. */
+function impatience(random) {
   const manner = random.fraction()
+  if (manner < 0.35) return { options: { wait: random.below(50) }, forget() {} }
+  if (manner > 0.65) return { options: {}, forget() {} }
   const abort = new AbortController()
-  let timer
-  if (manner < 0.35) options.wait = random.below(50)
-  else if (manner < 0.65) {
-    options.signal = abort.signal
-    timer = setTimeout(() => abort.abort(new Error('changed my mind')), random.below(50))
-  }
-  try {
-    const tries = random.chance(0.2)
-    const lock = await (tries ? holdfast.locks.tryAcquire(asked, options) : holdfast.locks.acquire(asked, options))
-    if (lock) await hold(lock, walk, random)
-  } catch (error) {
-    const isExpected = [LockTimeoutError, DatabaseUnreachableError, TooManyConnectionsError].some(
-      (kind) => error instanceof kind,
-    )
-    if (!isExpected && error !== abort.signal.reason) {
-      write({ id: '', event: 'unexpected', at: now(), schedule, error: String(error?.stack ?? error) })
-    }
-  } finally {
-    clearTimeout(timer)
-  }
+  const timer = setTimeout(() => abort.abort(changedMyMind), random.below(50))
+  return { options: { signal: abort.signal }, forget: () => clearTimeout(timer) }
 }
+
+const changedMyMind = new Error('changed my mind')
+const expectedCodes = new Set(['LOCK_TIMEOUT', 'LEASE_TIMEOUT', 'LIMIT_REACHED'])
+
+function isExpected(error) {
+  return (
+    error === changedMyMind ||
+    error instanceof DatabaseUnreachableError ||
+    error instanceof TooManyConnectionsError ||
+    expectedCodes.has(error?.code)
+  )
+}
+
+const stage = { holdfast, believe, keep, impatience, sleep, write }
 
 async function flow(walk, random) {
   while (isWalking) {
-    await step(walk, random)
+    try {
+      await step(stage, walk, random)
+    } catch (error) {
+      if (!isExpected(error)) {
+        write({ id: '', event: 'unexpected', at: now(), schedule: walk.schedule, error: String(error?.stack ?? error) })
+      }
+    }
     await sleep(random.below(6))
   }
 }
@@ -98,6 +118,7 @@ const orders = {
   async rest() {
     isWalking = false
     await Promise.all(flows)
+    await close?.()
     process.send('rested')
   },
   /** Nothing of Holdfast may keep the process from ending by itself after this. */

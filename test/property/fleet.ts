@@ -9,6 +9,17 @@ import { within } from '../setup/facts.js'
 
 const program = fileURLToPath(new URL('./actor.mjs', import.meta.url))
 
+/** How a fleet is opened, and through which room it walks. */
+export interface Opening {
+  readonly room: 'locks' | 'leases' | 'either'
+  readonly expiryMs: number
+  readonly anchor: 'required' | 'none'
+}
+
+const hourMs = 3_600_000
+/** By how much the clocks of the actors are wrong, one after the other. */
+const wrongClocks = [0, hourMs, -hourMs]
+
 /** One process of the fleet, from outside. It speaks to the database through a proxy of its own. */
 export class Actor {
   isFrozen = false
@@ -22,9 +33,9 @@ export class Actor {
     readonly instanceId: string,
   ) {}
 
-  static async start(url: string, expiryMs: number, history: string): Promise<Actor> {
+  static async start(url: string, opening: Opening, history: string, clockMs: number): Promise<Actor> {
     const proxy = await SilentProxy.before(url)
-    const child = fork(program, [JSON.stringify({ url: proxy.through(url), expiryMs, history })], {
+    const child = fork(program, [JSON.stringify({ url: proxy.through(url), ...opening, history, clockMs })], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
     const [message] = await within(20_000, 'Opening', Promise.race([once(child, 'message'), once(child, 'exit')]))
@@ -87,7 +98,7 @@ export class Fleet {
   constructor(
     readonly url: string,
     readonly size: number,
-    readonly expiryMs: number,
+    readonly opening: Opening,
   ) {}
 
   /** Brings the fleet back to its size after some were killed. */
@@ -108,8 +119,9 @@ export class Fleet {
   }
 
   #start(): Promise<Actor> {
-    const history = join(this.#directory, `${this.histories.length}.jsonl`)
+    const number = this.histories.length
+    const history = join(this.#directory, `${number}.jsonl`)
     this.histories.push(history)
-    return Actor.start(this.url, this.expiryMs, history)
+    return Actor.start(this.url, this.opening, history, wrongClocks[number % wrongClocks.length]!)
   }
 }

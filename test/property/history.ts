@@ -33,6 +33,10 @@ export interface Belief {
   readonly from: bigint
   to: bigint
   toldAt: bigint | undefined
+  /** It rests on no session, so no end of one explains anything. */
+  readonly lasting?: boolean
+  readonly weight?: number
+  readonly max?: number
 }
 
 interface Line {
@@ -43,6 +47,9 @@ interface Line {
   names?: string[]
   mode?: Belief['mode']
   fence?: number
+  lasting?: boolean
+  weight?: number
+  max?: number
   error?: string
 }
 
@@ -80,8 +87,9 @@ export function readHistory(files: readonly string[]): History {
 }
 
 function begin(line: Line, at: bigint): Belief {
-  const { id, schedule, names, mode, fence } = line
-  return { id, schedule: schedule!, names: names!, mode: mode!, fence: fence!, from: at, to: at, toldAt: undefined }
+  const { id, schedule, names, mode, fence, lasting = false, weight = 1, max = 1 } = line
+  const facts = { id, schedule: schedule!, names: names!, mode: mode!, fence: fence!, lasting, weight, max }
+  return { ...facts, from: at, to: at, toldAt: undefined }
 }
 
 export interface Verdict {
@@ -119,7 +127,12 @@ function excludingPairs([name, beliefs]: [string, Belief[]]): [string, Belief, B
 }
 
 function explains({ pid, from, to }: Ending, first: Belief, second: Belief): boolean {
-  return (pid === 'all' || first.id.startsWith(`${pid}:`)) && from < second.from && second.from < to + newsNs
+  return (
+    !first.lasting &&
+    (pid === 'all' || first.id.startsWith(`${pid}:`)) &&
+    from < second.from &&
+    second.from < to + newsNs
+  )
 }
 
 function tell({ id, mode, fence, from, to }: Belief): string {

@@ -119,6 +119,14 @@ export class Witness {
     return rows.map(({ pid }) => pid)
   }
 
+  /** The backends of the pools that instances open themselves. */
+  async pooledSessions(): Promise<number[]> {
+    const rows = await this.query<{ pid: number }>(
+      "select pid from pg_stat_activity where application_name = 'holdfast' and datname = current_database()",
+    )
+    return rows.map(({ pid }) => pid)
+  }
+
   async anchorOf(instanceId: string): Promise<number> {
     const rows = await this.query<{ backend_pid: number }>('select backend_pid from holdfast.instance where id = $1', [
       instanceId,

@@ -1,0 +1,77 @@
+import { expect, test } from 'vitest'
+import { startEmbedded } from '../../src/embedded/index.js'
+import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
+import { freshDatabase } from '../setup/database.js'
+import type { Opening } from './fleet.js'
+import { proofs } from './proofs.js'
+import { randomFrom } from './random.mjs'
+import { countOf, seedOf } from './seed.js'
+import { build, later, takeAwayAfterEach, walkHeavily, walkLightly } from './world.js'
+
+// The same walks through the rooms that are made of locks, leases and presence, with an anchor, without one, and through
+// a pooler in transaction mode.
+takeAwayAfterEach()
+
+const rooms: Exclude<Opening['room'], 'locks'>[] = ['leases', 'either']
+const usual = 96
+const lightCount = countOf(72, usual)
+
+test(`${lightCount} schedules of kills and ended backends through ${rooms.join(', ')}`, { timeout: 0 }, async () => {
+  const seed = seedOf('light faults in rooms')
+  const worlds = []
+  for (const [at, room] of rooms.entries()) {
+    const database = await freshDatabase()
+    later(() => database.drop())
+    const opening = { room, anchor: 'required' } as const
+    worlds.push(await build({ name: room, url: database.url, opening, seed: seed + at, proof: proofs[room] }))
+  }
+  await walkLightly(worlds, lightCount)
+})
+
+// Locks of sessions are no walk behind such a pooler.
+const pooledRooms = rooms.filter((room) => room !== 'either')
+const pooledCount = countOf(12, usual)
+
+test.skipIf(withoutPgBouncer)(
+  `${pooledCount} schedules without an anchor, through PgBouncer in transaction mode, through ${pooledRooms.join(', ')}`,
+  { timeout: 0 },
+  async () => {
+    const seed = seedOf('light faults behind a pooler')
+    const pooler = await startPooler({ mode: 'transaction', backends: 8, roundRobin: true })
+    const worlds = []
+    for (const [at, room] of pooledRooms.entries()) {
+      const { url, drop } = await freshDatabase()
+      later(drop)
+      const name = `pooled-${room}`
+      const opening = { room, anchor: 'none' } as const
+      const setting = { name, url: pooler.through(url), directUrl: url, opening, seed: seed + at, proof: proofs[room] }
+      worlds.push(await build(setting))
+    }
+    await walkLightly(worlds, pooledCount)
+  },
+)
+
+const heavyCount = countOf(12, usual)
+
+test(`${heavyCount} schedules of freezes, silent networks and restarts through ${rooms.join(', ')}`, {
+  timeout: 0,
+}, async () => {
+  const seed = seedOf('heavy faults in rooms')
+  const server = await startEmbedded({
+    binDir: process.env.HOLDFAST_TEST_PG_BIN || undefined,
+    // Crashes are real here: what was answered must have been flushed.
+    settings: { max_connections: '200' },
+  })
+  later(() => server.stop('immediate'))
+  const worlds = []
+  for (const [at, room] of rooms.entries()) {
+    for (const anchor of ['required', 'none'] as const) {
+      if (room === 'either' && anchor === 'none') continue
+      const name = `heavy-${room}-${anchor}`
+      const url = await server.createDatabase(name)
+      worlds.push(await build({ name, url, opening: { room, anchor }, seed: seed + at, proof: proofs[room] }))
+    }
+  }
+  await walkHeavily(worlds, heavyCount, server, randomFrom(seed))
+  expect(worlds.length).toBeGreaterThan(0)
+})

@@ -1,0 +1,27 @@
+/** One lease; at times extended in the middle, at times for less than it had. */
+export async function step({ holdfast, believe, keep, impatience }, walk, random) {
+  const { schedule, names } = walk
+  const { options, forget } = impatience(random)
+  options.ttl = random.pick([1_000, 1_500, 2_000])
+  if (random.chance(0.1)) options.hold = random.below(60)
+  try {
+    const tries = random.chance(0.2)
+    const name = random.pick(names)
+    const lease = await (tries ? holdfast.leases.tryAcquire(name, options) : holdfast.leases.acquire(name, options))
+    if (!lease) return
+    await believe(lease, { schedule, names: [name], lasting: true }, random, async () => {
+      await keep(walk, random)
+      if (!random.chance(0.2)) return
+      await lease.extend(random.pick([1_000, 1_200, 2_000])).catch(isNoLoss)
+      await keep(walk, random)
+    })
+    await lease.release()
+    if (random.chance(0.05)) await lease.release()
+  } finally {
+    forget()
+  }
+}
+
+function isNoLoss(error) {
+  if (!['LEASE_LOST', 'DATABASE_UNREACHABLE'].includes(error?.code)) throw error
+}

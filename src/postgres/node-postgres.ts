@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import { addressOf, checkUrl } from './address.js'
+import { withinDeadline } from './deadline.js'
 import { DatabaseError } from './errors.js'
 import type { Connection, Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
@@ -37,10 +38,23 @@ export function pgExecutor(client: PgClient): Executor {
   }
 }
 
+/** Gives up a connection that is not opened in time. The pool's own option would also end waiting for a free one. */
+class HurriedClient extends pg.Client {
+  constructor(config?: pg.ClientConfig) {
+    super({ ...config, connectionTimeoutMillis: 10_000, keepAlive: true })
+  }
+}
+
 /** A database behind a pool that Holdfast opens, and closes, itself. */
 export function openPgPool(connection: Connection): Database {
   if (connection.connectionString) checkUrl(connection.connectionString, 'url')
-  const pool = new pg.Pool({ ...connection, max: 5, idleTimeoutMillis: 10_000, application_name: 'holdfast' })
+  const pool = new pg.Pool({
+    ...connection,
+    Client: HurriedClient,
+    max: 5,
+    idleTimeoutMillis: 10_000,
+    application_name: 'holdfast',
+  })
   // For good: its end does not wait for its connections, and one that the server ends meanwhile must not crash us.
   pool.on('error', () => {})
   const clients = new Set<pg.PoolClient>()
@@ -83,13 +97,15 @@ export function fromPgPool(
   return {
     query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
       if (withinMs === undefined) return query<Row>(text, values)
-      return pool.query({ text, query_timeout: withinMs }, values as unknown[]).then(
+      const answer = pool.query({ text, query_timeout: withinMs }, values as unknown[]).then(
         ({ rows }) => rows as Row[],
         (error) => {
           if (error.message === readTimedOut) own.fellSilent?.()
           throw translate(error)
         },
       )
+      // The time of the driver begins when it has a connection: one may not be free, or not be had.
+      return withinDeadline(answer, 2 * withinMs)
     },
     connection,
     address: addressOf(connection),

@@ -1,6 +1,5 @@
-import { formatDuration } from '../base/index.js'
 import { addressOf } from './address.js'
-import { DatabaseUnreachableError } from './errors.js'
+import { withinDeadline } from './deadline.js'
 import type { Connection, Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
 
@@ -42,6 +41,7 @@ export function fromPostgresJs(sql: PostgresJs): Database {
   const { query } = postgresJsExecutor(sql)
   return {
     query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
+      // It has no deadline for a statement, and no way to give up its connection.
       return withinMs === undefined ? query<Row>(text, values) : withinDeadline(query<Row>(text, values), withinMs)
     },
     connection,
@@ -60,19 +60,6 @@ export function fromPostgresJs(sql: PostgresJs): Database {
         throw outcome ? outcome.error : translate(error)
       }
     },
-  }
-}
-
-/** postgres.js has no deadline for a statement, and no way to give up its connection. */
-async function withinDeadline<T>(answer: Promise<T>, ms: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new DatabaseUnreachableError(`No answer within ${formatDuration(ms)}`)), ms)
-  })
-  try {
-    return await Promise.race([answer, late])
-  } finally {
-    clearTimeout(timer)
   }
 }
 

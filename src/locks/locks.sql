@@ -23,14 +23,16 @@ tried as materialized (
   where misses.count >= 0
 ),
 leased as materialized (
-  select holdfast.leased(array(select key from tried where granted)) as keys
+  select case
+    when exists (select from tried where granted) then holdfast.leased(array(select key from tried where granted))
+  end as keys
 )
 select
   misses.count,
   array_to_string(
     array(
       select case
-        when granted and (leased.keys is null or key <> all(leased.keys)) then nextval('holdfast.fence')
+        when granted and key <> all(leased.keys) then nextval('holdfast.fence')
         -- Somebody has the name by lease: what was taken is given back.
         when granted and shared then nullif(pg_advisory_unlock_shared(key)::integer, 1)
         when granted then nullif(pg_advisory_unlock(key)::integer, 1)
@@ -47,7 +49,7 @@ from misses
 select case
   when case when $2::boolean then pg_try_advisory_lock_shared($1::bigint) else pg_try_advisory_lock($1::bigint) end
   then case
-    when holdfast.leased(array[$1::bigint]) is null then nextval('holdfast.fence')
+    when not holdfast.is_leased($1::bigint) then nextval('holdfast.fence')
     when $2::boolean then nullif(pg_advisory_unlock_shared($1::bigint)::integer, 1)
     else nullif(pg_advisory_unlock($1::bigint)::integer, 1)
   end
@@ -79,7 +81,7 @@ promoted as materialized (
   from granted
 )
 select case
-  when holdfast.leased(array[$1::bigint]) is null then nextval('holdfast.fence')
+  when not holdfast.is_leased($1::bigint) then nextval('holdfast.fence')
   when $2::boolean then nullif(pg_advisory_unlock_shared($1::bigint)::integer, 1)
   else nullif(pg_advisory_unlock($1::bigint)::integer, 1)
 end
@@ -183,7 +185,7 @@ marked as materialized (
 ),
 taken as (
   -- Before anything is taken, because one name alone is asked for without a savepoint.
-  select 0 as place, holdfast.leased($1::bigint[]) is null as granted
+  select 0 as place, holdfast.leased($1::bigint[]) = '{}' as granted
   union all
   select place + 1, case when $2::boolean
     then pg_try_advisory_xact_lock_shared(($1::bigint[])[place + 1])
@@ -194,7 +196,7 @@ taken as (
     and place < cardinality($1::bigint[])
 )
 select
-  case when bool_and(granted) and holdfast.leased($1::bigint[]) is null then nextval('holdfast.fence') end as fence,
+  case when bool_and(granted) and holdfast.leased($1::bigint[]) = '{}' then nextval('holdfast.fence') end as fence,
   bool_and(marked.known and marked.mark = 'yes') as known
 from taken
 cross join marked
@@ -221,7 +223,7 @@ granted as materialized (
   from slice, unnest($1::bigint[]) as key
 )
 select
-  case when holdfast.leased($1::bigint[]) is null then nextval('holdfast.fence') end as fence,
+  case when holdfast.leased($1::bigint[]) = '{}' then nextval('holdfast.fence') end as fence,
   set_config('lock_timeout', min(lock_timeout), true)
 from granted
 

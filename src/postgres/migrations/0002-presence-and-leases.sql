@@ -84,17 +84,29 @@ create function holdfast.is_present(session integer) returns boolean
 comment on function holdfast.is_present(integer) is
   'Whether the instance whose present life has this number is alive: a session vouches for it, or its row has not expired. Not to be asked on the session that vouches: a session does not exclude itself.';
 
-create function holdfast.leased(keys bigint[]) returns bigint[]
+-- In PL/pgSQL, because its statements see what was committed until now: the lock on the key was granted after the
+-- statement that asks this had begun.
+create function holdfast.is_leased(key bigint) returns boolean
   language plpgsql
   as $$
   begin
-    -- In PL/pgSQL, because its statements see what was committed until now: the lock on the keys was granted after the
-    -- statement that calls this had begun.
-    return (select array_agg(key) from holdfast.lease where key = any(keys) and expires_at > clock_timestamp());
+    perform from holdfast.lease where lease.key = is_leased.key and expires_at > clock_timestamp();
+    return found;
   end
   $$;
-comment on function holdfast.leased(bigint[]) is
-  'Those keys that somebody has by lease; null when there are none. Asked by whoever has just been granted a lock on them.';
+comment on function holdfast.is_leased(bigint) is
+  'Whether somebody has a key by lease. Asked by whoever has just been granted a lock on it.';
+
+create function holdfast.leased(keys bigint[]) returns bigint[]
+  language plpgsql
+  -- To plan it anew for each array would cost more than to run it.
+  set plan_cache_mode = force_generic_plan
+  as $$
+  begin
+    return array(select key from holdfast.lease where key = any(keys) and expires_at > clock_timestamp());
+  end
+  $$;
+comment on function holdfast.leased(bigint[]) is 'Those of the keys that somebody has by lease. For is_leased() of many at once.';
 
 create function holdfast.guard_lease(key bigint, fence bigint) returns void
   language plpgsql

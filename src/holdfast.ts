@@ -12,6 +12,7 @@ import {
   wholeNumber,
 } from './base/index.js'
 import { Leases } from './leases/index.js'
+import { Limits } from './limits/index.js'
 import { Locks } from './locks/index.js'
 import {
   Anchor,
@@ -35,6 +36,17 @@ export type { Duration, Key } from './base/index.js'
 export { ClosedError, HoldfastError, UsageError } from './base/index.js'
 export type { Lease, LeaseOptions, Leases } from './leases/index.js'
 export { LeaseLostError, LeaseTimeoutError } from './leases/index.js'
+export type {
+  ConsumeOptions,
+  LimitOptions,
+  Limits,
+  LimitUsage,
+  Permit,
+  PermitUser,
+  Rate,
+  RateOutcome,
+} from './limits/index.js'
+export { LimitReachedError, PermitLostError } from './limits/index.js'
 export type { KeySpace, Lock, Lockable, LockOptions, Locks, Mode, TransactionLock } from './locks/index.js'
 export { LockLostError, LockTimeoutError, ReleaseRequestedError } from './locks/index.js'
 export type { CallerTransaction } from './postgres/index.js'
@@ -115,6 +127,7 @@ export const version: string = JSON.parse(readFileSync(new URL('../package.json'
 export class Holdfast {
   readonly locks: Locks
   readonly leases: Leases
+  readonly limits: Limits
   readonly namespace: string
   readonly #database: Database
   readonly #presence: Presence
@@ -177,6 +190,7 @@ export class Holdfast {
     this.#presence = presence
     this.locks = new Locks(ground)
     this.leases = new Leases({ ...ground, instanceId: presence.instanceId })
+    this.limits = new Limits(ground)
   }
 
   /** The random id of this instance, as `holdfast instance ls` shows it. */
@@ -195,6 +209,7 @@ export class Holdfast {
   }
 
   async #close(): Promise<void> {
+    await this.limits.close()
     await this.leases.close()
     await this.locks.close()
     await this.#presence.close()
@@ -203,11 +218,12 @@ export class Holdfast {
 
   /** What operators send: a hint, so whatever cannot be understood is ignored. */
   #hear(payload: string): void {
-    const [what, key] = payload.split(' ')
+    const [what, key, detail] = payload.split(' ')
     if (!key) return
     if (what === 'release') this.locks.requestRelease(key)
     else if (what === 'lease') this.leases.released(key)
     else if (what === 'expire') this.leases.expired(key)
+    else if (what === 'permit' && detail) this.limits.granted(key, detail)
   }
 }
 

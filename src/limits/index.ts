@@ -1,0 +1,12 @@
+export * from './errors.js'
+export {
+  type ConsumeOptions,
+  type LimitOptions,
+  Limits,
+  type LimitsOptions,
+  type LimitUsage,
+  type PermitUser,
+  type RateOutcome,
+} from './limits.js'
+export type { Permit } from './permit.js'
+export type { Rate } from './rate.js'

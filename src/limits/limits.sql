@@ -1,0 +1,41 @@
+-- Permits and rates. The decisions are functions of the schema (migrations/0003-limits.sql), each one call for all that was
+-- asked in one turn of the event loop; here is how they are called, and what people see.
+
+-- name: turn
+-- Takes, waits and what is given back, decided in one transaction. Relies on limited_pkey, permit_pkey and permit_queue.
+select place, verdict, token, fence, used, queued, oldest_at_ms, oldest_for_ms
+from holdfast.limit_turn($1, $2, $3::text::jsonb, $4::boolean)
+
+-- name: look
+-- Whether what is waited for was granted meanwhile; strikes out the dead who stand before it.
+select place, verdict, fence
+from holdfast.limit_look($1, $2::text::jsonb)
+
+-- name: consume
+-- What may be spent now. Relies on rate_pkey.
+select place, verdict, after_ns, remaining
+from holdfast.rate_turn($1::text::jsonb, $2::boolean)
+
+-- name: sweep
+select holdfast.limit_sweep($1, $2::bigint, $3::integer)
+
+-- name: usage
+-- Who holds and who waits, for people; without the dead, also where nobody has struck them out yet.
+select
+  permit.instance,
+  instance.host,
+  instance.os_pid,
+  permit.weight,
+  permit.max,
+  permit.fence,
+  extract(epoch from permit.since)::float8 * 1000 as since_ms
+from holdfast.permit
+left join holdfast.instance on instance.session = permit.life and instance.id = permit.instance
+where permit.key = $1::bigint
+  and permit.weight > 0
+  and permit.life = any(array(
+    select life
+    from (select distinct life from holdfast.permit where key = $1::bigint offset 0) lives
+    where holdfast.is_present(life)
+  ))
+order by permit.fence nulls last, permit.ticket

@@ -1,0 +1,443 @@
+import { randomBytes } from 'node:crypto'
+import {
+  abortSignal,
+  backoffMs,
+  ClosedError,
+  checkName,
+  type Duration,
+  describe,
+  duration,
+  hashedKey,
+  type Key,
+  pause,
+  readOptions,
+  UsageError,
+  whenAborted,
+  wholeNumber,
+} from '../base/index.js'
+import { type Database, DatabaseUnreachableError, type Life, type Presence } from '../postgres/index.js'
+import { Dependents } from './dependents.js'
+import { LimitReachedError } from './errors.js'
+import { Permit } from './permit.js'
+import { eachNs, type Rate, rateRule } from './rate.js'
+import { Rates } from './rates.js'
+import { Server } from './server.js'
+import { type Answer, type Request, Turns } from './turns.js'
+import { untilAborted } from './until-aborted.js'
+import { Waiting } from './waiting.js'
+
+export interface LimitOptions {
+  /** How much there may be in use at a time. Each decision goes by that of its own caller. */
+  max: number
+  /** How much this permit takes. Default 1. */
+  weight?: number | undefined
+  /** How long to wait for it, first come first served. Default 0: not at all. */
+  wait?: Duration | undefined
+  /** Gives up when it aborts. A permit that is granted after that is given back. */
+  signal?: AbortSignal | undefined
+}
+
+export interface ConsumeOptions {
+  /** So many in a while: `'100/min'`, `'5/s'`, `'1000/h'`, `'1/d'` or `{ count: 3, per: '10s' }`. */
+  rate: Rate
+  /** How many at once, after a rest. Default: the count of the rate. */
+  burst?: number | undefined
+  /** How many this call spends. Default 1. */
+  cost?: number | undefined
+  /** Takes a place that comes up within this time, and sleeps until then. Default 0: now or never. */
+  wait?: Duration | undefined
+  /** Ends the sleep. The place is spent all the same. */
+  signal?: AbortSignal | undefined
+}
+
+/** Allowed, and how many more would be now; or refused, and when it would be allowed if nobody else came. */
+export type RateOutcome =
+  | { readonly allowed: true; readonly remaining: number }
+  | { readonly allowed: false; readonly retryAfterMs: number }
+
+/** Somebody who holds a permit, or waits for one. */
+export interface PermitUser {
+  readonly instance: string
+  readonly host: string | undefined
+  readonly pid: number | undefined
+  readonly weight: number
+  /** How much there may be in use, as this one has it. */
+  readonly max: number
+  /** Since when it holds, or waits, on the clock of the database. */
+  readonly since: Date
+}
+
+export interface LimitUsage {
+  readonly name: string
+  /** The weights of all permits that are held, together. */
+  readonly inUse: number
+  readonly holders: readonly (PermitUser & { readonly fence: number })[]
+  /** In the order in which they will be served. */
+  readonly waiters: readonly PermitUser[]
+}
+
+export interface LimitsOptions {
+  readonly database: Database
+  readonly presence: Presence
+  readonly schema: string
+  readonly namespace: string
+  readonly expiryMs: number
+}
+
+/** Why there is no permit. */
+type Refusal = Answer & { readonly max: number; readonly weight: number; readonly waitedMs: number }
+
+const largest = 1_000_000_000
+const longestWaitMs = 24 * 86_400_000
+
+const limitRules = {
+  max: wholeNumber(1, largest),
+  weight: wholeNumber(1, largest),
+  wait: duration(0, longestWaitMs),
+  signal: abortSignal,
+}
+const consumeRules = {
+  rate: rateRule,
+  burst: wholeNumber(1, largest),
+  cost: wholeNumber(1, largest),
+  wait: duration(0, longestWaitMs),
+  signal: abortSignal,
+}
+
+/** Whoever would not wait for a permit waits so long for this instance to be present. */
+const comeToLifeMs = 2_000
+/** And whoever has waited in vain, for the last word of the database. */
+const lastWordMs = 1_000
+const mostKeysRemembered = 10_000
+
+/** The reason of a wait that is over. */
+const over = Symbol('over')
+
+/**
+ * Limits: so many at a time for each entity, and so many in a while. Exact over all instances; a permit is free as soon as
+ * its holder is gone.
+ *
+ * @example
+ * await holdfast.limits.with(`export:${userId}`, { max: 1 }, async ({ signal }) => makeExport({ signal }))
+ * const outcome = await holdfast.limits.consume(`api:${key}`, { rate: '100/min', burst: 20 })
+ */
+export class Limits {
+  readonly #options: LimitsOptions
+  readonly #server: Server
+  readonly #turns: Turns
+  readonly #rates: Rates
+  readonly #dependents = new Dependents()
+  readonly #waiting: Waiting
+  readonly #keys = new Map<string, Key>()
+  readonly #permits = new Set<Permit>()
+  /** Calls under way, and what is being given back. */
+  readonly #underWay = new Set<Promise<unknown>>()
+  readonly #closing = new AbortController()
+  readonly #giveBack = (permit: Permit, request: Request) => {
+    this.#permits.delete(permit)
+    this.#dependents.delete(request.life, permit)
+    return this.#tracked(this.#turns.surely('give', request))
+  }
+
+  /** @internal */
+  constructor(options: LimitsOptions) {
+    this.#options = options
+    this.#server = new Server(options)
+    this.#waiting = new Waiting(this.#server, this.#dependents)
+    this.#rates = new Rates(this.#server)
+    this.#turns = new Turns(this.#server, options.presence.instanceId, (token, fence) =>
+      this.#waiting.granted(token, fence),
+    )
+  }
+
+  /**
+   * Takes a permit. Throws `LimitReachedError` when as much is in use as may be: at once, or when `wait` is over.
+   *
+   * @example
+   * await using permit = await holdfast.limits.acquire('gpu', { max: 8, weight: 2, wait: '30s' })
+   */
+  async acquire(name: string, options: LimitOptions): Promise<Permit> {
+    const taken = await this.#take('limits.acquire', name, options)
+    if (taken instanceof Permit) return taken
+    throw new LimitReachedError(name, taken)
+  }
+
+  /**
+   * Takes a permit if there is one, or comes to be one within `wait` if that is given; null when there is none.
+   *
+   * @example
+   * await using permit = await holdfast.limits.tryAcquire('gpu', { max: 8 })
+   * if (permit === null) return
+   */
+  async tryAcquire(name: string, options: LimitOptions): Promise<Permit | null> {
+    const taken = await this.#take('limits.tryAcquire', name, options)
+    return taken instanceof Permit ? taken : null
+  }
+
+  /**
+   * Runs `work` with a permit, and gives it back whatever happens. Throws `LimitReachedError` without running it when there
+   * is no permit, and `PermitLostError` after work that went to its end although the permit had been lost meanwhile.
+   *
+   * @example
+   * await holdfast.limits.with(`export:${userId}`, { max: 1 }, async ({ signal }) => makeExport({ signal }))
+   */
+  async with<T>(name: string, options: LimitOptions, work: (permit: Permit) => Promise<T> | T): Promise<T> {
+    if (typeof work !== 'function') {
+      throw new UsageError(`Expected the last argument of limits.with to be a function, got ${describe(work)}`)
+    }
+    const taken = await this.#take('limits.with', name, options)
+    if (!(taken instanceof Permit)) throw new LimitReachedError(name, taken)
+    try {
+      const result = await work(taken)
+      taken.throwIfLost()
+      return result
+    } finally {
+      await taken.release()
+    }
+  }
+
+  /**
+   * Spends from a rate: so many in a while, and so many of them at once. The outcome is a value, and exact: a retry after
+   * `retryAfterMs` is allowed if nobody else came.
+   *
+   * @example
+   * const outcome = await holdfast.limits.consume(`api:${key}`, { rate: '100/min', burst: 20 })
+   * if (!outcome.allowed) return tooManyRequests({ retryAfterMs: outcome.retryAfterMs })
+   */
+  async consume(name: string, options: ConsumeOptions): Promise<RateOutcome> {
+    const { rate, burst: given, cost = 1, wait = 0, signal } = readOptions('limits.consume', options, consumeRules)
+    if (rate === undefined) throw new UsageError(`Expected rate to be ${rateRule.expected}, got undefined`)
+    const burst = given ?? rate.count
+    const each = eachNs(rate, burst)
+    if (cost > burst) {
+      throw new UsageError(`Expected cost to be at most the burst of ${burst}, got ${cost}: it would never be allowed`)
+    }
+    const key = this.#key('rate', name)
+    this.#throwIfClosed()
+    signal?.throwIfAborted()
+    const waitNs = Math.floor(wait * 1e6)
+    const spent = this.#tracked(this.#rates.spend({ key, name, eachNs: each, burst, cost, waitNs }))
+    const { verdict, afterMs, remaining } = await untilAborted(spent, signal)
+    if (verdict !== 'allowed') return { allowed: false, retryAfterMs: afterMs }
+    if (afterMs > 0) await this.#sleep(afterMs, signal)
+    return { allowed: true, remaining }
+  }
+
+  /** Who holds permits of a name and who waits for them, for people: it may be another the moment it is read. */
+  async usage(name: string): Promise<LimitUsage> {
+    const { key } = this.#key('limit', name)
+    const rows = await this.#server.run<{
+      instance: string
+      host: string | null
+      os_pid: number | null
+      weight: number
+      max: number
+      fence: string | null
+      since_ms: number
+    }>(this.#server.sql.usage, [key])
+    const users = rows.map(({ instance, host, os_pid, weight, max, fence, since_ms }) => ({
+      user: { instance, host: host ?? undefined, pid: os_pid ?? undefined, weight, max, since: new Date(since_ms) },
+      fence,
+    }))
+    const holders = users.flatMap(({ user, fence }) => (fence === null ? [] : [{ ...user, fence: Number(fence) }]))
+    return {
+      name,
+      inUse: holders.reduce((sum, { weight }) => sum + weight, 0),
+      holders,
+      waiters: users.flatMap(({ user, fence }) => (fence === null ? [user] : [])),
+    }
+  }
+
+  /** @internal Somebody has handed a permit to a wait that may be ours. */
+  granted(instanceId: string, token: string): void {
+    if (instanceId === this.#options.presence.instanceId) this.#waiting.hear(token)
+  }
+
+  /** @internal */
+  async close(): Promise<void> {
+    const reason = new ClosedError('This instance')
+    this.#closing.abort(reason)
+    for (const permit of [...this.#permits]) {
+      permit.lost(reason)
+      void permit.release()
+    }
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay)
+    await this.#server.close()
+  }
+
+  async #take(where: string, name: string, given: LimitOptions): Promise<Permit | Refusal> {
+    const options = readOptions(where, given, limitRules)
+    const { max, weight = 1, wait: waitMs = 0, signal } = options
+    if (max === undefined) throw new UsageError(`Expected max to be ${limitRules.max.expected}, got undefined`)
+    if (weight > max) {
+      throw new UsageError(`Expected weight to be at most the max of ${max}, got ${weight}: it would wait for ever`)
+    }
+    const key = this.#key('limit', name)
+    this.#throwIfClosed()
+    signal?.throwIfAborted()
+    const giveUp = new AbortController()
+    const forgets = [this.#closing.signal, signal].map((one) => whenAborted(one, (reason) => giveUp.abort(reason)))
+    const timer = waitMs > 0 ? setTimeout(() => giveUp.abort(over), waitMs) : undefined
+    try {
+      return await this.#tracked(this.#takeUnder({ key, name, max, weight }, waitMs, giveUp.signal))
+    } finally {
+      clearTimeout(timer)
+      for (const forget of forgets) forget()
+    }
+  }
+
+  /** Asks under one life after the other, until there is an answer that counts. */
+  async #takeUnder(
+    wanted: Pick<Request, 'key' | 'name' | 'max' | 'weight'>,
+    waitMs: number,
+    giveUp: AbortSignal,
+  ): Promise<Permit | Refusal> {
+    const askedAt = performance.now()
+    const waits = waitMs > 0
+    let trouble: unknown = unsettled()
+    for (let attempt = 0; ; attempt++) {
+      try {
+        giveUp.throwIfAborted()
+        const life = await this.#living(waits, giveUp)
+        const request = { ...wanted, token: randomBytes(8).readBigInt64BE().toString(), life }
+        const answer = waits ? await this.#queue(request, giveUp) : await this.#askOnce('take', request, giveUp)
+        if (answer instanceof Permit) return answer
+        if (answer.verdict === 'full' || answer.verdict === 'left') {
+          return {
+            ...answer,
+            max: wanted.max,
+            weight: wanted.weight,
+            waitedMs: waits ? performance.now() - askedAt : 0,
+          }
+        }
+        trouble = life.loss ?? unsettled()
+      } catch (error) {
+        if (error === over) throw trouble
+        if (!(error instanceof DatabaseUnreachableError)) throw error
+        trouble = error
+      }
+      // Whoever waits goes on waiting, also for the database.
+      if (!waits || giveUp.reason === over) throw trouble
+      await pause(backoffMs(attempt, 20, 500), giveUp)
+    }
+  }
+
+  /** One statement, and its answer; what is granted after the caller has given up is given back. */
+  async #askOnce(kind: 'take' | 'wait', request: Request, giveUp: AbortSignal): Promise<Answer | Permit> {
+    try {
+      const answer = await untilAborted(this.#turns.ask(kind, request), giveUp)
+      return answer.verdict === 'granted'
+        ? (this.#grant(request, answer.fence) ?? { ...answer, verdict: 'over' })
+        : answer
+    } catch (error) {
+      this.#takeBack(request)
+      throw error
+    }
+  }
+
+  /** Takes it, or stands in the queue until it is granted. */
+  async #queue(request: Request, giveUp: AbortSignal): Promise<Answer | Permit> {
+    const wait = this.#waiting.enter(request)
+    try {
+      const answer = await this.#askOnce('wait', request, giveUp)
+      if (answer instanceof Permit || answer.verdict !== 'waiting') return answer
+      wait.isQueued = true
+      const outcome = await untilAborted(wait.outcome, giveUp).catch(async (error) => {
+        if (error === over) return this.#leave(request)
+        this.#takeBack(request)
+        throw error
+      })
+      if (typeof outcome === 'object') return outcome
+      if (outcome === 'gone') return { ...answer, verdict: 'gone' }
+      return this.#grant(request, outcome) ?? { ...answer, verdict: 'over' }
+    } finally {
+      wait.leave()
+    }
+  }
+
+  /** The time for waiting is over: leaves the queue, unless it was granted in the same instant. */
+  async #leave(request: Request): Promise<Answer | Permit> {
+    const lastWord = new AbortController()
+    const timer = setTimeout(() => lastWord.abort(unsettled()), lastWordMs)
+    try {
+      const answer = await untilAborted(this.#turns.ask('leave', request), lastWord.signal)
+      if (answer.verdict !== 'granted') return answer
+      return this.#grant(request, answer.fence) ?? { ...answer, verdict: 'over' }
+    } catch (error) {
+      this.#takeBack(request)
+      throw error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** The handle, unless the life under which it was asked for is over. */
+  #grant(request: Request, fence: number): Permit | undefined {
+    if (!request.life.trusted || this.#closing.signal.aborted) {
+      this.#takeBack(request)
+      return undefined
+    }
+    const permit = new Permit(request, fence, this.#giveBack)
+    this.#permits.add(permit)
+    this.#dependents.add(request.life, permit)
+    return permit
+  }
+
+  /** Gives back what may have been granted, or may yet be, to nobody. */
+  #takeBack(request: Request): void {
+    this.#tracked(this.#turns.surely('void', request)).catch(() => {})
+  }
+
+  /** The present life. Whoever would not wait waits a moment for it. */
+  async #living(waits: boolean, giveUp: AbortSignal): Promise<Life> {
+    const { presence } = this.#options
+    const { life } = presence
+    if (life) return life
+    if (waits) return presence.whenLiving(giveUp)
+    const patience = new AbortController()
+    const forget = whenAborted(giveUp, (reason) => patience.abort(reason))
+    const timer = setTimeout(() => patience.abort(unsettled()), comeToLifeMs)
+    try {
+      return await presence.whenLiving(patience.signal)
+    } finally {
+      clearTimeout(timer)
+      forget()
+    }
+  }
+
+  async #sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    const giveUp = new AbortController()
+    const forgets = [this.#closing.signal, signal].map((one) => whenAborted(one, (reason) => giveUp.abort(reason)))
+    // Timers of Node may fire a millisecond early.
+    await pause(ms + 1, giveUp.signal)
+    for (const forget of forgets) forget()
+    giveUp.signal.throwIfAborted()
+  }
+
+  #tracked<T>(promise: Promise<T>): Promise<T> {
+    this.#underWay.add(promise)
+    const done = () => this.#underWay.delete(promise)
+    promise.then(done, done)
+    return promise
+  }
+
+  #throwIfClosed(): void {
+    this.#closing.signal.throwIfAborted()
+  }
+
+  /** Of its own kind, so that a limit, a rate and a lock of one name have nothing to do with each other. */
+  #key(kind: 'limit' | 'rate', name: string): Key {
+    const label = `${kind}/${checkName(name)}`
+    let key = this.#keys.get(label)
+    if (key === undefined) {
+      key = hashedKey(this.#options.namespace, label)
+      if (this.#keys.size >= mostKeysRemembered) this.#keys.clear()
+      this.#keys.set(label, key)
+    }
+    return key
+  }
+}
+
+function unsettled(): DatabaseUnreachableError {
+  return new DatabaseUnreachableError('This instance is not present in the database just now, so it can hold no permit')
+}

@@ -1,0 +1,50 @@
+import { ClosedError, Handle, type HoldfastError } from '../base/index.js'
+import { PermitLostError } from './errors.js'
+import type { Request } from './turns.js'
+
+/**
+ * A permit that is held. It needs no renewals: it is held for as long as the instance is present, and lost with it.
+ *
+ * @example
+ * await using permit = await holdfast.limits.acquire('gpu', { max: 8, weight: 2, wait: '30s' })
+ * for (const batch of batches) {
+ *   permit.signal.throwIfAborted()
+ *   await train(batch)
+ * }
+ */
+export class Permit extends Handle {
+  readonly name: string
+  /** How much of the limit it takes. */
+  readonly weight: number
+  /** Larger than that of every permit of the name that was granted before. */
+  readonly fence: number
+  readonly #request: Request
+  readonly #giveBack: (permit: Permit, request: Request) => Promise<void>
+
+  /** @internal */
+  constructor(request: Request, fence: number, giveBack: (permit: Permit, request: Request) => Promise<void>) {
+    super()
+    this.name = request.name
+    this.weight = request.weight
+    this.fence = fence
+    this.#request = request
+    this.#giveBack = giveBack
+  }
+
+  /** @internal */
+  lost(reason: HoldfastError): void {
+    this.lose(new PermitLostError(this.name, this.fence, reason))
+  }
+
+  /** @internal */
+  protected lossNow(): PermitLostError | undefined {
+    const { life } = this.#request
+    if (life.trusted) return undefined
+    return new PermitLostError(this.name, this.fence, life.loss ?? new ClosedError('This instance'))
+  }
+
+  /** @internal */
+  protected giveBack(): Promise<void> {
+    return this.#giveBack(this, this.#request)
+  }
+}

@@ -1,0 +1,53 @@
+import { type Duration, describe, formatDuration, parseDuration, type Rule, UsageError } from '../base/index.js'
+
+/** So many in a while: `'100/min'`, `'5/s'`, `'1000/h'`, `'1/d'`, or a count and any duration. */
+export type Rate = string | { readonly count: number; readonly per: Duration }
+
+export interface ParsedRate {
+  readonly count: number
+  readonly perMs: number
+}
+
+const units: Record<string, number> = { s: 1_000, min: 60_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+const longestMs = 366 * 86_400_000
+
+export const rateRule: Rule<ParsedRate> = {
+  expected: 'a count and a time such as "100/min", "5/s", "1000/h", "1/d" or { count: 3, per: "10s" }',
+  read(given) {
+    const rate = typeof given === 'string' ? fromText(given) : fromObject(given)
+    if (rate === undefined || !Number.isSafeInteger(rate.count) || rate.count < 1) return undefined
+    return rate.perMs > 0 && rate.perMs <= longestMs ? rate : undefined
+  },
+}
+
+function fromText(given: string): ParsedRate | undefined {
+  const [, count, unit] = /^(\d+)\/(s|min|m|h|d)$/.exec(given) ?? []
+  return count && unit ? { count: Number(count), perMs: units[unit]! } : undefined
+}
+
+function fromObject(given: unknown): ParsedRate | undefined {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return undefined
+  const { count, per, ...others } = given as { count?: unknown; per?: unknown }
+  const perMs = parseDuration(per)
+  if (typeof count !== 'number' || perMs === undefined || Object.keys(others).length > 0) return undefined
+  return { count, perMs }
+}
+
+/**
+ * How many nanoseconds one takes, rounded up, so that a rate is never exceeded. At a million a second, the most that there may
+ * be, the rounding makes it slower by a thousandth at most.
+ */
+export function eachNs({ count, perMs }: ParsedRate, burst: number): bigint {
+  const perNs = BigInt(Math.floor(perMs * 1e6))
+  const each = (perNs + BigInt(count) - 1n) / BigInt(count)
+  if (each < 1_000n) {
+    throw new UsageError(
+      `Expected rate to be at most a million a second, got ${count} in ${formatDuration(perMs)}`,
+      'Count in larger units: kilobytes instead of bytes, for example.',
+    )
+  }
+  if (each * BigInt(burst) > BigInt(longestMs) * 1_000_000n) {
+    throw new UsageError(`Expected the burst to be there again within 366 days, got ${describe(burst)}`)
+  }
+  return each
+}

@@ -1,0 +1,66 @@
+import { backoffMs, pause } from '../base/index.js'
+import { type Database, loadStatements, type Statement, sqlstateOf } from '../postgres/index.js'
+
+export interface ServerOptions {
+  readonly database: Database
+  readonly schema: string
+  readonly expiryMs: number
+}
+
+/** Where snapshots are kept for whole transactions, what others changed meanwhile fails a statement; then nothing happened. */
+const collisions = ['40001', '40P01'] as (string | undefined)[]
+const mostCollisions = 30
+
+/** So many asks for each piece that is swept; a piece is more than they can have made. */
+const asksPerPiece = 1_000
+const pagesPerPiece = 64
+
+/** How the rooms's statements are run, and its tables kept small as they are. */
+export class Server {
+  readonly sql
+  readonly #options: ServerOptions
+  #asks = Math.floor(Math.random() * asksPerPiece)
+  #piece = Math.floor(Math.random() * 2 ** 20)
+  #sweeping: Promise<unknown> | undefined
+
+  constructor(options: ServerOptions) {
+    this.#options = options
+    this.sql = loadStatements<'turn' | 'look' | 'consume' | 'sweep' | 'usage'>(
+      new URL('./limits.sql', import.meta.url),
+      options.schema,
+    )
+  }
+
+  /** The channel on which the fleet is told of grants. */
+  get channel(): string {
+    return this.#options.schema
+  }
+
+  async run<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await this.#options.database.query<Row>(statement.text, values, this.#options.expiryMs)
+      } catch (error) {
+        if (!collisions.includes(sqlstateOf(error)) || attempt >= mostCollisions) throw error
+        await pause(backoffMs(attempt, 2, 50))
+      }
+    }
+  }
+
+  /** Sweeps a piece of the tables whenever so much has been asked. */
+  countAsks(count: number): void {
+    this.#asks += count
+    if (this.#asks < asksPerPiece || this.#sweeping) return
+    this.#asks -= asksPerPiece
+    this.#sweeping = this.run(this.sql.sweep, [this.channel, this.#piece++, pagesPerPiece])
+      // The next piece will do.
+      .catch(() => {})
+      .finally(() => {
+        this.#sweeping = undefined
+      })
+  }
+
+  async close(): Promise<void> {
+    await this.#sweeping
+  }
+}

@@ -1,0 +1,23 @@
+import { sql, until } from '../setup/facts.js'
+
+/** Waits until so many stand in the queue of the database for a limit. */
+export async function untilQueued(url: string, name: string, count: number, namespace = 'default'): Promise<void> {
+  await until(`${count} wait for ${name}`, async () => {
+    const [row] = await sql<{ waiting: number }>(
+      url,
+      'select waiting from holdfast.limited where name = $1 and namespace = $2',
+      [name, namespace],
+    )
+    return row !== undefined && row.waiting >= count
+  })
+}
+
+/** Whether there is no permit, granted or waited for, and the counts of all entities say so too. */
+export async function nothingInUse(url: string): Promise<boolean> {
+  const [row] = await sql<{ nothing: boolean }>(
+    url,
+    `select not exists (select from holdfast.permit where weight > 0)
+        and not exists (select from holdfast.limited where in_use <> 0 or waiting <> 0) as nothing`,
+  )
+  return row!.nothing
+}

@@ -1,0 +1,262 @@
+// So many at a time: every way of asking, within one instance and between two.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ClosedError, type Holdfast, LimitReachedError, UsageError } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { nothingInUse, untilQueued } from './facts.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+async function pair(where: string): Promise<[Holdfast, Holdfast]> {
+  const first = await open({ url: fresh.url, namespace: where })
+  return [first, where === 'one instance' ? first : await open({ url: fresh.url, namespace: where })]
+}
+
+describe.each(['two instances', 'one instance'])('between %s', (where) => {
+  test('so many at a time, and the next is told so', async () => {
+    const [a, b] = await pair(where)
+    const permits = [
+      await a.limits.acquire('gpu', { max: 3 }),
+      await b.limits.acquire('gpu', { max: 3 }),
+      await b.limits.acquire('gpu', { max: 3 }),
+    ]
+    expect(await a.limits.tryAcquire('gpu', { max: 3 })).toBeNull()
+    const error = await caught(LimitReachedError, b.limits.acquire('gpu', { max: 3 }))
+    expect(error).toMatchObject({ limit: 'gpu', code: 'LIMIT_REACHED', max: 3, inUse: 3, waiting: 0, retryable: true })
+    expect(error.message).toMatch(/^The limit "gpu" is reached: 3 of 3 in use, the oldest for \d+ms$/)
+    expect(error.since!.getTime()).toBeGreaterThan(Date.now() - 60_000)
+    await permits[1]!.release()
+    await using again = await a.limits.acquire('gpu', { max: 3 })
+    expect(again).toMatchObject({ name: 'gpu', weight: 1, held: true })
+    expect(again.fence).toBeGreaterThan(Math.max(...permits.map(({ fence }) => fence)))
+    for (const permit of permits) await permit.release()
+  })
+
+  test('those who wait get it in the order in which they came', async () => {
+    const [a, b] = await pair(where)
+    const first = await a.limits.acquire('in order', { max: 1 })
+    const order: number[] = []
+    const waiting: Promise<unknown>[] = []
+    for (const [place, instance] of [a, b, b, a, b, a].entries()) {
+      waiting.push(instance.limits.with('in order', { max: 1, wait: '20s' }, () => order.push(place)))
+      await untilQueued(fresh.url, 'in order', place + 1, where)
+    }
+    await first.release()
+    await within(10_000, 'All turns', Promise.all(waiting))
+    expect(order).toEqual([0, 1, 2, 3, 4, 5])
+  })
+
+  test('a weight takes so much, and a heavy one is not overtaken by light ones', async () => {
+    const [a, b] = await pair(where)
+    const limit = { max: 4 }
+    const two = await a.limits.acquire('weights', { ...limit, weight: 2 })
+    const one = await b.limits.acquire('weights', limit)
+    expect(await b.limits.tryAcquire('weights', { ...limit, weight: 2 })).toBeNull()
+    const heavy = b.limits.acquire('weights', { ...limit, weight: 4, wait: '20s' })
+    await untilQueued(fresh.url, 'weights', 1, where)
+    // There is room for one, but somebody stands before.
+    const error = await caught(LimitReachedError, a.limits.acquire('weights', limit))
+    expect(error).toMatchObject({ inUse: 3, waiting: 1 })
+    expect(error.message).toContain('3 of 4 in use')
+    expect(error.message).toContain(', and 1 wait')
+    const light = a.limits.acquire('weights', { ...limit, wait: '20s' })
+    await two.release()
+    await one.release()
+    const granted = await within(5_000, 'The heavy one', heavy)
+    expect(granted).toMatchObject({ weight: 4, held: true })
+    await granted.release()
+    await (await within(5_000, 'The light one', light)).release()
+  })
+
+  test('a wait that is over says for how long it was, and leaves the queue', async () => {
+    const [a, b] = await pair(where)
+    const held = await a.limits.acquire('short wait', { max: 1 })
+    const error = await caught(LimitReachedError, b.limits.acquire('short wait', { max: 1, wait: '120ms' }))
+    expect(error.waitedMs).toBeGreaterThanOrEqual(119)
+    expect(error).toMatchObject({ inUse: 1, waiting: 0 })
+    expect(error.message).toMatch(
+      /^The limit "short wait" is reached after \d+ms of waiting: 1 of 1 in use, the oldest/,
+    )
+    expect(await b.limits.tryAcquire('short wait', { max: 1, wait: 60 })).toBeNull()
+    await held.release()
+    await using _next = await b.limits.acquire('short wait', { max: 1 })
+  })
+
+  test('a wait that is aborted rejects with the reason, and leaves the queue', async () => {
+    const [a, b] = await pair(where)
+    const held = await a.limits.acquire('aborted', { max: 1 })
+    const abort = new AbortController()
+    const waiting = b.limits.acquire('aborted', { max: 1, wait: '20s', signal: abort.signal })
+    const behind = a.limits.acquire('aborted', { max: 1, wait: '20s' })
+    await untilQueued(fresh.url, 'aborted', 2, where)
+    const reason = new Error('changed my mind')
+    abort.abort(reason)
+    await expect(waiting).rejects.toBe(reason)
+    await held.release()
+    await (await within(5_000, 'The one behind', behind)).release()
+    await expect(b.limits.acquire('aborted', { max: 1, signal: abort.signal })).rejects.toBe(reason)
+  })
+})
+
+describe('with', () => {
+  test('gives the handler the permit, answers with its result and gives it back', async () => {
+    const [a, b] = await pair('with')
+    const result = await a.limits.with('job', { max: 1 }, async (permit) => {
+      expect(permit).toMatchObject({ name: 'job', held: true })
+      expect(permit.signal.aborted).toBe(false)
+      await caught(
+        LimitReachedError,
+        b.limits.with('job', { max: 1 }, () => expect.fail('must not run')),
+      )
+      return permit.fence
+    })
+    expect(result).toBeGreaterThan(0)
+    await using _next = await b.limits.acquire('job', { max: 1 })
+  })
+
+  test('gives it back when the handler throws, and throws the very error', async () => {
+    const [a, b] = await pair('with')
+    const reason = new Error('no')
+    await expect(a.limits.with('throwing', { max: 1 }, () => Promise.reject(reason))).rejects.toBe(reason)
+    await using _next = await b.limits.acquire('throwing', { max: 1 })
+  })
+})
+
+test('each decision goes by the max of its own caller', async () => {
+  const [a, b] = await pair('rolling deploy')
+  const limits = [await a.limits.acquire('x', { max: 2 }), await a.limits.acquire('x', { max: 2 })]
+  expect(await a.limits.tryAcquire('x', { max: 2 })).toBeNull()
+  const third = await b.limits.acquire('x', { max: 3 })
+  for (const permit of [...limits, third]) await permit.release()
+})
+
+test('giving back twice, or after the end of the instance, is harmless', async () => {
+  const [a, b] = await pair('twice')
+  const permit = await a.limits.acquire('x', { max: 1 })
+  await permit.release()
+  await permit.release()
+  expect(permit.held).toBe(false)
+  const other = await b.limits.acquire('x', { max: 1 })
+  await permit.release()
+  expect(await a.limits.tryAcquire('x', { max: 1 })).toBeNull()
+  await b.close()
+  expect(other.held).toBe(false)
+  await other.release()
+  await using _next = await a.limits.acquire('x', { max: 1 })
+})
+
+test('an instance that closes gives back what it holds, and ends its waits', async () => {
+  const [a, b] = await pair('closing')
+  const held = await a.limits.acquire('x', { max: 1 })
+  const elsewhere = await b.limits.acquire('y', { max: 1 })
+  const waiting = caught(ClosedError, a.limits.acquire('y', { max: 1, wait: '20s' }))
+  await untilQueued(fresh.url, 'y', 1, 'closing')
+  await a.close()
+  expect((await waiting).message).toBe('This instance is closed')
+  expect(held.held).toBe(false)
+  await using _next = await b.limits.acquire('x', { max: 1 })
+  await elsewhere.release()
+  await using _own = await b.limits.acquire('y', { max: 1 })
+  await caught(ClosedError, a.limits.acquire('x', { max: 1 }))
+  await caught(ClosedError, a.limits.consume('x', { rate: '1/s' }))
+})
+
+test('usage tells who holds and who waits', async () => {
+  const [a, b] = await pair('usage')
+  await using held = await a.limits.acquire('gpu', { max: 3, weight: 2 })
+  const waiting = b.limits.acquire('gpu', { max: 3, weight: 3, wait: '20s' })
+  await untilQueued(fresh.url, 'gpu', 1, 'usage')
+  const usage = await b.limits.usage('gpu')
+  expect(usage).toMatchObject({
+    name: 'gpu',
+    inUse: 2,
+    holders: [{ instance: a.id, pid: process.pid, weight: 2, max: 3, fence: held.fence }],
+    waiters: [{ instance: b.id, pid: process.pid, weight: 3, max: 3 }],
+  })
+  expect(usage.holders[0]!.since.getTime()).toBeLessThan(usage.waiters[0]!.since.getTime())
+  expect(await a.limits.usage('never used')).toEqual({ name: 'never used', inUse: 0, holders: [], waiters: [] })
+  await held.release()
+  await (await waiting).release()
+})
+
+test('namespaces, and locks and leases of the same name, have nothing to do with each other', async () => {
+  const [a] = await pair('space a')
+  const [b] = await pair('space b')
+  await using _one = await a.limits.acquire('same', { max: 1 })
+  await using _other = await b.limits.acquire('same', { max: 1 })
+  await using _lock = await a.locks.acquire('same', { wait: 0 })
+  await using _alike = await a.locks.acquire('limit/same', { wait: 0 })
+})
+
+test('an entity whose row somebody keeps locked slows no other', async () => {
+  const [a, b] = await pair('blocked')
+  await (await a.limits.acquire('hot', { max: 10 })).release()
+  const client = await sqlSession(fresh.url)
+  await client.query('begin')
+  await client.query(`select from holdfast.limited where name = 'hot' and namespace = 'blocked' for update`)
+  const hot = [a, b, a, a].map((instance) => instance.limits.acquire('hot', { max: 10 }))
+  for (const round of Array.from({ length: 20 }, (_, i) => i)) {
+    const cold = [a, b].map((instance) => instance.limits.acquire(`cold ${round}`, { max: 2 }))
+    const permits = await within(1_000, 'A cold entity', Promise.all(cold))
+    await Promise.all(permits.map((permit) => permit.release()))
+  }
+  await client.query('commit')
+  const permits = await within(5_000, 'The hot entity', Promise.all(hot))
+  await Promise.all(permits.map((permit) => permit.release()))
+})
+
+test('where the database keeps snapshots for whole transactions, all is the same', async () => {
+  const database = new URL(fresh.url).pathname.slice(1)
+  await sql(fresh.url, `alter database ${database} set default_transaction_isolation = 'repeatable read'`)
+  try {
+    const [a, b] = await pair('isolation')
+    let inside = 0
+    const round = (instance: Holdfast) =>
+      instance.limits.with('few', { max: 2, wait: '20s' }, async () => {
+        expect(++inside).toBeLessThanOrEqual(2)
+        await sleep(2)
+        inside--
+      })
+    await within(20_000, 'All rounds', Promise.all(Array.from({ length: 20 }, () => [round(a), round(b)]).flat()))
+    const spent = await Promise.all(
+      Array.from({ length: 20 }, () => [a, b].map((one) => one.limits.consume('r', { rate: '30/d' }))).flat(),
+    )
+    expect(spent.filter(({ allowed }) => allowed)).toHaveLength(30)
+  } finally {
+    await sql(fresh.url, `alter database ${database} reset default_transaction_isolation`)
+  }
+})
+
+describe('mistakes', () => {
+  test.each<[unknown, unknown, string]>([
+    ['', { max: 1 }, 'Expected name to be a string of 1 to 500 characters'],
+    ['x', undefined, 'Expected max to be a whole number between 1 and 1000000000, got undefined'],
+    ['x', {}, 'Expected max to be a whole number between 1 and 1000000000, got undefined'],
+    ['x', { max: 0 }, 'Expected max to be a whole number between 1 and 1000000000, got 0 (number)'],
+    ['x', { max: 1.5 }, 'Expected max to be a whole number between 1 and 1000000000, got 1.5 (number)'],
+    ['x', { max: 2, weight: 3 }, 'Expected weight to be at most the max of 2, got 3: it would wait for ever'],
+    ['x', { max: 2, wieght: 1 }, 'limits.acquire has no option "wieght": did you mean "weight"?'],
+    ['x', { max: 2, wait: 'soon' }, 'Expected wait to be a duration of at least 0ms'],
+    ['x', { max: 2, signal: 1 }, 'Expected signal to be an AbortSignal, got 1 (number)'],
+  ])('acquire(%j, %j)', async (name, options, message) => {
+    const [a] = await pair('mistakes')
+    const error = await caught(UsageError, a.limits.acquire(name as never, options as never))
+    expect(error.message).toContain(message)
+  })
+
+  test('with without a function', async () => {
+    const [a] = await pair('mistakes')
+    const error = await caught(UsageError, a.limits.with('x', { max: 1 }, undefined as never))
+    expect(error.message).toBe('Expected the last argument of limits.with to be a function, got undefined')
+  })
+})
+
+test('in the end nothing is in use', async () => {
+  await until('nothing is in use', () => nothingInUse(fresh.url))
+})

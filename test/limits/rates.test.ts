@@ -1,0 +1,216 @@
+// So many in a while, exact on the clock of the database.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Holdfast, UsageError } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+
+let fresh: FreshDatabase
+let a: Holdfast
+let b: Holdfast
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+async function pair(): Promise<void> {
+  a = await open({ url: fresh.url })
+  b = await open({ url: fresh.url })
+}
+
+/** When all that was spent is there again. */
+async function fullAt(name: string): Promise<bigint> {
+  const [row] = await sql<{ full_at: string }>(fresh.url, 'select full_at from holdfast.rate where name = $1', [name])
+  return BigInt(row!.full_at)
+}
+
+test('a burst at once, and then one after the other', async () => {
+  await pair()
+  const limit = { rate: '2/d', burst: 5 }
+  for (const left of [4, 3, 2, 1, 0]) {
+    const instance = left % 2 ? a : b
+    expect(await instance.limits.consume('burst', limit)).toEqual({ allowed: true, remaining: left })
+  }
+  const refused = await a.limits.consume('burst', limit)
+  expect(refused.allowed).toBe(false)
+  const half = 43_200_000
+  expect(refused).toMatchObject({ retryAfterMs: expect.any(Number) })
+  if (!refused.allowed) {
+    expect(refused.retryAfterMs).toBeLessThanOrEqual(half)
+    expect(refused.retryAfterMs).toBeGreaterThan(half - 20_000)
+  }
+})
+
+test('the burst is the count of the rate, unless told; a cost spends so many', async () => {
+  await pair()
+  expect(await a.limits.consume('costs', { rate: '10/h', cost: 7 })).toEqual({ allowed: true, remaining: 3 })
+  expect(await b.limits.consume('costs', { rate: '10/h', cost: 4 })).toMatchObject({ allowed: false })
+  expect(await b.limits.consume('costs', { rate: '10/h', cost: 3 })).toEqual({ allowed: true, remaining: 0 })
+})
+
+test('many at once over two instances are allowed exactly the burst', async () => {
+  await pair()
+  const asked = Array.from({ length: 300 }, (_, i) => (i % 2 ? a : b).limits.consume('many', { rate: '100/d' }))
+  const outcomes = await Promise.all(asked)
+  expect(outcomes.filter(({ allowed }) => allowed)).toHaveLength(100)
+})
+
+test('retryAfterMs is exact: what is missing on the clock of the database, rounded up to a millisecond', async () => {
+  await pair()
+  const client = await sqlSession(fresh.url)
+  const [{ key }] = await sql<{ key: string }>(fresh.url, "select holdfast.lock_key('default', 'rate/exact') as key")
+  const ask = {
+    place: 0,
+    key,
+    namespace: 'default',
+    name: 'exact',
+    each_ns: '40000000',
+    burst: 1,
+    cost: 1,
+    wait_ns: '0',
+  }
+  const clock = '(extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000'
+  /** One decision, and the clock before and after it. */
+  const decide = async () => {
+    const { rows } = await client.query<{ before: string; verdict: string; after_ns: string; after: string }>(
+      `with before as materialized (select ${clock} as ns)
+       select before.ns as before, r.verdict, r.after_ns, ${clock} as after
+       from before, holdfast.rate_turn(case when before.ns > 0 then $1::text::jsonb end, true) r`,
+      [JSON.stringify([ask])],
+    )
+    const { before, verdict, after_ns, after } = rows[0]!
+    return { before: BigInt(before), verdict, missing: BigInt(after_ns), after: BigInt(after) }
+  }
+  await decide()
+  let refusals = 0
+  for (let grants = 0; grants < 10; ) {
+    const fullBefore = await fullAt('exact')
+    const { before, verdict, missing, after } = await decide()
+    if (verdict === 'allowed') {
+      // Not a nanosecond too early: when it was allowed, all was there again.
+      expect(after).toBeGreaterThanOrEqual(fullBefore)
+      grants++
+    } else {
+      // And not one too late.
+      expect(before).toBeLessThan(fullBefore)
+      expect(missing).toBeLessThanOrEqual(fullBefore - before)
+      expect(missing).toBeGreaterThanOrEqual(fullBefore - after)
+      refusals++
+    }
+  }
+  expect(refusals).toBeGreaterThan(0)
+  // The client says it in whole milliseconds, rounded up: a retry then is allowed, and one a millisecond earlier is not.
+  await sql(fresh.url, `update holdfast.rate set full_at = ${clock} + 3600000000000 + 1 where name = 'exact'`)
+  const refused = await a.limits.consume('exact', { rate: '1/h' })
+  expect(refused).toMatchObject({ allowed: false })
+  if (!refused.allowed) expect(Number.isInteger(refused.retryAfterMs)).toBe(true)
+})
+
+test('a retry after retryAfterMs is allowed, again and again', async () => {
+  await pair()
+  const limit = { rate: { count: 1, per: '80ms' }, burst: 1 }
+  await a.limits.consume('retry', limit)
+  for (let round = 0; round < 8; round++) {
+    const refused = await b.limits.consume('retry', limit)
+    if (refused.allowed) continue
+    expect(refused.retryAfterMs).toBeLessThanOrEqual(80)
+    const until = performance.now() + refused.retryAfterMs
+    while (performance.now() < until) await new Promise(setImmediate)
+    expect(await b.limits.consume('retry', limit)).toEqual({ allowed: true, remaining: 0 })
+  }
+})
+
+test('a rate is never exceeded, also where its interval is no whole number of nanoseconds', async () => {
+  await pair()
+  const limit = { rate: { count: 7, per: '100ms' }, burst: 3 }
+  const grants: number[] = []
+  const from = performance.now()
+  while (performance.now() - from < 1_500) {
+    const outcomes = await Promise.all([a, b, a].map((one) => one.limits.consume('sevenths', limit)))
+    for (const outcome of outcomes) if (outcome.allowed) grants.push(performance.now())
+  }
+  const tookMs = performance.now() - from
+  expect(grants.length).toBeLessThanOrEqual(3 + (tookMs / 100) * 7)
+  expect(grants.length).toBeGreaterThan((tookMs / 100) * 7 * 0.5)
+})
+
+test('with wait a place in the future is taken, and slept for', async () => {
+  await pair()
+  const limit = { rate: '20/s', burst: 1, wait: '10s' }
+  const from = performance.now()
+  const at: number[] = []
+  await Promise.all(
+    Array.from({ length: 10 }, async (_, i) => {
+      expect(await (i % 2 ? a : b).limits.consume('places', limit)).toMatchObject({ allowed: true })
+      at.push(performance.now() - from)
+    }),
+  )
+  expect(at.at(-1)).toBeGreaterThanOrEqual(9 * 50)
+  at.forEach((ms, place) => expect(ms).toBeGreaterThanOrEqual(place * 50 - 1))
+  // More places than one would wait for: refused, and nothing taken.
+  const before = await fullAt('places')
+  await a.limits.consume('places', { ...limit, cost: 1, wait: 0 })
+  const later = await Promise.all(Array.from({ length: 5 }, () => a.limits.consume('places', { ...limit, wait: 20 })))
+  expect(later.filter(({ allowed }) => allowed).length).toBeLessThanOrEqual(1)
+  expect(await fullAt('places')).toBeGreaterThanOrEqual(before)
+})
+
+test('a sleep that is aborted rejects with the reason', async () => {
+  await pair()
+  const limit = { rate: '1/min', burst: 1 }
+  await a.limits.consume('sleep', limit)
+  const abort = new AbortController()
+  const sleeping = a.limits.consume('sleep', { ...limit, wait: '2m', signal: abort.signal })
+  const before = await fullAt('sleep')
+  await until('the place is taken', async () => (await fullAt('sleep')) > before - 1n)
+  const reason = new Error('no more')
+  abort.abort(reason)
+  await expect(sleeping).rejects.toBe(reason)
+})
+
+test('a refusal writes nothing', async () => {
+  await pair()
+  await a.limits.consume('silent', { rate: '1/d' })
+  const version = () => sql(fresh.url, `select xmin, xmax, ctid from holdfast.rate where name = 'silent'`)
+  const before = await version()
+  for (let i = 0; i < 20; i++)
+    expect(await b.limits.consume('silent', { rate: '1/d' })).toMatchObject({ allowed: false })
+  expect(await version()).toEqual(before)
+})
+
+test('an entity whose row somebody keeps locked slows no other, and refusals not at all', async () => {
+  await pair()
+  await a.limits.consume('hot', { rate: '2/d' })
+  const client = await sqlSession(fresh.url)
+  await client.query('begin')
+  await client.query(`select from holdfast.rate where name = 'hot' for update`)
+  const hot = a.limits.consume('hot', { rate: '2/d' })
+  expect(await within(1_000, 'A refusal', a.limits.consume('hot', { rate: '1/d' }))).toMatchObject({ allowed: false })
+  for (let i = 0; i < 20; i++) await within(1_000, 'A cold one', a.limits.consume(`cold ${i}`, { rate: '1/s' }))
+  await client.query('commit')
+  expect(await within(5_000, 'The hot one', hot)).toEqual({ allowed: true, remaining: 0 })
+})
+
+describe('mistakes', () => {
+  const rates =
+    'Expected rate to be a count and a time such as "100/min", "5/s", "1000/h", "1/d" or { count: 3, per: "10s" }'
+  test.each<[unknown, string]>([
+    [undefined, `${rates}, got undefined`],
+    [{ rate: 'fast' }, `${rates}, got "fast" (string)`],
+    [{ rate: '0/s' }, `${rates}, got "0/s" (string)`],
+    [{ rate: '1/fortnight' }, `${rates}, got "1/fortnight" (string)`],
+    [{ rate: { count: 1 } }, `${rates}, got an object (Object)`],
+    [{ rate: { count: 1.5, per: '1s' } }, `${rates}, got an object (Object)`],
+    [{ rate: { count: 1, per: 0 } }, `${rates}, got an object (Object)`],
+    [{ rate: { count: 1, per: '1s', burst: 2 } }, `${rates}, got an object (Object)`],
+    [{ rate: '2000000/s' }, 'Expected rate to be at most a million a second, got 2000000 in 1s'],
+    [{ rate: '1/d', burst: 1_000 }, 'Expected the burst to be there again within 366 days, got 1000 (number)'],
+    [{ rate: '5/s', cost: 6 }, 'Expected cost to be at most the burst of 5, got 6: it would never be allowed'],
+    [{ rate: '5/s', burst: 0 }, 'Expected burst to be a whole number between 1 and 1000000000, got 0 (number)'],
+    [{ rate: '5/s', bursts: 3 }, 'limits.consume has no option "bursts": did you mean "burst"?'],
+  ])('consume(%j)', async (options, message) => {
+    await pair()
+    const error = await caught(UsageError, a.limits.consume('x', options as never))
+    expect(error.message).toBe(message)
+  })
+})

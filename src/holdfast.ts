@@ -11,6 +11,7 @@ import {
   UsageError,
   wholeNumber,
 } from './base/index.js'
+import { Elections } from './elections/index.js'
 import { Leases } from './leases/index.js'
 import { Limits } from './limits/index.js'
 import { Locks } from './locks/index.js'
@@ -22,6 +23,7 @@ import {
   type Database,
   fromPgPool,
   fromPostgresJs,
+  type Keeper,
   migrate,
   Names,
   openPgPool,
@@ -34,6 +36,8 @@ import {
 
 export type { Duration, Key } from './base/index.js'
 export { ClosedError, HoldfastError, UsageError } from './base/index.js'
+export type { Campaign, CampaignOptions, Elections, Leader, Leadership, SteppingDown } from './elections/index.js'
+export { SteppedDownError } from './elections/index.js'
 export type { Lease, LeaseOptions, Leases } from './leases/index.js'
 export { LeaseLostError, LeaseTimeoutError } from './leases/index.js'
 export type {
@@ -128,6 +132,7 @@ export class Holdfast {
   readonly locks: Locks
   readonly leases: Leases
   readonly limits: Limits
+  readonly elections: Elections
   readonly namespace: string
   readonly #database: Database
   readonly #presence: Presence
@@ -191,6 +196,8 @@ export class Holdfast {
     this.locks = new Locks(ground)
     this.leases = new Leases({ ...ground, instanceId: presence.instanceId })
     this.limits = new Limits(ground)
+    const keeper = ground.anchor ? this.locks : keptByLease(this.leases, ground.expiryMs)
+    this.elections = new Elections({ ...ground, keeper })
   }
 
   /** The random id of this instance, as `holdfast instance ls` shows it. */
@@ -210,6 +217,7 @@ export class Holdfast {
 
   async #close(): Promise<void> {
     await this.limits.close()
+    await this.elections.close()
     await this.leases.close()
     await this.locks.close()
     await this.#presence.close()
@@ -224,6 +232,15 @@ export class Holdfast {
     else if (what === 'lease') this.leases.released(key)
     else if (what === 'expire') this.leases.expired(key)
     else if (what === 'permit' && detail) this.limits.granted(key, detail)
+    else if (what === 'election') this.elections.hear(key)
+  }
+}
+
+/** Leases in the place of locks, for rooms made of either: a dead holder keeps a name for as long as it would a lock. */
+function keptByLease(leases: Leases, expiryMs: number): Keeper {
+  return {
+    acquire: (name, options) => leases.acquire(name, { ttl: expiryMs, ...options }),
+    tryAcquire: (name, options) => leases.tryAcquire(name, { ttl: expiryMs, ...options }),
   }
 }
 

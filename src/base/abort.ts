@@ -26,3 +26,10 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
     }
   })
 }
+
+/** Whether what a function threw only says that it was told to end. */
+export function saysAborted(signal: AbortSignal, error: unknown): boolean {
+  if (!signal.aborted) return false
+  const { name, cause } = (error ?? {}) as { name?: unknown; cause?: unknown }
+  return error === signal.reason || cause === signal.reason || name === 'AbortError'
+}

@@ -1,0 +1,310 @@
+import { backoffMs, ClosedError, pause, saysAborted, whenAborted } from '../base/index.js'
+import type { Database, Keeper, Kept, Presence, Statement } from '../postgres/index.js'
+import { Leadership } from './leadership.js'
+import { electionKey, electionName, type Lookout, type Sight } from './lookout.js'
+
+export interface CampaignOptions {
+  /**
+   * Leads rather than those who are not preferred: they make room while a preferred instance is there to lead. Among
+   * several that are preferred, whoever leads goes on. Default false.
+   */
+  preferred?: boolean | undefined
+  /**
+   * Whether this instance may lead, now. Asked before it stands, and every two seconds while it stands or leads: when it
+   * says no, the instance steps down, and stands again when it says yes.
+   */
+  eligible?: (() => boolean | Promise<boolean>) | undefined
+  /** Told what the function threw, and what keeps this instance from standing. */
+  onError?: ((error: unknown) => void) | undefined
+}
+
+export type CampaignStatements = Record<'announce' | 'resign' | 'stand' | 'withdraw', Statement>
+
+/** What a campaign stands on. */
+export interface CampaignGround {
+  readonly database: Database
+  readonly presence: Presence
+  readonly keeper: Keeper
+  readonly lookout: Lookout
+  readonly statements: CampaignStatements
+  readonly schema: string
+  readonly namespace: string
+}
+
+const pauseMs = 1_000
+const longestPauseMs = 60_000
+const lookAgainMs = 2_000
+/** Telling who leads must not hold up the leader for longer. */
+const tellWithinMs = 1_000
+
+/**
+ * One instance's part in an election, until it is closed.
+ *
+ *     not eligible ──► standing ──► granted ──► leading ──► ending ──► pause ──► standing …
+ *          ▲              │            │
+ *          └──────────────┘            └─► yields to a preferred candidate, pause, standing
+ *
+ * - **standing**: in the queue for the name `election/<name>`.
+ * - **granted**: it says so in a row, and hears in the same statement whether a preferred candidate is there.
+ * - **leading**: the function runs.
+ * - **ending**: the term is lost or to be given up; the function has been told by its signal, and has not ended yet. When
+ *   it was asked to step down it holds the name until then.
+ *
+ * Only when the function has ended does this instance stand again: its terms never overlap.
+ *
+ * @example
+ * await using campaign = holdfast.elections.campaign('indexer', async ({ signal }) => index({ signal }))
+ */
+export class Campaign {
+  /** The name of the election. */
+  readonly name: string
+  readonly #ground: CampaignGround
+  readonly #work: (leadership: Leadership) => unknown
+  readonly #options: CampaignOptions
+  readonly #hint: readonly [channel: string, payload: string]
+  readonly #closing = new AbortController()
+  readonly #running: Promise<void>
+  #standing: AbortController | undefined
+  #leadership: Leadership | undefined
+  #ending: Promise<void> = Promise.resolve()
+  /** Under which number the fleet was told that this instance leads, and the telling itself. */
+  #toldAs: number | undefined
+  #telling: Promise<unknown> = Promise.resolve()
+  /** Under which number it is a preferred candidate, and the writing of it. */
+  #enrolledAs: number | undefined
+  #enrolling: Promise<void> = Promise.resolve()
+  #isAsking = false
+
+  /** @internal */
+  constructor(
+    name: string,
+    ground: CampaignGround,
+    work: (leadership: Leadership) => unknown,
+    options: CampaignOptions,
+  ) {
+    this.name = name
+    this.#ground = ground
+    this.#work = work
+    this.#options = options
+    this.#hint = [ground.schema, `election ${electionKey(ground.namespace, name)}`]
+    this.#running = this.#run()
+  }
+
+  /** Whether this instance leads at this very moment, and was not asked to step down. */
+  get leads(): boolean {
+    const leadership = this.#leadership
+    return leadership?.held === true && !leadership.signal.aborted
+  }
+
+  /** The number of the present term of this instance; null when it does not lead. */
+  get term(): number | null {
+    return this.leads ? this.#leadership!.term : null
+  }
+
+  /**
+   * Asks the function to end, and resolves when it has and the name is given back. The instance stands again after a
+   * pause of a second, behind those who waited. From inside the function use its own `stepDown`, which does not wait.
+   *
+   * @example
+   * process.on('SIGUSR2', () => campaign.stepDown())
+   */
+  async stepDown(): Promise<void> {
+    this.#leadership?.askToStepDown('asked')
+    await this.#ending
+  }
+
+  /** Steps down, or stops waiting, for good. Resolves when the function has ended. Asking again is harmless. */
+  close(): Promise<void> {
+    this.#closing.abort(new ClosedError('The campaign'))
+    this.#leadership?.askToStepDown('closing')
+    return this.#running
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  /** @internal */
+  get whenClosed(): Promise<void> {
+    return this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#closing
+    const unfollow = this.#ground.lookout.follow(this.name, {
+      sees: (sight) => void this.#see(sight),
+      fails: (error) => this.#report(error),
+    })
+    let failures = 0
+    let yields = 0
+    while (!signal.aborted) {
+      try {
+        const kept = await this.#stand()
+        const isTold = await this.#announce(kept)
+        if (isTold === 'yields') {
+          await kept.release()
+          await pause(backoffMs(yields++, 20, lookAgainMs), signal)
+          continue
+        }
+        yields = 0
+        const { isLost, lastedMs, failure } = await this.#lead(kept)
+        if (lastedMs > longestPauseMs) failures = 0
+        if (failure) throw failure.error
+        // Whoever lost it stands again at once: others may be waiting already, and have a start.
+        if (!isLost) await pause(pauseMs, signal)
+      } catch (error) {
+        if (signal.aborted || error instanceof NotEligible) continue
+        this.#report(error)
+        await pause(backoffMs(failures++, pauseMs * 2, longestPauseMs), signal)
+      }
+    }
+    unfollow()
+  }
+
+  /** Until the name is granted. Throws when this instance is not eligible any more. */
+  async #stand(): Promise<Kept> {
+    const { keeper, presence } = this.#ground
+    const { signal } = this.#closing
+    while (!(await this.#isEligible())) {
+      await pause(lookAgainMs, signal)
+      signal.throwIfAborted()
+    }
+    await presence.whenLiving(signal)
+    const standing = new AbortController()
+    const forget = whenAborted(signal, (reason) => standing.abort(reason))
+    this.#standing = standing
+    try {
+      await this.#enroll()
+      return await keeper.acquire(electionName(this.name), { signal: standing.signal })
+    } catch (error) {
+      await this.#withdraw()
+      throw error
+    } finally {
+      this.#standing = undefined
+      forget()
+    }
+  }
+
+  /** Runs the function for one term. A failure is what it threw, unless that only echoes its signal. */
+  async #lead(kept: Kept): Promise<{ isLost: boolean; lastedMs: number; failure?: { error: unknown } }> {
+    const beganAt = performance.now()
+    const leadership = new Leadership(this.name, kept)
+    const outcome = () => ({ isLost: !leadership.held, lastedMs: performance.now() - beganAt })
+    this.#leadership = leadership
+    let ended = () => {}
+    this.#ending = new Promise((resolve) => {
+      ended = resolve
+    })
+    if (this.#closing.signal.aborted) leadership.askToStepDown('closing')
+    try {
+      if (!leadership.signal.aborted) await this.#work(leadership)
+      return outcome()
+    } catch (error) {
+      return saysAborted(leadership.signal, error) ? outcome() : { ...outcome(), failure: { error } }
+    } finally {
+      this.#leadership = undefined
+      await Promise.all([leadership.end(), this.#resign(leadership.term), this.#withdraw()])
+      ended()
+    }
+  }
+
+  /** At every look of the lookout. */
+  async #see(sight: Sight): Promise<void> {
+    const number = this.#ground.presence.life?.number
+    if (this.#standing && number !== this.#enrolledAs) void this.#enroll()
+    const leadership = this.#leadership
+    if (leadership && !this.#options.preferred && sight.preferred) leadership.askToStepDown('preferred')
+    if (leadership && number !== this.#toldAs) void this.#announceAgain(leadership)
+    if ((leadership || this.#standing) && !(await this.#isEligible())) {
+      this.#standing?.abort(new NotEligible())
+      this.#leadership?.askToStepDown('not-eligible')
+    }
+  }
+
+  async #isEligible(): Promise<boolean> {
+    const { eligible } = this.#options
+    // One question at a time, however long its answer takes.
+    if (!eligible || this.#isAsking) return true
+    this.#isAsking = true
+    try {
+      return await eligible()
+    } catch (error) {
+      this.#report(error)
+      return false
+    } finally {
+      this.#isAsking = false
+    }
+  }
+
+  /** Tells the fleet who leads. It may fail: the lookout sees to it that it is told again. */
+  #announce(kept: Pick<Kept, 'fence'>): Promise<'told' | 'yields' | 'untold'> {
+    const { database, presence, statements, namespace } = this.#ground
+    const number = presence.life?.number
+    if (number === undefined) return Promise.resolve('untold')
+    const values = [namespace, this.name, presence.instanceId, number, kept.fence, this.#options.preferred ?? false]
+    const telling = database
+      .query<{ yields: boolean }>(statements.announce.text, [...values, ...this.#hint], tellWithinMs)
+      .then(
+        ([row]) => {
+          this.#toldAs = number
+          return row!.yields ? ('yields' as const) : ('told' as const)
+        },
+        () => 'untold' as const,
+      )
+    this.#telling = telling
+    return telling
+  }
+
+  async #announceAgain(leadership: Leadership): Promise<void> {
+    const isTold = await this.#announce({ fence: leadership.term })
+    if (isTold === 'yields') leadership.askToStepDown('preferred')
+  }
+
+  async #resign(term: number): Promise<void> {
+    const { database, statements, namespace } = this.#ground
+    await this.#telling
+    this.#toldAs = undefined
+    const values = [namespace, this.name, term, ...this.#hint]
+    // If it fails, the row is believed until the next term, or for as long as this instance is present.
+    await database.query(statements.resign.text, values, tellWithinMs).catch(() => {})
+  }
+
+  #enroll(): Promise<void> {
+    if (this.#options.preferred) this.#enrolling = this.#enrollNow()
+    return this.#enrolling
+  }
+
+  async #enrollNow(): Promise<void> {
+    const { database, presence, statements, namespace } = this.#ground
+    const number = presence.life?.number
+    if (number === undefined) return
+    const values = [namespace, this.name, number, ...this.#hint]
+    // If it fails, the lookout sees to it that it is done again.
+    await database.query(statements.stand.text, values, tellWithinMs).then(
+      () => {
+        this.#enrolledAs = number
+      },
+      () => {},
+    )
+  }
+
+  async #withdraw(): Promise<void> {
+    const { database, statements, namespace } = this.#ground
+    await this.#enrolling
+    if (this.#enrolledAs === undefined) return
+    const values = [namespace, this.name, this.#enrolledAs]
+    this.#enrolledAs = undefined
+    await database.query(statements.withdraw.text, values, tellWithinMs).catch(() => {})
+  }
+
+  #report(error: unknown): void {
+    try {
+      this.#options.onError?.(error)
+    } catch {
+      // Who listens for errors must not end the campaign by one of its own.
+    }
+  }
+}
+
+/** Ends the wait of an instance that is not eligible any more. */
+class NotEligible extends Error {}

@@ -1,0 +1,121 @@
+-- Who leads, for those who follow; and preferred candidates. The lock or lease decides; these rows tell.
+
+-- name: announce
+-- A leader says that it leads: in its first moment, and again when its presence has got another number. Answers whether
+-- it has to make room for a preferred candidate instead. Never replaces a later term. Relies on candidate_pkey and
+-- election_pkey.
+with standing as materialized (
+  select session
+  from holdfast.candidate
+  where namespace = $1
+    and name = $2
+    and session <> $4::integer
+    and not $6::boolean
+),
+preferred as materialized (
+  select exists (select from standing where holdfast.is_present(session)) as present
+),
+written as (
+  insert into holdfast.election as known (namespace, name, instance, session, term, since)
+  select $1, $2, $3, $4::integer, $5::bigint, clock_timestamp()
+  from preferred
+  where not present
+  on conflict (namespace, name) do update
+  set instance = excluded.instance,
+      session = excluded.session,
+      term = excluded.term,
+      since = case when known.term = excluded.term then known.since else excluded.since end
+  where known.term <= excluded.term
+  returning term
+),
+told as materialized (
+  select pg_notify($7, $8)
+  from written
+)
+select preferred.present as yields, (select count(*) from told) as told
+from preferred
+
+-- name: resign
+-- A leader says that its term is over. A later term is left as it is. Relies on election_pkey.
+with written as (
+  update holdfast.election
+  set session = null
+  where namespace = $1
+    and name = $2
+    and term = $3::bigint
+  returning term
+)
+select pg_notify($4, $5)
+from written
+
+-- name: stand
+-- A preferred candidate wants to lead, or leads. Whoever is not preferred is told, and makes room. Those of the past are
+-- removed on the way.
+with standing as materialized (
+  select session
+  from holdfast.candidate
+  where namespace = $1
+    and name = $2
+    and session <> $3::integer
+),
+gone as materialized (
+  select session
+  from standing
+  where not holdfast.is_present(session)
+),
+removed as (
+  delete from holdfast.candidate
+  where namespace = $1
+    and name = $2
+    and session in (select session from gone)
+),
+written as (
+  insert into holdfast.candidate (namespace, name, session)
+  values ($1, $2, $3::integer)
+  on conflict do nothing
+)
+select pg_notify($4, $5)
+
+-- name: withdraw
+-- A preferred candidate does not want to lead any more, or not for now.
+delete from holdfast.candidate
+where namespace = $1
+  and name = $2
+  and session = $3::integer
+
+-- name: look
+-- Who leads each of some elections, and whether a preferred candidate other than session $3 is present. One row for each
+-- name. Relies on election_pkey and candidate_pkey.
+with told as materialized (
+  select name, instance, session, term, since
+  from holdfast.election
+  where namespace = $1
+    and name = any($2::text[])
+    and session is not null
+),
+leads as materialized (
+  select *
+  from told
+  where holdfast.is_present(session)
+),
+standing as materialized (
+  select name, session
+  from holdfast.candidate
+  where namespace = $1
+    and name = any($2::text[])
+    and session <> $3::integer
+),
+preferred as materialized (
+  select distinct name
+  from standing
+  where holdfast.is_present(session)
+)
+select
+  asked.name,
+  leads.instance,
+  leads.term::text,
+  leads.since,
+  preferred.name is not null as preferred
+from unnest($2::text[]) as asked (name)
+left join leads on leads.name = asked.name
+left join preferred on preferred.name = asked.name

@@ -1,0 +1,175 @@
+import {
+  abortSignal,
+  ClosedError,
+  checkName,
+  describe,
+  flag,
+  pause,
+  type Rule,
+  readOptions,
+  UsageError,
+  whenAborted,
+} from '../base/index.js'
+import { type Database, type Keeper, loadStatements, type Presence } from '../postgres/index.js'
+import { Campaign, type CampaignOptions, type CampaignStatements } from './campaign.js'
+import type { Leadership } from './leadership.js'
+import { electionName, type Leader, Lookout } from './lookout.js'
+
+export interface ElectionsOptions {
+  readonly database: Database
+  readonly presence: Presence
+  readonly keeper: Keeper
+  readonly schema: string
+  readonly namespace: string
+  readonly expiryMs: number
+}
+
+function callback<T>(expected: string): Rule<T> {
+  return { expected, read: (given) => (typeof given === 'function' ? (given as T) : undefined) }
+}
+
+const rules = {
+  preferred: flag,
+  eligible: callback<() => boolean | Promise<boolean>>('a function that says whether this instance may lead'),
+  onError: callback<(error: unknown) => void>('a function that is told errors'),
+}
+
+/**
+ * Leader election: of all instances that campaign for a name, one leads.
+ *
+ * @example
+ * holdfast.elections.campaign('indexer', async ({ signal, term }) => {
+ *   while (!signal.aborted) await indexNext({ signal, term })
+ * })
+ */
+export class Elections {
+  readonly #options: ElectionsOptions
+  readonly #sql: CampaignStatements
+  readonly #lookout: Lookout
+  readonly #campaigns = new Map<string, Campaign>()
+  readonly #closing = new AbortController()
+
+  /** @internal */
+  constructor(options: ElectionsOptions) {
+    const { database, presence, namespace, schema } = options
+    this.#options = options
+    const sql = loadStatements<keyof CampaignStatements | 'look'>(new URL('./elections.sql', import.meta.url), schema)
+    this.#sql = sql
+    this.#lookout = new Lookout({ database, presence, namespace, statement: sql.look })
+  }
+
+  /**
+   * Runs `work` whenever this instance leads, again and again, until the campaign or the instance is closed.
+   *
+   * - When `work` returns, the instance steps down, and stands again after a second.
+   * - When it throws, the same, after a pause that grows up to a minute; `onError` is told.
+   * - When its `signal` aborts, it should end. Until it has, this instance does not stand again; and if it was only
+   *   asked to step down, it holds the name until then, so that nobody leads beside it.
+   *
+   * @example
+   * const campaign = holdfast.elections.campaign('indexer', work, { preferred: true, onError: log.error })
+   */
+  campaign(
+    name: string,
+    work: (leadership: Leadership) => Promise<unknown> | unknown,
+    options?: CampaignOptions,
+  ): Campaign {
+    checkElection(name)
+    if (typeof work !== 'function') {
+      throw new UsageError(`Expected the second argument of elections.campaign to be a function, got ${describe(work)}`)
+    }
+    const read = readOptions('elections.campaign', options, rules)
+    this.#closing.signal.throwIfAborted()
+    if (this.#campaigns.has(name)) {
+      throw new UsageError(
+        `This instance campaigns for "${name}" already`,
+        'Keep the campaign that elections.campaign returned; close it before you begin another.',
+      )
+    }
+    const ground = { ...this.#options, lookout: this.#lookout, statements: this.#sql }
+    const campaign = new Campaign(name, ground, work, read)
+    this.#campaigns.set(name, campaign)
+    void campaign.whenClosed.then(() => this.#campaigns.delete(name))
+    return campaign
+  }
+
+  /**
+   * Who leads now, as far as the fleet was told; null when nobody does. For those who follow: what only the leader may
+   * do, it does inside its campaign.
+   *
+   * @example
+   * const leader = await holdfast.elections.leader('indexer')
+   */
+  async leader(name: string): Promise<Leader | null> {
+    checkElection(name)
+    this.#closing.signal.throwIfAborted()
+    return (await this.#lookout.look(name)).leader
+  }
+
+  /**
+   * Who leads now, and then every change, also to nobody (null). What changes while you are busy with one change is
+   * summed up in the next. Ends when the signal aborts or the instance closes.
+   *
+   * @example
+   * for await (const leader of holdfast.elections.watch('indexer', { signal })) route.to(leader?.instance)
+   */
+  watch(name: string, options?: { signal?: AbortSignal | undefined }): AsyncGenerator<Leader | null, void, undefined> {
+    checkElection(name)
+    const { signal } = readOptions('elections.watch', options, { signal: abortSignal })
+    this.#closing.signal.throwIfAborted()
+    return this.#watch(name, signal)
+  }
+
+  /** @internal Something has changed in the election with this key. */
+  hear(key: string): void {
+    this.#lookout.hear(key)
+  }
+
+  /** @internal Gives the leaders of this instance its expiry to end in. */
+  async close(): Promise<void> {
+    this.#closing.abort(new ClosedError('This instance'))
+    const ended = new AbortController()
+    const closing = Promise.all([...this.#campaigns.values()].map((campaign) => campaign.close()))
+    await Promise.race([closing.then(() => ended.abort()), pause(this.#options.expiryMs, ended.signal)])
+    await this.#lookout.close()
+  }
+
+  async *#watch(name: string, signal: AbortSignal | undefined): AsyncGenerator<Leader | null, void, undefined> {
+    let latest: Leader | null | undefined
+    let wake = () => {}
+    let failure: { error: unknown } | undefined
+    const unfollow = this.#lookout.follow(name, {
+      sees: ({ leader }) => {
+        latest = leader
+        wake()
+      },
+      fails: (error) => {
+        failure = { error }
+        wake()
+      },
+    })
+    const forgets = [signal, this.#closing.signal].map((given) => whenAborted(given, () => wake()))
+    let shown: Leader | null | undefined
+    try {
+      while (!signal?.aborted && !this.#closing.signal.aborted) {
+        if (failure) throw failure.error
+        if (latest !== undefined && (shown === undefined || latest?.term !== shown?.term)) {
+          shown = latest
+          yield shown
+        } else {
+          await new Promise<void>((resolve) => {
+            wake = resolve
+          })
+        }
+      }
+    } finally {
+      unfollow()
+      for (const forget of forgets) forget()
+    }
+  }
+}
+
+function checkElection(name: string): void {
+  checkName(name, 'the election')
+  checkName(electionName(name), 'the election, with what stands before it,')
+}

@@ -1,0 +1,5 @@
+export { Campaign, type CampaignOptions } from './campaign.js'
+export { Elections, type ElectionsOptions } from './elections.js'
+export { SteppedDownError, type SteppingDown } from './errors.js'
+export { Leadership } from './leadership.js'
+export type { Leader } from './lookout.js'

@@ -15,6 +15,7 @@ import { Elections } from './elections/index.js'
 import { Leases } from './leases/index.js'
 import { Limits } from './limits/index.js'
 import { Locks } from './locks/index.js'
+import { Once } from './once/index.js'
 import {
   Anchor,
   checkSchema,
@@ -53,6 +54,8 @@ export type {
 export { LimitReachedError, PermitLostError } from './limits/index.js'
 export type { KeySpace, Lock, Lockable, LockOptions, Locks, Mode, TransactionLock } from './locks/index.js'
 export { LockLostError, LockTimeoutError, ReleaseRequestedError } from './locks/index.js'
+export type { Answer, Delivery, Once, OnceInTransactionOptions, OnceOptions, Transaction } from './once/index.js'
+export { FingerprintMismatchError, OnceLostError, RecordedFailureError } from './once/index.js'
 export type { CallerTransaction } from './postgres/index.js'
 export {
   DatabaseError,
@@ -133,6 +136,7 @@ export class Holdfast {
   readonly leases: Leases
   readonly limits: Limits
   readonly elections: Elections
+  readonly once: Once
   readonly namespace: string
   readonly #database: Database
   readonly #presence: Presence
@@ -198,6 +202,7 @@ export class Holdfast {
     this.limits = new Limits(ground)
     const keeper = ground.anchor ? this.locks : keptByLease(this.leases, ground.expiryMs)
     this.elections = new Elections({ ...ground, keeper })
+    this.once = new Once(ground)
   }
 
   /** The random id of this instance, as `holdfast instance ls` shows it. */
@@ -216,8 +221,9 @@ export class Holdfast {
   }
 
   async #close(): Promise<void> {
+    // The rooms that run the user's work first: until its end it may use everything else.
+    await Promise.all([this.elections.close(), this.once.close()])
     await this.limits.close()
-    await this.elections.close()
     await this.leases.close()
     await this.locks.close()
     await this.#presence.close()

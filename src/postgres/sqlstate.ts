@@ -25,6 +25,7 @@ export const sqlstate = {
   undefinedTable: '42P01',
   undefinedSchema: '3F000',
   duplicateObject: '42710',
+  serializationFailure: '40001',
   staleFence: 'HF001',
 } as const
 

@@ -7,6 +7,8 @@ const rooms = [
   'locks/locks.ts',
   'locks/lock.ts',
   'locks/errors.ts',
+  'once/once.ts',
+  'once/errors.ts',
   'postgres/errors.ts',
   'base/errors.ts',
 ]

@@ -1,0 +1,196 @@
+-- Deliveries: every statement stands alone and needs no state of a session, so any pooler may stand between. Statements
+-- that touch several rows do so in the order of their keys, everywhere, so that they cannot deadlock among each other.
+
+-- name: claim
+-- For each of the asked keys ($2): what is known of it, or, when it is free, a claim to it. A key is free when it has no
+-- row, when its answer has expired, or when its run has died with its session. Whoever decides about a free key has the
+-- transaction lock on it meanwhile, tried for and never waited for: a caller's transaction which runs the key has it until
+-- its end, and its uncommitted row would otherwise block us and everybody in our batch. The claim is not flushed ($3),
+-- because a crash ends the life that it is worth something in. Nothing is granted before the server is settled ($3 again:
+-- a caller's transaction vouches for itself). The answer "again": somebody was faster since our snapshot. Relies on
+-- delivery_pkey.
+with eased as materialized (
+  select case when $3::boolean then set_config('synchronous_commit', 'off', true) end as commits
+),
+settled as materialized (
+  select case when $3::boolean then holdfast.is_settled() else true end as yes
+  from eased
+),
+asked as materialized (
+  select key, lock_key, token, session, fingerprint, retain_ms
+  from json_to_recordset($2::text::json)
+    as a (key text, lock_key bigint, token text, session integer, fingerprint text, retain_ms bigint)
+),
+known as materialized (
+  select delivery.key, delivery.state, delivery.fingerprint, delivery.value::text as value, delivery.body
+  from asked
+  join holdfast.delivery on delivery.namespace = $1 and delivery.key = asked.key
+  where case delivery.state
+    when 'in-flight' then holdfast.is_present(delivery.session)
+    else delivery.expires_at > clock_timestamp()
+  end
+),
+tried as materialized (
+  select asked.*, pg_try_advisory_xact_lock(lock_key) as by_us
+  from settled, asked
+  where settled.yes
+    and key not in (select key from known)
+),
+claimed as (
+  insert into holdfast.delivery as held
+    (namespace, key, state, token, session, instance, fence, fingerprint, started_at, expires_at)
+  select
+    $1, key, 'in-flight', token, session, $4, nextval('holdfast.fence'), fingerprint, clock_timestamp(),
+    clock_timestamp() + make_interval(secs => retain_ms / 1000.0)
+  from (select * from tried where by_us order by key) as ours
+  on conflict (namespace, key) do update
+  set state = 'in-flight',
+      token = excluded.token,
+      session = excluded.session,
+      instance = excluded.instance,
+      fence = excluded.fence,
+      fingerprint = excluded.fingerprint,
+      value = null,
+      body = null,
+      started_at = excluded.started_at,
+      finished_at = null,
+      expires_at = excluded.expires_at
+  where case held.state
+    when 'in-flight' then not holdfast.is_present(held.session)
+    else held.expires_at <= clock_timestamp()
+  end
+  returning key, fence
+)
+select
+  asked.key,
+  case
+    when claimed.key is not null then 'claimed'
+    when known.key is not null then known.state
+    when not settled.yes then 'unsettled'
+    when not tried.by_us then 'busy'
+    else 'again'
+  end as state,
+  claimed.fence,
+  known.fingerprint,
+  known.value,
+  known.body
+from settled
+cross join asked
+left join known using (key)
+left join tried using (key)
+left join claimed using (key)
+
+-- name: finish
+-- Records answers, each only for the run whose token is still in its row; answers with the keys for which that is so, also
+-- when the same answer had been recorded before and its reply was lost. Flushed, also where the role does not flush its
+-- commits: who was given the answer must not find it gone. The body ($3) belongs to the only one that is recorded with it.
+-- Relies on delivery_pkey.
+with flushed as materialized (
+  select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
+),
+answered as materialized (
+  select key, token, state, value, retain_ms
+  from flushed, json_to_recordset($2::text::json)
+    as a (key text, token text, state text, value text, retain_ms bigint)
+),
+mine as materialized (
+  select delivery.key, delivery.state as was, answered.state, answered.value, answered.retain_ms
+  from answered
+  join holdfast.delivery on delivery.namespace = $1
+    and delivery.key = answered.key
+    and delivery.token = answered.token
+  order by delivery.key
+  for update of delivery
+),
+finished as (
+  update holdfast.delivery
+  set state = mine.state,
+      value = mine.value::json,
+      body = $3::bytea,
+      finished_at = clock_timestamp(),
+      expires_at = clock_timestamp() + make_interval(secs => mine.retain_ms / 1000.0)
+  from mine
+  where delivery.namespace = $1
+    and delivery.key = mine.key
+    and mine.was = 'in-flight'
+)
+select key
+from mine
+
+-- name: release
+-- Lets keys go whose runs failed, or whose claims nobody may have heard of. Not flushed: after a crash they are free anyway.
+with eased as materialized (
+  select set_config('synchronous_commit', 'off', true)
+),
+mine as materialized (
+  select delivery.key, delivery.token
+  from eased, json_to_recordset($2::text::json) as asked (key text, token text)
+  join holdfast.delivery on delivery.namespace = $1
+    and delivery.key = asked.key
+    and delivery.token = asked.token
+    and delivery.state = 'in-flight'
+  order by delivery.key
+  for update of delivery
+)
+delete from holdfast.delivery
+using mine
+where delivery.namespace = $1
+  and delivery.key = mine.key
+  and delivery.token = mine.token
+
+-- name: withdraw
+-- Asked when nobody knows how the transaction of a run has ended: lets the key go if the run is still in flight. That
+-- transaction, if it is not over yet and may still commit, has locked the row: its end is waited for, $4 at most.
+with patience as materialized (
+  select set_config('lock_timeout', $4, true)
+)
+delete from holdfast.delivery
+using patience
+where namespace = $1
+  and key = $2
+  and token = $3
+  and state = 'in-flight'
+returning key
+
+-- name: recorded
+-- How the run of a token has ended; no row when it was taken over.
+select state
+from holdfast.delivery
+where namespace = $1
+  and key = $2
+  and token = $3
+
+-- name: hurry
+-- Sent first in the transaction of a run: if this process freezes or is cut off, the server ends the transaction, so that
+-- whoever takes over does not wait for its row locks. A process that lives says so in time.
+select set_config('idle_in_transaction_session_timeout', $1, true)
+
+-- name: forget
+-- Lets a key be run again: its answer, or what a dead run left, is removed. Not a run in flight.
+delete from holdfast.delivery
+where namespace = $1
+  and key = $2
+  and case state when 'in-flight' then not holdfast.is_present(session) else true end
+returning case state when 'in-flight' then false else expires_at > clock_timestamp() end as answered
+
+-- name: sweep
+-- Removes what has expired, a bounded number at a time; those that somebody else removes at this moment are passed over.
+-- Relies on delivery_expires_at.
+with expired as materialized (
+  select namespace, key
+  from holdfast.delivery
+  where expires_at < clock_timestamp()
+    and case state when 'in-flight' then not holdfast.is_present(session) else true end
+  order by expires_at
+  limit $1::integer
+  for update skip locked
+),
+removed as (
+  delete from holdfast.delivery
+  using expired
+  where delivery.namespace = expired.namespace
+    and delivery.key = expired.key
+  returning 1
+)
+select count(*)::integer as removed
+from removed

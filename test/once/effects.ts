@@ -1,0 +1,30 @@
+import type { Transaction } from '../../src/holdfast.js'
+import { sql } from '../setup/facts.js'
+
+/** Where tests count effects. Nothing in it keeps an effect from happening twice. */
+export async function makeEffects(url: string): Promise<void> {
+  await sql(url, 'create table effect (name text not null)')
+}
+
+export function effect(tx: Transaction, name: string) {
+  return tx.query('insert into effect values ($1) returning name', [name])
+}
+
+export async function countEffects(url: string, name: string): Promise<number> {
+  const [row] = await sql<{ count: number }>(url, 'select count(*)::int from effect where name = $1', [name])
+  return row!.count
+}
+
+/** The rows of a key. */
+export function deliveries(url: string, key: string) {
+  return sql<{ state: string; fence: string }>(url, 'select state, fence from holdfast.delivery where key = $1', [key])
+}
+
+/** A promise, and how to resolve it. */
+export function gate(): { opened: Promise<void>; open(): void } {
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open }
+}

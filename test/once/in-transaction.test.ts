@@ -1,0 +1,232 @@
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { FingerprintMismatchError, RecordedFailureError, UsageError } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sqlSession, within } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { countEffects, deliveries, effect, gate, makeEffects } from './effects.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+  await makeEffects(fresh.url)
+})
+afterAll(() => fresh.drop())
+
+async function begun() {
+  const client = await sqlSession(fresh.url)
+  await client.query('begin')
+  return client
+}
+
+describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
+  const two = async () => {
+    const [one, other] = [await open({ url: fresh.url, anchor }), await open({ url: fresh.url, anchor })]
+    return { one: one.once, other: other.once }
+  }
+
+  test('the answer commits with the transaction; until then duplicates find it in progress', async () => {
+    const { one, other } = await two()
+    const key = `${anchor} commits`
+    const client = await begun()
+    const answer = await one.inTransaction(client, key, async ({ tx, fence, signal }) => {
+      expect(fence).toBeGreaterThan(0)
+      expect(signal.aborted).toBe(false)
+      await effect(tx, key)
+      await effect(client, key)
+      return 'first'
+    })
+    expect(answer).toEqual({ status: 'done', value: 'first' })
+    const client2 = await begun()
+    for (const once of [one, other]) {
+      expect(
+        await within(
+          3_000,
+          'A duplicate',
+          once.run(key, () => 'second'),
+        ),
+      ).toEqual({ status: 'in-progress' })
+      expect(await once.run(key, () => 'second', { wait: 50 })).toEqual({ status: 'in-progress' })
+      expect(await once.inTransaction(client2, key, () => 'second')).toEqual({ status: 'in-progress' })
+    }
+    // Others are not held up.
+    expect(await other.run(`${key} beside`, () => 1)).toEqual({ status: 'done', value: 1 })
+    const waiting = [one, other].map((once) => once.run(key, () => 'second', { wait: '10s' }))
+    const inside = other.inTransaction(client2, key, () => 'second', { wait: '10s' })
+    await client.query('commit')
+    for (const found of await Promise.all([...waiting, inside])) {
+      expect(found).toEqual({ status: 'replayed', value: 'first' })
+    }
+    await client2.query('commit')
+    expect(await countEffects(fresh.url, key)).toBe(2)
+  })
+
+  test('a rollback of the caller leaves the key free and no effect', async () => {
+    const { one, other } = await two()
+    const key = `${anchor} rolls back`
+    const client = await begun()
+    await one.inTransaction(client, key, ({ tx }) => effect(tx, key).then(() => 1))
+    const waiting = other.run(key, ({ tx }) => effect(tx, key).then(() => 2), { wait: '10s' })
+    await client.query('rollback')
+    expect(await waiting).toEqual({ status: 'done', value: 2 })
+    expect(await countEffects(fresh.url, key)).toBe(1)
+  })
+
+  test('a caller that dies leaves the key free', async () => {
+    const { one, other } = await two()
+    const key = `${anchor} dies`
+    const client = await begun()
+    const [row] = (await client.query<{ pid: number }>('select pg_backend_pid() as pid')).rows
+    await one.inTransaction(client, key, ({ tx }) => effect(tx, key).then(() => 1))
+    const witness = await sqlSession(fresh.url)
+    await witness.query('select pg_terminate_backend($1)', [row!.pid])
+    const answer = await other.inTransaction(await begun(), key, () => 2, { wait: '10s' })
+    expect(answer).toEqual({ status: 'done', value: 2 })
+  })
+
+  test('a run in flight elsewhere is not run beside', async () => {
+    const { one, other } = await two()
+    const key = `${anchor} elsewhere`
+    const opening = gate()
+    const begin = gate()
+    const first = other.run(key, async ({ tx }) => {
+      begin.open()
+      await effect(tx, key)
+      await opening.opened
+      return 'first'
+    })
+    await begin.opened
+    const client = await begun()
+    expect(await one.inTransaction(client, key, () => 'second')).toEqual({ status: 'in-progress' })
+    const waiting = one.inTransaction(client, key, () => 'second', { wait: '10s' })
+    opening.open()
+    expect(await first).toEqual({ status: 'done', value: 'first' })
+    expect(await waiting).toEqual({ status: 'replayed', value: 'first' })
+    await client.query('commit')
+  })
+
+  test('a failing function is undone, and the transaction can go on', async () => {
+    const { one, other } = await two()
+    const key = `${anchor} fails inside`
+    const client = await begun()
+    await effect(client, `${key} before`)
+    const failing = one.inTransaction(client, key, async ({ tx }) => {
+      await effect(tx, key)
+      await tx.query('select no_such_column')
+    })
+    await expect(failing).rejects.toThrow('no_such_column')
+    expect(await other.run(key, () => 'elsewhere')).toEqual({ status: 'done', value: 'elsewhere' })
+    expect(await one.inTransaction(client, key, () => 'again')).toEqual({ status: 'replayed', value: 'elsewhere' })
+    await client.query('commit')
+    expect(await countEffects(fresh.url, `${key} before`)).toBe(1)
+    expect(await countEffects(fresh.url, key)).toBe(0)
+  })
+
+  test('a failure is recorded with the transaction, as asked', async () => {
+    const { one, other } = await two()
+    const key = `${anchor} records its failure`
+    const client = await begun()
+    const fail = async () => {
+      throw new Error('no such invoice')
+    }
+    await caught(Error, one.inTransaction(client, key, fail, { failures: 'record' }))
+    expect(await other.run(key, () => 1)).toEqual({ status: 'in-progress' })
+    await client.query('commit')
+    const error = await caught(
+      RecordedFailureError,
+      other.run(key, () => 1),
+    )
+    expect(error.failure).toEqual({ name: 'Error', message: 'no such invoice' })
+  })
+
+  test('another fingerprint is an error, and the transaction can go on', async () => {
+    const { one, other } = await two()
+    const key = `${anchor} fingerprint`
+    await other.run(key, () => 1, { fingerprint: 'a' })
+    const client = await begun()
+    await caught(
+      FingerprintMismatchError,
+      one.inTransaction(client, key, () => 2, { fingerprint: 'b' }),
+    )
+    await client.query('commit')
+  })
+})
+
+test('postgres.js: its transaction, and what fails in it', async () => {
+  const sql = postgres(fresh.url, { max: 3, onnotice: () => {} })
+  onTestFinished(() => sql.end())
+  const { once } = await open({ sql })
+  const answer = await sql.begin(async (tx) => {
+    const failing = once.inTransaction(tx, 'postgres.js', async ({ tx: inner }) => {
+      await inner.query('select no_such_column')
+    })
+    await expect(failing).rejects.toThrow('no_such_column')
+    return once.inTransaction(tx, 'postgres.js', async ({ tx: inner }) => (await effect(inner, 'postgres.js')).rows)
+  })
+  expect(answer).toEqual({ status: 'done', value: [{ name: 'postgres.js' }] })
+  expect(await countEffects(fresh.url, 'postgres.js')).toBe(1)
+  expect(await once.run('postgres.js', () => 2)).toMatchObject({ status: 'replayed' })
+})
+
+test.each(['repeatable read', 'serializable'])(
+  '%s: who did not see the other fails, and has no effect',
+  async (level) => {
+    const { once } = await open({ url: fresh.url })
+    const client = await sqlSession(fresh.url)
+    await client.query(`begin isolation level ${level}`)
+    await client.query('select count(*) from effect')
+    await once.run(level, ({ tx }) => effect(tx, level).then(() => 'first'))
+    const late = once.inTransaction(client, level, ({ tx }) => effect(tx, level).then(() => 'second'))
+    await expect(late).rejects.toMatchObject({ sqlstate: '40001', retryable: true })
+    await client.query('commit')
+    expect(await countEffects(fresh.url, level)).toBe(1)
+  },
+)
+
+test('outside a transaction it is a mistake, and nothing is left', async () => {
+  const { once } = await open({ url: fresh.url })
+  const client = await sqlSession(fresh.url)
+  const error = await caught(
+    UsageError,
+    once.inTransaction(client, 'outside', () => 1),
+  )
+  expect(error.message).toContain('Expected a client inside a transaction, got one outside')
+  expect(await deliveries(fresh.url, 'outside')).toEqual([])
+})
+
+test.each([undefined, null, {}, 'client'])('a client that is %j is a mistake', async (client) => {
+  const { once } = await open({ url: fresh.url })
+  const error = await caught(
+    UsageError,
+    once.inTransaction(client as never, 'key', () => 1),
+  )
+  expect(error.message).toContain('Expected a client inside a transaction')
+})
+
+test('the option signal, which would leave the transaction in between, is refused', async () => {
+  const { once } = await open({ url: fresh.url })
+  const options = { signal: new AbortController().signal } as never
+  const error = await caught(
+    UsageError,
+    once.inTransaction(await begun(), 'key', () => 1, options),
+  )
+  expect(error.message).toContain('once.inTransaction has no option "signal"')
+})
+
+test('the last connection of the pool in the hand of the caller is enough', async () => {
+  const { default: pg } = await import('pg')
+  const pool = new pg.Pool({ connectionString: fresh.url, max: 1 })
+  onTestFinished(() => pool.end())
+  const { once } = await open({ pool })
+  const client = await pool.connect()
+  try {
+    await client.query('begin')
+    const answer = once.inTransaction(client, 'last connection', ({ tx }) =>
+      effect(tx, 'last connection').then(() => 1),
+    )
+    expect(await within(5_000, 'It', answer)).toEqual({ status: 'done', value: 1 })
+    await client.query('commit')
+  } finally {
+    client.release()
+  }
+})

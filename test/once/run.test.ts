@@ -1,0 +1,429 @@
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import {
+  ClosedError,
+  DatabaseError,
+  FingerprintMismatchError,
+  HoldfastError,
+  RecordedFailureError,
+  UsageError,
+} from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql, until, within } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { countEffects, deliveries, effect, gate, makeEffects } from './effects.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+  await makeEffects(fresh.url)
+})
+afterAll(() => fresh.drop())
+
+describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
+  const two = async () => {
+    const [one, other] = [await open({ url: fresh.url, anchor }), await open({ url: fresh.url, anchor })]
+    return { one: one.once, other: other.once }
+  }
+  const named = (name: string) => `${anchor} ${name}`
+
+  test('the first call runs, later ones get its answer', async () => {
+    const { one, other } = await two()
+    const key = named('first')
+    const answer = await one.run(key, async ({ tx, fence, signal, key: given }) => {
+      expect(fence).toBeGreaterThan(0)
+      expect(signal.aborted).toBe(false)
+      expect(given).toBe(key)
+      return { row: (await effect(tx, key)).rows[0] }
+    })
+    expect(answer).toEqual({ status: 'done', value: { row: { name: key } } })
+    const unused = () => expect.unreachable('a duplicate ran')
+    expect(await one.run(key, unused)).toEqual({ status: 'replayed', value: { row: { name: key } } })
+    expect(await other.run(key, unused)).toEqual({ status: 'replayed', value: { row: { name: key } } })
+    expect(await countEffects(fresh.url, key)).toBe(1)
+  })
+
+  test('a duplicate of a run in flight waits for its answer, or hears that it is in progress', async () => {
+    const { one, other } = await two()
+    const key = named('in flight')
+    const opening = gate()
+    const begun = gate()
+    const first = one.run(key, async () => {
+      begun.open()
+      await opening.opened
+      return 'first'
+    })
+    await begun.opened
+    for (const once of [one, other]) {
+      expect(await once.run(key, () => 'second')).toEqual({ status: 'in-progress' })
+      expect(await once.run(key, () => 'second', { wait: 50 })).toEqual({ status: 'in-progress' })
+    }
+    const waiting = [one, one, other, other].map((once) => once.run(key, () => 'second', { wait: '10s' }))
+    opening.open()
+    expect(await first).toEqual({ status: 'done', value: 'first' })
+    for (const answer of await Promise.all(waiting)) expect(answer).toEqual({ status: 'replayed', value: 'first' })
+  })
+
+  test('of many calls at once one runs', async () => {
+    const { one, other } = await two()
+    const key = named('many')
+    const calls = Array.from({ length: 100 }, (_, i) =>
+      (i % 2 ? one : other).run(key, async ({ tx }) => (await effect(tx, key)).rows.length, { wait: '10s' }),
+    )
+    const answers = await Promise.all(calls)
+    expect(answers.filter(({ status }) => status === 'done')).toHaveLength(1)
+    expect(answers.filter(({ status }) => status === 'replayed')).toHaveLength(99)
+    expect(await countEffects(fresh.url, key)).toBe(1)
+  })
+
+  test('a run that throws leaves the key free and no effect, and the error passes through', async () => {
+    const { one, other } = await two()
+    const key = named('throws')
+    const broken = new Error('broken')
+    const failing = one.run(key, async ({ tx }) => {
+      await effect(tx, key)
+      throw broken
+    })
+    expect(await caught(Error, failing)).toBe(broken)
+    expect(await deliveries(fresh.url, key)).toEqual([])
+    expect(await other.run(key, async ({ tx }) => (await effect(tx, key)).rows.length)).toMatchObject({
+      status: 'done',
+    })
+    expect(await countEffects(fresh.url, key)).toBe(1)
+  })
+
+  test('those who wait for a run that throws try it themselves', async () => {
+    const { one, other } = await two()
+    const key = named('throws while others wait')
+    const opening = gate()
+    const first = one.run(key, async () => {
+      await opening.opened
+      throw new Error('broken')
+    })
+    first.catch(() => {})
+    await until('it is in flight', async () => (await deliveries(fresh.url, key)).length === 1)
+    const waiting = [one, other].map((once, i) => once.run(key, () => i, { wait: '10s' }))
+    opening.open()
+    await caught(Error, first)
+    const answers = await Promise.all(waiting)
+    expect(answers.map(({ status }) => status).sort()).toEqual(['done', 'replayed'])
+    expect(new Set(answers.map((answer) => 'value' in answer && answer.value)).size).toBe(1)
+  })
+
+  test('a failure that is recorded is the answer', async () => {
+    const { one, other } = await two()
+    const key = named('recorded failure')
+    const failure = Object.assign(new TypeError('no such invoice'), { code: 'NO_INVOICE' })
+    const failing = one.run(
+      key,
+      async ({ tx }) => {
+        await effect(tx, key)
+        throw failure
+      },
+      { failures: 'record' },
+    )
+    expect(await caught(Error, failing)).toBe(failure)
+    for (const once of [one, other]) {
+      const error = await caught(
+        RecordedFailureError,
+        once.run(key, () => 'second'),
+      )
+      expect(error.message).toBe(`The first run of "${key}" failed: no such invoice`)
+      expect(error).toMatchObject({
+        code: 'ONCE_FAILED',
+        retryable: false,
+        key,
+        failure: { name: 'TypeError', message: 'no such invoice', code: 'NO_INVOICE' },
+        hint: 'once.forget(key) lets it be run again.',
+      })
+    }
+    expect(await countEffects(fresh.url, key)).toBe(0)
+    expect(await other.forget(key)).toBe(true)
+    expect(await one.run(key, () => 'second')).toEqual({ status: 'done', value: 'second' })
+  })
+
+  test('another fingerprint is an error, in flight and afterwards', async () => {
+    const { one, other } = await two()
+    const key = named('fingerprint')
+    const opening = gate()
+    const first = one.run(key, () => opening.opened.then(() => 1), { fingerprint: 'a' })
+    await until('it is in flight', async () => (await deliveries(fresh.url, key)).length === 1)
+    const check = async () => {
+      for (const once of [one, other]) {
+        const error = await caught(
+          FingerprintMismatchError,
+          once.run(key, () => 2, { fingerprint: 'b', wait: '5s' }),
+        )
+        expect(error.message).toBe(`"${key}" was used before with another fingerprint`)
+        expect(error).toMatchObject({ code: 'FINGERPRINT_MISMATCH', retryable: false, key })
+      }
+    }
+    await check()
+    opening.open()
+    await first
+    await check()
+    expect(await other.run(key, () => 2, { fingerprint: 'a' })).toEqual({ status: 'replayed', value: 1 })
+    expect(await other.run(key, () => 2)).toEqual({ status: 'replayed', value: 1 })
+  })
+
+  test('a failed statement fails the run, also when it was caught', async () => {
+    const { one } = await two()
+    const key = named('caught statement')
+    const running = one.run(key, async ({ tx }) => {
+      await effect(tx, key)
+      await tx.query('select no_such_column').catch(() => {})
+      return 'went on'
+    })
+    expect((await caught(DatabaseError, running)).sqlstate).toBe('25P02')
+    expect(await deliveries(fresh.url, key)).toEqual([])
+    expect(await countEffects(fresh.url, key)).toBe(0)
+  })
+
+  test('forgetting lets a key be run again, but not beside a run in flight', async () => {
+    const { one, other } = await two()
+    const key = named('forget')
+    expect(await one.forget(key)).toBe(false)
+    const opening = gate()
+    const first = one.run(key, () => opening.opened.then(() => 1))
+    await until('it is in flight', async () => (await deliveries(fresh.url, key)).length === 1)
+    expect(await other.forget(key)).toBe(false)
+    opening.open()
+    await first
+    expect(await other.forget(key)).toBe(true)
+    expect(await other.forget(key)).toBe(false)
+    expect(await other.run(key, () => 2)).toEqual({ status: 'done', value: 2 })
+  })
+})
+
+test.each<[string, unknown]>([
+  ['undefined', undefined],
+  ['null', null],
+  ['false', false],
+  ['zero', 0],
+  ['an empty string', ''],
+  ['a text with every kind of sign', '\0 \u{1f600} \ud800 "quotes" \\ $1 {a,b}'],
+  ['an object whose order counts', { b: 1, a: 2, 2: 'two', 1: 'one', '': null }],
+  ['a nested one', { list: [1, [2, { three: [] }]], nothing: null }],
+  ['a long one', 'x'.repeat(2_000_000)],
+])('%s is replayed exactly, by both drivers', async (name, value) => {
+  const client = postgres(fresh.url, { max: 3, onnotice: () => {} })
+  onTestFinished(() => client.end())
+  const [byPg, byPostgresJs] = [await open({ url: fresh.url }), await open({ sql: client })]
+  for (const [one, other] of [
+    [byPg, byPostgresJs],
+    [byPostgresJs, byPg],
+  ] as const) {
+    const key = `exactly ${name} ${one.id}`
+    expect(await one.once.run(key, () => value)).toEqual({ status: 'done', value })
+    const replayed = await other.once.run(key, () => 'second')
+    expect(replayed).toEqual({ status: 'replayed', value })
+    expect(JSON.stringify(replayed)).toBe(JSON.stringify({ status: 'replayed', value }))
+    const inTransaction = `${key} in a transaction`
+    await one.once.run(inTransaction, async ({ tx }) => {
+      await effect(tx, inTransaction)
+      return value
+    })
+    expect(await other.once.run(inTransaction, () => 'second')).toEqual({ status: 'replayed', value })
+  }
+})
+
+const circle: Record<string, unknown> = {}
+circle.self = circle
+
+test.each<[string, unknown, string]>([
+  ['a bigint', { amount: 1n }, 'got one with 1 (bigint)'],
+  ['a circle', circle, 'got one with TypeError: Converting circular structure to JSON'],
+  ['a function', () => 1, 'got one with a function'],
+  ['a function inside', { deep: [() => 1] }, 'got one with a function'],
+  ['a symbol', Symbol('s'), 'got one with Symbol(s) (symbol)'],
+  ['not a number', { share: Number.NaN }, 'got one with NaN (number)'],
+])('%s is no answer: a mistake, before anything is committed', async (name, value, message) => {
+  const { once } = await open({ url: fresh.url })
+  const key = `no answer: ${name}`
+  for (const failures of ['free', 'record'] as const) {
+    const running = once.run(
+      key,
+      async ({ tx }) => {
+        await effect(tx, key)
+        return value
+      },
+      { failures },
+    )
+    const error = await caught(UsageError, running)
+    expect(error.message).toContain(`Expected an answer that JSON can carry, ${message}`)
+    expect(await deliveries(fresh.url, key)).toEqual([])
+    expect(await countEffects(fresh.url, key)).toBe(0)
+  }
+})
+
+describe('bad input', () => {
+  const work = () => 1
+  test.each<[string, unknown[], string]>([
+    [
+      'no key',
+      [undefined, work],
+      'Expected key to be a string of 1 to 500 characters without zero bytes, got undefined',
+    ],
+    ['an empty key', ['', work], 'Expected key to be a string of 1 to 500 characters'],
+    ['a long key', ['x'.repeat(501), work], 'Expected key to be a string of 1 to 500 characters'],
+    ['a zero byte', ['a\0b', work], 'without zero bytes'],
+    ['no function', ['key'], 'Expected the function that once.run runs, got undefined'],
+    [
+      'options first',
+      ['key', { wait: '2s' }, work],
+      'Expected the function that once.run runs, got an object (Object)',
+    ],
+    ['an unknown option', ['key', work, { retian: '1d' }], 'once.run has no option "retian": did you mean "retain"?'],
+    ['a wait of words', ['key', work, { wait: 'soon' }], 'Expected wait to be a duration of at least 0ms'],
+    ['a retain of nothing', ['key', work, { retain: 0 }], 'Expected retain to be a duration of at least 1s'],
+    ['an empty fingerprint', ['key', work, { fingerprint: '' }], 'Expected fingerprint to be a string of 1 to 500'],
+    ['other failures', ['key', work, { failures: 'keep' }], 'Expected failures to be "free" or "record", got "keep"'],
+    ['options of another kind', ['key', work, 5], 'Expected the options of once.run to be an object, got 5 (number)'],
+  ])('%s', async (_, args, message) => {
+    const { once } = await open({ url: fresh.url })
+    const error = await caught(UsageError, (once.run as (...args: unknown[]) => Promise<unknown>).apply(once, args))
+    expect(error.message).toContain(message)
+  })
+
+  test('a key of 500 characters from all over Unicode', async () => {
+    const { once } = await open({ url: fresh.url })
+    const key = '\u{1f600}é$'.repeat(125)
+    await once.run(key, () => 1)
+    expect(await once.run(key, () => 2)).toEqual({ status: 'replayed', value: 1 })
+  })
+
+  test('a query after the run is over', async () => {
+    const { once } = await open({ url: fresh.url })
+    let leaked: Parameters<Parameters<typeof once.run>[1]>[0]['tx'] | undefined
+    await once.run('leaks its tx', ({ tx }) => {
+      leaked = tx
+    })
+    const error = await caught(UsageError, leaked!.query('select 1'))
+    expect(error.message).toBe('The transaction of this run is over')
+  })
+})
+
+test('namespaces are apart', async () => {
+  const [a, b] = [await open({ url: fresh.url, namespace: 'a' }), await open({ url: fresh.url, namespace: 'b' })]
+  expect(await a.once.run('same', () => 'of a')).toEqual({ status: 'done', value: 'of a' })
+  expect(await b.once.run('same', () => 'of b')).toEqual({ status: 'done', value: 'of b' })
+  expect(await a.once.run('same', () => 'again')).toEqual({ status: 'replayed', value: 'of a' })
+})
+
+test('the fence of a later run is larger, and guards by SQL', async () => {
+  const { once } = await open({ url: fresh.url })
+  const fences: number[] = []
+  for (let i = 0; i < 3; i++) {
+    await caught(
+      Error,
+      once.run('fences', ({ fence }) => {
+        fences.push(fence)
+        throw new Error('again')
+      }),
+    )
+  }
+  expect(fences).toEqual([...fences].sort((a, b) => a - b))
+  expect(new Set(fences).size).toBe(3)
+})
+
+test('the locks of the same instance work in the transaction of a run', async () => {
+  const [one, other] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
+  await one.once.run('locks inside', async ({ tx }) => {
+    await one.locks.inTransaction(tx, 'user:42', { wait: '1s' })
+    expect(await other.locks.tryAcquire('user:42')).toBeNull()
+    await using lock = await one.locks.acquire('guarded')
+    await lock.guard(tx)
+  })
+  await other.locks.with('user:42', { wait: '5s' }, () => {})
+})
+
+test('giving up the wait leaves the run in flight as it was', async () => {
+  const { once } = await open({ url: fresh.url })
+  const opening = gate()
+  const first = once.run('given up', () => opening.opened.then(() => 1))
+  const abort = new AbortController()
+  const waiting = once.run('given up', () => 2, { wait: '20s', signal: abort.signal })
+  abort.abort(new Error('changed my mind'))
+  expect((await caught(Error, within(2_000, 'Giving up', waiting))).message).toBe('changed my mind')
+  opening.open()
+  expect(await first).toEqual({ status: 'done', value: 1 })
+})
+
+test('many different keys at once go out in batches and all have their effect', async () => {
+  const { once } = await open({ url: fresh.url })
+  const keys = Array.from({ length: 500 }, (_, i) => `batch ${i}`)
+  const answers = await Promise.all(keys.map((key) => once.run(key, () => key)))
+  expect(answers.map((answer) => 'value' in answer && answer.value)).toEqual(keys)
+  const again = await Promise.all(keys.map((key) => once.run(key, () => 'second')))
+  expect(again.map((answer) => 'value' in answer && answer.value)).toEqual(keys)
+})
+
+describe('closing', () => {
+  test('lets the runs in flight come to their end', async () => {
+    const instance = await open({ url: fresh.url })
+    const opening = gate()
+    const begun = gate()
+    const running = instance.once.run('closing', async ({ tx }) => {
+      begun.open()
+      await opening.opened
+      await effect(tx, 'closing')
+      return 1
+    })
+    await begun.opened
+    const closing = instance.close()
+    await caught(
+      ClosedError,
+      instance.once.run('another', () => 1),
+    )
+    opening.open()
+    expect(await running).toEqual({ status: 'done', value: 1 })
+    await closing
+    expect(await countEffects(fresh.url, 'closing')).toBe(1)
+  })
+
+  test('gives them up after the expiry, and others may run the key', async () => {
+    const [instance, other] = [await open({ url: fresh.url, expiry: '2s' }), await open({ url: fresh.url })]
+    let told: unknown
+    const running = instance.once.run('closed upon', ({ signal }) => {
+      return new Promise((_, reject) => {
+        signal.addEventListener('abort', () => {
+          told = signal.reason
+          reject(signal.reason)
+        })
+      })
+    })
+    const failing = caught(HoldfastError, running)
+    await until('it is in flight', async () => (await deliveries(fresh.url, 'closed upon')).length === 1)
+    await within(10_000, 'Closing', instance.close())
+    expect(await failing).toMatchObject({ code: 'ONCE_LOST', key: 'closed upon' })
+    expect(told).toMatchObject({ message: 'The run of "closed upon" was lost: This instance is closed' })
+    expect(await other.once.run('closed upon', () => 2, { wait: '5s' })).toEqual({ status: 'done', value: 2 })
+  })
+})
+
+test('a role that does not flush its commits has its answers flushed all the same', async () => {
+  const url = new URL(fresh.url)
+  url.searchParams.set('options', '-c synchronous_commit=off')
+  const { once } = await open({ url: url.href })
+  let claimed: unknown
+  await once.run('flushed', async ({ tx }) => {
+    claimed = (await tx.query('show synchronous_commit')).rows
+  })
+  expect(claimed).toEqual([{ synchronous_commit: 'off' }])
+  await sql(fresh.url, 'create table flushing (setting text)')
+  await sql(
+    fresh.url,
+    `create function note_flushing() returns trigger language plpgsql as
+     $$ begin insert into flushing values (new.state || ' ' || current_setting('synchronous_commit')); return null; end $$;
+     create trigger note_flushing after insert or update on holdfast.delivery for each row execute function note_flushing()`,
+  )
+  await once.run('flushed 2', () => 1)
+  await once.run('flushed 3', async ({ tx }) => (await tx.query('select 1')).rows)
+  await sql(fresh.url, 'drop function note_flushing cascade')
+  expect(await sql(fresh.url, 'select setting from flushing')).toEqual([
+    { setting: 'in-flight off' },
+    { setting: 'done on' },
+    { setting: 'in-flight off' },
+    { setting: 'done on' },
+  ])
+})

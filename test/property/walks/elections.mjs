@@ -1,0 +1,22 @@
+/** A campaign for a while. Who leads believes it until its signal says otherwise, or it has led for long enough. */
+export async function step({ holdfast, believe, keep, sleep }, walk, random) {
+  const { schedule, names } = walk
+  const name = random.pick(names)
+  const campaign = holdfast.elections.campaign(
+    name,
+    ({ signal, term }) => {
+      const leadership = {
+        fence: term,
+        signal,
+        get held() {
+          return campaign.leads && campaign.term === term
+        },
+      }
+      return believe(leadership, { schedule, names: [name] }, random, () => keep(walk, random))
+    },
+    { preferred: random.chance(0.2) },
+  )
+  await sleep(random.below(400))
+  if (random.chance(0.3)) await campaign.stepDown()
+  await campaign.close()
+}

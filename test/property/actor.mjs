@@ -82,7 +82,7 @@ function impatience(random) {
 }
 
 const changedMyMind = new Error('changed my mind')
-const expectedCodes = new Set(['LOCK_TIMEOUT', 'LEASE_TIMEOUT', 'LIMIT_REACHED'])
+const expectedCodes = new Set(['LOCK_TIMEOUT', 'LEASE_TIMEOUT', 'LIMIT_REACHED', 'ONCE_LOST'])
 
 function isExpected(error) {
   return (

@@ -11,7 +11,7 @@ const program = fileURLToPath(new URL('./actor.mjs', import.meta.url))
 
 /** How a fleet is opened, and through which room it walks. */
 export interface Opening {
-  readonly room: 'locks' | 'leases' | 'either'
+  readonly room: 'locks' | 'leases' | 'either' | 'limits' | 'elections' | 'once'
   readonly expiryMs: number
   readonly anchor: 'required' | 'none'
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type Belief, judge } from './history.js'
+import { type Belief, judge, judgePermits } from './history.js'
 
 // The proof must be able to fail.
 const ms = 1_000_000n
@@ -34,4 +34,21 @@ test('news of an ending may take a moment, and no more than that, and only for w
   expect(found(5n, 'all')).toBe(0)
   expect(found(5n, 2)).toBe(1)
   expect(found(900n, 1)).toBe(1)
+})
+
+test('permits that take more places than there are, are found', () => {
+  const permit = (id: string, weight: number, from: bigint, to: bigint) => ({
+    ...belief(id, 1, from, to),
+    weight,
+    max: 3,
+  })
+  const found = (...permits: Belief[]) => judgePermits(permits, []).violations.length
+  expect(found(permit('1:1', 2, 0n, 5n), permit('2:1', 1, 1n, 5n))).toBe(0)
+  expect(found(permit('1:1', 2, 0n, 5n), permit('2:1', 2, 6n, 9n))).toBe(0)
+  expect(found(permit('1:1', 2, 0n, 5n), permit('2:1', 2, 4n, 9n))).toBe(1)
+  expect(
+    found(permit('1:1', 1, 0n, 9n), permit('2:1', 1, 1n, 9n), permit('3:1', 1, 2n, 9n), permit('4:1', 1, 3n, 4n)),
+  ).toBe(1)
+  const ending = { pid: 1, from: 1n * ms, to: 2n * ms }
+  expect(judgePermits([permit('1:1', 2, 0n, 5n), permit('2:1', 2, 4n, 9n)], [ending]).violations).toEqual([])
 })

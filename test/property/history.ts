@@ -35,14 +35,21 @@ export interface Belief {
   toldAt: bigint | undefined
   /** It rests on no session, so no end of one explains anything. */
   readonly lasting?: boolean
+  /** Of a permit: how many places it takes, and how many there are. */
   readonly weight?: number
   readonly max?: number
 }
 
+/** What somebody was answered for a delivery: by whom its effect was made. */
+export interface Answer {
+  readonly key: string
+  readonly by: string
+}
+
 interface Line {
   id: string
-  event: 'granted' | 'believes' | 'told' | 'unexpected'
-  at: string
+  event: 'granted' | 'believes' | 'told' | 'answered' | 'unexpected'
+  at?: string
   schedule?: number
   names?: string[]
   mode?: Belief['mode']
@@ -50,6 +57,7 @@ interface Line {
   lasting?: boolean
   weight?: number
   max?: number
+  by?: string
   error?: string
 }
 
@@ -65,25 +73,28 @@ const newsNs = 250_000_000n
 
 export interface History {
   readonly beliefs: Belief[]
+  readonly answers: Answer[]
   readonly unexpected: string[]
 }
 
 export function readHistory(files: readonly string[]): History {
   const beliefs = new Map<string, Belief>()
+  const answers: Answer[] = []
   const unexpected: string[] = []
   for (const file of files) {
     // A line that a kill cut off in its middle is not one.
     for (const text of readFileSync(file, 'utf8').split('\n').slice(0, -1)) {
       const line: Line = JSON.parse(text)
-      const at = BigInt(line.at)
+      const at = BigInt(line.at ?? 0)
       const belief = beliefs.get(line.id)
       if (line.event === 'unexpected') unexpected.push(`schedule ${line.schedule}: ${line.error}`)
+      else if (line.event === 'answered') answers.push({ key: line.id, by: line.by! })
       else if (line.event === 'granted') beliefs.set(line.id, begin(line, at))
       else if (line.event === 'told') belief!.toldAt = at
       else belief!.to = at
     }
   }
-  return { beliefs: [...beliefs.values()], unexpected }
+  return { beliefs: [...beliefs.values()], answers, unexpected }
 }
 
 function begin(line: Line, at: bigint): Belief {
@@ -112,6 +123,27 @@ export function judge(beliefs: readonly Belief[], endings: readonly Ending[]): V
     if (overlap < newsNs && endings.some((ending) => explains(ending, first, second))) {
       longestNewsMs = Math.max(longestNewsMs, Number(overlap) / 1e6)
     } else violations.push(`two believers of ${name}: ${tell(first)}, then ${tell(second)}`)
+  }
+  return { violations, longestNewsMs }
+}
+
+/** The same for permits: whenever one begins, those that are believed in at that moment take no more places than there are. */
+export function judgePermits(beliefs: readonly Belief[], endings: readonly Ending[]): Verdict {
+  const violations: string[] = []
+  let longestNewsMs = 0
+  for (const permit of beliefs) {
+    const { max = 1, weight = 1, from } = permit
+    const others = beliefs.filter(
+      (other) => other !== permit && other.names[0] === permit.names[0] && other.from <= from && from <= other.to,
+    )
+    // The news that it is gone may be on its way.
+    const explained = others.filter(
+      (other) => other.to - from < newsNs && endings.some((ending) => explains(ending, other, permit)),
+    )
+    const certain = others.filter((other) => !explained.includes(other))
+    const taken = certain.reduce((sum, other) => sum + (other.weight ?? 1), weight)
+    if (taken > max) violations.push(`${taken} of ${max} places: ${[...certain, permit].map(tell).join(', ')}`)
+    for (const { to } of explained) longestNewsMs = Math.max(longestNewsMs, Number(to - from) / 1e6)
   }
   return { violations, longestNewsMs }
 }

@@ -12,7 +12,7 @@ import { build, later, takeAwayAfterEach, walkHeavily, walkLightly } from './wor
 // a pooler in transaction mode.
 takeAwayAfterEach()
 
-const rooms: Exclude<Opening['room'], 'locks'>[] = ['leases', 'either']
+const rooms: Exclude<Opening['room'], 'locks'>[] = ['leases', 'either', 'elections', 'limits', 'once']
 const usual = 96
 const lightCount = countOf(72, usual)
 

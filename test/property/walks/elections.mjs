@@ -1,7 +1,12 @@
+/** An instance campaigns once at a time for a name. */
+const campaigns = new Set()
+
 /** A campaign for a while. Who leads believes it until its signal says otherwise, or it has led for long enough. */
 export async function step({ holdfast, believe, keep, sleep }, walk, random) {
   const { schedule, names } = walk
   const name = random.pick(names)
+  if (campaigns.has(name)) return
+  campaigns.add(name)
   const campaign = holdfast.elections.campaign(
     name,
     ({ signal, term }) => {
@@ -19,4 +24,5 @@ export async function step({ holdfast, believe, keep, sleep }, walk, random) {
   await sleep(random.below(400))
   if (random.chance(0.3)) await campaign.stepDown()
   await campaign.close()
+  campaigns.delete(name)
 }

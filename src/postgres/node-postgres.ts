@@ -1,8 +1,9 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
+import { whenAborted } from '../base/index.js'
 import { addressOf, checkUrl } from './address.js'
 import { withinDeadline } from './deadline.js'
-import { DatabaseError } from './errors.js'
+import { DatabaseError, DatabaseUnreachableError } from './errors.js'
 import type { Connection, Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
 
@@ -113,13 +114,22 @@ export function fromPgPool(
       await own.close()
       pool.off('error', ignore)
     },
-    async transaction<T>(work: (tx: Executor) => Promise<T>) {
+    async transaction<T>(work: (tx: Executor) => Promise<T>, signal?: AbortSignal) {
       const client = await pool.connect().catch((error) => Promise.reject(translate(error)))
       let broken: Error | undefined
       const onError = (error: Error) => {
         broken = error
       }
       client.on('error', onError)
+      let isReleased = false
+      const release = () => {
+        if (!isReleased) client.release(broken)
+        isReleased = true
+      }
+      const forget = whenAborted(signal, () => {
+        broken = new DatabaseUnreachableError('The transaction was given up')
+        release()
+      })
       const tx = pgExecutor(client)
       try {
         await tx.query('begin')
@@ -130,13 +140,16 @@ export function fromPgPool(
         return result
       } catch (error) {
         // When even the rollback fails, the connection is unusable and must not go back into the pool.
-        await client.query('rollback').catch((rollbackError) => {
-          broken ??= rollbackError as Error
-        })
+        if (!isReleased) {
+          await client.query('rollback').catch((rollbackError) => {
+            broken ??= rollbackError as Error
+          })
+        }
         throw error
       } finally {
+        forget()
+        release()
         client.off('error', onError)
-        client.release(broken)
       }
     },
   }

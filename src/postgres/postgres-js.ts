@@ -1,3 +1,4 @@
+import { whenAborted } from '../base/index.js'
 import { addressOf } from './address.js'
 import { withinDeadline } from './deadline.js'
 import type { Connection, Database, Executor } from './port.js'
@@ -47,17 +48,25 @@ export function fromPostgresJs(sql: PostgresJs): Database {
     connection,
     address: addressOf(connection),
     async close() {},
-    async transaction<T>(work: (tx: Executor) => Promise<T>) {
+    // It has no way to give up a connection either: when the signal aborts, only our waiting for it ends.
+    async transaction<T>(work: (tx: Executor) => Promise<T>, signal?: AbortSignal) {
       let outcome: { error: unknown } | undefined
+      let forget = () => {}
+      const aborted = new Promise<never>((_, reject) => {
+        forget = whenAborted(signal, reject)
+      })
+      const whole = sql.begin((tx) =>
+        work(postgresJsExecutor(tx)).catch((error: unknown) => {
+          outcome = { error }
+          throw error
+        }),
+      )
       try {
-        return (await sql.begin((tx) =>
-          work(postgresJsExecutor(tx)).catch((error: unknown) => {
-            outcome = { error }
-            throw error
-          }),
-        )) as T
+        return (await Promise.race([whole, aborted])) as T
       } catch (error) {
         throw outcome ? outcome.error : translate(error)
+      } finally {
+        forget()
       }
     },
   }

@@ -6,28 +6,27 @@ import { DatabaseUnreachableError } from '../postgres/index.js'
  * One grant of a name by lease, as this process believes in it. The belief is counted from the send of the last
  * acquisition or renewal that was answered, and ends a margin before the database could let the lease expire: that
  * counts from when it executed the statement, which was after the send. Only the rates of two clocks must agree, to
- * within the margin.
+ * within the margin. The database never takes time back that it has granted, so answers may come in any order.
  */
 export class Holding {
   /** Whoever relies on it; several when one token acquired several times. */
   readonly watchers = new Set<(reason: HoldfastError) => void>()
   /** When the next renewal is due. */
-  renewAt: number
-  #trustedUntil: number
-  /** When the statement was sent by which the belief is counted. */
-  #countedFrom: number
+  renewAt = 0
+  /** From when on it may be renewed early, together with one that is due. */
+  renewFrom = 0
+  #trustedUntil = 0
   #loss: HoldfastError | undefined
 
   constructor(
     readonly key: Key,
     readonly token: string,
     readonly fence: number,
+    /** For how long the next renewal asks. */
     public ttlMs: number,
     sentAt: number,
   ) {
-    this.#countedFrom = sentAt
-    this.#trustedUntil = sentAt + trustMs(ttlMs)
-    this.renewAt = sentAt + ttlMs * renewAfter
+    this.#count(ttlMs, sentAt)
   }
 
   /** Whether it may be believed in at this very moment. */
@@ -51,21 +50,15 @@ export class Holding {
     return this.#trustedUntil
   }
 
-  /** The database has answered a renewal that was sent at `sentAt`. */
+  /** The database has answered a renewal for `ttlMs` that was sent at `sentAt`. */
   renewed(ttlMs: number, sentAt: number): void {
-    // An answer that was overtaken by that of a later statement says nothing any more.
-    if (!this.trusted || sentAt < this.#countedFrom) return
-    this.#countedFrom = sentAt
-    this.ttlMs = ttlMs
-    this.#trustedUntil = sentAt + trustMs(ttlMs)
-    this.renewAt = sentAt + ttlMs * renewAfter
+    if (this.trusted) this.#count(ttlMs, sentAt)
   }
 
-  /** A statement is about to be sent that may shorten its life: from then on nothing longer can be believed. */
-  mayShorten(ttlMs: number, sentAt: number): void {
-    if (ttlMs >= this.ttlMs) return
-    this.#countedFrom = sentAt
-    this.#trustedUntil = Math.min(this.#trustedUntil, sentAt + trustMs(ttlMs))
+  /** The next renewal is not to be sent before `at`, not even together with others. */
+  postpone(at: number): void {
+    this.renewAt = at
+    this.renewFrom = at
   }
 
   lose(reason: HoldfastError): void {
@@ -73,10 +66,18 @@ export class Holding {
     this.#loss = reason
     for (const watcher of [...this.watchers]) watcher(reason)
   }
+
+  #count(ttlMs: number, sentAt: number): void {
+    this.#trustedUntil = Math.max(this.#trustedUntil, sentAt + trustMs(ttlMs))
+    this.renewAt = sentAt + ttlMs * renewAfter
+    this.renewFrom = sentAt + ttlMs * togetherAfter
+  }
 }
 
 /** A lease renews itself at a third of its life, so that two renewals may fail before it is lost. */
 const renewAfter = 1 / 3
+/** The part of its life after which a renewal may go out early, together with one that is due. */
+const togetherAfter = 1 / 6
 
 function trustMs(ttlMs: number): number {
   return ttlMs - Math.max(100, ttlMs * 0.1)

@@ -1,4 +1,12 @@
-import { type Duration, describe, duration, Handle, type HoldfastError, UsageError } from '../base/index.js'
+import {
+  type Duration,
+  describe,
+  duration,
+  Handle,
+  type HoldfastError,
+  UsageError,
+  whenAborted,
+} from '../base/index.js'
 import { type CallerTransaction, executorOf, type Statement } from '../postgres/index.js'
 import { LeaseLostError } from './errors.js'
 import type { Holding } from './holding.js'
@@ -8,7 +16,7 @@ export const ttlRule = duration(1_000, 24 * 86_400_000)
 
 /** What a lease asks of the room. */
 export interface Keeping {
-  renew(holding: Holding, ttlMs: number): Promise<void>
+  extend(holding: Holding, ttlMs: number): Promise<void>
   giveBack(holding: Holding): Promise<void>
   readonly guard: Statement
 }
@@ -27,7 +35,10 @@ export class Lease extends Handle {
   readonly name: string
   /** Larger than that of every earlier holder of the name, by lease or by lock. */
   readonly fence: number
-  /** What this acquisition is known by. Who knows it can acquire again, or release: `leases.release(name, token)`. */
+  /**
+   * What this acquisition is known by. Who knows it can acquire again, or release: `leases.release(name, token)`, for all
+   * who know it.
+   */
   readonly token: string
   readonly #holding: Holding
   readonly #keeping: Keeping
@@ -56,7 +67,8 @@ export class Lease extends Handle {
 
   /**
    * Renews now, for the same time or for another, which then also holds for later renewals. Throws `LeaseLostError` when
-   * somebody else has it: call it between the parts of a long work, to fail fast.
+   * somebody else has it: call it between the parts of a long work, to fail fast. Time that was granted is never taken
+   * back: after a shorter time is asked for, a dead holder keeps the name until the longer one is over.
    *
    * @example
    * await lease.extend('5m') // the next part takes long, and may block the event loop
@@ -68,7 +80,12 @@ export class Lease extends Handle {
     }
     if (this.isReleased) throw new UsageError('Expected a lease that is held to extend, got one that was released')
     this.throwIfLost()
-    await this.#keeping.renew(this.#holding, ttlMs)
+    let forget = () => {}
+    // A silent network must not keep the news of the loss from whoever waits for the answer.
+    const lost = new Promise<never>((_, reject) => {
+      forget = whenAborted(this.signal, reject)
+    })
+    await Promise.race([this.#keeping.extend(this.#holding, ttlMs), lost]).finally(forget)
     this.throwIfLost()
   }
 

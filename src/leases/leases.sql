@@ -30,12 +30,12 @@ granted as (
   on conflict (key) do update
   set token = excluded.token,
       instance = excluded.instance,
-      -- The same token once more, in time: the same unbroken holding.
+      -- The same token once more, in time: the same unbroken holding, of which nothing is taken back.
       fence = case when held.expires_at > clock_timestamp() then held.fence else excluded.fence end,
       granted_at = case when held.expires_at > clock_timestamp() then held.granted_at else excluded.granted_at end,
+      hold_ms = case when held.expires_at > clock_timestamp() then greatest(held.hold_ms, excluded.hold_ms) else excluded.hold_ms end,
       ttl_ms = excluded.ttl_ms,
-      hold_ms = excluded.hold_ms,
-      expires_at = excluded.expires_at,
+      expires_at = greatest(held.expires_at, excluded.expires_at),
       wanted = held.wanted and held.expires_at > clock_timestamp()
   where held.expires_at <= clock_timestamp()
     or held.token = excluded.token
@@ -68,8 +68,10 @@ set wanted = true
 where key in (select key from rows)
 
 -- name: renew_leases
--- Renews many leases at once, and answers with the keys of those that are still their holders'. One whose time is over
--- but which nobody has taken since is renewed, too. Flushed: what a crash forgot, another could take too early.
+-- Renews many leases at once, and answers with the keys and tokens of those that are still their holders'. Not one whose time is
+-- over: even if no other lease was granted since, somebody may have the name as a lock. And no earlier than before: a
+-- statement that was overtaken by a later one for longer, or that comes from another who knows the token, must not
+-- shorten what somebody relies on. Flushed: what a crash forgot, another could take too early.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -77,23 +79,33 @@ rows as materialized (
   select lease.key, asked.ttl_ms
   from flushed, unnest($1::bigint[], $2::text[], $3::integer[]) as asked (key, token, ttl_ms)
   join holdfast.lease on lease.key = asked.key and lease.token = asked.token
+  where lease.expires_at > clock_timestamp()
   order by lease.key
   for update of lease
 )
 update holdfast.lease
 set ttl_ms = rows.ttl_ms,
-    expires_at = clock_timestamp() + make_interval(secs => rows.ttl_ms / 1000.0)
+    expires_at = greatest(lease.expires_at, clock_timestamp() + make_interval(secs => rows.ttl_ms / 1000.0))
 from rows
 where lease.key = rows.key
-returning lease.key
+returning lease.key, lease.token
 
 -- name: release
--- Gives leases back, and answers with the keys of those that were still their holders'. The name stays taken, by nobody,
--- until its hold is over. Who waits is told, unless there is still a hold.
+-- Gives leases back, and answers with the keys and tokens of those that were still their holders'. The name stays taken, by nobody,
+-- until its hold is over. Who waits is told, unless there is still a hold. With a fence ($3): only that grant, for the same
+-- token may have been granted anew since. Without one, by the token alone: whoever else relies on it is told.
 with rows as materialized (
-  select lease.key, lease.wanted, lease.granted_at + make_interval(secs => lease.hold_ms / 1000.0) as held_until
-  from unnest($1::bigint[], $2::text[]) as asked (key, token)
-  join holdfast.lease on lease.key = asked.key and lease.token = asked.token
+  select
+    lease.key,
+    lease.token,
+    lease.wanted,
+    lease.granted_at + make_interval(secs => lease.hold_ms / 1000.0) as held_until,
+    asked.fence is null as by_token
+  from unnest($1::bigint[], $2::text[], $3::bigint[]) as asked (key, token, fence)
+  join holdfast.lease
+    on lease.key = asked.key
+    and lease.token = asked.token
+    and lease.fence = coalesce(asked.fence, lease.fence)
   order by lease.key
   for update of lease
 ),
@@ -104,9 +116,13 @@ released as (
       expires_at = greatest(held_until, clock_timestamp())
   from rows
   where lease.key = rows.key
-  returning lease.key, rows.wanted and held_until <= clock_timestamp() as tell
+  returning lease.key, rows.token, rows.by_token, rows.wanted and held_until <= clock_timestamp() as tell
 )
-select key, case when tell then pg_notify($3, 'lease ' || key)::text end as told
+select
+  key,
+  token,
+  case when tell then pg_notify($4, 'lease ' || key)::text end as waiters_told,
+  case when by_token then pg_notify($4, 'expire ' || key)::text end as holder_told
 from released
 
 -- name: sweep

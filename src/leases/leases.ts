@@ -7,6 +7,7 @@ import {
   type Duration,
   describe,
   duration,
+  formatDuration,
   Gather,
   hashedKey,
   type Key,
@@ -17,10 +18,10 @@ import {
   whenAborted,
 } from '../base/index.js'
 import { type Anchor, type Database, DatabaseUnreachableError, loadStatements, type Names } from '../postgres/index.js'
-import { LeaseTimeoutError } from './errors.js'
+import { LeaseLostError, LeaseTimeoutError } from './errors.js'
 import { Holding } from './holding.js'
 import { type Keeping, Lease, ttlRule } from './lease.js'
-import { answerWithinMs, Renewals } from './renewals.js'
+import { answerWithinMs, idOf, Renewals, unlessSerialized } from './renewals.js'
 
 export interface LeaseOptions {
   /** How long it lasts without a renewal, and so how long a dead holder keeps the name. From 1 s; default 30 s. */
@@ -51,6 +52,15 @@ interface Ask {
   readonly token: string
   readonly ttlMs: number
   readonly holdMs: number
+  /** Whether the caller gave the token, so that others may know it. */
+  readonly isShared: boolean
+}
+
+interface Release {
+  readonly key: string
+  readonly token: string
+  /** Null where it is not known: then whatever the token has. */
+  readonly fence: number | null
 }
 
 interface Answer {
@@ -73,6 +83,8 @@ const rules = {
 }
 
 const sweepEveryMs = 600_000
+/** An answer may take this long also where the name itself is waited for less. */
+const leastPatienceMs = 1_000
 
 /**
  * Leases: rows that expire on the database's clock. They ask for no session, so they work through any pooler; a dead
@@ -87,7 +99,7 @@ export class Leases {
   readonly #options: LeasesOptions
   readonly #sql
   readonly #acquisitions = new Gather<Ask, Answer>((asks) => this.#acquireAll(asks))
-  readonly #releases = new Gather<{ key: string; token: string }, boolean>((asks) => this.#releaseAll(asks))
+  readonly #releases = new Gather<Release, boolean>((asks) => this.#releaseAll(asks))
   readonly #wants = new Gather<string, void>((keys) => this.#wantAll(keys))
   readonly #renewals: Renewals
   /** Those who wait for a name, to be woken when it is released. */
@@ -95,6 +107,8 @@ export class Leases {
   readonly #keeping: Keeping
   /** What may have been granted to nobody, and is being given back. */
   readonly #chases = new Set<Promise<void>>()
+  /** One thing at a time for one token: a release under way must not strike what the same token acquires behind it. */
+  readonly #underWay = new Map<string, Promise<void>>()
   readonly #closing = new AbortController()
   #sweptAt = performance.now() - sweepEveryMs * Math.random()
 
@@ -108,7 +122,7 @@ export class Leases {
     this.#renewals = new Renewals(options.database, options.anchor, this.#sql.renew_leases)
     this.#keeping = {
       guard: this.#sql.guard,
-      renew: (holding, ttlMs) => this.#renewals.renewNow([holding], ttlMs),
+      extend: (holding, ttlMs) => this.#renewals.extend(holding, ttlMs),
       giveBack: (holding) => this.#giveBack(holding),
     }
   }
@@ -181,7 +195,11 @@ export class Leases {
       this.#renewals.remove(holding)
       holding.lose(new ClosedError('the handle, released by its token,'))
     }
-    return this.#releases.ask({ key, token })
+    const releasing = this.#releases.ask({ key, token, fence: null })
+    this.#mark(idOf(key, token), releasing)
+    const released = await releasing
+    if (released) this.released(key)
+    return released
   }
 
   /** @internal Somebody has released a name that we may wait for. */
@@ -204,7 +222,13 @@ export class Leases {
       holding.lose(reason)
       this.#renewals.remove(holding)
     }
-    await Promise.all([...holdings.map((holding) => this.#releaseSurely(holding)), ...this.#chases])
+    // By then all who were asking have given up, and what they may still be granted is being chased.
+    await new Promise(setImmediate)
+    const over = new AbortController()
+    const released = Promise.all([...holdings.map((holding) => this.#releaseSurely(holding)), ...this.#chases])
+    // A pool that the program has used up must not keep it from ending: what is left expires.
+    await Promise.race([released, pause(answerWithinMs, over.signal)])
+    over.abort()
   }
 
   async #take(
@@ -214,9 +238,15 @@ export class Leases {
     defaultWaitMs: number,
   ): Promise<Lease | null> {
     const options = readOptions(where, given, rules)
-    const { wait: waitMs = defaultWaitMs, ttl = 30_000, hold = 0, spread = 0, token = randomUUID(), signal } = options
+    const { wait: waitMs = defaultWaitMs, ttl = 30_000, hold = 0, spread = 0, token, signal } = options
     const key = this.#key(name)
-    const ask = { key, token, ttlMs: Math.ceil(ttl), holdMs: Math.ceil(hold) }
+    const ask = {
+      key,
+      token: token ?? randomUUID(),
+      ttlMs: Math.ceil(ttl),
+      holdMs: Math.ceil(hold),
+      isShared: token !== undefined,
+    }
     this.#options.names.check(key)
     const giveUp = new AbortController()
     const forgets = [this.#closing.signal, signal].map((given) => whenAborted(given, (reason) => giveUp.abort(reason)))
@@ -231,14 +261,24 @@ export class Leases {
 
   async #compete(ask: Ask, waitMs: number, giveUp: AbortSignal): Promise<Lease | null> {
     const until = performance.now() + waitMs
+    const id = idOf(ask.key.key, ask.token)
     for (let attempt = 0; ; attempt++) {
       giveUp.throwIfAborted()
-      const answer = await this.#askOnce(ask, giveUp).catch((error) => {
+      let answer: Answer | undefined
+      try {
+        const leftMs = until - performance.now()
+        for (let before = this.#underWay.get(id); before; before = this.#underWay.get(id)) {
+          await unless(giveUp, before)
+        }
+        const entering = this.#enter(ask, waitMs === 0 ? answerWithinMs : Math.max(leftMs, leastPatienceMs), giveUp)
+        if (ask.isShared) this.#mark(id, entering)
+        const outcome = await entering
+        if (outcome instanceof Lease) return outcome
+        answer = outcome
+      } catch (error) {
         // Whoever waits goes on waiting, also for the database.
-        if (error instanceof DatabaseUnreachableError && performance.now() < until) return undefined
-        throw error
-      })
-      if (answer && answer.fence !== null) return this.#granted(ask, answer.fence, answer.sentAt)
+        if (!(error instanceof DatabaseUnreachableError) || performance.now() >= until) throw error
+      }
       const leftMs = until - performance.now()
       if (leftMs <= 0 && answer && !answer.settled) throw unsettled()
       if (leftMs <= 0) return null
@@ -246,35 +286,51 @@ export class Leases {
     }
   }
 
+  /** One try: the lease, or why not. */
+  async #enter(ask: Ask, patienceMs: number, giveUp: AbortSignal): Promise<Lease | Answer> {
+    const own = this.#renewals.find(ask.key.key, ask.token)
+    if (own) {
+      const lease = new Lease(own, this.#keeping)
+      try {
+        await unless(giveUp, lease.extend(Math.max(ask.ttlMs, own.ttlMs)))
+        return lease
+      } catch (error) {
+        await lease.release()
+        if (!(error instanceof LeaseLostError)) throw error
+      }
+    }
+    const answer = await this.#askOnce(ask, patienceMs, giveUp)
+    return answer.fence === null ? answer : this.#granted(ask, answer.fence, answer.sentAt)
+  }
+
   /** One decision of the database. What is granted after the caller has given up is given back. */
-  async #askOnce(ask: Ask, signal: AbortSignal): Promise<Answer> {
+  async #askOnce(ask: Ask, patienceMs: number, giveUp: AbortSignal): Promise<Answer> {
     const asking = Promise.all([this.#acquisitions.ask(ask), this.#register(ask.key)])
-    let forget = () => {}
-    const aborted = new Promise<never>((_, reject) => {
-      forget = whenAborted(signal, reject)
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<never>((_, reject) => {
+      const reason = `No answer came within ${formatDuration(patienceMs)}`
+      if (patienceMs <= longest) timer = setTimeout(() => reject(new DatabaseUnreachableError(reason)), patienceMs)
     })
     try {
-      const [answer] = await Promise.race([asking, aborted])
+      const [answer] = await unless(giveUp, Promise.race([asking, late]))
       return answer
     } catch (error) {
       // Granted late, or perhaps granted without our having heard of it, or granted for a key that is another's.
       const chase = asking.then(
-        ([answer]) => (answer.fence === null ? undefined : this.#releaseSurely(ask)),
-        () => this.#releaseSurely(ask),
+        ([answer]) => (answer.fence === null ? undefined : this.#releaseSurely({ ...ask, fence: answer.fence })),
+        () => this.#releaseSurely({ ...ask, fence: null }),
       )
       this.#chases.add(chase)
+      this.#mark(idOf(ask.key.key, ask.token), chase)
       void chase.finally(() => this.#chases.delete(chase))
       throw error
     } finally {
-      forget()
+      clearTimeout(timer)
     }
   }
 
   #granted({ key, token, ttlMs }: Ask, fence: number, sentAt: number): Lease {
-    // The same token once more, in time: the same holding.
-    let holding = this.#renewals.find(key.key, token)
-    if (holding?.fence === fence) holding.renewed(ttlMs, sentAt)
-    else holding = new Holding(key, token, fence, ttlMs, sentAt)
+    const holding = new Holding(key, token, fence, ttlMs, sentAt)
     this.#renewals.add(holding)
     this.#sweepSometimes()
     return new Lease(holding, this.#keeping)
@@ -287,12 +343,17 @@ export class Leases {
   }
 
   /** Until it is released, or its time is over anyway. */
-  async #releaseSurely({ key, token, ttlMs }: Pick<Ask, 'key' | 'token' | 'ttlMs'>): Promise<void> {
-    const until = performance.now() + ttlMs
+  #releaseSurely({ key, token, fence, ttlMs }: Omit<Release, 'key'> & Pick<Ask, 'key' | 'ttlMs'>): Promise<void> {
+    const releasing = this.#tryToRelease({ key: key.key, token, fence }, performance.now() + ttlMs)
+    this.#mark(idOf(key.key, token), releasing)
+    return releasing
+  }
+
+  async #tryToRelease(release: Release, until: number): Promise<void> {
     for (let attempt = 0; ; attempt++) {
       try {
-        await this.#releases.ask({ key: key.key, token })
-        this.released(key.key)
+        await this.#releases.ask(release)
+        this.released(release.key)
         return
       } catch {
         const pauseMs = backoffMs(attempt, 50, 2_000)
@@ -300,6 +361,13 @@ export class Leases {
         await pause(pauseMs, this.#closing.signal)
       }
     }
+  }
+
+  #mark(id: string, work: Promise<unknown>): void {
+    const over = Promise.allSettled([work, this.#underWay.get(id)]).then(() => {
+      if (this.#underWay.get(id) === over) this.#underWay.delete(id)
+    })
+    this.#underWay.set(id, over)
   }
 
   /** Until the name is released, as far as we are told, or it is worth another look. */
@@ -333,29 +401,29 @@ export class Leases {
   }
 
   async #acquireAll(asks: readonly Ask[]): Promise<Answer[]> {
-    // Of several asks for one name only one can be granted; the others hear what it hears.
+    // Of several asks for one name only one can be granted; the others hear what it hears. Best the one that may have it already.
     const first = new Map<string, Ask>()
-    for (const ask of asks) if (!first.has(ask.key.key)) first.set(ask.key.key, ask)
+    for (const ask of asks) {
+      const other = first.get(ask.key.key)
+      if (!other || (ask.isShared && !other.isShared)) first.set(ask.key.key, ask)
+    }
     const sent = [...first.values()]
     const sentAt = performance.now()
-    // A token that acquires again may ask for less time than it has.
-    for (const { key, token, ttlMs } of sent) this.#renewals.find(key.key, token)?.mayShorten(ttlMs, sentAt)
     const { database, instanceId } = this.#options
-    const rows = await database.query<{
-      settled: boolean
-      fence: string | null
-      free_in_ms: number | null
-      wanted: boolean | null
-    }>(
-      this.#sql.acquire.text,
-      [
-        sent.map(({ key }) => key.key),
-        sent.map(({ token }) => token),
-        sent.map(({ ttlMs }) => ttlMs),
-        sent.map(({ holdMs }) => holdMs),
-        instanceId,
-      ],
-      answerWithinMs,
+    const values = [
+      sent.map(({ key }) => key.key),
+      sent.map(({ token }) => token),
+      sent.map(({ ttlMs }) => ttlMs),
+      sent.map(({ holdMs }) => holdMs),
+      instanceId,
+    ]
+    const rows = await unlessSerialized(() =>
+      database.query<{
+        settled: boolean
+        fence: string | null
+        free_in_ms: number | null
+        wanted: boolean | null
+      }>(this.#sql.acquire.text, values, answerWithinMs),
     )
     const answers = new Map(
       rows.map((row, at) => [
@@ -371,17 +439,20 @@ export class Leases {
     )
     return asks.map((ask) => {
       const answer = answers.get(ask.key.key)!
-      const isOurs = first.get(ask.key.key)!.token === ask.token
-      return isOurs || answer.fence === null ? answer : { ...answer, fence: null, freeInMs: ask.ttlMs, wanted: false }
+      const { token, ttlMs } = first.get(ask.key.key)!
+      const isOurs = token === ask.token
+      return isOurs || answer.fence === null ? answer : { ...answer, fence: null, freeInMs: ttlMs, wanted: false }
     })
   }
 
-  async #releaseAll(asks: readonly { key: string; token: string }[]): Promise<boolean[]> {
+  async #releaseAll(asks: readonly Release[]): Promise<boolean[]> {
     const { database, schema } = this.#options
-    const values = [asks.map(({ key }) => key), asks.map(({ token }) => token), schema]
-    const rows = await database.query<{ key: string }>(this.#sql.release.text, values, answerWithinMs)
-    const released = new Set(rows.map(({ key }) => key))
-    return asks.map(({ key }) => released.has(key))
+    const values = [asks.map(({ key }) => key), asks.map(({ token }) => token), asks.map(({ fence }) => fence), schema]
+    const rows = await unlessSerialized(() =>
+      database.query<{ key: string; token: string }>(this.#sql.release.text, values, answerWithinMs),
+    )
+    const released = new Set(rows.map(({ key, token }) => idOf(key, token)))
+    return asks.map(({ key, token }) => released.has(idOf(key, token)))
   }
 
   async #wantAll(keys: readonly string[]): Promise<undefined[]> {
@@ -417,6 +488,15 @@ export class Leases {
     this.#sweptAt = performance.now()
     void this.#options.database.query(this.#sql.sweep.text, [], answerWithinMs).catch(() => {})
   }
+}
+
+/** Settles like the work, or rejects as soon as the signal aborts. */
+async function unless<T>(giveUp: AbortSignal, work: Promise<T>): Promise<T> {
+  let forget = () => {}
+  const aborted = new Promise<never>((_, reject) => {
+    forget = whenAborted(giveUp, reject)
+  })
+  return Promise.race([work, aborted]).finally(forget)
 }
 
 function unsettled(): DatabaseUnreachableError {

@@ -1,8 +1,7 @@
-import { type Anchor, type Database, DatabaseUnreachableError, type Statement } from '../postgres/index.js'
+import { backoffMs, Gather, pause } from '../base/index.js'
+import { type Anchor, type Database, DatabaseUnreachableError, type Statement, sqlstateOf } from '../postgres/index.js'
 import type { Holding } from './holding.js'
 
-/** The part of its life before which a renewal may go out early, together with one that is due. */
-const togetherWithin = 1 / 6
 /** The part of its life after which a renewal that failed is sent again. */
 const againAfter = 1 / 15
 const mostTogether = 5_000
@@ -19,6 +18,10 @@ export class Renewals {
   readonly #anchor: Anchor | undefined
   readonly #statement: Statement
   readonly #holdings = new Map<string, Holding>()
+  readonly #extensions = new Gather<Holding, void>(async (holdings) => {
+    await this.renewNow([...new Set(holdings)])
+    return holdings.map(() => undefined)
+  })
   #timer: NodeJS.Timeout | undefined
   #timerAt = Number.POSITIVE_INFINITY
   #isAnchorBusy = false
@@ -50,36 +53,42 @@ export class Renewals {
     return this.#holdings.values()
   }
 
-  /** Renews at once, for as long as asked. A holding that somebody else has by now is told so. */
-  async renewNow(holdings: readonly Holding[], ttlMs?: number): Promise<void> {
+  /** Renews at once, and from then on, for `ttlMs`. Many that are asked for together go out as one statement. */
+  async extend(holding: Holding, ttlMs: number): Promise<void> {
+    // Before it is sent, so that no renewal which overtakes it asks for the old time.
+    holding.ttlMs = ttlMs
+    await this.#extensions.ask(holding)
+  }
+
+  /** Renews at once. A holding that is its holder's no more is told so. */
+  async renewNow(holdings: readonly Holding[]): Promise<void> {
     const sentAt = performance.now()
-    for (const holding of holdings) holding.mayShorten(ttlMs ?? holding.ttlMs, sentAt)
-    const keys = new Set(
-      await this.#send([
-        holdings.map(({ key }) => key.key),
-        holdings.map(({ token }) => token),
-        holdings.map((holding) => ttlMs ?? holding.ttlMs),
-      ]),
+    const ttls = holdings.map(({ ttlMs }) => ttlMs)
+    const renewed = new Set(
+      await this.#send([holdings.map(({ key }) => key.key), holdings.map(({ token }) => token), ttls]),
     )
-    for (const holding of holdings) {
-      if (keys.has(holding.key.key)) holding.renewed(ttlMs ?? holding.ttlMs, sentAt)
+    for (const [at, holding] of holdings.entries()) {
+      if (renewed.has(idOf(holding.key.key, holding.token))) holding.renewed(ttls[at]!, sentAt)
       else {
         this.remove(holding)
-        holding.lose(new DatabaseUnreachableError('it expired, or an operator expired it'))
+        holding.lose(new DatabaseUnreachableError('it expired, or somebody has expired or released it'))
       }
     }
     this.#scheduleNext()
   }
 
+  /** Answers with which of them are still their holders'. */
   async #send(values: unknown[][]): Promise<string[]> {
     const session = this.#isAnchorBusy ? undefined : this.#anchor?.session
     if (!session) {
-      const rows = await this.#database.query<{ key: string }>(this.#statement.text, values, answerWithinMs)
-      return rows.map(({ key }) => key)
+      const rows = await unlessSerialized(() =>
+        this.#database.query<{ key: string; token: string }>(this.#statement.text, values, answerWithinMs),
+      )
+      return rows.map(({ key, token }) => idOf(key, token))
     }
     this.#isAnchorBusy = true
     try {
-      return (await session.run(this.#statement, values)).map(([key]) => key!)
+      return (await session.run(this.#statement, values)).map(([key, token]) => idOf(key!, token!))
     } finally {
       this.#isAnchorBusy = false
     }
@@ -104,7 +113,7 @@ export class Renewals {
     for (const holding of this.#holdings.values()) {
       // Asking notices a deadline that has passed.
       if (!holding.trusted) this.remove(holding)
-      else if (holding.renewAt - now <= holding.ttlMs * togetherWithin) due.push(holding)
+      else if (holding.renewFrom <= now) due.push(holding)
     }
     for (let from = 0; from < due.length; from += mostTogether) {
       void this.#renewBatch(due.slice(from, from + mostTogether))
@@ -115,9 +124,9 @@ export class Renewals {
   async #renewBatch(holdings: readonly Holding[]): Promise<void> {
     const now = performance.now()
     // Should no answer come: again, on another connection.
-    for (const holding of holdings) holding.renewAt = now + holding.ttlMs * againAfter * 2
+    for (const holding of holdings) holding.postpone(now + holding.ttlMs * againAfter * 2)
     await this.renewNow(holdings).catch(() => {
-      for (const holding of holdings) holding.renewAt = performance.now() + holding.ttlMs * againAfter
+      for (const holding of holdings) holding.postpone(performance.now() + holding.ttlMs * againAfter)
     })
     this.#scheduleNext()
   }
@@ -129,8 +138,23 @@ export class Renewals {
   }
 }
 
-function idOf(key: string, token: string): string {
+export function idOf(key: string, token: string): string {
   return `${key} ${token}`
+}
+
+/**
+ * Where the database's default isolation is a stricter one, a statement that meets a row which has just changed fails
+ * (40001), and succeeds when it is asked again.
+ */
+export async function unlessSerialized<T>(ask: () => Promise<T>): Promise<T> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (sqlstateOf(error) !== '40001' || attempt === 20) throw error
+      await pause(backoffMs(attempt, 1, 50))
+    }
+  }
 }
 
 /** A connection that does not answer for this long is given up. */

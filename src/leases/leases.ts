@@ -465,10 +465,12 @@ export class Leases {
     const { names, database } = this.#options
     if (names.isKnown(key)) return
     const { register } = names
-    const rows = await database.query<{ key: string; namespace: string; label: string }>(
-      register.text,
-      names.valuesFor([key]),
-      answerWithinMs,
+    const rows = await unlessSerialized(() =>
+      database.query<{ key: string; namespace: string; label: string }>(
+        register.text,
+        names.valuesFor([key]),
+        answerWithinMs,
+      ),
     )
     const collisions = names.learn(
       [key],

@@ -100,14 +100,25 @@ export class RowPresence implements Presence {
       const [renewed] = await run('renew_row', [this.instanceId, number])
       return renewed !== undefined
     })
+    try {
+      await this.#grace(life)
+      return life
+    } catch (error) {
+      // What nobody was told of must not go on renewing itself.
+      life.end()
+      await run('depart', [this.instanceId]).catch(() => {})
+      throw error
+    }
+  }
+
+  async #grace(life: RowLife): Promise<void> {
+    const { database, expiryMs } = this.#options
     for (;;) {
-      const [grace] = await run('grace')
+      const [grace] = await database.query<{ answer: number }>(this.#sql.grace.text, [], expiryMs)
       const leftMs = Number(grace!.answer)
-      if (leftMs <= 0) return life
-      if (!life.trusted || this.#closing.signal.aborted) {
-        life.end()
-        throw life.loss ?? new ClosedError('This instance')
-      }
+      if (leftMs <= 0) return
+      if (this.#closing.signal.aborted) throw new ClosedError('This instance')
+      if (!life.trusted) throw life.loss
       await pause(Math.min(leftMs, lookAgainMs), this.#closing.signal)
     }
   }

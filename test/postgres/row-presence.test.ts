@@ -1,0 +1,173 @@
+// Presence by row: what an instance without an anchor is known to live by.
+import { expect, onTestFinished, test } from 'vitest'
+import { startEmbedded } from '../../src/embedded/index.js'
+import { ClosedError, DatabaseUnreachableError } from '../../src/holdfast.js'
+import { migrate, openPgPool, RowPresence } from '../../src/postgres/index.js'
+import { SilentProxy } from '../fault/silent-proxy.js'
+import { caught, sql, until, within } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+
+const expiryMs = 2_000
+
+function presenceAt(url: string): RowPresence {
+  const database = openPgPool({ connectionString: url })
+  const presence = new RowPresence({ database, schema: 'holdfast', namespace: 'rows', expiryMs, version: '0.0.0' })
+  onTestFinished(async () => {
+    await presence.close()
+    await database.close()
+  })
+  return presence
+}
+
+async function isPresent(url: string, number: number): Promise<boolean> {
+  const [row] = await sql<{ present: boolean }>(url, 'select holdfast.is_present($1) as present', [number])
+  return row!.present
+}
+
+const rowsOf = (url: string) => sql(url, 'select id, lives, session, expires_at from holdfast.instance')
+
+const lost = (life: { onLoss(listener: (reason: Error) => void): unknown }) =>
+  new Promise<{ reason: Error; at: number }>((resolve) =>
+    life.onLoss((reason) => resolve({ reason, at: performance.now() })),
+  )
+
+test('asleep, it costs nothing: no row, no statement', async () => {
+  const url = await databaseUrl()
+  const instance = await open({ url, anchor: 'none' })
+  await instance.leases.with('name', () => {})
+  expect(await rowsOf(url)).toEqual([])
+})
+
+test('present by its row, renewed, gone when it closes', async () => {
+  const url = await databaseUrl()
+  const presence = presenceAt(url)
+  expect(presence.life).toBeUndefined()
+  const [life, same] = await Promise.all([presence.whenLiving(), presence.whenLiving()])
+  expect(same).toBe(life)
+  expect(presence.life).toBe(life)
+  expect(await isPresent(url, life.number)).toBe(true)
+  expect(await isPresent(url, life.number + 1)).toBe(false)
+  const [row] = await rowsOf(url)
+  await until('it is renewed', async () => (await rowsOf(url))[0]!.expires_at! > row!.expires_at!)
+  const from = performance.now()
+  await until('it outlives its expiry', () => performance.now() - from > 1.2 * expiryMs)
+  expect(life.trusted).toBe(true)
+  expect(await isPresent(url, life.number)).toBe(true)
+  await presence.close()
+  expect(life.trusted).toBe(false)
+  expect(await isPresent(url, life.number)).toBe(false)
+  expect(await rowsOf(url)).toEqual([])
+  await caught(ClosedError, presence.whenLiving())
+})
+
+test('its row deleted: lost at the next renewal, and it comes back with a new number', async () => {
+  const url = await databaseUrl()
+  const presence = presenceAt(url)
+  const life = await presence.whenLiving()
+  await sql(url, 'delete from holdfast.instance')
+  const { reason } = await within(expiryMs, 'The loss', lost(life))
+  expect(reason.message).toBe('The presence of this instance is gone: expired, or ended with its server')
+  expect([life.trusted, life.loss, presence.life]).toEqual([false, reason, undefined])
+  const next = await within(5_000, 'The next life', presence.whenLiving())
+  expect(next.number).not.toBe(life.number)
+  expect(await isPresent(url, life.number)).toBe(false)
+  expect(await isPresent(url, next.number)).toBe(true)
+})
+
+test('a renewal that comes too late is none', async () => {
+  const url = await databaseUrl()
+  const presence = presenceAt(url)
+  const life = await presence.whenLiving()
+  await sql(url, 'update holdfast.instance set expires_at = clock_timestamp()')
+  expect(await isPresent(url, life.number)).toBe(false)
+  await within(expiryMs, 'The loss', lost(life))
+})
+
+for (const direction of ['to-server', 'to-client'] as const) {
+  test(`silence ${direction}: lost before the row expires, and it comes back`, async () => {
+    const url = await databaseUrl()
+    const proxy = await SilentProxy.before(url)
+    onTestFinished(() => proxy.close())
+    const presence = presenceAt(proxy.through(url))
+    const life = await presence.whenLiving()
+    const isOver = lost(life)
+    // New connections are as silent as the old ones.
+    proxy.onConnection = (link) => link.silence(direction)
+    proxy.silence(direction)
+    const from = performance.now()
+    const { reason, at } = await within(2 * expiryMs, 'The loss', isOver)
+    expect(await isPresent(url, life.number)).toBe(true)
+    expect(reason).toBeInstanceOf(DatabaseUnreachableError)
+    expect(reason.message).toMatch(/^No renewal was answered for .*, and the presence may expire now$/)
+    expect(at - from).toBeLessThan(expiryMs)
+    await until('the row expires', async () => !(await isPresent(url, life.number)), 2 * expiryMs)
+    proxy.onConnection = () => {}
+    const next = await within(5 * expiryMs, 'The next life', presence.whenLiving())
+    expect(next.number).not.toBe(life.number)
+  })
+}
+
+test('a blocked event loop: the first look after it says no', async () => {
+  const url = await databaseUrl()
+  const presence = presenceAt(url)
+  const life = await presence.whenLiving()
+  const from = performance.now()
+  while (performance.now() - from < expiryMs) Math.sqrt(2)
+  expect(life.trusted).toBe(false)
+  expect(presence.life).toBeUndefined()
+})
+
+test('a wait for a life ends with its signal; closing ends it, and leaves no row and no timer', async () => {
+  const url = await databaseUrl()
+  await sql(url, 'alter table holdfast.instance rename to away')
+  const presence = presenceAt(url)
+  const abort = new AbortController()
+  const waiting = presence.whenLiving(abort.signal)
+  const reason = new Error('enough')
+  abort.abort(reason)
+  await expect(waiting).rejects.toBe(reason)
+  const other = presence.whenLiving().catch((error) => error)
+  await within(5_000, 'Closing', presence.close())
+  expect(await other).toBeInstanceOf(ClosedError)
+})
+
+test('closing while it waits out the grace of a restart leaves no row and no timer behind', async () => {
+  const url = await databaseUrl()
+  await sql(
+    url,
+    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation)
+     values ('frozen', 'rows', 0, 'host', 1, '0.0.0', 3600000, 'none', -1)`,
+  )
+  await sql(url, 'update holdfast.fencing set began_at = now()')
+  const before = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  const presence = presenceAt(url)
+  const waiting = presence.whenLiving().catch((error) => error)
+  await until('it is recorded', async () => (await rowsOf(url)).length === 2)
+  await within(5_000, 'Closing', presence.close())
+  expect(await waiting).toBeInstanceOf(ClosedError)
+  expect((await rowsOf(url)).map(({ id }) => id)).toEqual(['frozen'])
+  const left = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  // Those of the pool are its idle connections'.
+  expect(left() - before).toBeLessThanOrEqual(5)
+})
+
+test('a restart of the server ends a life', { timeout: 60_000 }, async () => {
+  const server = await startEmbedded({
+    binDir: process.env.HOLDFAST_TEST_PG_BIN || undefined,
+    settings: { fsync: 'off' },
+  })
+  onTestFinished(() => server.stop('immediate'))
+  const url = await server.createDatabase('presence')
+  const database = openPgPool({ connectionString: url })
+  await migrate(database, 'holdfast')
+  await database.close()
+  const presence = presenceAt(url)
+  const life = await presence.whenLiving()
+  const isOver = lost(life)
+  await server.restart('immediate')
+  await within(2 * expiryMs, 'The loss', isOver)
+  const next = await within(4 * expiryMs + 5_000, 'The next life', presence.whenLiving())
+  expect(next.number).not.toBe(life.number)
+  expect(await isPresent(url, life.number)).toBe(false)
+  expect(await isPresent(url, next.number)).toBe(true)
+})

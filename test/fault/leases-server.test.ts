@@ -1,0 +1,128 @@
+import pg from 'pg'
+import { expect, test } from 'vitest'
+import { until, within } from '../setup/facts.js'
+import { timed, whenTold } from './leases.js'
+import { later, openDatabase, openInstance, openProxy, openServer, takeAwayAfterEach } from './stage.js'
+
+// The server ends sessions, or restarts, or the program uses up its pool.
+takeAwayAfterEach()
+
+test('the anchor is ended: the lease lives on, and goes on renewing itself', async () => {
+  const { url, witness } = await openDatabase()
+  const a = await openInstance(url)
+  const lease = await a.leases.acquire('x', { ttl: '1s' })
+  const from = performance.now()
+  for (let at = 0; at < 5; at++) {
+    await witness.terminate(await witness.anchorOf(a.id))
+    const next = from + (at + 1) * 500
+    await until('the next', () => performance.now() > next)
+  }
+  expect(lease.held).toBe(true)
+  expect(lease.signal.aborted).toBe(false)
+  await lease.extend()
+})
+
+test('all sessions are ended, again and again: the lease lives on', async () => {
+  const { url, witness } = await openDatabase()
+  const instances = [await openInstance(url), await openInstance(url, { anchor: 'none' })]
+  const leases = await Promise.all(instances.map((instance, at) => instance.leases.acquire(`n${at}`, { ttl: '2s' })))
+  for (let at = 0; at < 5; at++) {
+    await witness.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name like 'holdfast%' and datname = current_database()`,
+    )
+    const from = performance.now()
+    await until('a renewal or two', () => performance.now() - from > 900)
+  }
+  for (const lease of leases) expect(lease.held).toBe(true)
+})
+
+for (const mode of ['fast', 'immediate'] as const) {
+  test(`a restart (${mode}): the lease survives, with its fence, and nobody else gets the name`, async () => {
+    const { server, url, witness } = await openServer()
+    const [a, b, c] = [await openInstance(url), await openInstance(url), await openInstance(url, { anchor: 'none' })]
+    const [one, other] = [await a.leases.acquire('x', { ttl: '20s' }), await c.leases.acquire('y', { ttl: '20s' })]
+    const waiting = [b.leases.acquire('x'), b.leases.acquire('y'), b.locks.acquire('x')].map((asked) =>
+      asked.then(
+        ({ fence }) => fence,
+        (error) => error,
+      ),
+    )
+    await server.restart(mode)
+    await Promise.all([until('one is renewed', extended(one)), until('the other is renewed', extended(other))])
+    expect([one.held, other.held]).toEqual([true, true])
+    const early = await Promise.race([...waiting, new Promise((resolve) => setTimeout(resolve, 500, 'nobody'))])
+    expect(early).toBe('nobody')
+    const rows = await witness.query<{ fence: string }>('select fence from holdfast.lease order by fence')
+    expect(rows.map(({ fence }) => Number(fence))).toEqual([one.fence, other.fence].toSorted((x, y) => x - y))
+    await Promise.all([one.release(), other.release()])
+    const next = b.leases.tryAcquire('z')
+    expect((await within(10_000, 'Another name', next))!.fence).toBeGreaterThan(Math.max(one.fence, other.fence))
+  })
+}
+
+function extended(lease: { extend(): Promise<void> }) {
+  return () =>
+    lease.extend().then(
+      () => true,
+      () => false,
+    )
+}
+
+test('a restart while the holder is cut off: nobody gets the name before its time is over', async () => {
+  const { server, url } = await openServer()
+  const proxy = await openProxy(url)
+  const [a, b] = [await openInstance(proxy.through(url), { anchor: 'none' }), await openInstance(url)]
+  const lease = await a.leases.acquire('x', { ttl: '4s' })
+  const telling = whenTold(lease)
+  proxy.onConnection = (link) => link.silence('to-server', 'to-client')
+  proxy.silence('to-server', 'to-client')
+  await server.restart('immediate')
+  const next = await within(20_000, 'The next grant', timed(b.leases.acquire('x')))
+  const told = await within(1_000, 'Telling', telling)
+  expect(told.at).toBeLessThan(next.at)
+  expect(next.lease.fence).toBeGreaterThan(lease.fence)
+  await proxy.close()
+})
+
+test('a lock of before a restart may still be believed in: no lease of its name before that is over', async () => {
+  const { server, url } = await openServer()
+  const proxy = await openProxy(url)
+  const [a, b] = [await openInstance(proxy.through(url)), await openInstance(url, { anchor: 'none' })]
+  const lock = await a.locks.acquire('x')
+  let toldAt = Number.POSITIVE_INFINITY
+  lock.signal.addEventListener('abort', () => {
+    toldAt = performance.now()
+  })
+  proxy.onConnection = (link) => link.silence('to-server', 'to-client')
+  proxy.silence('to-server', 'to-client')
+  await server.restart('immediate')
+  await until('it is not granted at once', () =>
+    b.leases.tryAcquire('x').then(
+      () => false,
+      (error) => error.message === 'The server has restarted, and somebody may still believe in what was held before',
+    ),
+  )
+  const lease = await within(15_000, 'The lease', b.leases.acquire('x'))
+  expect(toldAt).toBeLessThan(performance.now())
+  expect(lease.fence).toBeGreaterThan(lock.fence)
+})
+
+test('the program uses its pool up: with an anchor the renewals go on', async () => {
+  const { url } = await openDatabase()
+  const pool = new pg.Pool({ connectionString: url, max: 3 })
+  later(() => pool.end())
+  const a = await openInstance(url, { url: undefined, pool })
+  const lease = await a.leases.acquire('x', { ttl: '1s' })
+  const clients = await Promise.all([1, 2, 3].map(() => pool.connect()))
+  const from = performance.now()
+  await until('three lives are over', () => performance.now() - from > 3_000)
+  expect(lease.held).toBe(true)
+  await lease.extend()
+  // What needs the pool fails in good time.
+  await expect(within(8_000, 'Asking', a.leases.tryAcquire('y'))).rejects.toMatchObject({
+    code: 'DATABASE_UNREACHABLE',
+  })
+  for (const client of clients) client.release()
+  await (await within(5_000, 'Asking', a.leases.acquire('y', { wait: '5s' }))).release()
+})

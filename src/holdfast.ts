@@ -34,6 +34,7 @@ import {
   RowPresence,
   schemaState,
 } from './postgres/index.js'
+import { Shares } from './shares/index.js'
 
 export type { Duration, Key } from './base/index.js'
 export { ClosedError, HoldfastError, UsageError } from './base/index.js'
@@ -70,6 +71,18 @@ export {
   StaleFenceError,
   TooManyConnectionsError,
 } from './postgres/index.js'
+export type {
+  Assignment,
+  AssignOptions,
+  EachOptions,
+  EachResult,
+  Failure,
+  LettingGo,
+  Owned,
+  Resources,
+  Shares,
+} from './shares/index.js'
+export { ResourceMovedError, ResourcesFailedError } from './shares/index.js'
 
 export interface HoldfastOptions {
   /** Where PostgreSQL is: `postgres://user:password@host:5432/database`. Give this, or `pool`, or `sql`. */
@@ -137,6 +150,7 @@ export class Holdfast {
   readonly limits: Limits
   readonly elections: Elections
   readonly once: Once
+  readonly shares: Shares
   readonly namespace: string
   readonly #database: Database
   readonly #presence: Presence
@@ -203,6 +217,7 @@ export class Holdfast {
     const keeper = ground.anchor ? this.locks : keptByLease(this.leases, ground.expiryMs)
     this.elections = new Elections({ ...ground, keeper })
     this.once = new Once(ground)
+    this.shares = new Shares({ ...ground, keeper })
   }
 
   /** The random id of this instance, as `holdfast instance ls` shows it. */
@@ -222,7 +237,7 @@ export class Holdfast {
 
   async #close(): Promise<void> {
     // The rooms that run the user's work first: until its end it may use everything else.
-    await Promise.all([this.elections.close(), this.once.close()])
+    await Promise.all([this.elections.close(), this.shares.close(), this.once.close()])
     await this.limits.close()
     await this.leases.close()
     await this.locks.close()
@@ -239,6 +254,8 @@ export class Holdfast {
     else if (what === 'expire') this.leases.expired(key)
     else if (what === 'permit' && detail) this.limits.granted(key, detail)
     else if (what === 'election') this.elections.hear(key)
+    else if (what === 'members') this.shares.hearMembers(key)
+    else if (what === 'share') this.shares.hearLetGo(key)
   }
 }
 

@@ -46,6 +46,7 @@ export class Lookout {
   readonly #closing = new AbortController()
   #pausing: AbortController | undefined
   #wasNudged = false
+  #isTurning = false
   #turning: Promise<void> | undefined
 
   constructor(options: LookoutOptions) {
@@ -62,9 +63,7 @@ export class Lookout {
     const followers = this.#followers.get(name) ?? new Set()
     this.#followers.set(name, followers.add(follower))
     this.#nudge()
-    this.#turning ??= this.#turn().finally(() => {
-      this.#turning = undefined
-    })
+    if (!this.#isTurning) this.#turning = this.#turn()
     return () => {
       followers.delete(follower)
       if (followers.size > 0 || this.#followers.get(name) !== followers) return
@@ -91,6 +90,7 @@ export class Lookout {
 
   async #turn(): Promise<void> {
     let failures = 0
+    this.#isTurning = true
     while (this.#followers.size > 0 && !this.#closing.signal.aborted) {
       this.#wasNudged = false
       try {
@@ -106,6 +106,8 @@ export class Lookout {
         failures > 0 ? backoffMs(failures, everyMs / 8, everyMs * 2) : everyMs * (0.75 + Math.random() / 2)
       await pause(pauseMs, this.#pausing.signal)
     }
+    // In the same breath as the last look at the condition, so that nobody who comes is overlooked.
+    this.#isTurning = false
   }
 
   async #show(name: string, followers: ReadonlySet<Follower>): Promise<void> {

@@ -1,0 +1,271 @@
+import { backoffMs, HoldfastError, pause, saysAborted } from '../base/index.js'
+import type { Keeper, Kept } from '../postgres/index.js'
+import { distribute } from './distribute.js'
+import { ResourceMovedError } from './errors.js'
+import { Owned, resourceName } from './owned.js'
+
+/** The resources of a share, or what to ask for them about once a second. */
+export type Resources = readonly string[] | (() => readonly string[] | Promise<readonly string[]>)
+
+export interface AssignOptions {
+  /** Told what the function threw, and what keeps this instance from taking part. */
+  onError?: ((error: unknown) => void) | undefined
+}
+
+/** What an assignment asks of the room. */
+export interface AssignmentGround {
+  readonly keeper: Keeper
+  readonly instanceId: string
+  /** Throws when it is no list of names. */
+  check(resources: unknown): readonly string[]
+  /** Others may want what was let go. */
+  letGo(share: string): void
+  /** The resources have changed: divide again. */
+  changed(): void
+  leave(assignment: Assignment): Promise<void>
+}
+
+const shortestPauseMs = 25
+const longestPauseMs = 1_000
+const runAgainAfterMs = 1_000
+const longestFailurePauseMs = 60_000
+const mostAtOnce = 500
+
+/**
+ * This instance's part in a share: the resources that it is to own, and owns.
+ *
+ *     wanted ──► granted ──► owned (the function runs) ──► letting go (it was told, and has not ended) ──► released
+ *        ▲                     │                                                                             │
+ *        └──────── lost ◄──────┘                                    wanted by its next owner, who waits ◄────┘
+ *
+ * Which resources it is to own follows from who is present (`distribute.ts`); the members may disagree for a moment. That
+ * a resource is never owned twice follows from the lock `share/<share>/<resource>` alone.
+ *
+ * @example
+ * await using assignment = holdfast.shares.assign('feeds', feeds, async (feed, { signal }) => follow(feed, { signal }))
+ */
+export class Assignment {
+  /** The name of the share. */
+  readonly name: string
+  readonly #ground: AssignmentGround
+  readonly #work: (resource: string, owned: Owned) => unknown
+  readonly #options: AssignOptions
+  readonly #closing = new AbortController()
+  readonly #tasks = new Map<string, Task>()
+  #source: Resources
+  #resources: readonly string[] = []
+  #members: readonly string[] = []
+  #wanted = new Set<string>()
+  #dividedFor = ''
+  #isClaiming = false
+  #claiming: Promise<void> | undefined
+  #pausing: AbortController | undefined
+  #wasNudged = false
+  #isAsking = false
+  #closed: Promise<void> | undefined
+
+  /** @internal */
+  constructor(
+    name: string,
+    ground: AssignmentGround,
+    resources: Resources,
+    work: (resource: string, owned: Owned) => unknown,
+    options: AssignOptions,
+  ) {
+    this.name = name
+    this.#ground = ground
+    this.#source = resources
+    this.#work = work
+    this.#options = options
+    if (typeof resources !== 'function') this.#resources = ground.check(resources)
+  }
+
+  /** What this instance owns at this very moment, sorted. */
+  get owned(): string[] {
+    return [...this.#tasks.values()]
+      .filter(({ owned }) => owned.held)
+      .map(({ owned }) => owned.resource)
+      .sort()
+  }
+
+  /**
+   * Replaces the resources. All members should be given the same: while they differ, some resources may have no owner.
+   *
+   * @example
+   * assignment.update(await listOfFeeds())
+   */
+  update(resources: Resources): void {
+    if (typeof resources !== 'function') this.#resources = this.#ground.check(resources)
+    this.#source = resources
+    this.#ground.changed()
+  }
+
+  /** Leaves: tells every function to end, and resolves when all have and their resources are given back. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  /** @internal Who is present. */
+  divide(members: readonly string[]): void {
+    if (this.#closing.signal.aborted) return
+    this.#members = members
+    void this.#ask()
+    this.#divideNow()
+  }
+
+  /** @internal Somebody let go of resources: perhaps of those that this instance waits for. */
+  nudge(): void {
+    this.#wasNudged = true
+    this.#pausing?.abort()
+  }
+
+  /** @internal */
+  report(error: unknown): void {
+    try {
+      this.#options.onError?.(error)
+    } catch {
+      // Who listens for errors must not end the assignment by one of its own.
+    }
+  }
+
+  #divideNow(): void {
+    const dividedFor = JSON.stringify([this.#members, this.#resources])
+    if (dividedFor !== this.#dividedFor) {
+      this.#dividedFor = dividedFor
+      const mine = distribute(this.#members, this.#resources).get(this.#ground.instanceId) ?? []
+      this.#wanted = new Set(mine)
+      const all = new Set(this.#resources)
+      for (const [resource, task] of this.#tasks) {
+        if (this.#wanted.has(resource)) continue
+        const because = all.has(resource) ? 'moved' : 'dropped'
+        task.letGo(new ResourceMovedError(this.name, resource, because))
+      }
+      this.nudge()
+    }
+    this.#claimMissing()
+  }
+
+  /** Asks the user's function for the resources, one question at a time. */
+  async #ask(): Promise<void> {
+    const source = this.#source
+    if (typeof source !== 'function' || this.#isAsking) return
+    this.#isAsking = true
+    try {
+      const resources = this.#ground.check(await source())
+      if (this.#closing.signal.aborted || source !== this.#source) return
+      this.#resources = resources
+      this.#divideNow()
+    } catch (error) {
+      this.report(error)
+    } finally {
+      this.#isAsking = false
+    }
+  }
+
+  #missing(): string[] {
+    return [...this.#wanted].filter((resource) => !this.#tasks.has(resource))
+  }
+
+  #claimMissing(): void {
+    if (!this.#isClaiming) this.#claiming = this.#claim()
+  }
+
+  /** Tries for what this instance is to own, until it owns it. Never by a wait: that would take up a connection for each. */
+  async #claim(): Promise<void> {
+    const { signal } = this.#closing
+    let attempt = 0
+    this.#isClaiming = true
+    for (let missing = this.#missing(); missing.length > 0 && !signal.aborted; missing = this.#missing()) {
+      this.#wasNudged = false
+      for (let at = 0; at < missing.length; at += mostAtOnce) await this.#tryAll(missing.slice(at, at + mostAtOnce))
+      this.#pausing = new AbortController()
+      const pauseMs = backoffMs(attempt++, shortestPauseMs, longestPauseMs)
+      if (this.#missing().length > 0) await pause(pauseMs, this.#pausing.signal)
+      if (this.#wasNudged) attempt = 0
+    }
+    // In the same breath as the last look at what is missing, so that nothing is overlooked.
+    this.#isClaiming = false
+  }
+
+  async #tryAll(resources: readonly string[]): Promise<void> {
+    const { keeper } = this.#ground
+    const tries = resources.map((resource) => keeper.tryAcquire(resourceName(this.name, resource)))
+    const results = await Promise.allSettled(tries)
+    const failures = new Set<unknown>()
+    for (const [at, result] of results.entries()) {
+      if (result.status === 'rejected') failures.add(result.reason)
+      else if (result.value) this.#granted(resources[at]!, result.value)
+    }
+    // What passes by itself is tried again. One failure for all that went out together is told once.
+    for (const error of failures) if (!(error instanceof HoldfastError && error.retryable)) this.report(error)
+  }
+
+  #granted(resource: string, kept: Kept): void {
+    // The division may have changed while it was asked for.
+    if (!this.#wanted.has(resource) || this.#tasks.has(resource) || this.#closing.signal.aborted) {
+      void kept.release().finally(() => this.#ground.letGo(this.name))
+      return
+    }
+    const task = new Task(new Owned(resource, kept), this.#work, (error) => this.report(error))
+    this.#tasks.set(resource, task)
+    void task.ended.then(() => {
+      this.#tasks.delete(resource)
+      this.#ground.letGo(this.name)
+      this.nudge()
+      this.#claimMissing()
+    })
+  }
+
+  async #close(): Promise<void> {
+    this.#closing.abort()
+    this.#pausing?.abort()
+    for (const [resource, task] of this.#tasks) task.letGo(new ResourceMovedError(this.name, resource, 'closing'))
+    const left = this.#ground.leave(this)
+    await this.#claiming
+    await Promise.all([...this.#tasks.values()].map(({ ended }) => ended))
+    await left
+  }
+}
+
+/** One resource that this instance owns, until it is lost or let go and the function has ended. */
+class Task {
+  readonly ended: Promise<void>
+
+  constructor(
+    readonly owned: Owned,
+    work: (resource: string, owned: Owned) => unknown,
+    report: (error: unknown) => void,
+  ) {
+    this.ended = this.#run(work, report)
+  }
+
+  letGo(reason: HoldfastError): void {
+    this.owned.letGo(reason)
+  }
+
+  /** A function that returns, or throws, is run again: what is owned is never left lying. */
+  async #run(work: (resource: string, owned: Owned) => unknown, report: (error: unknown) => void): Promise<void> {
+    const { owned } = this
+    let failures = 0
+    while (!owned.signal.aborted) {
+      const from = performance.now()
+      let pauseMs = runAgainAfterMs
+      try {
+        await work(owned.resource, owned)
+        failures = 0
+      } catch (error) {
+        if (saysAborted(owned.signal, error)) break
+        if (performance.now() - from > longestFailurePauseMs) failures = 0
+        pauseMs = backoffMs(failures++, 2 * runAgainAfterMs, longestFailurePauseMs)
+        report(error)
+      }
+      if (!owned.signal.aborted) await pause(pauseMs, owned.signal)
+    }
+    await owned.end()
+  }
+}

@@ -1,0 +1,5 @@
+export { Assignment, type AssignOptions, type Resources } from './assignment.js'
+export type { EachResult } from './each.js'
+export { type Failure, type LettingGo, ResourceMovedError, ResourcesFailedError } from './errors.js'
+export type { Owned } from './owned.js'
+export { type EachOptions, Shares, type SharesOptions } from './shares.js'

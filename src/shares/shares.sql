@@ -1,0 +1,135 @@
+-- What was worked on in which round (shares.each), and who takes part in a division (shares.assign).
+
+-- name: look_done
+-- Which of some resources count as done for a call that began at $6 (in seconds since 1970; null: it begins now): in a
+-- named round, all that is recorded; else what was begun less than $5 ms before the call, or was done since it began.
+-- Answers also with the moment of the look. Relies on share_done_pkey.
+with clock as materialized (
+  select clock_timestamp() as now
+),
+call as materialized (
+  select coalesce(to_timestamp($6::float8), now) as began_at
+  from clock
+)
+select
+  extract(epoch from clock.now)::float8 as now,
+  array(
+    select resource
+    from holdfast.share_done, call
+    where namespace = $1
+      and share = $2
+      and round = $3
+      and resource = any($4::text[])
+      and (
+        $5::float8 is null
+        or share_done.began_at > call.began_at - make_interval(secs => $5::float8 / 1000)
+        or share_done.done_at > call.began_at
+      )
+  ) as done
+from clock
+
+-- name: record_done
+-- Records what was worked on, if the instance is still present under the number under which it held the resource, and no
+-- later holder has recorded it. Answers with what was recorded. Flushed at commit: a round's work must not be done again
+-- because of a crash. Sorted, so that two instances which record at once cannot deadlock. Relies on share_done_pkey.
+with flushed as materialized (
+  select set_config('synchronous_commit', 'on', true)
+),
+given as materialized (
+  select distinct on (share, round, resource) share, round, resource, session, fence, began_at
+  from flushed, unnest($3::text[], $4::text[], $5::text[], $6::integer[], $7::bigint[], $8::float8[])
+    as g (share, round, resource, session, fence, began_at)
+  order by share, round, resource, fence desc
+),
+sessions as materialized (
+  select session
+  from (select distinct session from given) as distinct_sessions
+  where holdfast.is_present(session)
+)
+insert into holdfast.share_done as known (namespace, share, round, resource, instance, fence, began_at, done_at)
+select $1, share, round, resource, $2, fence, to_timestamp(began_at), clock_timestamp()
+from given
+where session in (select session from sessions)
+order by share, round, resource
+on conflict (namespace, share, round, resource) do update
+set instance = excluded.instance,
+    fence = excluded.fence,
+    began_at = excluded.began_at,
+    done_at = excluded.done_at
+where known.fence <= excluded.fence
+returning fence::text
+
+-- name: sweep_done
+-- Forgets rounds of the past, some at a time. Relies on share_done_done_at.
+delete from holdfast.share_done
+where (namespace, share, round, resource) in (
+  select namespace, share, round, resource
+  from holdfast.share_done
+  where done_at < now() - make_interval(secs => $1::float8 / 1000)
+  order by done_at
+  limit 5000
+  for update skip locked
+)
+
+-- name: join
+-- This instance takes part in some shares; members of the past are removed on the way. Those who take part are told.
+with others as materialized (
+  select share, instance, session
+  from holdfast.share_member
+  where namespace = $1
+    and share = any($4::text[])
+    and session <> $3::integer
+),
+gone as materialized (
+  select share, instance, session
+  from others
+  where not holdfast.is_present(session)
+),
+removed as (
+  delete from holdfast.share_member
+  where namespace = $1
+    and (share, instance, session) in (select share, instance, session from gone where instance <> $2)
+),
+joined as (
+  insert into holdfast.share_member (namespace, share, instance, session)
+  select $1, share, $2, $3::integer
+  from unnest($4::text[]) as s (share)
+  order by share
+  on conflict (namespace, share, instance) do update
+  set session = excluded.session
+)
+select pg_notify($5, 'members ' || key)
+from unnest($6::text[]) as k (key)
+
+-- name: leave
+-- This instance takes part no more. Those who do are told.
+with gone as (
+  delete from holdfast.share_member
+  where namespace = $1
+    and share = $3
+    and instance = $2
+)
+select pg_notify($4, 'members ' || $5)
+
+-- name: nudge
+-- Resources of some shares were let go: whoever waits for them tries again.
+select pg_notify($1, 'share ' || key)
+from unnest($2::text[]) as k (key)
+
+-- name: look_members
+-- Who takes part in some shares, and is present. Each session is asked for once. Relies on share_member_pkey.
+with members as materialized (
+  select share, instance, session
+  from holdfast.share_member
+  where namespace = $1
+    and share = any($2::text[])
+),
+sessions as materialized (
+  select session
+  from (select distinct session from members) as distinct_sessions
+  where holdfast.is_present(session)
+)
+select share, array_agg(instance order by instance) as instances
+from members
+where session in (select session from sessions)
+group by share

@@ -1,0 +1,241 @@
+import {
+  abortSignal,
+  ClosedError,
+  checkName,
+  type Duration,
+  describe,
+  duration,
+  flag,
+  hashedKey,
+  pause,
+  type Rule,
+  readOptions,
+  UsageError,
+  whenAborted,
+  wholeNumber,
+} from '../base/index.js'
+import { type Database, type Keeper, loadStatements, type Presence } from '../postgres/index.js'
+import { Assignment, type AssignOptions, type Resources } from './assignment.js'
+import { Each, type EachResult } from './each.js'
+import { Ledger, type LedgerStatements, retentionMs } from './ledger.js'
+import { type Owned, resourceName } from './owned.js'
+import { Roster, type RosterStatements } from './roster.js'
+
+export interface EachOptions {
+  /**
+   * Names the round: the tick of a schedule, for example, as a string or a Date. Within a week, a resource is worked on
+   * once in a round of that name, however late somebody calls.
+   */
+  round?: string | Date | undefined
+  /**
+   * For rounds without a name: a resource counts as done when the work on it began less than this before the call, or
+   * ended since the call began. So it says how far apart the instances may call. Default 10 s.
+   */
+  hold?: Duration | undefined
+  /** How many resources this instance works on at once. Default 1. */
+  concurrency?: number | undefined
+  /**
+   * True (the default): the call goes on until every resource was done by somebody or has failed here, and takes over
+   * what a dead instance leaves. False: what others are at work on is left to them.
+   */
+  stay?: boolean | undefined
+  /** Gives up when it aborts: begins nothing more, and tells those that are at work. */
+  signal?: AbortSignal | undefined
+}
+
+export interface SharesOptions {
+  readonly database: Database
+  readonly presence: Presence
+  readonly keeper: Keeper
+  readonly schema: string
+  readonly namespace: string
+  readonly expiryMs: number
+}
+
+const longestRound = 500
+
+const round: Rule<string> = {
+  expected: `a string of 1 to ${longestRound} characters or a valid Date`,
+  read(given) {
+    if (given instanceof Date) return Number.isNaN(given.getTime()) ? undefined : given.toISOString()
+    const fits = typeof given === 'string' && given !== '' && given.length <= longestRound
+    return fits && given.isWellFormed() && !given.includes('\0') ? given : undefined
+  },
+}
+
+const eachRules = {
+  round,
+  hold: duration(0, retentionMs / 7),
+  concurrency: wholeNumber(1, 1_000),
+  stay: flag,
+  signal: abortSignal,
+}
+
+const assignRules = {
+  onError: {
+    expected: 'a function that is told errors',
+    read: (given: unknown) => (typeof given === 'function' ? (given as (error: unknown) => void) : undefined),
+  },
+}
+
+/**
+ * Work on many resources, divided among the instances: in rounds (`each`), or for as long as they live (`assign`).
+ *
+ * @example
+ * await holdfast.shares.each('cities', cities, async (city, { signal, fence }) => {
+ *   await assignSequences(city, { signal, fence })
+ * })
+ */
+export class Shares {
+  readonly #options: SharesOptions
+  readonly #ledger: Ledger
+  readonly #roster: Roster
+  readonly #rounds = new Set<Promise<unknown>>()
+  readonly #closing = new AbortController()
+
+  /** @internal */
+  constructor(options: SharesOptions) {
+    this.#options = options
+    const { database, presence, namespace, schema } = options
+    const statements = loadStatements<keyof LedgerStatements | keyof RosterStatements>(
+      new URL('./shares.sql', import.meta.url),
+      schema,
+    )
+    const keyOf = (share: string) => hashedKey(namespace, resourceName(share, '')).key
+    this.#ledger = new Ledger({ database, presence, statements, namespace })
+    this.#roster = new Roster({ database, presence, statements, schema, namespace, keyOf })
+  }
+
+  /**
+   * Works on every resource that nobody else works on or has done in this round, one after the other, from a random place
+   * on. Instances that call it at about the same time divide the resources by trying; more of them do it faster. A
+   * resource is recorded as done when `work` has succeeded and the resource was still held.
+   *
+   * Throws `ResourcesFailedError` when `work` threw for some, after the others were worked on.
+   *
+   * @example
+   * const { done, skipped } = await holdfast.shares.each('cities', cities, assignSequences, { round: tick })
+   */
+  async each(
+    name: string,
+    resources: readonly string[],
+    work: (resource: string, owned: Owned) => Promise<unknown> | unknown,
+    options?: EachOptions,
+  ): Promise<EachResult> {
+    checkShare(name)
+    const list = checkResources(name, resources)
+    checkWork('shares.each', work)
+    const read = readOptions('shares.each', options, eachRules)
+    if (read.round !== undefined && read.hold !== undefined) {
+      throw new UsageError(
+        'Expected round or hold, got both',
+        'In a round with a name a resource is done once, whenever somebody calls.',
+      )
+    }
+    const { concurrency = 1, stay = true, signal } = read
+    const giveUp = new AbortController()
+    const forgets = [this.#closing.signal, signal].map((given) => whenAborted(given, (reason) => giveUp.abort(reason)))
+    const holdMs = read.round === undefined ? (read.hold ?? 10_000) : null
+    const terms = {
+      round: { share: name, name: read.round ?? '', holdMs },
+      concurrency,
+      stay,
+      signal: giveUp.signal,
+    }
+    const running = new Each({ ...this.#options, ledger: this.#ledger }, list, work, terms).run()
+    this.#rounds.add(running)
+    try {
+      return await running
+    } finally {
+      this.#rounds.delete(running)
+      for (const forget of forgets) forget()
+      this.#ledger.sweepSometimes()
+    }
+  }
+
+  /**
+   * Takes part in a division: runs `work` for each resource that falls to this instance, for as long as it does. The
+   * resources are spread evenly over the instances that assign the same share, and few of them move when one comes or goes.
+   *
+   * - When a resource is to move, its `signal` aborts; when `work` has ended, its next owner begins. Never two at once.
+   * - When `work` returns while the resource is owned, it is run again after a second; when it throws, after a pause that
+   *   grows up to a minute, and `onError` is told.
+   *
+   * @example
+   * await using assignment = holdfast.shares.assign('feeds', () => listFeeds(), async (feed, { signal }) => {
+   *   for await (const entry of follow(feed, { signal })) await store(entry)
+   * })
+   */
+  assign(
+    name: string,
+    resources: Resources,
+    work: (resource: string, owned: Owned) => Promise<unknown> | unknown,
+    options?: AssignOptions,
+  ): Assignment {
+    checkShare(name)
+    checkWork('shares.assign', work)
+    const read = readOptions('shares.assign', options, assignRules)
+    this.#closing.signal.throwIfAborted()
+    if (this.#roster.has(name)) {
+      throw new UsageError(
+        `This instance takes part in "${name}" already`,
+        'Give the assignment that shares.assign returned other resources by its update(), or close it first.',
+      )
+    }
+    const ground = {
+      keeper: this.#options.keeper,
+      instanceId: this.#options.presence.instanceId,
+      check: (given: unknown) => checkResources(name, given),
+      letGo: (share: string) => this.#roster.letGo(share),
+      changed: () => this.#roster.nudge(),
+      leave: (left: Assignment) => this.#roster.remove(left),
+    }
+    const assignment = new Assignment(name, ground, resources, work, read)
+    this.#roster.add(assignment)
+    return assignment
+  }
+
+  /** @internal Somebody has joined the share with this key, or left it. */
+  hearMembers(key: string): void {
+    this.#roster.hearMembers(key)
+  }
+
+  /** @internal Somebody has let go of resources of the share with this key. */
+  hearLetGo(key: string): void {
+    this.#roster.hearLetGo(key)
+  }
+
+  /** @internal Gives what is at work in this instance its expiry to end in. */
+  async close(): Promise<void> {
+    this.#closing.abort(new ClosedError('This instance'))
+    const ended = new AbortController()
+    const closing = Promise.allSettled([
+      ...this.#rounds,
+      ...this.#roster.assignments.map((assignment) => assignment.close()),
+    ])
+    await Promise.race([closing.then(() => ended.abort()), pause(this.#options.expiryMs, ended.signal)])
+    await this.#roster.close()
+  }
+}
+
+function checkShare(name: string): void {
+  checkName(name, 'the share')
+  checkName(resourceName(name, 'x'), 'the share, with what stands before it,')
+  // What stands before and after it tells two locks apart.
+  if (name.includes('/')) throw new UsageError(`Expected the share to be a name without "/", got ${describe(name)}`)
+}
+
+/** A list of names, without those given twice. */
+function checkResources(share: string, given: unknown): readonly string[] {
+  if (!Array.isArray(given)) throw new UsageError(`Expected the resources to be an array, got ${describe(given)}`)
+  for (const resource of given) {
+    checkName(resource, 'a resource')
+    checkName(resourceName(share, resource), 'a resource, with what stands before it,')
+  }
+  return [...new Set<string>(given)]
+}
+
+function checkWork(where: string, work: unknown): void {
+  if (typeof work === 'function') return
+  throw new UsageError(`Expected the third argument of ${where} to be a function, got ${describe(work)}`)
+}

@@ -1,0 +1,287 @@
+// Rounds: each resource once, by whoever comes to it first.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  ClosedError,
+  type Holdfast,
+  type HoldfastOptions,
+  ResourcesFailedError,
+  UsageError,
+} from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql, until, within } from '../setup/facts.js'
+import { anchorPid, open } from '../setup/instances.js'
+import { heldLocks, untilNoLocks } from '../setup/locking.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+let shares = 0
+const fleet = (size: number, options: Partial<HoldfastOptions> = {}): Promise<Holdfast[]> => {
+  const namespace = `shares ${++shares}`
+  return Promise.all(Array.from({ length: size }, () => open({ url: fresh.url, namespace, ...options })))
+}
+
+const cities = Array.from({ length: 60 }, (_, i) => `city ${i}`)
+
+describe.each<[string, Partial<HoldfastOptions>]>([
+  ['by locks', {}],
+  ['by leases', { anchor: 'none', expiry: '2s' }],
+])('%s', (_, options) => {
+  test('several instances do each resource once', async () => {
+    const instances = await fleet(3, options)
+    const work = new Map<string, number>()
+    const results = await Promise.all(
+      instances.map(({ shares }) =>
+        shares.each('cities', cities, async (city, { held, fence, signal }) => {
+          expect(held).toBe(true)
+          expect(signal.aborted).toBe(false)
+          expect(fence).toBeGreaterThan(0)
+          work.set(city, (work.get(city) ?? 0) + 1)
+          await sleep(5)
+        }),
+      ),
+    )
+    expect([...work.keys()].sort()).toEqual([...cities].sort())
+    expect([...work.values()].filter((times) => times !== 1)).toEqual([])
+    expect(results.flatMap(({ done }) => done).sort()).toEqual([...cities].sort())
+    for (const { done, skipped } of results) {
+      expect(done.concat(skipped).sort()).toEqual([...cities].sort())
+      expect(done.length).toBeGreaterThan(0)
+    }
+  })
+
+  test('an instance that comes late finds the work done; a later round does it again', async () => {
+    const [a, b] = await fleet(2, options)
+    const first = await a!.shares.each('late', cities, () => {}, { hold: '1m' })
+    expect(first.skipped).toEqual([])
+    expect(await b!.shares.each('late', cities, () => expect.unreachable())).toMatchObject({ done: [] })
+    const again = await b!.shares.each('late', cities, () => {}, { hold: 0 })
+    expect(again.done).toHaveLength(cities.length)
+  })
+
+  test('in a round with a name each is done once, however late somebody comes', async () => {
+    const [a, b] = await fleet(2, options)
+    const round = new Date('2026-11-21T12:00:00Z')
+    expect((await a!.shares.each('named', cities, () => {}, { round })).done).toHaveLength(60)
+    await sql(
+      fresh.url,
+      "update holdfast.share_done set began_at = now() - interval '3 days', done_at = now() - interval '3 days'",
+    )
+    const late = await b!.shares.each('named', [...cities, 'new'], () => {}, { round: '2026-11-21T12:00:00.000Z' })
+    expect(late.done).toEqual(['new'])
+    expect((await b!.shares.each('named', cities, () => {}, { round: 'another' })).done).toHaveLength(60)
+  })
+
+  test('what failed is told when the rest is done, and stays open', async () => {
+    const [a, b] = await fleet(2, options)
+    const failing = new Set(['city 7', 'city 8'])
+    const error = await caught(
+      ResourcesFailedError,
+      a!.shares.each('failing', cities, (city) => {
+        if (failing.has(city)) throw new Error(`no map of ${city}`)
+      }),
+    )
+    expect(error).toMatchObject({ code: 'RESOURCES_FAILED', share: 'failing', retryable: true })
+    expect(error.message).toMatch(
+      /^2 of 60 resources of "failing" failed, the first of them "city [78]": no map of city [78]$/,
+    )
+    expect(error.failed.map(({ resource }) => resource).sort()).toEqual(['city 7', 'city 8'])
+    expect(error.done).toHaveLength(58)
+    const mended = await b!.shares.each('failing', cities, () => {})
+    expect(mended.done.sort()).toEqual(['city 7', 'city 8'])
+  })
+
+  test('whoever does not stay leaves what others are at work on', async () => {
+    const [a, b] = await fleet(2, options)
+    let finish = () => {}
+    let began = () => {}
+    const beginning = new Promise<void>((resolve) => {
+      began = resolve
+    })
+    const slow = a!.shares.each('busy', ['x'], () => {
+      began()
+      return new Promise<void>((resolve) => {
+        finish = resolve
+      })
+    })
+    await beginning
+    const leaves = await b!.shares.each('busy', ['x', 'y'], () => {}, { stay: false })
+    expect(leaves).toEqual({ done: ['y'], skipped: ['x'] })
+    // Whoever stays waits for it, and finds it done.
+    const stays = b!.shares.each('busy', ['x'], () => expect.unreachable(), { hold: 0 })
+    await sleep(300)
+    finish()
+    expect(await slow).toEqual({ done: ['x'], skipped: [] })
+    expect(await within(5_000, 'The one that stays', stays)).toEqual({ done: [], skipped: ['x'] })
+  })
+
+  test('several at once in one instance', async () => {
+    const [a] = await fleet(1, options)
+    let [now, most] = [0, 0]
+    const { done } = await a!.shares.each(
+      'wide',
+      cities,
+      async () => {
+        most = Math.max(most, ++now)
+        await sleep(10)
+        now--
+      },
+      { concurrency: 8 },
+    )
+    expect(most).toBe(8)
+    expect(done).toHaveLength(60)
+  })
+})
+
+test('two calls of one instance divide as two instances do', async () => {
+  const [a] = await fleet(1)
+  const work: string[] = []
+  const call = () => a!.shares.each('same', cities, async (city) => void work.push(city))
+  const [first, second] = await Promise.all([call(), call()])
+  expect(work.sort()).toEqual([...cities].sort())
+  expect(first.done.length + second.done.length).toBe(60)
+})
+
+test('a thousand quick resources cost far fewer statements than resources', async () => {
+  const [a] = await fleet(1)
+  const many = Array.from({ length: 1_000 }, (_, i) => `r${i}`)
+  await sql(fresh.url, 'select pg_stat_statements_reset()')
+  const from = performance.now()
+  await a!.shares.each('many', many, () => {})
+  const tookMs = performance.now() - from
+  const [row] = await sql<{ calls: number }>(
+    fresh.url,
+    `select sum(calls)::int as calls from pg_stat_statements
+     where dbid = (select oid from pg_database where datname = current_database()) and toplevel`,
+  )
+  console.log(`1,000 resources: ${row!.calls} statements, ${tookMs.toFixed(0)} ms`)
+  expect(row!.calls).toBeLessThan(300)
+})
+
+test('an abort tells those at work, begins nothing more and leaves nothing', async () => {
+  const [a] = await fleet(1)
+  const controller = new AbortController()
+  const work: string[] = []
+  const reason = new Error('enough')
+  const call = a!.shares.each(
+    'aborted',
+    cities,
+    async (city, { signal }) => {
+      work.push(city)
+      if (work.length === 5) controller.abort(reason)
+      signal.throwIfAborted()
+    },
+    { signal: controller.signal },
+  )
+  expect(await call.catch((error) => error)).toBe(reason)
+  expect(work).toHaveLength(5)
+  await untilNoLocks(fresh.url)
+  const later = await a!.shares.each('aborted', cities, () => {})
+  expect(later.done).toHaveLength(56)
+  await caught(
+    Error,
+    a!.shares.each('aborted', cities, () => {}, { signal: controller.signal }),
+  )
+})
+
+test('what was lost in the middle is not recorded, and is done again', async () => {
+  const [a] = await fleet(1)
+  const work: string[] = []
+  const { done } = await a!.shares.each('lost', ['x', 'y'], async (resource, { signal }) => {
+    work.push(resource)
+    if (work.length > 1) return
+    await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, a!)])
+    await until('it is told', () => signal.aborted)
+    expect(signal.reason).toMatchObject({ code: 'LOCK_LOST' })
+  })
+  expect(done.sort()).toEqual(['x', 'y'])
+  expect(work).toHaveLength(3)
+})
+
+test('a record under an older fence, or of a life that is over, is refused', async () => {
+  const [a] = await fleet(1)
+  await a!.shares.each('fenced', ['x', 'y'], async (resource) => {
+    if (resource === 'x') {
+      // A later holder has done it meanwhile.
+      await sql(
+        fresh.url,
+        `insert into holdfast.share_done values ($1, 'fenced', '', 'x', 'later', 1000000000000, now(), now())`,
+        [a!.namespace],
+      )
+    }
+  })
+  expect(
+    await sql(fresh.url, "select resource, instance from holdfast.share_done where share = 'fenced' order by 1"),
+  ).toEqual([
+    { resource: 'x', instance: 'later' },
+    { resource: 'y', instance: a!.id },
+  ])
+})
+
+test('closing ends the calls, and what they hold', async () => {
+  const [a] = await fleet(1)
+  const call = a!.shares.each('closing', cities, async (_, { signal }) => {
+    await new Promise((resolve) => signal.addEventListener('abort', resolve))
+  })
+  call.catch(() => {})
+  await until('it works', async () => (await heldLocks(fresh.url)) > 0)
+  await within(2_000, 'Closing', a!.close())
+  await caught(ClosedError, call)
+  await caught(
+    ClosedError,
+    a!.shares.each('closing', cities, () => {}),
+  )
+  await untilNoLocks(fresh.url)
+})
+
+test('nothing to do is done at once', async () => {
+  const [a] = await fleet(1)
+  expect(await a!.shares.each('nothing', [], () => {})).toEqual({ done: [], skipped: [] })
+  expect(await a!.shares.each('twice', ['x', 'x'], () => {})).toEqual({ done: ['x'], skipped: [] })
+})
+
+test.each<[unknown[], string]>([
+  [['', [], () => {}], 'Expected the share to be a string of 1 to 500 characters without zero bytes, got "" (string)'],
+  [['a/b', [], () => {}], 'Expected the share to be a name without "/", got "a/b" (string)'],
+  [['a', 'london', () => {}], 'Expected the resources to be an array, got "london" (string)'],
+  [['a', ['x', 7], () => {}], 'Expected a resource to be a string of 1 to 500 characters without zero bytes, got 7'],
+  [['a', ['x'.repeat(499)], () => {}], 'Expected a resource, with what stands before it, to be a string of 1 to 500'],
+  [['a', ['x']], 'Expected the third argument of shares.each to be a function, got undefined'],
+  [['a', ['x'], () => {}, { rond: 'x' }], 'shares.each has no option "rond": did you mean "round"?'],
+  [['a', ['x'], () => {}, { round: 7 }], 'Expected round to be a string of 1 to 500 characters or a valid Date, got 7'],
+  [['a', ['x'], () => {}, { round: new Date('x') }], 'Expected round to be a string of 1 to 500 characters or a valid'],
+  [['a', ['x'], () => {}, { round: 'r', hold: '1s' }], 'Expected round or hold, got both'],
+  [['a', ['x'], () => {}, { hold: '2d' }], 'Expected hold to be a duration of at least 0ms and at most 1d, got "2d"'],
+  [['a', ['x'], () => {}, { concurrency: 0 }], 'Expected concurrency to be a whole number between 1 and 1000, got 0'],
+  [['a', ['x'], () => {}, { stay: 'yes' }], 'Expected stay to be true or false, got "yes" (string)'],
+  [['a', ['x'], () => {}, { signal: {} }], 'Expected signal to be an AbortSignal, got an object (Object)'],
+])('a mistake: each(%j)', async (given, message) => {
+  const [a] = await fleet(1)
+  const ask = a!.shares.each.bind(a!.shares) as (...given: unknown[]) => Promise<unknown>
+  expect((await caught(UsageError, ask(...given))).message).toContain(message)
+})
+
+test('rounds of the past are forgotten after a week', async () => {
+  const [a] = await fleet(1)
+  await a!.shares.each('swept', ['old', 'young'], () => {})
+  await sql(fresh.url, "update holdfast.share_done set done_at = now() - interval '8 days' where resource = 'old'")
+  const now = performance.now.bind(performance)
+  // Whoever comes an hour later sweeps.
+  performance.now = () => now() + 3_600_000
+  try {
+    // A fresh instance, so that nothing that counts time is under way.
+    const [b] = await fleet(1)
+    performance.now = () => now() + 7_200_000
+    await b!.shares.each('sweeps', ['x'], () => {})
+  } finally {
+    performance.now = now
+  }
+  await until('it is swept', async () => {
+    const rows = await sql(fresh.url, "select resource from holdfast.share_done where share = 'swept'")
+    return rows.length === 1
+  })
+})

@@ -11,6 +11,14 @@ const rooms = [
   'once/errors.ts',
   'postgres/errors.ts',
   'base/errors.ts',
+  'elections/elections.ts',
+  'elections/campaign.ts',
+  'elections/leadership.ts',
+  'elections/errors.ts',
+  'shares/shares.ts',
+  'shares/assignment.ts',
+  'shares/owned.ts',
+  'shares/errors.ts',
 ]
 
 /** Exported classes and functions, and the public methods and accessors of the classes in this house's two-space style. */

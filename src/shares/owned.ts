@@ -53,7 +53,10 @@ export class Owned {
   }
 }
 
-/** The name that whoever has a resource holds. */
+/**
+ * The name that whoever has a resource holds: `share/<share>/<resource>`. A slash in the name of the share is written
+ * `%2F`, so that the resources of two shares never have one name.
+ */
 export function resourceName(share: string, resource: string): string {
-  return `share/${share}/${resource}`
+  return `share/${share.replaceAll('%', '%25').replaceAll('/', '%2F')}/${resource}`
 }

@@ -221,8 +221,6 @@ export class Shares {
 function checkShare(name: string): void {
   checkName(name, 'the share')
   checkName(resourceName(name, 'x'), 'the share, with what stands before it,')
-  // What stands before and after it tells two locks apart.
-  if (name.includes('/')) throw new UsageError(`Expected the share to be a name without "/", got ${describe(name)}`)
 }
 
 /** A list of names, without those given twice. */

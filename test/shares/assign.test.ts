@@ -250,7 +250,6 @@ describe('mistakes', () => {
       ['', [], () => {}],
       'Expected the share to be a string of 1 to 500 characters without zero bytes, got "" (string)',
     ],
-    [['a/b', [], () => {}], 'Expected the share to be a name without "/", got "a/b" (string)'],
     [['a', 'x', () => {}], 'Expected the resources to be an array, got "x" (string)'],
     [['a', [''], () => {}], 'Expected a resource to be a string of 1 to 500 characters without zero bytes, got ""'],
     [['a', ['x']], 'Expected the third argument of shares.assign to be a function, got undefined'],

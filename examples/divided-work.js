@@ -1,0 +1,81 @@
+// Workers divide resources among themselves, and nobody tells them how: each takes what no other has. More of them are
+// more hands: just start them. One of them is killed in the middle of its work, and the others take over what it left.
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { Holdfast } from 'holdfast'
+import pg from 'pg'
+import { withDatabase } from './database.js'
+
+const databases = Array.from({ length: 40 }, (_, i) => `db${i + 1}`)
+const [url, round, fate] = process.argv.slice(2)
+if (url) await work(url, round, fate)
+else await withDatabase(manage)
+
+async function work(url, round, fate) {
+  const holdfast = await Holdfast.open({ url })
+  const pool = new pg.Pool({ connectionString: url, max: 1 })
+  await holdfast.shares.each(
+    'backup',
+    databases,
+    async (database) => {
+      await pool.query('insert into began values ($1, $2)', [round, database])
+      if (fate === 'dies') await dieInTheMiddle()
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      await pool.query('insert into backed_up values ($1, $2, $3)', [round, database, process.pid])
+    },
+    { round },
+  )
+  await pool.end()
+  await holdfast.close()
+}
+
+function dieInTheMiddle() {
+  process.kill(process.pid, 'SIGKILL')
+  return new Promise(() => {})
+}
+
+async function manage(url) {
+  const client = new pg.Client(url)
+  await client.connect()
+  await client.query('create table began (round text, database text)')
+  await client.query('create table backed_up (round text, database text, worker int)')
+
+  for (const count of [1, 4]) {
+    const workers = start(url, `${count} at work`, count)
+    await Promise.all(workers.map((worker) => once(worker, 'exit')))
+    console.log(`${count} at work:`, await result(client, `${count} at work`))
+  }
+
+  const workers = [...start(url, 'one dies', 1, 'dies'), ...start(url, 'one dies', 2)]
+  await Promise.all(workers.map((worker) => once(worker, 'exit')))
+  const { rows } = await client.query(
+    "select count(*)::int as twice from began where round = 'one dies' group by database having count(*) > 1",
+  )
+  console.log('one dies:', await result(client, 'one dies'))
+  console.log(`begun by one and done by another: ${rows.length}`)
+  await client.end()
+}
+
+function start(url, round, count, fate = 'lives') {
+  return Array.from({ length: count }, () => fork(fileURLToPath(import.meta.url), [url, round, fate]))
+}
+
+async function result(client, round) {
+  const { rows } = await client.query(
+    `select
+       count(*)::int as backed_up,
+       count(distinct database)::int as databases,
+       count(distinct worker) > 1 as divided
+     from backed_up
+     where round = $1`,
+    [round],
+  )
+  return rows[0]
+}
+
+// prints:
+// 1 at work: { backed_up: 40, databases: 40, divided: false }
+// 4 at work: { backed_up: 40, databases: 40, divided: true }
+// one dies: { backed_up: 40, databases: 40, divided: true }
+// begun by one and done by another: 1

@@ -20,7 +20,7 @@ async function work(url, round, fate) {
     databases,
     async (database) => {
       await pool.query('insert into began values ($1, $2)', [round, database])
-      if (fate === 'dies') await dieInTheMiddle()
+      if (fate === 'dies') await hangInTheMiddle()
       await new Promise((resolve) => setTimeout(resolve, 50))
       await pool.query('insert into backed_up values ($1, $2, $3)', [round, database, process.pid])
     },
@@ -30,8 +30,8 @@ async function work(url, round, fate) {
   await holdfast.close()
 }
 
-function dieInTheMiddle() {
-  process.kill(process.pid, 'SIGKILL')
+function hangInTheMiddle() {
+  process.send('in the middle')
   return new Promise(() => {})
 }
 
@@ -47,8 +47,12 @@ async function manage(url) {
     console.log(`${count} at work:`, await result(client, `${count} at work`))
   }
 
-  const workers = [...start(url, 'one dies', 1, 'dies'), ...start(url, 'one dies', 2)]
-  await Promise.all(workers.map((worker) => once(worker, 'exit')))
+  const [victim] = start(url, 'one dies', 1, 'dies')
+  await once(victim, 'message')
+  const others = start(url, 'one dies', 2)
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  victim.kill('SIGKILL')
+  await Promise.all(others.map((worker) => once(worker, 'exit')))
   const { rows } = await client.query(
     "select count(*)::int as twice from began where round = 'one dies' group by database having count(*) > 1",
   )

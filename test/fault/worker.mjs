@@ -1,0 +1,19 @@
+// A process that takes part in rounds, as it is told to: it says when it begins and when it has done each resource.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Holdfast } from 'holdfast'
+
+const { url, expiryMs, anchor } = JSON.parse(process.argv[2])
+const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
+const now = () => process.hrtime.bigint().toString()
+process.on('message', async ({ round, resources, workMs, stay }) => {
+  const work = async (resource, { fence }) => {
+    process.send({ event: 'begins', round, resource, fence, at: now() })
+    await sleep(Math.random() * workMs)
+    process.send({ event: 'ends', round, resource, fence, at: now() })
+  }
+  const outcome = await holdfast.shares
+    .each('x', resources, work, { round, stay })
+    .catch((error) => ({ error: error.message }))
+  process.send({ event: 'over', round, at: now(), ...outcome })
+})
+process.send({ event: 'ready' })

@@ -1,5 +1,6 @@
 // So many in a while, exact on the clock of the database.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hashedKey } from '../../src/base/index.js'
 import { type Holdfast, UsageError } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
@@ -58,7 +59,7 @@ test('many at once over two instances are allowed exactly the burst', async () =
 test('retryAfterMs is exact: what is missing on the clock of the database, rounded up to a millisecond', async () => {
   await pair()
   const client = await sqlSession(fresh.url)
-  const [{ key }] = await sql<{ key: string }>(fresh.url, "select holdfast.lock_key('default', 'rate/exact') as key")
+  const key = hashedKey('default', 'rate/exact').key
   const ask = {
     place: 0,
     key,

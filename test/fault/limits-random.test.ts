@@ -1,0 +1,155 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { nothingInUse } from '../limits/facts.js'
+import { randomFrom } from '../property/random.mjs'
+import { seedOf } from '../property/seed.js'
+import { until } from '../setup/facts.js'
+import { expiryMs, later, openDatabase, takeAwayAfterEach } from './stage.js'
+
+// Processes that take permits at random while they are killed, frozen and thawed: never more in use than the limit.
+takeAwayAfterEach()
+
+const program = fileURLToPath(new URL('./limits-worker.mjs', import.meta.url))
+const limits = [
+  { name: 'one', max: 1 },
+  { name: 'three', max: 3 },
+  { name: 'seven', max: 7 },
+]
+const walkMs = 15_000
+
+interface Line {
+  id: string
+  event: 'granted' | 'believes' | 'unexpected'
+  at: number
+  name: string
+  weight: number
+  fence: number
+  error: string
+}
+
+/** From the grant to the last look that found it held. */
+interface Belief {
+  name: string
+  weight: number
+  fence: number
+  from: number
+  to: number
+}
+
+function beliefsIn(lines: readonly Line[]): Belief[] {
+  const beliefs = new Map<string, Belief>()
+  for (const { id, event, at, name, weight, fence } of lines) {
+    if (event === 'granted') beliefs.set(id, { name, weight, fence, from: at, to: at })
+    else if (event === 'believes') beliefs.get(id)!.to = at
+  }
+  return [...beliefs.values()]
+}
+
+/** How much was believed in at once, at most. */
+function mostAtOnce(beliefs: readonly Belief[]): number {
+  const changes = beliefs.flatMap(({ from, to, weight }) => [
+    { at: from, by: weight },
+    { at: to, by: -weight },
+  ])
+  // What ends in the very microsecond in which another begins has ended before.
+  changes.sort((a, b) => a.at - b.at || a.by - b.by)
+  let now = 0
+  let most = 0
+  for (const { by } of changes) {
+    now += by
+    most = Math.max(most, now)
+  }
+  return most
+}
+
+test('the judge sees one too many', () => {
+  const belief = { name: '', weight: 1, fence: 1 }
+  expect(
+    mostAtOnce([
+      { ...belief, from: 0, to: 5 },
+      { ...belief, weight: 2, from: 4, to: 9 },
+    ]),
+  ).toBe(3)
+  expect(
+    mostAtOnce([
+      { ...belief, from: 0, to: 4 },
+      { ...belief, from: 4, to: 9 },
+    ]),
+  ).toBe(1)
+})
+
+test('killed, frozen and thawed at random: never over the limit, and nothing is left', {
+  timeout: 90_000,
+}, async () => {
+  const seed = seedOf('limits')
+  const random = randomFrom(seed)
+  const { url } = await openDatabase()
+  const directory = mkdtempSync(join(tmpdir(), 'holdfast-limits-'))
+  later(async () => rmSync(directory, { recursive: true, force: true }))
+  const histories: string[] = []
+  const workers = new Set<ChildProcess>()
+  let started = 0
+
+  const start = async () => {
+    const history = join(directory, `${started++}`)
+    histories.push(history)
+    const anchor = random.chance(0.3) ? 'none' : 'required'
+    const facts = { url, expiryMs, history, limits, anchor, seed: seed + started, lanes: 4 }
+    const worker = fork(program, [JSON.stringify(facts)])
+    later(async () => worker.kill('SIGKILL'))
+    workers.add(worker)
+    await once(worker, 'message')
+    return worker
+  }
+  await Promise.all([1, 2, 3, 4].map(start))
+
+  const until_ = performance.now() + walkMs
+  let killed = 0
+  let frozen = 0
+  while (performance.now() < until_) {
+    await sleep(200 + random.below(600))
+    const worker = random.pick([...workers])
+    if (random.chance(0.4)) {
+      workers.delete(worker)
+      worker.kill('SIGKILL')
+      killed++
+      await start()
+    } else {
+      worker.kill('SIGSTOP')
+      await sleep(random.chance(0.5) ? random.below(200) : expiryMs + random.below(1_000))
+      worker.kill('SIGCONT')
+      frozen++
+    }
+  }
+  for (const worker of workers) worker.send('stop')
+  await Promise.all([...workers].map((worker) => once(worker, 'exit')))
+
+  const lines = histories.flatMap((file) =>
+    readFileSync(file, 'utf8')
+      .split('\n')
+      .slice(0, -1)
+      .map((line): Line => JSON.parse(line)),
+  )
+  expect(lines.filter(({ event }) => event === 'unexpected').map(({ error }) => error)).toEqual([])
+  const beliefs = beliefsIn(lines)
+  console.log(`${beliefs.length} permits, ${killed} killed, ${frozen} frozen`)
+  for (const { name, max } of limits) {
+    const most = mostAtOnce(beliefs.filter((belief) => belief.name === name))
+    expect(most, name).toBeLessThanOrEqual(max)
+    // Otherwise nothing was tried.
+    expect(most, name).toBe(max)
+  }
+  // The dead left permits behind; whoever comes finds them free.
+  const { Holdfast } = await import('../../src/holdfast.js')
+  const holdfast = await Holdfast.open({ url })
+  later(() => holdfast.close())
+  for (const { name, max } of limits)
+    await (await holdfast.limits.acquire(name, { max, weight: max, wait: '5s' })).release()
+  await until('nothing is in use', () => nothingInUse(url))
+})

@@ -1,0 +1,235 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { DatabaseUnreachableError, LimitReachedError, PermitLostError } from '../../src/holdfast.js'
+import { nothingInUse, untilQueued } from '../limits/facts.js'
+import { caught, sql, until, within } from '../setup/facts.js'
+import { expiryMs, later, openDatabase, openInstance, openProxy, openServer, takeAwayAfterEach } from './stage.js'
+
+// Permits end with whoever held them: the process, its session, its server.
+takeAwayAfterEach()
+
+const program = fileURLToPath(new URL('./limits-holder.mjs', import.meta.url))
+
+interface HolderOptions {
+  expiryMs?: number
+  anchor?: 'required' | 'none'
+  names: string[]
+  max?: number
+}
+
+async function startHolder(url: string, options: HolderOptions): Promise<{ holder: ChildProcess; fence: number }> {
+  const holder = fork(program, [JSON.stringify({ url, expiryMs: 60_000, max: 1, ...options })])
+  later(async () => holder.kill('SIGKILL'))
+  const [{ fence }] = (await within(20_000, 'Taking the permits', once(holder, 'message'))) as [{ fence: number }]
+  return { holder, fence }
+}
+
+test('what a killed process held is free at once: for whoever waits, and for whoever comes', async () => {
+  const { url } = await openDatabase()
+  const a = await openInstance(url)
+  const { holder, fence } = await startHolder(url, { names: ['waited for', 'tried', 'two', 'two'], max: 2 })
+  for (const name of ['waited for', 'tried']) await a.limits.acquire(name, { max: 2 })
+  const waiting = a.limits.acquire('waited for', { max: 2, wait: '30s' })
+  await untilQueued(url, 'waited for', 1)
+  expect(await a.limits.tryAcquire('tried', { max: 2 })).toBeNull()
+  holder.kill('SIGKILL')
+  await once(holder, 'exit')
+  // The expiry of the dead is a minute.
+  const granted = await within(5_000, 'The one that waits', waiting)
+  expect(granted.fence).toBeGreaterThan(fence)
+  await until('a new try succeeds', () => a.limits.tryAcquire('tried', { max: 2 }), 5_000)
+  await a.limits.acquire('two', { max: 2, weight: 2 })
+})
+
+test('a waiting process that dies does not stand in the way of those behind it', async () => {
+  const { url } = await openDatabase()
+  const [a, b] = [await openInstance(url), await openInstance(url)]
+  const held = await a.limits.acquire('x', { max: 1 })
+  const starting = startHolder(url, { names: ['x'] })
+  starting.catch(() => {})
+  await untilQueued(url, 'x', 1)
+  const behind = b.limits.acquire('x', { max: 1, wait: '30s' })
+  await untilQueued(url, 'x', 2)
+  const [{ pid }] = (await a.limits.usage('x')).waiters as [{ pid: number }]
+  process.kill(pid, 'SIGKILL')
+  await until('only one waits', async () => (await a.limits.usage('x')).waiters.length === 1)
+  await held.release()
+  await within(5_000, 'The one behind', behind)
+})
+
+describe.each(['required', 'none'] as const)('anchor: %s', (anchor) => {
+  test('a frozen process loses its permits at the expiry, and knows it when it is thawed', async () => {
+    const { url } = await openDatabase()
+    const a = await openInstance(url)
+    const { holder, fence } = await startHolder(url, { expiryMs, anchor, names: ['x'] })
+    const waiting = a.limits.acquire('x', { max: 1, wait: '30s' })
+    await untilQueued(url, 'x', 1)
+    const frozenAt = performance.now()
+    holder.kill('SIGSTOP')
+    const granted = await within(4 * expiryMs, 'The next grant', waiting)
+    expect(performance.now() - frozenAt).toBeGreaterThan(expiryMs * 0.5)
+    expect(granted.fence).toBeGreaterThan(fence)
+    holder.kill('SIGUSR2')
+    holder.kill('SIGCONT')
+    expect(await within(5_000, 'Its first look', once(holder, 'message'))).toEqual([
+      { held: false, code: 'PERMIT_LOST' },
+      undefined,
+    ])
+    expect(granted.held).toBe(true)
+  })
+
+  test('an instance that is well keeps its permits for many expiries, without renewing any', async () => {
+    const { url } = await openDatabase()
+    const [a, b] = [await openInstance(url, { anchor }), await openInstance(url)]
+    const permit = await a.limits.acquire('x', { max: 1 })
+    const [before] = await sql(url, 'select xmin, ctid from holdfast.permit')
+    expect(await b.limits.tryAcquire('x', { max: 1, wait: 2.5 * expiryMs })).toBeNull()
+    expect(permit.held).toBe(true)
+    expect((await sql(url, 'select xmin, ctid from holdfast.permit'))[0]).toEqual(before)
+  })
+})
+
+test('the session of a holder is ended: it is told, and whoever waits goes on, itself in its next life', async () => {
+  const { url, witness } = await openDatabase()
+  const [a, b] = [await openInstance(url), await openInstance(url)]
+  const held = await a.limits.acquire('x', { max: 1 })
+  const elsewhere = await b.limits.acquire('y', { max: 1 })
+  const own = a.limits.acquire('y', { max: 1, wait: '30s' })
+  const others = b.limits.acquire('x', { max: 1, wait: '30s' })
+  await untilQueued(url, 'x', 1)
+  await untilQueued(url, 'y', 1)
+  const told = new Promise((resolve) => held.signal.addEventListener('abort', () => resolve(held.signal.reason)))
+  await witness.terminate(await witness.anchorOf(a.id))
+  const reason = await within(5_000, 'Telling', told)
+  expect(reason).toBeInstanceOf(PermitLostError)
+  expect(reason).toMatchObject({ code: 'PERMIT_LOST', limit: 'x', fence: held.fence, retryable: true })
+  expect((reason as Error).message).toMatch(/^The permit of "x" was lost: /)
+  expect(held.held).toBe(false)
+  const next = await within(5_000, 'The next', others)
+  expect(next.fence).toBeGreaterThan(held.fence)
+  await held.release()
+  expect(next.held).toBe(true)
+  await untilQueued(url, 'y', 1)
+  await elsewhere.release()
+  const granted = await within(5_000, 'The one whose life ended while it waited', own)
+  expect(granted.held).toBe(true)
+  await Promise.all([granted, next].map((permit) => permit.release()))
+  await until('nothing is in use', () => nothingInUse(url))
+})
+
+test('with throws after work that went to its end although the permit had been lost', async () => {
+  const { url, witness } = await openDatabase()
+  const a = await openInstance(url)
+  const work = a.limits.with('x', { max: 1 }, async ({ signal }) => {
+    const told = new Promise((resolve) => signal.addEventListener('abort', resolve))
+    await witness.terminate(await witness.anchorOf(a.id))
+    await told
+  })
+  await caught(PermitLostError, work)
+})
+
+test('what is asked for between two lives is waited for; whoever would not wait is told', async () => {
+  const { url, witness } = await openDatabase()
+  const [a, b] = [await openInstance(url), await openInstance(url)]
+  const held = await a.limits.acquire('x', { max: 1 })
+  // As long as somebody from before may believe, no new life begins and nobody is granted anything.
+  await sql(
+    url,
+    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation)
+                  values ('cut off', '', 999999, '', 1, '', 6000, 'none', 0)`,
+  )
+  await sql(url, 'update holdfast.fencing set began_at = clock_timestamp(), generation = greatest(1, generation)')
+  const told = new Promise<void>((resolve) => held.signal.addEventListener('abort', () => resolve()))
+  await witness.terminate(await witness.anchorOf(a.id))
+  await told
+  await caught(DatabaseUnreachableError, a.limits.acquire('y', { max: 1 }))
+  await caught(DatabaseUnreachableError, b.limits.acquire('y', { max: 1 }))
+  const waiting = [a, b].map((instance) => instance.limits.acquire('z', { max: 2, wait: '30s' }))
+  const permits = await within(15_000, 'The grants', Promise.all(waiting))
+  expect(permits.every((permit) => permit.held)).toBe(true)
+})
+
+describe.each(['fast', 'immediate'] as const)('a server that restarts (%s)', (mode) => {
+  test('the holder is told, and whoever waits gets a permit afterwards', async () => {
+    const { server, url } = await openServer()
+    const [a, b] = [await openInstance(url), await openInstance(url, { anchor: 'none' })]
+    const held = [await a.limits.acquire('x', { max: 2 }), await b.limits.acquire('x', { max: 2 })]
+    const waiting = [a, b, a].map((instance) => instance.limits.acquire('x', { max: 2, wait: '60s' }))
+    await untilQueued(url, 'x', 3)
+    const told = held.map((one) => new Promise((resolve) => one.signal.addEventListener('abort', resolve)))
+    await server.restart(mode)
+    await within(10_000, 'Telling', Promise.all(told))
+    expect(held.map((one) => one.held)).toEqual([false, false])
+    let inside = 0
+    const finished = waiting.map(async (asked) => {
+      const permit = await asked
+      expect(permit.fence).toBeGreaterThan(held[1]!.fence)
+      expect(++inside).toBeLessThanOrEqual(2)
+      inside--
+      await permit.release()
+    })
+    await within(20_000, 'The grants', Promise.all(finished))
+    await until('nothing is in use', () => nothingInUse(url).catch(() => false))
+  })
+
+  test('while a holder is cut off: nobody is granted before it has stopped believing', async () => {
+    const { server, url } = await openServer()
+    const proxy = await openProxy(url)
+    const [a, b] = [await openInstance(proxy.through(url)), await openInstance(url)]
+    const held = await a.limits.acquire('x', { max: 1 })
+    let toldAt = Number.POSITIVE_INFINITY
+    held.signal.addEventListener('abort', () => {
+      toldAt = performance.now()
+    })
+    const waiting = b.limits.acquire('x', { max: 1, wait: '60s' })
+    await untilQueued(url, 'x', 1)
+    proxy.silence('to-server', 'to-client')
+    await server.restart(mode)
+    const next = await within(6 * expiryMs, 'The next grant', waiting)
+    expect(toldAt).toBeLessThan(performance.now())
+    expect(next.fence).toBeGreaterThan(held.fence)
+  })
+})
+
+test('a pool that fell silent: who asked is told, and what may have been granted is given back', async () => {
+  const { url } = await openDatabase()
+  const proxy = await openProxy(url)
+  const a = await openInstance(proxy.through(url), { directUrl: url })
+  const b = await openInstance(url)
+  await (await a.limits.acquire('x', { max: 1 })).release()
+  // The grant happens; only its answer is lost.
+  proxy.silence('to-client')
+  await caught(DatabaseUnreachableError, within(4 * expiryMs, 'Being told', a.limits.acquire('x', { max: 1 })))
+  await within(
+    4 * expiryMs,
+    'The next',
+    b.limits.acquire('x', { max: 1, wait: '30s' }).then((one) => one.release()),
+  )
+  await caught(LimitReachedError, async () => {
+    await using _held = await b.limits.acquire('x', { max: 1, wait: '5s' })
+    await a.limits.acquire('x', { max: 1 })
+  })
+  await until('nothing is in use', () => nothingInUse(url))
+})
+
+test('a request that arrives after it was taken back is not granted', async () => {
+  const { url } = await openDatabase()
+  const a = await openInstance(url)
+  await (await a.limits.acquire('x', { max: 1 })).release()
+  const [{ key, life }] = (await sql(url, `select key, session as life from holdfast.limited, holdfast.instance`)) as [
+    { key: string; life: number },
+  ]
+  const turn = async (kind: string) => {
+    const asks = [{ place: 0, kind, key, token: '42', life, namespace: '', name: 'x', weight: 1, max: 1 }]
+    const [row] = await sql<{ verdict: string }>(url, 'select verdict from holdfast.limit_turn($1, $2, $3, false)', [
+      'holdfast',
+      a.id,
+      JSON.stringify(asks),
+    ])
+    return row!.verdict
+  }
+  expect([await turn('void'), await turn('take'), await turn('wait')]).toEqual(['gone', 'gone', 'gone'])
+  await using _permit = await a.limits.acquire('x', { max: 1 })
+})

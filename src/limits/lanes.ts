@@ -11,6 +11,8 @@ export type Send<Ask, Answer> = (asks: readonly Ask[], patient: boolean) => Prom
 /** Of the pool's connections, so many may wait for rows at a time. */
 const mostPatient = 2
 const patienceMs = 10_000
+/** In one statement. Until it has ended, all that it decided is locked. */
+const most = 250
 
 /**
  * No entity slows another. What is asked in one turn of the event loop goes out together, but an entity whose row
@@ -26,7 +28,7 @@ export class Lanes<Ask extends Keyed, Answer extends { readonly verdict: string 
 
   constructor(send: Send<Ask, Answer>) {
     this.#send = send
-    this.#common = new Gather((asks) => send(asks, false))
+    this.#common = new Gather((asks) => send(asks, false), { most })
   }
 
   async ask(ask: Ask): Promise<Answer> {
@@ -40,7 +42,7 @@ export class Lanes<Ask extends Keyed, Answer extends { readonly verdict: string 
   async #askAlone(ask: Ask): Promise<Answer> {
     const { key, label } = ask.key
     const until = performance.now() + patienceMs
-    const lane = this.#lanes.get(key) ?? { gather: new Gather((asks) => this.#sendPatiently(asks)), users: 0 }
+    const lane = this.#lanes.get(key) ?? { gather: new Gather((asks) => this.#sendPatiently(asks), { most }), users: 0 }
     this.#lanes.set(key, lane)
     lane.users++
     try {

@@ -2,9 +2,13 @@
 -- asked in one turn of the event loop; here is how they are called, and what people see.
 
 -- name: turn
--- Takes, waits and what is given back, decided in one transaction. Relies on limited_pkey, permit_pkey and permit_queue.
+-- Takes, waits and what is given back, decided in one transaction: an array for each of their facts, as text. Relies on limited_pkey, permit_pkey and permit_queue.
 select place, verdict, token, fence, used, queued, oldest_at_ms, oldest_for_ms
-from holdfast.limit_turn($1, $2, $3::text::jsonb, $4::boolean)
+from holdfast.limit_turn(
+  $1, $2, $3, $4::text::jsonb,
+  $5::text::text[], $6::text::bigint[], $7::text::bigint[], $8::text::integer[], $9::text::integer[], $10::text::integer[],
+  $11::boolean
+)
 
 -- name: look
 -- Whether what is waited for was granted meanwhile; strikes out the dead who stand before it.

@@ -36,8 +36,8 @@ interface Row {
   verdict: Verdict
   token: string
   fence: string | null
-  used: string
-  queued: number
+  used: string | null
+  queued: number | null
   oldest_at_ms: number | null
   oldest_for_ms: number | null
 }
@@ -83,19 +83,19 @@ export class Turns {
   async #send(asks: readonly Ask[], patient: boolean): Promise<readonly Answer[]> {
     const { channel, sql } = this.#server
     this.#server.countAsks(asks.length)
-    const given = asks.map(({ kind, key, name, token, life, weight, max }, place) => ({
-      place,
-      kind,
-      key: key.key,
-      token,
-      life: life.number,
-      namespace: key.namespace,
-      name,
-      weight,
-      max,
-    }))
-    const rows = await this.#server.run<Row>(sql.turn, [channel, this.#instanceId, JSON.stringify(given), patient])
-    const answers: Answer[] = new Array(asks.length)
+    const facts = [
+      asks.map(({ kind }) => kind),
+      asks.map(({ key }) => key.key),
+      asks.map(({ token }) => token),
+      asks.map(({ life }) => life.number),
+      asks.map(({ weight }) => weight),
+      asks.map(({ max }) => max),
+    ].map((column) => `{${column.join()}}`)
+    const names = JSON.stringify(asks.map(({ name }) => name))
+    const { namespace } = asks[0]!.key
+    const values = [channel, this.#instanceId, namespace, names, ...facts, patient]
+    const rows = await this.#server.run<Row>(sql.turn, values)
+    const answers: Answer[] = new Array(asks.length).fill(gone)
     for (const row of rows) {
       if (row.place === null) this.#onServed(row.token, Number(row.fence))
       else answers[row.place] = answerOf(row)
@@ -104,12 +104,15 @@ export class Turns {
   }
 }
 
+/** What there is no row about. */
+const gone: Answer = { verdict: 'gone', fence: 0, inUse: 0, waiting: 0, since: undefined, sinceMs: undefined }
+
 function answerOf(row: Row): Answer {
   return {
     verdict: row.verdict,
     fence: Number(row.fence),
     inUse: Number(row.used),
-    waiting: row.queued,
+    waiting: row.queued ?? 0,
     since: row.oldest_at_ms === null ? undefined : new Date(row.oldest_at_ms),
     sinceMs: row.oldest_for_ms ?? undefined,
   }

@@ -52,8 +52,8 @@ test('a waiting process that dies does not stand in the way of those behind it',
   await untilQueued(url, 'x', 1)
   const behind = b.limits.acquire('x', { max: 1, wait: '30s' })
   await untilQueued(url, 'x', 2)
-  const [{ pid }] = (await a.limits.usage('x')).waiters as [{ pid: number }]
-  process.kill(pid, 'SIGKILL')
+  const [waiter] = (await a.limits.usage('x')).waiters
+  process.kill(waiter!.pid!, 'SIGKILL')
   await until('only one waits', async () => (await a.limits.usage('x')).waiters.length === 1)
   await held.release()
   await within(5_000, 'The one behind', behind)
@@ -222,12 +222,13 @@ test('a request that arrives after it was taken back is not granted', async () =
     { key: string; life: number },
   ]
   const turn = async (kind: string) => {
-    const asks = [{ place: 0, kind, key, token: '42', life, namespace: '', name: 'x', weight: 1, max: 1 }]
-    const [row] = await sql<{ verdict: string }>(url, 'select verdict from holdfast.limit_turn($1, $2, $3, false)', [
-      'holdfast',
-      a.id,
-      JSON.stringify(asks),
-    ])
+    const [row] = await sql<{ verdict: string }>(
+      url,
+      `select verdict
+       from holdfast.limit_turn(
+         'holdfast', $1, 'default', '["x"]', array[$2], array[$3::bigint], '{42}', array[$4::integer], '{1}', '{1}', false)`,
+      [a.id, kind, key, life],
+    )
     return row!.verdict
   }
   expect([await turn('void'), await turn('take'), await turn('wait')]).toEqual(['gone', 'gone', 'gone'])

@@ -147,7 +147,7 @@ test('with wait a place in the future is taken, and slept for', async () => {
     }),
   )
   expect(at.at(-1)).toBeGreaterThanOrEqual(9 * 50)
-  at.forEach((ms, place) => expect(ms).toBeGreaterThanOrEqual(place * 50 - 1))
+  for (const [place, ms] of at.entries()) expect(ms).toBeGreaterThanOrEqual(place * 50 - 1)
   // More places than one would wait for: refused, and nothing taken.
   const before = await fullAt('places')
   await a.limits.consume('places', { ...limit, cost: 1, wait: 0 })

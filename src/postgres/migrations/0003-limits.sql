@@ -61,6 +61,7 @@ comment on column holdfast.rate.full_at is
 
 create function holdfast.limit_strike(key bigint, out in_use bigint, out waiting integer, out oldest timestamptz)
   language plpgsql
+  set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   as $$
   declare
@@ -96,6 +97,7 @@ comment on function holdfast.limit_strike(bigint) is
 create function holdfast.limit_serve(key bigint, in_use bigint, channel text, own text)
   returns table (token bigint, instance text, weight integer, fence bigint)
   language plpgsql
+  set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   as $$
   declare
@@ -139,6 +141,7 @@ comment on function holdfast.limit_serve(bigint, bigint, text, text) is
 
 create function holdfast.limit_mend(key bigint, channel text) returns void
   language plpgsql
+  set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   as $$
   declare
@@ -167,16 +170,25 @@ create function holdfast.limit_mend(key bigint, channel text) returns void
 comment on function holdfast.limit_mend(bigint, text) is
   'Strikes the dead out of an entity and hands on what they had.';
 
-create function holdfast.limit_turn(channel text, own text, asks jsonb, patient boolean)
+create function holdfast.limit_turn(
+    channel text, own text, namespace text, names jsonb,
+    kinds text[], keys bigint[], tokens bigint[], lives integer[], weights integer[], maxes integer[],
+    patient boolean
+  )
   returns table (
     place integer, verdict text, token bigint, fence bigint,
     used bigint, queued integer, oldest_at_ms float8, oldest_for_ms float8
   )
   language plpgsql
+  set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
   as $$
   declare
     settled constant boolean := holdfast.is_settled();
+    hard bigint[] := keys;
+    has_easy boolean := false;
     ask record;
     entity holdfast.limited;
     before holdfast.limited;
@@ -191,16 +203,90 @@ create function holdfast.limit_turn(channel text, own text, asks jsonb, patient 
   begin
     -- What a crash forgets of this, it forgets altogether.
     perform set_config('synchronous_commit', 'off', true);
+
+    -- Most entities have room for all that is asked, and nobody waits. These are decided together.
+    if settled and not patient and lives[1] = all(lives) and holdfast.is_present(lives[1]) then
+      select
+        coalesce(array_agg(a.key) filter (where not coalesce(fits_all, false)), '{}'),
+        coalesce(bool_or(fits_all), false)
+      into hard, has_easy
+      from (
+        select
+          a.key,
+          bool_and(a.kind in ('give', 'take', 'wait')) as is_plain,
+          coalesce(sum(a.weight) filter (where a.kind <> 'give'), 0) as weight,
+          min(a.max) filter (where a.kind <> 'give') as max
+        from unnest(keys, kinds, weights, maxes) as a (key, kind, weight, max)
+        group by a.key
+      ) a
+      left join lateral (
+        select l.waiting, l.in_use
+        from holdfast.limited l
+        where l.key = a.key
+        for update skip locked
+      ) l on true
+      cross join lateral (
+        select a.is_plain and l.waiting = 0 and (a.max is null or l.in_use + a.weight <= a.max) as fits_all
+      ) f;
+    end if;
+    if has_easy then
+      return query
+        with asked as materialized (
+          select (a.place - 1)::integer as place, a.kind, a.key, a.token, a.weight, a.max
+          from unnest(kinds, keys, tokens, weights, maxes) with ordinality as a (kind, key, token, weight, max, place)
+          where a.key <> all(hard)
+        ),
+        given as (
+          delete from holdfast.permit p
+          using asked a
+          where a.kind = 'give'
+            and p.key = a.key
+            and p.token = a.token
+          returning a.place, p.key, p.token, p.weight
+        ),
+        taken as (
+          insert into holdfast.permit as p (key, token, life, instance, weight, max, fence, since)
+          select a.key, a.token, lives[1], own, a.weight, a.max, nextval('holdfast.fence'), clock_timestamp()
+          from asked a
+          where a.kind <> 'give'
+          on conflict on constraint permit_pkey do nothing
+          returning p.key, p.token, p.weight, p.fence
+        ),
+        changed as (
+          update holdfast.limited l
+          set in_use = l.in_use + c.by,
+              changed_at = now()
+          from (
+            select c.key, sum(c.by) as by
+            from (
+              select t.key, t.weight as by from taken t
+              union all
+              select g.key, - g.weight from given g
+            ) c
+            group by c.key
+          ) c
+          where l.key = c.key
+            and c.by <> 0
+        )
+        select g.place, 'given', g.token, null::bigint, null::bigint, null::integer, null::float8, null::float8
+        from given g
+        union all
+        select array_position(tokens, t.token) - 1, 'granted', t.token, t.fence, null, null, null, null
+        from taken t;
+    end if;
+
     perform set_config('lock_timeout', '200ms', true);
     for ask in
       select
         a.*,
         lag(a.key) over w is distinct from a.key as is_first,
         lead(a.key) over w is distinct from a.key as is_last
-      from jsonb_to_recordset(asks) as a (
-        place integer, kind text, key bigint, token bigint, life integer,
-        namespace text, name text, weight integer, max integer
-      )
+      from (
+        select (a.place - 1)::integer as place, a.kind, a.key, a.token, a.life, a.weight, a.max
+        from unnest(kinds, keys, tokens, lives, weights, maxes)
+          with ordinality as a (kind, key, token, life, weight, max, place)
+        where a.key = any(hard)
+      ) a
       -- The entities in one order everywhere. Of each, first what makes room, last what is taken back.
       window w as (order by a.key, array_position(array['give', 'take', 'wait', 'leave', 'void'], a.kind) / 2, a.place)
     loop
@@ -223,7 +309,7 @@ create function holdfast.limit_turn(channel text, own text, asks jsonb, patient 
           -- There, but locked by somebody else: no reason for the others to wait.
           exit when entity.key is not null or exists (select from holdfast.limited l where l.key = ask.key);
           insert into holdfast.limited as l (key, namespace, name)
-          values (ask.key, ask.namespace, ask.name)
+          values (ask.key, limit_turn.namespace, names ->> ask.place)
           on conflict on constraint limited_pkey do nothing
           returning l.* into entity;
           exit when found;
@@ -354,12 +440,15 @@ create function holdfast.limit_turn(channel text, own text, asks jsonb, patient 
     end loop;
   end
   $$;
-comment on function holdfast.limit_turn(text, text, jsonb, boolean) is
-  'All that an instance asks of permits in one turn of its event loop, decided entity by entity: take (now or never), wait (take, or queue up), give, leave (the queue; answers if it was granted), void (give back what may still be on its way). An entity that somebody else has locked is answered with locked, and asked for again by itself, patiently. Rows without a place are waits of the same instance that were granted thereby.';
+comment on function holdfast.limit_turn(
+  text, text, text, jsonb, text[], bigint[], bigint[], integer[], integer[], integer[], boolean
+) is
+  'All that an instance asks of permits in one turn of its event loop, decided entity by entity: take (now or never), wait (take, or queue up), give, leave (the queue; answers if it was granted), void (give back what may still be on its way). An entity that somebody else has locked is answered with locked, and asked for again by itself, patiently. Rows without a place are waits of the same instance that were granted thereby; an ask without a row is one for what is not there (any more).';
 
 create function holdfast.limit_look(channel text, asks jsonb)
   returns table (place integer, verdict text, fence bigint)
   language plpgsql
+  set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   as $$
   declare
@@ -415,6 +504,7 @@ comment on function holdfast.limit_look(text, jsonb) is
 create function holdfast.rate_turn(asks jsonb, patient boolean)
   returns table (place integer, verdict text, after_ns bigint, remaining bigint)
   language plpgsql
+  set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   as $$
   declare

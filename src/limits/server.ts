@@ -1,5 +1,5 @@
 import { backoffMs, pause } from '../base/index.js'
-import { type Database, loadStatements, type Statement, sqlstateOf } from '../postgres/index.js'
+import { type Database, loadStatements, type Statement, sqlstate, sqlstateOf } from '../postgres/index.js'
 
 export interface ServerOptions {
   readonly database: Database
@@ -7,15 +7,18 @@ export interface ServerOptions {
   readonly expiryMs: number
 }
 
-/** Where snapshots are kept for whole transactions, what others changed meanwhile fails a statement; then nothing happened. */
-const collisions = ['40001', '40P01'] as (string | undefined)[]
+/**
+ * Where snapshots are kept for whole transactions, what others changed meanwhile fails a statement; so does a row that
+ * somebody else inserts at the same time and is slow to commit. Nothing happened then, and it is asked again.
+ */
+const collisions = ['40001', '40P01', sqlstate.lockNotAvailable] as (string | undefined)[]
 const mostCollisions = 30
 
 /** So many asks for each piece that is swept; a piece is more than they can have made. */
 const asksPerPiece = 1_000
 const pagesPerPiece = 64
 
-/** How the rooms's statements are run, and its tables kept small as they are. */
+/** How the room's statements are run, and its tables kept small as they are. */
 export class Server {
   readonly sql
   readonly #options: ServerOptions

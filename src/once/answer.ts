@@ -13,6 +13,8 @@ export interface Written {
 export interface Form<T> {
   write(answer: T): Written
   read(written: Written): T
+  /** Whether what the run did by its `tx` is kept with it. All is, unless the form says otherwise. */
+  keepsEffect?(answer: T): boolean
 }
 
 const refused = new Set(['bigint', 'function', 'symbol'])

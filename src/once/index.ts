@@ -1,5 +1,13 @@
 export type { Form, Written } from './answer.js'
 export * from './errors.js'
-export { type Answer, Once, type OnceInTransactionOptions, type OnceOptions, type OnceSettings } from './once.js'
+export {
+  type Answer,
+  Once,
+  type OnceInTransactionOptions,
+  type OnceOptions,
+  type OnceSettings,
+  retainRule,
+  waitRule,
+} from './once.js'
 export type { Delivery } from './run.js'
 export type { Transaction } from './transaction.js'

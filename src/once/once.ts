@@ -53,9 +53,12 @@ export interface OnceSettings {
 const longestWait = 24 * 86_400_000
 const longestRetain = 3_650 * 86_400_000
 
+export const waitRule = duration(0, longestWait)
+export const retainRule = duration(1_000, longestRetain)
+
 const transactionRules = {
-  wait: duration(0, longestWait),
-  retain: duration(1_000, longestRetain),
+  wait: waitRule,
+  retain: retainRule,
   fingerprint: {
     expected: 'a string of 1 to 500 characters without zero bytes',
     read: (given: unknown) => {

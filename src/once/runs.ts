@@ -85,8 +85,12 @@ export class Runs {
       throw error
     })
     const ending: Ending = { ...claim, state: 'done', written }
-    if (transaction.seal()) await this.#commit(run, ending)
-    else if (!(await this.#record(ending))) throw run.lost()
+    if (form.keepsEffect?.(value) === false) await atMost(answerWithinMs, transaction.rollback())
+    else if (transaction.seal()) {
+      await this.#commit(run, ending)
+      return value
+    }
+    if (!(await this.#record(ending))) throw run.lost()
     return value
   }
 

@@ -22,6 +22,8 @@ const floors: Record<string, number> = {
   shares: 3,
   schedules: 4,
   jobs: 4,
+  // What stands before the handlers of web servers: made of once.
+  http: 4,
   'holdfast.ts': 5,
   cli: 6,
   dashboard: 6,

@@ -1,0 +1,28 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Once } from '../once/index.js'
+import { bytesOf, headerOf, peekBody, protectNode } from './node.js'
+import type { Exchange, Policy } from './policy.js'
+
+/** What body parsers and routers have put on a request. */
+type Parsed = IncomingMessage & { body?: unknown; originalUrl?: string }
+
+export function protectExpress(once: Once, policy: Policy) {
+  return (req: Parsed, res: ServerResponse, next: (error?: unknown) => void): void => {
+    void protectNode(once, policy, exchangeOf(req), res, {
+      proceed: () => next(),
+      takeOver: () => {},
+      fail: next,
+    })
+  }
+}
+
+function exchangeOf(req: Parsed): Exchange {
+  return {
+    requests: [req],
+    given: () => req,
+    method: req.method ?? '',
+    path: req.originalUrl ?? req.url ?? '',
+    header: (name) => headerOf(req, name),
+    body: async () => (req.body === undefined ? peekBody(req) : bytesOf(req.body)),
+  }
+}

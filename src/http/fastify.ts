@@ -1,0 +1,70 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Once } from '../once/index.js'
+import { sendRecorded } from './capture.js'
+import { bytesOf, headerOf, protectNode } from './node.js'
+import type { Exchange, Policy } from './policy.js'
+import { jsonResponse } from './response.js'
+
+/** What is used of Fastify. */
+export interface FastifyInstanceLike {
+  addHook(name: 'preHandler', hook: (request: FastifyRequestLike, reply: FastifyReplyLike) => Promise<void>): unknown
+}
+
+export interface FastifyRequestLike {
+  readonly raw: IncomingMessage
+  readonly body: unknown
+  readonly originalUrl: string
+  readonly log: { error(details: unknown, message: string): void }
+}
+
+export interface FastifyReplyLike {
+  readonly raw: ServerResponse
+  hijack(): unknown
+}
+
+export function protectFastify(once: Once, policy: Policy) {
+  const plugin = async (instance: FastifyInstanceLike): Promise<void> => {
+    instance.addHook(
+      'preHandler',
+      (request, reply) =>
+        new Promise<void>((resolve, reject) => {
+          void protectNode(once, policy, exchangeOf(request), reply.raw, {
+            proceed: resolve,
+            takeOver() {
+              reply.hijack()
+              resolve()
+            },
+            fail(error, isHandled) {
+              if (!isHandled) return reject(error)
+              // Fastify has done its part and answers nothing more.
+              request.log.error({ err: error }, 'The response could not be recorded, and was not sent')
+              sendRecorded(reply.raw, notRecorded())
+            },
+          })
+        }),
+    )
+  }
+  // For the instance that registers it, not for a child of it: what Fastify looks for in plugins.
+  return Object.assign(plugin, { [Symbol.for('skip-override')]: true })
+}
+
+function notRecorded() {
+  const problem = {
+    type: 'about:blank',
+    title: 'The response could not be recorded',
+    status: 503,
+    detail: 'Send the request again: it gets the response of this one, or is handled anew.',
+  }
+  return jsonResponse(503, 'application/problem+json', problem, { 'retry-after': '1' })
+}
+
+function exchangeOf(request: FastifyRequestLike): Exchange {
+  return {
+    requests: [request, request.raw],
+    given: () => request,
+    method: request.raw.method ?? '',
+    path: request.originalUrl,
+    header: (name) => headerOf(request.raw, name),
+    body: async () => bytesOf(request.body),
+  }
+}

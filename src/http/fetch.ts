@@ -1,0 +1,49 @@
+import type { Once } from '../once/index.js'
+import { type Exchange, type Policy, respond } from './policy.js'
+import type { RecordedResponse } from './response.js'
+
+export function protectFetch<Given extends Request, Rest extends unknown[]>(
+  once: Once,
+  policy: Policy,
+  handler: (request: Given, ...rest: Rest) => Response | Promise<Response>,
+): (request: Given, ...rest: Rest) => Promise<Response> {
+  return async (request, ...rest) => {
+    const response = await respond(once, policy, exchangeOf(request), async () =>
+      readResponse(await handler(request, ...rest)),
+    )
+    return response ? toResponse(response) : handler(request, ...rest)
+  }
+}
+
+function exchangeOf(request: Request): Exchange {
+  const { pathname, search } = new URL(request.url)
+  return {
+    requests: [request],
+    // A copy, so that whoever reads its body leaves the handler's unread.
+    given: () => request.clone(),
+    method: request.method,
+    path: pathname + search,
+    header: (name) => request.headers.get(name),
+    body: async () => new Uint8Array(await request.clone().arrayBuffer()),
+  }
+}
+
+export async function readResponse(response: Response): Promise<RecordedResponse> {
+  return {
+    status: response.status,
+    statusText: response.statusText,
+    headers: [...response.headers],
+    body: new Uint8Array(await response.arrayBuffer()),
+  }
+}
+
+/** Statuses whose responses have no body, not even an empty one. */
+const withoutBody = new Set([204, 205, 304])
+
+export function toResponse({ status, statusText, headers, body }: RecordedResponse): Response {
+  return new Response(withoutBody.has(status) ? null : (body as Uint8Array<ArrayBuffer>), {
+    status,
+    statusText,
+    headers: headers as [string, string][],
+  })
+}

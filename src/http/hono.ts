@@ -1,0 +1,49 @@
+import type { Once } from '../once/index.js'
+import { readResponse, toResponse } from './fetch.js'
+import { type Exchange, type Policy, respond } from './policy.js'
+
+/** What is used of Hono's context. */
+export interface HonoContext {
+  readonly req: { readonly raw: Request; arrayBuffer(): Promise<ArrayBuffer> }
+  get res(): Response
+  set res(response: Response | undefined)
+}
+
+export function protectHono(once: Once, policy: Policy) {
+  return async (context: HonoContext, next: () => Promise<void>): Promise<Response | undefined> => {
+    let isHandled = false
+    try {
+      const response = await respond(once, policy, exchangeOf(context), async () => {
+        isHandled = true
+        await next()
+        return readResponse(context.res)
+      })
+      if (response === undefined) {
+        await next()
+        return undefined
+      }
+      if (!isHandled) return toResponse(response)
+      // Its body has been read. Cleared first, because Hono adds the headers of the old one to the new one.
+      context.res = undefined
+      context.res = toResponse(response)
+      return undefined
+    } catch (error) {
+      if (isHandled) context.res = undefined
+      throw error
+    }
+  }
+}
+
+function exchangeOf(context: HonoContext): Exchange {
+  const { raw } = context.req
+  const { pathname, search } = new URL(raw.url)
+  return {
+    requests: [context, raw],
+    given: () => context,
+    method: raw.method,
+    path: pathname + search,
+    header: (name) => raw.headers.get(name),
+    // What was read before us is kept by Hono.
+    body: async () => new Uint8Array(await (raw.bodyUsed ? context.req : raw.clone()).arrayBuffer()),
+  }
+}

@@ -1,0 +1,41 @@
+import type { Form } from '../once/index.js'
+
+/** A response, as it is recorded and replayed: by whatever framework it was made, and whichever replays it. */
+export interface RecordedResponse {
+  readonly status: number
+  /** The text after the status, where it is not the usual one. */
+  readonly statusText: string
+  /** In order; a name may come several times, as `set-cookie` does. */
+  readonly headers: readonly (readonly [name: string, value: string])[]
+  readonly body: Uint8Array
+}
+
+/** About one connection, not about the response: each replay has its own. */
+const ofTheConnection = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'trailer'])
+
+export const responseForm: Form<RecordedResponse> = {
+  write: ({ status, statusText, headers, body }) => ({
+    value: JSON.stringify({
+      status,
+      statusText,
+      headers: headers.filter(([name]) => !ofTheConnection.has(name.toLowerCase())),
+    }),
+    body,
+  }),
+  read: ({ value, body }) => ({ ...JSON.parse(value!), body: body ?? new Uint8Array() }),
+  // What was refused was not done: the answer stands, and what the handler wrote before it refused is rolled back.
+  keepsEffect: ({ status }) => status < 400,
+}
+
+export function withHeader(response: RecordedResponse, name: string, value: string): RecordedResponse {
+  return { ...response, headers: [...response.headers, [name, value]] }
+}
+
+export function jsonResponse(status: number, type: string, body: object, headers: Record<string, string> = {}) {
+  return {
+    status,
+    statusText: '',
+    headers: Object.entries({ 'content-type': type, ...headers }),
+    body: Buffer.from(JSON.stringify(body)),
+  } satisfies RecordedResponse
+}

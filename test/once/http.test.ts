@@ -1,0 +1,452 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { UsageError } from '../../src/holdfast.js'
+import { deliveryOf, idempotent, webhooks } from '../../src/http/index.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql, until, within } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { countEffects, effect, gate, makeEffects } from './effects.js'
+import { event, type Framework, frameworks, type Heard, post, type Service } from './servers.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+  await makeEffects(fresh.url)
+})
+afterAll(() => fresh.drop())
+
+/** What a replay repeats: everything but what is new with each response, and the mark. */
+function lasting({ headers, ...rest }: Heard) {
+  const {
+    date: _,
+    connection: __,
+    'keep-alive': ___,
+    'transfer-encoding': ____,
+    'idempotent-replayed': _____,
+    'content-length': ______,
+    ...kept
+  } = headers
+  // Large ones by their hash: to compare buffers byte by byte takes half a minute.
+  const body = rest.body.length < 1_000 ? rest.body.toString() : createHash('sha256').update(rest.body).digest('hex')
+  return { ...rest, body, headers: kept }
+}
+
+const json = { 'content-type': 'application/json' }
+
+describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => {
+  const start = async (service: Service) => {
+    const { once } = await open({ url: fresh.url, namespace: name })
+    return framework(once, service)
+  }
+
+  describe('webhooks', () => {
+    test('the first response is replayed, with one effect', async () => {
+      const seen: string[] = []
+      const url = await start({
+        async handle(body, tx) {
+          seen.push(body)
+          const { id } = JSON.parse(body)
+          await effect(tx!, `${name} ${id}`)
+          return { status: 201, headers: [['content-type', 'application/json']], body: `{"handled":"${id}"}` }
+        },
+      })
+      const first = await event(url, 'e1', { more: 'ünïcode' })
+      expect(first).toMatchObject({ status: 201, statusText: 'Created' })
+      expect(first.headers['content-type']).toMatch('application/json')
+      expect(first.body.toString()).toBe('{"handled":"e1"}')
+      expect(first.headers['idempotent-replayed']).toBeUndefined()
+      const again = await event(url, 'e1', { more: 'ünïcode' })
+      expect(lasting(again)).toEqual(lasting(first))
+      expect(again.headers['idempotent-replayed']).toBe('true')
+      expect(seen).toEqual(['{"id":"e1","more":"ünïcode"}'])
+      expect(await countEffects(fresh.url, `${name} e1`)).toBe(1)
+    })
+
+    test('202 while in flight, or the response within the wait', async () => {
+      const opening = gate()
+      const begun = gate()
+      const handle = async () => {
+        begun.open()
+        await opening.opened
+        return { body: 'first' }
+      }
+      const [impatient, patient] = [await start({ handle }), await start({ handle, webhooks: { wait: '10s' } })]
+      const first = event(impatient, 'e2')
+      await begun.opened
+      const duplicate = await event(impatient, 'e2')
+      expect(duplicate.status).toBe(202)
+      expect(duplicate.headers).toMatchObject({ 'retry-after': '1', 'content-type': 'application/json' })
+      expect(duplicate.body.toString()).toBe('{"status":"in-progress"}')
+      const waiting = event(patient, 'e2')
+      opening.open()
+      for (const heard of await Promise.all([first, waiting])) expect(heard.body.toString()).toBe('first')
+    })
+
+    test('another status while in flight, as asked', async () => {
+      const opening = gate()
+      const url = await start({
+        handle: () => opening.opened.then(() => ({ body: 'first' })),
+        webhooks: { inFlight: 503 },
+      })
+      const first = event(url, 'e3')
+      await until('the first is in flight', async () => (await event(url, 'e3')).status === 503)
+      opening.open()
+      await first
+    })
+
+    test.each([
+      ['throws', () => Promise.reject(new Error('broken'))],
+      ['answers 503', () => ({ status: 503, body: 'not now' })],
+    ])('a handler that %s leaves the event to the next try', async (how, fail) => {
+      let tries = 0
+      const url = await start({
+        async handle(_, tx) {
+          await effect(tx!, `${name} ${how}`)
+          return ++tries < 3 ? fail() : { body: 'done' }
+        },
+      })
+      expect((await event(url, how)).status).toBeGreaterThanOrEqual(500)
+      expect((await event(url, how)).status).toBeGreaterThanOrEqual(500)
+      expect(await countEffects(fresh.url, `${name} ${how}`)).toBe(0)
+      expect((await event(url, how)).body.toString()).toBe('done')
+      expect((await event(url, how)).headers['idempotent-replayed']).toBe('true')
+      expect(await countEffects(fresh.url, `${name} ${how}`)).toBe(1)
+      expect(tries).toBe(3)
+    })
+
+    test('a refusal is an answer, without an effect', async () => {
+      let tries = 0
+      const url = await start({
+        async handle(_, tx) {
+          tries++
+          await effect(tx!, `${name} refused`)
+          return { status: 400, body: 'no such invoice' }
+        },
+      })
+      const first = await event(url, 'e4')
+      const again = await event(url, 'e4')
+      expect(lasting(again)).toEqual(lasting(first))
+      expect(again).toMatchObject({ status: 400, body: Buffer.from('no such invoice') })
+      expect(tries).toBe(1)
+      expect(await countEffects(fresh.url, `${name} refused`)).toBe(0)
+    })
+
+    test('of a burst of duplicates one is handled', async () => {
+      const url = await start({
+        async handle(_, tx) {
+          await effect(tx!, `${name} burst`)
+          return { body: 'handled' }
+        },
+        webhooks: { wait: '10s' },
+      })
+      const heard = await Promise.all(Array.from({ length: 20 }, () => event(url, 'e5')))
+      expect(heard.map(({ body }) => body.toString())).toEqual(Array(20).fill('handled'))
+      expect(heard.filter(({ headers }) => headers['idempotent-replayed']).length).toBe(19)
+      expect(await countEffects(fresh.url, `${name} burst`)).toBe(1)
+    })
+
+    test('a client that goes away has its event handled, and its retry gets the response', async () => {
+      const opening = gate()
+      const begun = gate()
+      const url = await start({
+        async handle() {
+          begun.open()
+          await opening.opened
+          return { body: 'handled all the same' }
+        },
+        webhooks: { wait: '10s' },
+      })
+      const abort = new AbortController()
+      const gone = fetch(`${url}/hook`, {
+        method: 'POST',
+        body: '{"id":"e6"}',
+        headers: { ...json, 'x-event-id': 'e6' },
+        signal: abort.signal,
+      })
+      gone.catch(() => {})
+      await begun.opened
+      abort.abort()
+      await caught(Error, gone)
+      const retry = event(url, 'e6')
+      opening.open()
+      expect((await within(10_000, 'The retry', retry)).body.toString()).toBe('handled all the same')
+    })
+  })
+
+  describe('Idempotency-Key', () => {
+    const key = (value: string, more: Record<string, string> = {}) => ({
+      ...json,
+      'idempotency-key': `"${value}"`,
+      ...more,
+    })
+
+    test('400 when it is missing or no string, as a problem', async () => {
+      const url = await start({
+        handle: () => ({ body: 'handled' }),
+        idempotent: { docs: 'https://docs.example/keys' },
+      })
+      const missing = await post(`${url}/pay`, '{}', json)
+      expect(missing.status).toBe(400)
+      expect(missing.headers['content-type']).toBe('application/problem+json')
+      expect(JSON.parse(missing.body.toString())).toEqual({
+        type: 'https://docs.example/keys',
+        title: 'Idempotency-Key is missing',
+        status: 400,
+        detail: expect.stringContaining('Send a header such as Idempotency-Key: "8e03978e'),
+      })
+      for (const bad of ['', 'bare', '"', '""', '"a', '"a", "b"', '"a"b"', `"${'x'.repeat(256)}"`, '"\\x"']) {
+        const { status, body } = await post(`${url}/pay`, '{}', { ...json, 'idempotency-key': bad })
+        expect([bad, status]).toEqual([bad, 400])
+        expect(JSON.parse(body.toString()).title).toMatch(/^Idempotency-Key is (not valid|missing)$/)
+      }
+    })
+
+    test('strings of every kind', async () => {
+      let count = 0
+      const url = await start({ handle: () => ({ body: String(++count) }), idempotent: { bare: true } })
+      const bodies: string[] = []
+      for (const good of [
+        '"a b"',
+        '"a\\"b"',
+        '"a\\\\b"',
+        '"parameter";x=1',
+        'bare-one',
+        '"bare-one"',
+        ' "parameter" ',
+      ]) {
+        bodies.push((await post(`${url}/pay`, '{}', { ...json, 'idempotency-key': good })).body.toString())
+      }
+      expect(bodies).toEqual(['1', '2', '3', '4', '5', '5', '4'])
+    })
+
+    test('the first response is replayed; 422 for another body, path or method', async () => {
+      let count = 0
+      const url = await start({ handle: () => ({ status: 201, body: String(++count) }) })
+      const first = await post(`${url}/pay`, '{"amount":1}', key('k1'))
+      expect(first).toMatchObject({ status: 201, body: Buffer.from('1') })
+      const again = await post(`${url}/pay`, '{"amount":1}', key('k1'))
+      expect(lasting(again)).toEqual(lasting(first))
+      expect(again.headers['idempotent-replayed']).toBe('true')
+      const others = [
+        await post(`${url}/pay`, '{"amount":2}', key('k1')),
+        await post(`${url}/pay?a=b`, '{"amount":1}', key('k1')),
+        await post(`${url}/pay`, '{"amount":1}', key('k1'), 'PATCH'),
+      ]
+      for (const other of others) {
+        expect(other.status).toBe(422)
+        expect(other.headers['content-type']).toBe('application/problem+json')
+        expect(JSON.parse(other.body.toString())).toMatchObject({
+          type: 'about:blank',
+          title: 'Idempotency-Key is already used',
+          status: 422,
+        })
+      }
+      expect(count).toBe(1)
+    })
+
+    test('two callers with one key are apart', async () => {
+      let count = 0
+      const url = await start({ handle: () => ({ body: String(++count) }) })
+      const ask = async (user: string, value: string) =>
+        (await post(`${url}/pay`, '{}', key(value, { 'x-user': user }))).body.toString()
+      expect(await ask('ann', 'k2')).toBe('1')
+      expect(await ask('bob', 'k2')).toBe('2')
+      expect(await ask('ann', 'k2')).toBe('1')
+      // Neither can a name reach into another's keys.
+      expect(await ask('ann/k', '2')).toBe('3')
+      expect(await ask('ann', 'k/2')).toBe('4')
+      expect(await ask('x'.repeat(1_000), 'k2')).toBe('5')
+      expect(await ask('x'.repeat(1_001), 'k2')).toBe('6')
+    })
+
+    test('409 while in flight', async () => {
+      const opening = gate()
+      const url = await start({ handle: () => opening.opened.then(() => ({ body: 'first' })) })
+      const first = post(`${url}/pay`, '{}', key('k3'))
+      const conflict = await until('the first is in flight', async () => {
+        const heard = await post(`${url}/pay`, '{}', key('k3'))
+        return heard.status === 409 ? heard : undefined
+      })
+      expect(conflict.headers).toMatchObject({ 'retry-after': '1', 'content-type': 'application/problem+json' })
+      expect(JSON.parse(conflict.body.toString()).title).toBe('A request is outstanding for this Idempotency-Key')
+      opening.open()
+      expect((await first).body.toString()).toBe('first')
+    })
+
+    test('what need not be protected passes', async () => {
+      let count = 0
+      const url = await start({ handle: () => ({ body: String(++count) }), idempotent: { required: false } })
+      expect((await post(`${url}/pay`, '{}', json)).body.toString()).toBe('1')
+      expect((await post(`${url}/pay`, '{}', json)).body.toString()).toBe('2')
+      expect((await post(`${url}/pay`, '{}', key('k4'), 'PUT')).body.toString()).toBe('3')
+      expect((await post(`${url}/pay`, '{}', key('k4'), 'PUT')).body.toString()).toBe('4')
+      expect((await post(`${url}/pay`, '{}', key('k4'))).body.toString()).toBe('5')
+      expect((await post(`${url}/pay`, '{}', key('k4'))).body.toString()).toBe('5')
+    })
+  })
+
+  const bytes = randomBytes(5_000_000)
+  test.each<[string, Awaited<ReturnType<Service['handle']>>]>([
+    ['nothing', { status: 204 }],
+    ['an empty text', { body: '' }],
+    [
+      'cookies',
+      {
+        headers: [
+          ['set-cookie', 'a=1; Path=/'],
+          ['set-cookie', 'b=2, and more; HttpOnly'],
+        ],
+        body: 'x',
+      },
+    ],
+    [
+      'headers',
+      {
+        status: 418,
+        headers: [
+          ['X-Mixed-Case', 'kept'],
+          ['content-type', 'text/plain; charset=latin1'],
+          ['etag', '"1"'],
+          ['location', '/a'],
+        ],
+        body: 'é',
+      },
+    ],
+    ['a redirect', { status: 303, headers: [['location', '/elsewhere?a=b']] }],
+    ['5 MB of bytes', { headers: [['content-type', 'application/octet-stream']], body: bytes }],
+    [
+      '5 MB in pieces',
+      {
+        headers: [['content-type', 'image/png']],
+        pieces: Array.from({ length: 50 }, (_, i) => bytes.subarray(i * 100_000, (i + 1) * 100_000)),
+      },
+    ],
+  ])('%s is replayed exactly', async (what, made) => {
+    const url = await start({ handle: () => made })
+    const ask = () =>
+      post(`${url}/pay`, what, { 'content-type': 'text/plain', 'idempotency-key': '"exactly"', 'x-user': what })
+    const manually = async () => {
+      const init = { method: 'POST', body: what, redirect: 'manual' as const }
+      const response = await fetch(`${url}/pay`, {
+        ...init,
+        headers: { 'content-type': 'text/plain', 'idempotency-key': '"exactly"', 'x-user': what },
+      })
+      return { status: response.status, location: response.headers.get('location') }
+    }
+    if (made.status === 303) {
+      expect(await manually()).toEqual({ status: 303, location: '/elsewhere?a=b' })
+      expect(await manually()).toEqual({ status: 303, location: '/elsewhere?a=b' })
+      return
+    }
+    const [first, again] = [await ask(), await ask()]
+    expect(again.headers['idempotent-replayed']).toBe('true')
+    expect(lasting(again)).toEqual(lasting(first))
+    expect(first.status).toBe(made.status ?? 200)
+    if (made.body !== undefined) expect(first.body.equals(Buffer.from(made.body as string))).toBe(true)
+    if (made.pieces) expect(first.body.equals(bytes)).toBe(true)
+    expect(first.cookies).toEqual(
+      (made.headers ?? []).filter(([name]) => name === 'set-cookie').map(([, value]) => value),
+    )
+    const wanted = (made.headers ?? []).filter(([name]) => name !== 'set-cookie')
+    for (const [header, value] of wanted) expect(again.headers[header.toLowerCase()]).toBe(value)
+  })
+
+  test('large request bodies are read by the fingerprint and by the handler', async () => {
+    const body = 'x'.repeat(3_000_000)
+    const lengths: number[] = []
+    const url = await start({
+      handle(text) {
+        lengths.push(text.length)
+        return { body: 'ok' }
+      },
+    })
+    const headers = { 'content-type': 'text/plain', 'idempotency-key': '"large"' }
+    expect((await post(`${url}/pay`, body, headers)).status).toBe(200)
+    expect((await post(`${url}/pay`, body, headers)).headers['idempotent-replayed']).toBe('true')
+    expect((await post(`${url}/pay`, `${body}.`, headers)).status).toBe(422)
+    expect(lengths).toEqual([3_000_000])
+  })
+
+  test('a response that cannot be committed is not sent', async () => {
+    await sql(
+      fresh.url,
+      `create table if not exists parent (id integer primary key);
+       create table if not exists child (parent integer references parent deferrable initially deferred)`,
+    )
+    let tries = 0
+    const url = await start({
+      async handle(_, tx) {
+        if (tries++ === 0) await tx!.query('insert into child values (1)')
+        return { status: 201, headers: [['set-cookie', 'secret=1']], body: 'done' }
+      },
+    })
+    const first = await event(url, 'not committed')
+    expect(first.status).toBeGreaterThanOrEqual(500)
+    expect(first.body.toString()).not.toBe('done')
+    expect(first.cookies).toEqual([])
+    const again = await event(url, 'not committed')
+    expect(again).toMatchObject({ status: 201, cookies: ['secret=1'] })
+    expect(tries).toBe(2)
+  })
+})
+
+test('the response that one framework recorded is replayed by another', async () => {
+  const { once } = await open({ url: fresh.url, namespace: 'across' })
+  const made = { status: 201, headers: [['x-by', 'the first']] as [string, string][], body: 'first' }
+  const handlers = Object.values(frameworks).map((framework, at) =>
+    framework(once, { handle: () => (at === 0 ? made : { body: 'second' }) }),
+  )
+  for (const url of await Promise.all(handlers)) {
+    const heard = await event(url, 'across')
+    expect(heard).toMatchObject({ status: 201, body: Buffer.from('first') })
+    expect(heard.headers['x-by']).toBe('the first')
+  }
+})
+
+describe('bad input', () => {
+  test.each<[string, (once: never) => unknown, string]>([
+    [
+      'no key',
+      (once) => webhooks(once, {} as never),
+      'Expected key to be a function that names the event of a request',
+    ],
+    ['a key that is no function', (once) => webhooks(once, { key: 'id' } as never), 'got "id" (string)'],
+    ['no scope', (once) => idempotent(once, {} as never), 'Expected scope to be a function that says who asks'],
+    ['an unknown option', (once) => webhooks(once, { key: () => '', retian: 1 } as never), 'did you mean "retain"'],
+    ['an odd wait', (once) => idempotent(once, { scope: () => '', wait: 'soon' }), 'Expected wait to be a duration'],
+    [
+      'a low status',
+      (once) => webhooks(once, { key: () => '', inFlight: 100 }),
+      'Expected inFlight to be a whole number between 200 and 599',
+    ],
+    [
+      'methods',
+      (once) => idempotent(once, { scope: () => '', methods: [1] as never }),
+      'Expected methods to be an array of methods',
+    ],
+  ])('%s', async (_, make, message) => {
+    expect((await caught(UsageError, () => make({} as never))).message).toContain(message)
+  })
+
+  test.each([
+    [undefined, 'got undefined'],
+    ['', 'got ""'],
+    [5, 'got 5'],
+  ])('a scope that answers with %j', async (scope, message) => {
+    const { once } = await open({ url: fresh.url })
+    const handler = idempotent(once, { scope: () => scope as never }).fetch(() => new Response())
+    const request = new Request('http://x/', { method: 'POST', headers: { 'idempotency-key': '"k"' } })
+    expect((await caught(UsageError, handler(request))).message).toContain(message)
+  })
+
+  test('a key of an event that is none', async () => {
+    const { once } = await open({ url: fresh.url })
+    const handler = webhooks(once, { key: () => undefined as never }).fetch(() => new Response())
+    const error = await caught(UsageError, handler(new Request('http://x/', { method: 'POST' })))
+    expect(error.message).toContain('Expected key to be a string of 1 to 500 characters')
+  })
+
+  test('a request that is not protected has no delivery', () => {
+    expect(deliveryOf(new Request('http://x/'))).toBeUndefined()
+  })
+})

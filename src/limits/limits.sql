@@ -21,7 +21,8 @@ select place, verdict, after_ns, remaining
 from holdfast.rate_turn($1::text::jsonb, $2::boolean)
 
 -- name: sweep
-select holdfast.limit_sweep($1, $2::bigint, $3::integer)
+-- A piece of the tables: what is idle, and what the dead left behind.
+select holdfast.limit_sweep($1, $2::float8, $3::integer)
 
 -- name: usage
 -- Who holds and who waits, for people; without the dead, also where nobody has struck them out yet.

@@ -17,13 +17,15 @@ const mostCollisions = 30
 /** So many asks for each piece that is swept; a piece is more than they can have made. */
 const asksPerPiece = 1_000
 const pagesPerPiece = 64
+/** From place to place by the golden section, every part of a table is soon reached, also while it grows. */
+const goldenSection = (Math.sqrt(5) - 1) / 2
 
 /** How the room's statements are run, and its tables kept small as they are. */
 export class Server {
   readonly sql
   readonly #options: ServerOptions
   #asks = Math.floor(Math.random() * asksPerPiece)
-  #piece = Math.floor(Math.random() * 2 ** 20)
+  #place = Math.random()
   #sweeping: Promise<unknown> | undefined
 
   constructor(options: ServerOptions) {
@@ -55,7 +57,8 @@ export class Server {
     this.#asks += count
     if (this.#asks < asksPerPiece || this.#sweeping) return
     this.#asks -= asksPerPiece
-    this.#sweeping = this.run(this.sql.sweep, [this.channel, this.#piece++, pagesPerPiece])
+    this.#place = (this.#place + goldenSection) % 1
+    this.#sweeping = this.run(this.sql.sweep, [this.channel, this.#place, pagesPerPiece])
       // The next piece will do.
       .catch(() => {})
       .finally(() => {

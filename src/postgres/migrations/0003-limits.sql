@@ -596,7 +596,7 @@ create function holdfast.rate_turn(asks jsonb, patient boolean)
 comment on function holdfast.rate_turn(jsonb, boolean) is
   'Decides what may be spent now (or within the time that the asker would wait), on the clock of this database: allowed, refused (and after how many nanoseconds it would be allowed), or locked by somebody else, to be asked for again by itself. A refusal writes nothing.';
 
-create function holdfast.limit_sweep(channel text, piece bigint, pages integer) returns void
+create function holdfast.limit_sweep(channel text, place float8, pages integer) returns void
   language plpgsql
   as $$
   declare
@@ -609,7 +609,7 @@ create function holdfast.limit_sweep(channel text, piece bigint, pages integer) 
   begin
     perform set_config('synchronous_commit', 'off', true);
 
-    first_page := (piece * pages) % greatest(pages, 1 + pg_relation_size('holdfast.permit') / block);
+    first_page := greatest(0, floor(place * (pages + pg_relation_size('holdfast.permit') / block)) - pages + 1);
     from_here := format('(%s,0)', first_page)::tid;
     to_here := format('(%s,0)', first_page + pages)::tid;
     dead := array(
@@ -633,7 +633,7 @@ create function holdfast.limit_sweep(channel text, piece bigint, pages integer) 
       and p.weight = 0
       and p.since < now() - interval '1 hour';
 
-    first_page := (piece * pages) % greatest(pages, 1 + pg_relation_size('holdfast.limited') / block);
+    first_page := greatest(0, floor(place * (pages + pg_relation_size('holdfast.limited') / block)) - pages + 1);
     from_here := format('(%s,0)', first_page)::tid;
     to_here := format('(%s,0)', first_page + pages)::tid;
     delete from holdfast.limited
@@ -648,7 +648,7 @@ create function holdfast.limit_sweep(channel text, piece bigint, pages integer) 
       for update skip locked
     ));
 
-    first_page := (piece * pages) % greatest(pages, 1 + pg_relation_size('holdfast.rate') / block);
+    first_page := greatest(0, floor(place * (pages + pg_relation_size('holdfast.rate') / block)) - pages + 1);
     from_here := format('(%s,0)', first_page)::tid;
     to_here := format('(%s,0)', first_page + pages)::tid;
     delete from holdfast.rate
@@ -662,5 +662,5 @@ create function holdfast.limit_sweep(channel text, piece bigint, pages integer) 
     ));
   end
   $$;
-comment on function holdfast.limit_sweep(text, bigint, integer) is
-  'Sweeps a piece of the tables, so many pages of each: entities of which nothing has been in use for a minute, permits of the dead, rates that are full again. Every instance does it from time to time as it takes permits, so that what is swept keeps pace with what is made.';
+comment on function holdfast.limit_sweep(text, float8, integer) is
+  'Sweeps a piece of the tables, so many pages of each, at a place between 0 and 1: entities of which nothing has been in use for a minute, permits of the dead, rates that are full again. Every instance does it from time to time as it takes permits, so that what is swept keeps pace with what is made.';

@@ -44,13 +44,7 @@ export class RunTransaction {
       }
       // A connection that has fallen silent must not keep a lost run from its end.
       return unlessAborted(this.#signal, async () => {
-        const executor = await this.#open()
-        this.#unanswered++
-        try {
-          return { rows: await executor.query<Row>(text, values) }
-        } finally {
-          this.#unanswered--
-        }
+        return { rows: await this.#ask<Row>(await this.#open(), text, values) }
       })
     },
   }
@@ -76,6 +70,15 @@ export class RunTransaction {
     await this.#whole
   }
 
+  async #ask<Row>(tx: Executor, text: string, values?: readonly unknown[]): Promise<Row[]> {
+    this.#unanswered++
+    try {
+      return await tx.query<Row>(text, values)
+    } finally {
+      this.#unanswered--
+    }
+  }
+
   #open(): Promise<Executor> {
     this.#opened ??= new Promise<Executor>((resolve, reject) => {
       const ending = new Promise<(tx: Executor) => Promise<void>>((end) => {
@@ -86,7 +89,7 @@ export class RunTransaction {
         resolve(tx)
         const beat = setInterval(() => {
           // What is under way keeps it from being idle.
-          if (this.#unanswered === 0) void tx.query('select').catch(() => {})
+          if (this.#unanswered === 0) void this.#ask(tx, 'select').catch(() => {})
         }, this.#expiryMs * 0.28)
         try {
           const last = await ending
@@ -94,7 +97,8 @@ export class RunTransaction {
         } finally {
           clearInterval(beat)
         }
-      })
+        // A run that is lost gives up its connection, which may have fallen silent.
+      }, this.#signal)
       this.#whole.catch(reject)
     })
     return this.#opened

@@ -70,7 +70,10 @@ export function openPgPool(connection: Connection): Database {
   })
   return fromPgPool(pool, connection, {
     async close() {
+      // Nobody needs an answer any more: what is still out has fallen silent, or was left behind.
+      const patience = setTimeout(() => clients.forEach(cut), closeWithinMs)
       await pool.end()
+      clearTimeout(patience)
       // A goodbye that a silent network never answers must not keep the process from ending.
       for (const { connection } of clients) (connection.stream as Socket).unref()
     },
@@ -78,6 +81,8 @@ export function openPgPool(connection: Connection): Database {
     fellSilent: () => idle.forEach(cut),
   })
 }
+
+const closeWithinMs = 2_000
 
 /** What node-postgres says when `query_timeout` is over; it has no code. */
 const readTimedOut = 'Query read timeout'

@@ -31,6 +31,7 @@ export interface RowPresenceOptions {
 type Name = 'record_row' | 'renew_row' | 'advance_fence' | 'grace' | 'depart'
 
 const lookAgainMs = 50
+const departWithinMs = 2_000
 
 export class RowPresence implements Presence {
   readonly instanceId = randomBytes(6).toString('hex')
@@ -72,7 +73,8 @@ export class RowPresence implements Presence {
     if (!this.#life) return
     this.#life.end()
     if (this.#life.loss) return
-    await this.#options.database.query(this.#sql.depart.text, [this.instanceId]).catch(() => {})
+    // If it fails, the row expires.
+    await this.#options.database.query(this.#sql.depart.text, [this.instanceId], departWithinMs).catch(() => {})
   }
 
   /** Begins a life, however long it takes. */

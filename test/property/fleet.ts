@@ -11,7 +11,7 @@ const program = fileURLToPath(new URL('./actor.mjs', import.meta.url))
 
 /** How a fleet is opened, and through which room it walks. */
 export interface Opening {
-  readonly room: 'locks' | 'leases' | 'either' | 'limits' | 'elections' | 'once'
+  readonly room: 'locks' | 'leases' | 'either' | 'limits' | 'elections' | 'once' | 'shares'
   readonly expiryMs: number
   readonly anchor: 'required' | 'none'
 }
@@ -83,7 +83,7 @@ export class Actor {
   async close(): Promise<void> {
     const exited = once(this.child, 'exit')
     this.order('close')
-    const [code] = await within(20_000, 'Ending by itself', exited)
+    const [code] = await within(20_000, `Ending by itself (${this.history})`, exited)
     await this.proxy.close()
     if (code !== 0) throw new Error(`An actor ended with status ${code}`)
   }

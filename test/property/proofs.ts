@@ -15,6 +15,7 @@ export const proofs: Record<Opening['room'], Proof> = {
   leases: { held: leasedNames },
   either: { held: keptNames },
   elections: { held: keptNames },
+  shares: { held: keptNames },
   limits: { held: 'select from holdfast.permit where weight > 0 and holdfast.is_present(life)', judge: judgePermits },
   once: {
     prepare: 'create table effect (key text, by text)',

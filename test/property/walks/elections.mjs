@@ -21,7 +21,7 @@ export async function step({ holdfast, believe, keep, sleep }, walk, random) {
     },
     { preferred: random.chance(0.2) },
   )
-  await sleep(random.below(400))
+  await sleep(200 + random.below(800))
   if (random.chance(0.3)) await campaign.stepDown()
   await campaign.close()
   campaigns.delete(name)

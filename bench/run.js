@@ -5,7 +5,7 @@
 import { parseArgs } from 'node:util'
 import { benchDatabase, circumstances } from './server.js'
 
-const benches = { locks: () => import('./locks.js') }
+const benches = { locks: () => import('./locks.js'), limits: () => import('./limits.js') }
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

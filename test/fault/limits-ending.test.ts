@@ -80,6 +80,17 @@ describe.each(['required', 'none'] as const)('anchor: %s', (anchor) => {
     expect(granted.held).toBe(true)
   })
 
+  test('an instance whose event loop was blocked for long knows at its next look that its permit is gone', async () => {
+    const { url } = await openDatabase()
+    const a = await openInstance(url, { anchor })
+    const permit = await a.limits.acquire('x', { max: 1 })
+    expect(permit.held).toBe(true)
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, expiryMs)
+    // In the same turn, before any timer or socket could speak.
+    expect(permit.held).toBe(false)
+    expect(permit.signal.reason).toBeInstanceOf(PermitLostError)
+  })
+
   test('an instance that is well keeps its permits for many expiries, without renewing any', async () => {
     const { url } = await openDatabase()
     const [a, b] = [await openInstance(url, { anchor }), await openInstance(url)]

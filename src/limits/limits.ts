@@ -106,12 +106,18 @@ const consumeRules = {
 
 /** Whoever would not wait for a permit waits so long for this instance to be present. */
 const comeToLifeMs = 2_000
-/** And whoever has waited in vain, for the last word of the database. */
-const lastWordMs = 1_000
+/** And whoever has waited in vain, for the last word of the database: for an answer that is under way, or to leave the queue. */
+const lastWordMs = 2_000
 const mostKeysRemembered = 10_000
 
 /** The reason of a wait that is over. */
 const over = Symbol('over')
+
+/** When a caller gives up: its wait, and then the answer to a statement that is under way. */
+interface Patience {
+  readonly wait: AbortSignal
+  readonly answer: AbortSignal
+}
 
 /**
  * Limits: so many at a time for each entity, and so many in a while. Exact over all instances; a permit is free as soon as
@@ -275,13 +281,22 @@ export class Limits {
     const key = this.#key('limit', name)
     this.#throwIfClosed()
     signal?.throwIfAborted()
-    const giveUp = new AbortController()
-    const forgets = [this.#closing.signal, signal].map((one) => whenAborted(one, (reason) => giveUp.abort(reason)))
-    const timer = waitMs > 0 ? setTimeout(() => giveUp.abort(over), waitMs) : undefined
+    const [wait, answer] = [new AbortController(), new AbortController()]
+    const forgets = [this.#closing.signal, signal].map((one) =>
+      whenAborted(one, (reason) => {
+        wait.abort(reason)
+        answer.abort(reason)
+      }),
+    )
+    const timers =
+      waitMs > 0
+        ? [setTimeout(() => wait.abort(over), waitMs), setTimeout(() => answer.abort(over), waitMs + lastWordMs)]
+        : []
     try {
-      return await this.#tracked(this.#takeUnder({ key, name, max, weight }, waitMs, giveUp.signal))
+      const patience = { wait: wait.signal, answer: answer.signal }
+      return await this.#tracked(this.#takeUnder({ key, name, max, weight }, waitMs, patience))
     } finally {
-      clearTimeout(timer)
+      for (const timer of timers) clearTimeout(timer)
       for (const forget of forgets) forget()
     }
   }
@@ -290,17 +305,19 @@ export class Limits {
   async #takeUnder(
     wanted: Pick<Request, 'key' | 'name' | 'max' | 'weight'>,
     waitMs: number,
-    giveUp: AbortSignal,
+    patience: Patience,
   ): Promise<Permit | Refusal> {
     const askedAt = performance.now()
     const waits = waitMs > 0
-    let trouble: unknown = unsettled()
+    let trouble: unknown = new DatabaseUnreachableError(
+      'The database has not answered within the time given for waiting',
+    )
     for (let attempt = 0; ; attempt++) {
       try {
-        giveUp.throwIfAborted()
-        const life = await this.#living(waits, giveUp)
+        patience.wait.throwIfAborted()
+        const life = await this.#living(waits, patience.wait)
         const request = { ...wanted, token: randomBytes(8).readBigInt64BE().toString(), life }
-        const answer = waits ? await this.#queue(request, giveUp) : await this.#askOnce('take', request, giveUp)
+        const answer = waits ? await this.#queue(request, patience) : await this.#askOnce('take', request, patience)
         if (answer instanceof Permit) return answer
         if (answer.verdict === 'full' || answer.verdict === 'left') {
           return {
@@ -317,15 +334,15 @@ export class Limits {
         trouble = error
       }
       // Whoever waits goes on waiting, also for the database.
-      if (!waits || giveUp.reason === over) throw trouble
-      await pause(backoffMs(attempt, 20, 500), giveUp)
+      if (!waits || patience.wait.reason === over) throw trouble
+      await pause(backoffMs(attempt, 20, 500), patience.wait)
     }
   }
 
   /** One statement, and its answer; what is granted after the caller has given up is given back. */
-  async #askOnce(kind: 'take' | 'wait', request: Request, giveUp: AbortSignal): Promise<Answer | Permit> {
+  async #askOnce(kind: 'take' | 'wait' | 'leave', request: Request, patience: Patience): Promise<Answer | Permit> {
     try {
-      const answer = await untilAborted(this.#turns.ask(kind, request), giveUp)
+      const answer = await untilAborted(this.#turns.ask(kind, request), patience.answer)
       return answer.verdict === 'granted'
         ? (this.#grant(request, answer.fence) ?? { ...answer, verdict: 'over' })
         : answer
@@ -336,14 +353,15 @@ export class Limits {
   }
 
   /** Takes it, or stands in the queue until it is granted. */
-  async #queue(request: Request, giveUp: AbortSignal): Promise<Answer | Permit> {
+  async #queue(request: Request, patience: Patience): Promise<Answer | Permit> {
     const wait = this.#waiting.enter(request)
     try {
-      const answer = await this.#askOnce('wait', request, giveUp)
+      const answer = await this.#askOnce('wait', request, patience)
       if (answer instanceof Permit || answer.verdict !== 'waiting') return answer
       wait.isQueued = true
-      const outcome = await untilAborted(wait.outcome, giveUp).catch(async (error) => {
-        if (error === over) return this.#leave(request)
+      const outcome = await untilAborted(wait.outcome, patience.wait).catch((error) => {
+        // Unless it was granted in the same instant.
+        if (error === over) return this.#askOnce('leave', request, patience)
         this.#takeBack(request)
         throw error
       })
@@ -352,22 +370,6 @@ export class Limits {
       return this.#grant(request, outcome) ?? { ...answer, verdict: 'over' }
     } finally {
       wait.leave()
-    }
-  }
-
-  /** The time for waiting is over: leaves the queue, unless it was granted in the same instant. */
-  async #leave(request: Request): Promise<Answer | Permit> {
-    const lastWord = new AbortController()
-    const timer = setTimeout(() => lastWord.abort(unsettled()), lastWordMs)
-    try {
-      const answer = await untilAborted(this.#turns.ask('leave', request), lastWord.signal)
-      if (answer.verdict !== 'granted') return answer
-      return this.#grant(request, answer.fence) ?? { ...answer, verdict: 'over' }
-    } catch (error) {
-      this.#takeBack(request)
-      throw error
-    } finally {
-      clearTimeout(timer)
     }
   }
 

@@ -25,6 +25,7 @@ const columns: Column<ObservedInstance>[] = [
   { title: 'PROCESS', value: ({ osPid }) => osPid },
   { title: 'HOLDS', value: ({ held }) => held },
   { title: 'WAITS', value: ({ waiting }) => waiting },
+  { title: 'LEASES', value: ({ leased }) => leased },
   { title: 'LIVES', value: ({ lives }) => lives, shown: null },
   { title: 'OPEN FOR', value: ({ openedAt }) => openedAt, shown: ({ forMs }) => formatDuration(forMs) },
   { title: 'VERSION', value: ({ version }) => version, shown: null },

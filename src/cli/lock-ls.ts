@@ -7,10 +7,14 @@ import { called, forHowLong, whoIs } from './who.js'
 
 export async function lockLs(settings: Settings): Promise<void> {
   const namespace = settings.text('namespace')
-  const locks = await withDatabase(settings, (database, schema) => new Observer(database, schema).locks({ namespace }))
+  const [locks, leases] = await withDatabase(settings, async (database, schema) => {
+    const observer = new Observer(database, schema)
+    return [await observer.locks({ namespace }), (await observer.leases({ namespace })).length] as const
+  })
   const severalNamespaces = new Set(locks.map((lock) => lock.namespace)).size > 1
   printRows(settings, locks, columns(severalNamespaces))
   if (locks.length === 0) say('Nobody holds a lock.')
+  if (leases > 0) say(`${leases} ${leases === 1 ? 'name is' : 'names are'} leased: \`holdfast lease ls\` lists them.`)
 }
 
 function columns(severalNamespaces: boolean): Column<ObservedLock>[] {

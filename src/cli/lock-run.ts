@@ -1,5 +1,5 @@
 import { pause, UsageError } from '../base/index.js'
-import { Holdfast, type HoldfastError, type Lock } from '../holdfast.js'
+import { Holdfast, type HoldfastError, type Lease, type LeaseOptions, type Lock } from '../holdfast.js'
 import { Child, onSignals, statusOfSignal } from './child.js'
 import { connect } from './connect.js'
 import { Exit, report, say } from './failure.js'
@@ -32,6 +32,10 @@ async function run(settings: Settings, name: string, command: readonly string[])
   if (!command[0])
     throw new UsageError('Expected a command after --', 'Such as: holdfast lock run report -- node report.js')
   const mode = settings.flag('shared') ? 'shared' : 'exclusive'
+  const lease = settings.flag('lease') ? leaseOptions(settings) : undefined
+  for (const only of ['ttl', 'hold']) {
+    if (!lease && settings.text(only)) throw new UsageError(`Expected --lease beside --${only}: a lock has none`)
+  }
 
   // Until the child runs, a signal ends the waiting; from then on it is the child's.
   const giveUp = new AbortController()
@@ -50,11 +54,15 @@ async function run(settings: Settings, name: string, command: readonly string[])
       directUrl: settings.text('directUrl'),
       namespace: settings.text('namespace'),
       expiry: settings.durationMs('expiry', 2_000),
+      // A lease asks for no session, so that it works behind any pooler.
+      anchor: lease ? 'none' : 'required',
     })
     holdfast = await Promise.race([opening, aborted])
-    const asked = { mode, signal: giveUp.signal, ...(wait === undefined ? {} : { wait }) } as const
     const silence = setTimeout(() => tellThatWeWait(name), tellAfterMs)
-    const taking = wait === undefined ? holdfast.locks.acquire(name, asked) : holdfast.locks.tryAcquire(name, asked)
+    const { signal } = giveUp
+    const taking = lease
+      ? takeFrom(holdfast.leases, name, { ...lease, signal }, wait)
+      : takeFrom(holdfast.locks, name, { mode, signal }, wait)
     const lock = await taking.finally(() => clearTimeout(silence))
     // The signal may have come in the instant of the grant.
     giveUp.signal.throwIfAborted()
@@ -74,13 +82,33 @@ async function run(settings: Settings, name: string, command: readonly string[])
   }
 }
 
+function leaseOptions(settings: Settings): LeaseOptions {
+  if (settings.flag('shared')) throw new UsageError('Expected --lease or --shared, got both: a lease has one holder')
+  return { ttl: settings.durationMs('ttl', 1_000), hold: settings.durationMs('hold') }
+}
+
+interface Room<Options, Held> {
+  acquire(name: string, options: Options): Promise<Held>
+  tryAcquire(name: string, options: Options & { wait: number }): Promise<Held | null>
+}
+
+/** Waits without limit when no wait is given. */
+function takeFrom<Options, Held>(
+  room: Room<Options, Held>,
+  name: string,
+  options: Options,
+  wait: number | undefined,
+): Promise<Held | null> {
+  return wait === undefined ? room.acquire(name, options) : room.tryAcquire(name, { ...options, wait })
+}
+
 /** People in front of a terminal wonder why nothing happens; a log does not. */
 function tellThatWeWait(name: string): void {
   if (process.stderr.isTTY) say(`holdfast: waiting for "${name}"; \`holdfast lock show\` tells who holds it`)
 }
 
 /** Lets the child run, for as long as the lock allows. */
-async function supervise(child: Child, command: string, lock: Lock, killAfterMs: number): Promise<number> {
+async function supervise(child: Child, command: string, lock: Lock | Lease, killAfterMs: number): Promise<number> {
   let stopped: Promise<void> | undefined
   const stop = () => {
     say(`holdfast: ${(lock.signal.reason as HoldfastError).message}; stopping the command`)

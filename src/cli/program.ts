@@ -20,10 +20,12 @@ export function makeProgram(): Command {
   withExamples(program, [
     'holdfast lock run nightly-report -- node report.js',
     'holdfast lock ls',
+    'holdfast lease ls',
     'holdfast graph',
     'holdfast migrate --dry-run',
   ])
   addLock(program)
+  addLease(program)
   addInstance(program)
   addGraph(program)
   addMigrate(program)
@@ -61,6 +63,9 @@ function addLock(program: Command): void {
     .addOption(new TwinOption('--wait <duration>', 'wait for the name for at most this long'))
     .addOption(new TwinOption('--no-wait', 'do not wait'))
     .addOption(new TwinOption('--shared', 'hold it together with other shared holders'))
+    .addOption(new TwinOption('--lease', 'hold it by lease: works through a transaction pooler'))
+    .addOption(new TwinOption('--ttl <duration>', 'how long the lease lasts without a renewal (default: 30s)'))
+    .addOption(new TwinOption('--hold <duration>', 'how long the leased name stays taken at least'))
     .addOption(new TwinOption('--busy-exit <code>', 'the exit code when the name is taken (default: 124)'))
     .addOption(new TwinOption('--kill-after <duration>', 'from SIGTERM to SIGKILL when the lock is lost (default: 5s)'))
     .addHelpText('after', runExitCodes)
@@ -80,6 +85,7 @@ function addLock(program: Command): void {
     'holdfast lock run nightly-report -- node report.js',
     'holdfast lock run --no-wait --busy-exit 0 sync -- ./sync.sh',
     'holdfast lock run --wait 30s --shared city:london -- psql -f assign.sql',
+    'holdfast lock run --lease --no-wait --hold 10m report -- node report.js',
   ])
 
   const ls = lock
@@ -121,6 +127,42 @@ function addLock(program: Command): void {
     )
   withExamples(breaking, ['holdfast lock break invoice:42', 'holdfast lock break --yes invoice:42'])
   withoutGlobalOptions(lock)
+}
+
+function addLease(program: Command): void {
+  const lease = noun(program, 'lease', 'see and expire leases')
+  withExamples(lease, ['holdfast lease ls', 'holdfast lease show etl', 'holdfast lease expire etl'])
+  const ls = lease
+    .command('ls')
+    .summary('list who has what by lease')
+    .description('Lists who has what by lease, and what a hold keeps taken: in all namespaces, unless one is given.')
+    .action(async (_options, self: Command) => (await import('./lease-ls.js')).leaseLs(new Settings(self)))
+  withExamples(ls, ['holdfast lease ls', 'holdfast lease ls --namespace billing --json'])
+
+  const show = named(
+    lease
+      .command('show')
+      .summary('tell who has a name by lease, and until when')
+      .description('Tells who has a name by lease, since when, and when it is free.'),
+  ).action(async (name: string, _options, self: Command) =>
+    (await import('./lease-show.js')).leaseShow(new Settings(self), name),
+  )
+  withExamples(show, ['holdfast lease show etl', 'holdfast lease show --key 42'])
+
+  const expire = named(
+    lease
+      .command('expire')
+      .summary('take a name from whoever leases it')
+      .description(
+        'Takes a name from whoever leases it, or ends its hold: it is free at once. The holder is told, and fenced.',
+      ),
+  )
+    .addOption(new TwinOption('--yes', 'do not ask'))
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./lease-expire.js')).leaseExpire(new Settings(self), name),
+    )
+  withExamples(expire, ['holdfast lease expire etl', 'holdfast lease expire --yes etl'])
+  withoutGlobalOptions(lease)
 }
 
 function addInstance(program: Command): void {

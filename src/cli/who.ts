@@ -1,5 +1,5 @@
 import { checkName, formatDuration, hashedKey, UsageError } from '../base/index.js'
-import type { ObservedLock, Participant } from '../observe/index.js'
+import type { ObservedLease, ObservedLock, Participant } from '../observe/index.js'
 import type { Settings } from './settings.js'
 
 /** What people recognise a participant by: its machine and process, or what the session calls itself. */
@@ -25,6 +25,11 @@ export function forHowLong({ forMs, granted }: Pick<ObservedLock, 'forMs' | 'gra
   if (forMs !== null) return formatDuration(forMs)
   // Notes come after three seconds: before that, a hold of ours is simply young.
   return granted ? '' : '0ms'
+}
+
+/** Who has a name by lease; nobody, where only its hold is left. */
+export function whoLeases({ instance, host, osPid }: ObservedLease): string {
+  return whoIs({ instance, host, osPid, application: null, user: null })
 }
 
 /** What NAME means on the command line. */

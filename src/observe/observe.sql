@@ -113,8 +113,35 @@ where ($1::bigint is null or key = $1::bigint)
   and ($2::text is null or name.namespace = $2::text)
 order by name.label is null, name.namespace, name.label, key, granted desc, since nulls last, pid
 
+-- name: leases
+-- Who has what by lease now, on a name ($1, its key) or in a namespace ($2), or everywhere (null): by the row, whose time
+-- the clock of the database decides. Without a token nobody has it any more, and it is kept taken until its hold is over.
+-- The machine and the process are known of instances with a row of their own. Relies on lease_expires_at.
+select
+  lease.key::text as key,
+  name.namespace,
+  name.label,
+  lease.token <> '' as held,
+  lease.instance,
+  instance.host,
+  instance.os_pid,
+  lease.fence::text as fence,
+  lease.ttl_ms,
+  (extract(epoch from lease.granted_at) * 1000)::float8 as since_ms,
+  greatest(0, extract(epoch from clock_timestamp() - lease.granted_at) * 1000)::float8 as for_ms,
+  greatest(0, extract(epoch from lease.expires_at - clock_timestamp()) * 1000)::float8 as expires_in_ms,
+  lease.wanted
+from holdfast.lease
+left join holdfast.name using (key)
+left join holdfast.instance on instance.id = lease.instance
+where lease.expires_at > clock_timestamp()
+  and ($1::bigint is null or key = $1::bigint)
+  and ($2::text is null or name.namespace = $2::text)
+order by name.label is null, name.namespace, name.label, key
+
 -- name: instances
--- Who takes part. An instance lives while the number of its session is locked.
+-- Who takes part. An instance lives while the number of its session is locked; without an anchor, while its row has not
+-- expired.
 with advisory as materialized (
   select classid, objid, objsubid, granted, pid
   from pg_locks
@@ -153,6 +180,13 @@ waited as (
     select instance, key from holdfast.wait
   ) w
   group by instance
+),
+leased as (
+  select instance, count(*) as names
+  from holdfast.lease
+  where expires_at > clock_timestamp()
+    and token <> ''
+  group by instance
 )
 select
   id,
@@ -161,8 +195,9 @@ select
   os_pid,
   version,
   backend_pid,
-  session in (select session from vouched) as alive,
+  session in (select session from vouched) or coalesce(expires_at > clock_timestamp(), false) as alive,
   coalesce(held.names, 0)::integer as held,
+  coalesce(leased.names, 0)::integer as leased,
   coalesce(waited.names, 0)::integer as waiting,
   lives,
   expiry_ms,
@@ -172,5 +207,6 @@ select
   (extract(epoch from clock_timestamp() - opened_at) * 1000)::float8 as for_ms
 from holdfast.instance
 left join held on held.instance = instance.id
+left join leased on leased.instance = instance.id
 left join waited on waited.instance = instance.id
 order by opened_at, id

@@ -4,8 +4,9 @@ import { buildGraph, type WaitGraph } from './graph.js'
 /**
  * Observing: what anybody may know about the fleet without taking part in it.
  *
- * - **Who is authoritative.** PostgreSQL's lock table for who holds and who waits; the lock on an instance's session
- *   number for whether it lives. The rows of Holdfast only add what people want to read: names, hosts, since when.
+ * - **Who is authoritative.** PostgreSQL's lock table for who holds and who waits; the row of a lease for who has it; the
+ *   lock on an instance's session number, or else the time in its row, for whether it lives. Other rows of Holdfast only
+ *   add what people want to read: names, hosts, since when.
  * - **It only reads**, through any connection and any pooler, by queries of its own, so that it also works when the
  *   rooms that it looks at do not.
  * - **It takes no lock**, and sees one moment: a name can change hands while the answer travels.
@@ -13,7 +14,7 @@ import { buildGraph, type WaitGraph } from './graph.js'
  */
 export class Observer {
   readonly #executor: Executor
-  readonly #sql: Record<'locks' | 'instances', Statement>
+  readonly #sql: Record<'locks' | 'leases' | 'instances', Statement>
 
   constructor(executor: Executor, schema = 'holdfast') {
     this.#executor = executor
@@ -24,6 +25,12 @@ export class Observer {
   async locks(only: LockFilter = {}): Promise<ObservedLock[]> {
     const values = [only.key ?? null, only.namespace ?? null]
     return linkNoted((await this.#executor.query<LockRow>(this.#sql.locks.text, values)).map(readLock))
+  }
+
+  /** Everybody who has a name by lease, and the names that a hold keeps taken. */
+  async leases(only: LockFilter = {}): Promise<ObservedLease[]> {
+    const values = [only.key ?? null, only.namespace ?? null]
+    return (await this.#executor.query<LeaseRow>(this.#sql.leases.text, values)).map(readLease)
   }
 
   /** Who waits for whom. */
@@ -74,17 +81,44 @@ export interface ObservedLock {
   readonly blockedBy: readonly number[]
 }
 
+/** A name that is leased, or kept taken. */
+export interface ObservedLease {
+  readonly key: string
+  /** Null, like the label, for a key that nobody registered. */
+  readonly namespace: string | null
+  readonly label: string | null
+  /** False when it was given back, and only its hold keeps the name taken. */
+  readonly held: boolean
+  readonly instance: string
+  /** Null, like the process, where the instance has no row of its own: without an anchor it needs none. */
+  readonly host: string | null
+  readonly osPid: number | null
+  readonly fence: number
+  /** How long it lasts without a renewal. */
+  readonly ttlMs: number
+  readonly since: Date
+  /** The same as an age, by the database's clock. */
+  readonly forMs: number
+  /** When it is free unless it is renewed. */
+  readonly expiresInMs: number
+  /** Whether somebody waits for it who is to be told. */
+  readonly wanted: boolean
+}
+
 export interface ObservedInstance {
   readonly id: string
   readonly namespace: string
   readonly host: string
   readonly osPid: number
   readonly version: string
-  /** The server process of its anchor. */
-  readonly pid: number
-  /** Whether PostgreSQL vouches for it. False also between two lives, while it reconnects. */
+  /** The server process of its anchor; null without one. */
+  readonly pid: number | null
+  /** Whether PostgreSQL vouches for it, or its row has not expired. False also between two lives, while it reconnects. */
   readonly alive: boolean
+  /** How many names it holds as locks. */
   readonly held: number
+  /** How many it has by lease. */
+  readonly leased: number
   readonly waiting: number
   /** 1 plus its reconnections. */
   readonly lives: number
@@ -116,15 +150,32 @@ interface LockRow {
   blocked_by: number[]
 }
 
+interface LeaseRow {
+  key: string
+  namespace: string | null
+  label: string | null
+  held: boolean
+  instance: string
+  host: string | null
+  os_pid: number | null
+  fence: string
+  ttl_ms: number
+  since_ms: number
+  for_ms: number
+  expires_in_ms: number
+  wanted: boolean
+}
+
 interface InstanceRow {
   id: string
   namespace: string
   host: string
   os_pid: number
   version: string
-  backend_pid: number
+  backend_pid: number | null
   alive: boolean
   held: number
+  leased: number
   waiting: number
   lives: number
   expiry_ms: number
@@ -146,6 +197,19 @@ function readLock(row: LockRow): ObservedLock {
     forMs: for_ms === null ? null : Math.round(for_ms),
     fence: fence === null ? null : Number(fence),
     blockedBy: blocked_by,
+  }
+}
+
+function readLease(row: LeaseRow): ObservedLease {
+  const { os_pid, fence, ttl_ms, since_ms, for_ms, expires_in_ms, ...same } = row
+  return {
+    ...same,
+    osPid: os_pid,
+    fence: Number(fence),
+    ttlMs: ttl_ms,
+    since: new Date(since_ms),
+    forMs: Math.round(for_ms),
+    expiresInMs: Math.round(expires_in_ms),
   }
 }
 

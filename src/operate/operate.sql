@@ -1,4 +1,4 @@
--- What an operator does to locks from outside.
+-- What an operator does to locks and leases from outside.
 
 -- name: request_release
 -- Asks the holders of a key to let go: the instances listen on a channel that is named like the schema.
@@ -19,3 +19,27 @@ with holder as materialized (
 )
 select pg_terminate_backend(pid, 5000) as ended
 from holder
+
+-- name: expire_lease
+-- Takes a name from whoever has it by lease, or ends its hold: free at once. No renewal, release or guarded write of the
+-- holder fits any more. The holder is told, and whoever waits. Relies on lease_pkey.
+with found as materialized (
+  select key, wanted
+  from holdfast.lease
+  where key = $2::bigint
+    and expires_at > clock_timestamp()
+  for update
+),
+expired as (
+  update holdfast.lease
+  set token = '',
+      wanted = false,
+      expires_at = clock_timestamp()
+  from found
+  where lease.key = found.key
+  returning lease.key, found.wanted
+)
+select
+  pg_notify($1, 'expire ' || key)::text as holder_told,
+  case when wanted then pg_notify($1, 'lease ' || key)::text end as waiters_told
+from expired

@@ -2,13 +2,13 @@ import { HoldfastError } from '../base/index.js'
 import { type Executor, loadStatements, PermissionError, type Statement } from '../postgres/index.js'
 
 /**
- * What an operator does to locks from outside, the mild way and the hard one. Both need no rights on the schema; ending
- * a session needs the role of that session, or `pg_signal_backend`.
+ * What an operator does to locks and leases from outside. To ask a holder, and to end its session, needs no rights on the
+ * schema; ending a session needs the role of that session, or `pg_signal_backend`; expiring a lease, the right to update it.
  */
 export class Operator {
   readonly #executor: Executor
   readonly #schema: string
-  readonly #sql: Record<'request_release' | 'end_session', Statement>
+  readonly #sql: Record<'request_release' | 'end_session' | 'expire_lease', Statement>
 
   constructor(executor: Executor, schema = 'holdfast') {
     this.#executor = executor
@@ -19,6 +19,14 @@ export class Operator {
   /** Asks whoever holds the key to let go: the signal of each handle aborts with a `ReleaseRequestedError`. */
   async requestRelease(key: string): Promise<void> {
     await this.#executor.query(this.#sql.request_release.text, [this.#schema, key])
+  }
+
+  /**
+   * Takes the key from whoever has it by lease: its handle is lost as soon as it hears of it, its guarded writes are
+   * refused at once. Also ends a hold. False when nobody had it.
+   */
+  async expireLease(key: string): Promise<boolean> {
+    return (await this.#executor.query(this.#sql.expire_lease.text, [this.#schema, key])).length > 0
   }
 
   /** Ends a session that holds the key, and with it all that it holds. False when it held the key no more. */

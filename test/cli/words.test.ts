@@ -16,6 +16,8 @@ describe('help', () => {
     [['lock', '--help']],
     [['lock', 'run', '--help']],
     [['lock', 'break', '--help']],
+    [['lease', '--help']],
+    [['lease', 'expire', '--help']],
     [['migrate', '--help']],
     [['help', 'graph']],
   ])('%j starts with examples, on stdout', async (args) => {
@@ -47,6 +49,7 @@ describe('words that make no command', () => {
   test.each([
     [['lok', 'ls'], "unknown command 'lok'", 'Did you mean lock?'],
     [['lock', 'brake', 'x'], "unknown command 'brake'", 'Did you mean break?'],
+    [['lease', 'expier', 'x'], "unknown command 'expier'", 'Did you mean expire?'],
     [['lock', 'ls', '--jsn'], "unknown option '--jsn'", 'Did you mean --json?'],
     [['lock', 'show'], "missing required argument 'name'", 'Add --help to see what there is.'],
     [['graph', '--format', 'tre'], 'Expected --format to be "tree" or "json" or "dot", got "tre"'],

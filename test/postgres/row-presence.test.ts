@@ -2,6 +2,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { startEmbedded } from '../../src/embedded/index.js'
 import { ClosedError, DatabaseUnreachableError } from '../../src/holdfast.js'
+import { type ObservedInstance, Observer } from '../../src/observe/index.js'
 import { migrate, openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
 import { caught, sql, until, within } from '../setup/facts.js'
@@ -25,6 +26,15 @@ async function isPresent(url: string, number: number): Promise<boolean> {
 }
 
 const rowsOf = (url: string) => sql(url, 'select id, lives, session, expires_at from holdfast.instance')
+
+async function instancesOf(url: string): Promise<ObservedInstance[]> {
+  const database = openPgPool({ connectionString: url })
+  try {
+    return await new Observer(database).instances()
+  } finally {
+    await database.close()
+  }
+}
 
 const lost = (life: { onLoss(listener: (reason: Error) => void): unknown }) =>
   new Promise<{ reason: Error; at: number }>((resolve) =>
@@ -53,6 +63,8 @@ test('present by its row, renewed, gone when it closes', async () => {
   await until('it outlives its expiry', () => performance.now() - from > 1.2 * expiryMs)
   expect(life.trusted).toBe(true)
   expect(await isPresent(url, life.number)).toBe(true)
+  const [seen] = await instancesOf(url)
+  expect(seen).toMatchObject({ id: presence.instanceId, alive: true, pid: null, pooler: 'any', osPid: process.pid })
   await presence.close()
   expect(life.trusted).toBe(false)
   expect(await isPresent(url, life.number)).toBe(false)
@@ -80,6 +92,7 @@ test('a renewal that comes too late is none', async () => {
   const life = await presence.whenLiving()
   await sql(url, 'update holdfast.instance set expires_at = clock_timestamp()')
   expect(await isPresent(url, life.number)).toBe(false)
+  expect((await instancesOf(url))[0]).toMatchObject({ alive: false })
   await within(expiryMs, 'The loss', lost(life))
 })
 

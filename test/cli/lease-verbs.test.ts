@@ -1,0 +1,243 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { Holdfast, LeaseLostError } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { eventually, run, start, startOnTerminal } from './program.js'
+
+let database: FreshDatabase
+let env: NodeJS.ProcessEnv
+beforeAll(async () => {
+  database = await freshDatabase()
+  env = { DATABASE_URL: database.url }
+})
+afterAll(() => database.drop())
+
+const opened: Holdfast[] = []
+let holder: Holdfast
+beforeEach(async () => {
+  holder = await open()
+})
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((holdfast) => holdfast.close()))
+})
+
+async function open(namespace = 'default', anchor: 'required' | 'none' = 'required'): Promise<Holdfast> {
+  const holdfast = await Holdfast.open({ url: database.url, namespace, anchor })
+  opened.push(holdfast)
+  return holdfast
+}
+
+async function json(args: string[]): Promise<unknown> {
+  const { stdout } = await run([...args, '--json'], env)
+  return JSON.parse(stdout)
+}
+
+const script = (source: string) => ['--', process.execPath, '-e', source]
+
+describe('lease ls', () => {
+  test('gives one document, lines of JSON, or fields between tabs', async () => {
+    const one = await holder.leases.acquire('one', { ttl: '1m' })
+    const other = await open('billing', 'none')
+    await other.leases.acquire('two')
+    expect(await json(['lease', 'ls'])).toMatchObject([
+      { label: 'two', namespace: 'billing', held: true, instance: other.id, host: null, osPid: null, ttlMs: 30_000 },
+      {
+        label: 'one',
+        namespace: 'default',
+        held: true,
+        instance: holder.id,
+        osPid: process.pid,
+        fence: one.fence,
+        ttlMs: 60_000,
+        wanted: false,
+      },
+    ])
+    const { stdout: lines } = await run(['lease', 'ls', '--jsonl'], env)
+    expect(
+      lines
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line).label),
+    ).toEqual(['two', 'one'])
+    const { stdout: piped } = await run(['lease', 'ls', '--namespace', 'default'], env)
+    const fields = piped.trimEnd().split('\t')
+    expect(fields.slice(0, 3)).toEqual(['one', 'default', 'leased'])
+    expect(fields.slice(5, 9)).toEqual([holder.id, expect.any(String), String(process.pid), String(one.fence)])
+    expect(Number(fields[4])).toBeGreaterThan(30_000)
+  })
+
+  test('tells what a hold keeps taken, and no more when it was given back', async () => {
+    await holder.leases.with('kept', { hold: '1h' }, () => {})
+    await holder.leases.with('given back', () => {})
+    expect(await json(['lease', 'ls'])).toMatchObject([{ label: 'kept', held: false }])
+    await run(['lease', 'expire', 'kept', '--yes'], env)
+  })
+
+  test('says on stderr that there is nothing, and nothing on stdout', async () => {
+    expect(await run(['lease', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'Nobody has a lease.\n' })
+    expect(await json(['lease', 'ls'])).toEqual([])
+  })
+
+  test.runIf(process.platform === 'linux')('is a table on a terminal, which fits', async () => {
+    await holder.leases.acquire('a-name-that-is-rather-long/'.repeat(5))
+    const { stdout } = await startOnTerminal(['lease', 'ls'], { ...env, NO_COLOR: '1' }).ended
+    const plain = stdout.replaceAll('\r', '')
+    expect(plain).toMatch(/^NAME +STATE +FOR +EXPIRES IN +WHO\n/)
+    for (const line of plain.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
+  })
+})
+
+describe('lease show', () => {
+  test('tells the holder, until when, and that somebody waits', async () => {
+    const waiter = await open()
+    const lease = await holder.leases.acquire('shown', { ttl: '1m' })
+    waiter.leases.acquire('shown').catch(() => {})
+    await eventually(() => json(['lease', 'show', 'shown'])).toMatchObject({
+      name: 'shown',
+      namespace: 'default',
+      key: lease.key,
+      state: 'leased',
+      lease: { instance: holder.id, fence: lease.fence, wanted: true },
+    })
+    const { stdout, status } = await run(['lease', 'show', 'shown'], env)
+    expect(stdout).toMatch(
+      new RegExp(`^leased by\t.*process ${process.pid}, instance ${holder.id}, for .*, fence ${lease.fence}$`, 'm'),
+    )
+    expect(stdout).toMatch(/^free in\t[\d.]+s, unless it is renewed, for 1m each time$/m)
+    expect(stdout).toMatch(/^waits\tsomebody$/m)
+    expect(status).toBe(0)
+  })
+
+  test('also tells that a name is free, locked or kept', async () => {
+    expect((await run(['lease', 'show', 'nobody'], env)).stdout).toContain('state\tfree\n')
+    await using _lock = await holder.locks.acquire('locked')
+    expect((await run(['lease', 'show', 'locked'], env)).stdout).toContain('state\tlocked: `holdfast lock show`')
+    await holder.leases.with('kept', { hold: '1h' }, () => {})
+    const { stdout } = await run(['lease', 'show', 'kept'], env)
+    expect(stdout).toContain('state\tkept taken: it was given back, and its hold is not over\n')
+    expect(stdout).toMatch(/^was leased by\t/m)
+    await run(['lease', 'expire', 'kept', '--yes'], env)
+  })
+})
+
+describe('lease expire', () => {
+  test('without a terminal and without --yes says what it would do, and refuses', async () => {
+    const lease = await holder.leases.acquire('precious')
+    const { status, stdout, stderr } = await run(['lease', 'expire', 'precious'], env)
+    expect(stderr).toContain(`This takes "precious" from instance ${holder.id}`)
+    expect(stderr).toContain(`Guarded writes under its fence ${lease.fence}`)
+    expect(stderr).toContain('Give --yes')
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+    await lease.extend()
+  })
+
+  test('with --yes takes it: the holder hears at once, is fenced, and who waits has it', async () => {
+    const waiter = await open()
+    const lease = await holder.leases.acquire('taken', { ttl: '1h' })
+    const next = waiter.leases.acquire('taken')
+    await eventually(() => json(['lease', 'show', 'taken'])).toMatchObject({ lease: { wanted: true } })
+    const lost = new Promise((resolve) => lease.signal.addEventListener('abort', () => resolve(lease.signal.reason)))
+    const { status, stdout } = await run(['lease', 'expire', 'taken', '--yes', '--json'], env)
+    expect(JSON.parse(stdout)).toMatchObject({ expired: { label: 'taken', instance: holder.id } })
+    expect(status).toBe(0)
+    expect(await lost).toBeInstanceOf(LeaseLostError)
+    expect((await next).fence).toBeGreaterThan(lease.fence)
+  })
+
+  test('ends a hold', async () => {
+    await holder.leases.with('kept', { hold: '1h' }, () => {})
+    const { status, stderr } = await run(['lease', 'expire', 'kept', '--yes'], env)
+    expect(stderr).toContain('This ends the hold on "kept"')
+    expect(status).toBe(0)
+    await using _next = await holder.leases.acquire('kept', { wait: 0 })
+  })
+
+  test('of a free name is exit code 3', async () => {
+    expect(await run(['lease', 'expire', '--yes', 'free'], env)).toEqual({
+      status: 3,
+      stdout: '',
+      stderr: '"free" is not leased: there is nothing to expire.\n',
+    })
+  })
+
+  test.runIf(process.platform === 'linux')('asks on a terminal', async () => {
+    const lease = await holder.leases.acquire('asked')
+    const refused = startOnTerminal(['lease', 'expire', 'asked'], env)
+    await refused.says(/Expire this lease\? \[y\/N\]/)
+    refused.type('\r')
+    expect(await refused.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
+    const agreed = startOnTerminal(['lease', 'expire', 'asked'], env)
+    await agreed.says(/Expire this lease\? \[y\/N\]/)
+    agreed.type('y\r')
+    expect((await agreed.ended).status).toBe(0)
+    await eventually(() => lease.held).toBe(false)
+  })
+})
+
+describe('the verbs of locks', () => {
+  test('lock show and lock ls tell that a name is leased, and by whom', async () => {
+    const lease = await holder.leases.acquire('leased')
+    expect(await json(['lock', 'show', 'leased'])).toMatchObject({
+      name: 'leased',
+      state: 'leased',
+      holders: [],
+      lease: { instance: holder.id, fence: lease.fence },
+    })
+    const { stdout } = await run(['lock', 'show', 'leased'], env)
+    expect(stdout).toContain('state\tleased\n')
+    expect(stdout).toMatch(/^leased by\t/m)
+    const { stderr } = await run(['lock', 'ls'], env)
+    expect(stderr).toBe('Nobody holds a lock.\n1 name is leased: `holdfast lease ls` lists them.\n')
+  })
+
+  test('instance ls counts leases', async () => {
+    await holder.leases.acquire('counted')
+    expect(await json(['instance', 'ls'])).toContainEqual(
+      expect.objectContaining({ id: holder.id, alive: true, held: 0, leased: 1 }),
+    )
+  })
+})
+
+describe('lock run --lease', () => {
+  test('runs while the name is leased, with the fence, and gives it back', async () => {
+    const running = start(['lock', 'run', '--lease', '--ttl', '5s', 'job', ...script(waits)], env)
+    await running.says(/fence \d+/)
+    expect(await json(['lease', 'show', 'job'])).toMatchObject({ state: 'leased', lease: { ttlMs: 5_000 } })
+    expect(await holder.leases.tryAcquire('job')).toBeNull()
+    expect(await run(['lock', 'run', '--lease', '--no-wait', 'job', '--', 'true'], env)).toMatchObject({ status: 124 })
+    expect(await run(['lock', 'run', '--no-wait', 'job', '--', 'true'], env)).toMatchObject({ status: 124 })
+    running.process.stdin!.end()
+    expect((await running.ended).status).toBe(0)
+    expect(await json(['lease', 'show', 'job'])).toMatchObject({ state: 'free' })
+  })
+
+  test('with --hold the name stays taken after a quick run', async () => {
+    expect((await run(['lock', 'run', '--lease', '--hold', '1h', 'quick', '--', 'true'], env)).status).toBe(0)
+    expect(await run(['lock', 'run', '--lease', '--no-wait', 'quick', '--', 'true'], env)).toMatchObject({
+      status: 124,
+    })
+    await run(['lease', 'expire', 'quick', '--yes'], env)
+  })
+
+  test('stops the command when the lease is expired', async () => {
+    const running = start(['lock', 'run', '--lease', '--ttl', '1s', 'stopped', ...script(waits)], env)
+    await running.says(/fence \d+/)
+    await run(['lease', 'expire', 'stopped', '--yes'], env)
+    const { status, stderr } = await running.ended
+    expect(stderr).toContain('The lease "stopped" was lost: it expired, or somebody has expired or released it')
+    expect(status).toBe(123)
+  })
+
+  test.each([
+    [['--ttl', '5s'], 'Expected --lease beside --ttl: a lock has none'],
+    [['--hold', '5s'], 'Expected --lease beside --hold: a lock has none'],
+    [['--lease', '--shared'], 'Expected --lease or --shared, got both: a lease has one holder'],
+    [['--lease', '--ttl', '5ms'], 'Expected --ttl to be a duration of at least 1s, such as 30s or 5m, got "5ms"'],
+  ])('%j is a usage error', async (options, complaint) => {
+    const { status, stderr } = await run(['lock', 'run', ...options, 'name', '--', 'true'], env)
+    expect(stderr.split('\n')[0]).toBe(`holdfast: ${complaint}`)
+    expect(status).toBe(125)
+  })
+})
+
+const waits =
+  'console.log("fence", process.env.HOLDFAST_FENCE); process.stdin.resume(); process.stdin.on("end", () => process.exit())'

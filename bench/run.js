@@ -5,7 +5,11 @@
 import { parseArgs } from 'node:util'
 import { benchDatabase, circumstances } from './server.js'
 
-const benches = { locks: () => import('./locks.js'), limits: () => import('./limits.js') }
+const benches = {
+  locks: () => import('./locks.js'),
+  leases: () => import('./leases.js'),
+  limits: () => import('./limits.js'),
+}
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

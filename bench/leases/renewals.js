@@ -1,0 +1,54 @@
+// What it costs to keep a thousand leases: the statements that the server is asked for, counted at the connections.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Holdfast } from 'holdfast'
+import pg from 'pg'
+import { table } from '../table.js'
+
+const many = 1_000
+const ttlMs = 6_000
+
+export async function renewals(url, { progress }) {
+  progress(`leases: ${many} held`)
+  const pool = new pg.Pool({ connectionString: url, max: 5 })
+  let statements = 0
+  pool.on('connect', (client) => {
+    const send = client.query
+    client.query = (...given) => {
+      statements++
+      return send.apply(client, given)
+    }
+  })
+  // Without an anchor every statement goes through the pool.
+  const holdfast = await Holdfast.open({ pool, namespace: 'bench', anchor: 'none' })
+  try {
+    const names = Array.from({ length: many }, (_, at) => `kept:${at}`)
+    const leases = []
+    // Taken at different times, so that they would be due at different times.
+    for (let at = 0; at < many; at += 50) {
+      leases.push(
+        ...(await Promise.all(names.slice(at, at + 50).map((name) => holdfast.leases.acquire(name, { ttl: ttlMs })))),
+      )
+    }
+    await sleep(ttlMs)
+    const before = statements
+    const from = performance.now()
+    await sleep(3 * ttlMs)
+    const perSecond = ((statements - before) / (performance.now() - from)) * 1_000
+    if (!leases.every((lease) => lease.held)) throw new Error('A lease was lost')
+    await Promise.all(leases.map((lease) => lease.release()))
+    return { leases: many, ttlMs, perSecond: Number(perSecond.toPrecision(3)), oneByOne: many / (ttlMs / 1_000 / 3) }
+  } finally {
+    await holdfast.close()
+    await pool.end()
+  }
+}
+
+export function showRenewals({ leases, ttlMs, perSecond, oneByOne }) {
+  return table(
+    [`${leases} leases of ${ttlMs / 1_000} s, held`, 'statements/s'],
+    [
+      ['holdfast', perSecond],
+      ['one by one, at a third of their life', oneByOne],
+    ],
+  )
+}

@@ -305,7 +305,8 @@ export class Leases {
 
   /** One decision of the database. What is granted after the caller has given up is given back. */
   async #askOnce(ask: Ask, patienceMs: number, giveUp: AbortSignal): Promise<Answer> {
-    const asking = Promise.all([this.#acquisitions.ask(ask), this.#register(ask.key)])
+    const acquiring = this.#acquisitions.ask(ask)
+    const asking = Promise.all([acquiring, this.#register(ask.key)])
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
       const reason = `No answer came within ${formatDuration(patienceMs)}`
@@ -316,8 +317,9 @@ export class Leases {
       return answer
     } catch (error) {
       // Granted late, or perhaps granted without our having heard of it, or granted for a key that is another's.
-      const chase = asking.then(
-        ([answer]) => (answer.fence === null ? undefined : this.#releaseSurely({ ...ask, fence: answer.fence })),
+      // Released only when it has been decided: a release that overtook the acquisition would find nothing.
+      const chase = acquiring.then(
+        (answer) => (answer.fence === null ? undefined : this.#releaseSurely({ ...ask, fence: answer.fence })),
         () => this.#releaseSurely({ ...ask, fence: null }),
       )
       this.#chases.add(chase)

@@ -108,6 +108,123 @@ create function holdfast.leased(keys bigint[]) returns bigint[]
   $$;
 comment on function holdfast.leased(bigint[]) is 'Those of the keys that somebody has by lease. For is_leased() of many at once.';
 
+create function holdfast.flush_leases() returns void
+  language plpgsql
+  as $$
+  begin
+    if current_setting('synchronous_commit') = 'off' then
+      perform set_config('synchronous_commit', 'on', true);
+    end if;
+  end
+  $$;
+comment on function holdfast.flush_leases() is
+  'A crash must not forget a lease, or another could take it too early. Where the role does not flush its commits, this one is flushed.';
+
+-- Whoever decides about a name has the transaction lock on its key meanwhile: a session that holds it as a lock excludes us,
+-- and the fence is drawn in the order of the grants. Not waited for: a name about which somebody else decides at this
+-- moment counts as taken.
+create function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms integer[], holds_ms bigint[], for_instance text)
+  returns table (settled boolean, granted_fence bigint, free_in_ms float8, is_wanted boolean)
+  language plpgsql
+  -- To plan it anew for each array would cost more than to run it.
+  set plan_cache_mode = force_generic_plan
+  as $$
+  begin
+    perform holdfast.flush_leases();
+    if not holdfast.is_settled() then
+      return query select false, null::bigint, null::float8, null::boolean from unnest(keys);
+      return;
+    end if;
+    return query
+    with asked as materialized (
+      select key, token, ttl_ms, hold_ms, place
+      from unnest(keys, tokens, ttls_ms, holds_ms) with ordinality as a (key, token, ttl_ms, hold_ms, place)
+      order by key
+    ),
+    decided as materialized (
+      select *, pg_try_advisory_xact_lock(key) as by_us
+      from asked
+    ),
+    granted as (
+      insert into holdfast.lease as held (key, token, instance, fence, ttl_ms, hold_ms, granted_at, expires_at)
+      select
+        key, token, for_instance, nextval('holdfast.fence'), ttl_ms, hold_ms, clock_timestamp(),
+        clock_timestamp() + make_interval(secs => ttl_ms / 1000.0)
+      from decided
+      where by_us
+      on conflict (key) do update
+      set token = excluded.token,
+          instance = excluded.instance,
+          -- The same token once more, in time: the same unbroken holding, of which nothing is taken back.
+          fence = case when held.expires_at > clock_timestamp() then held.fence else excluded.fence end,
+          granted_at = case when held.expires_at > clock_timestamp() then held.granted_at else excluded.granted_at end,
+          hold_ms = case when held.expires_at > clock_timestamp() then greatest(held.hold_ms, excluded.hold_ms) else excluded.hold_ms end,
+          ttl_ms = excluded.ttl_ms,
+          expires_at = greatest(held.expires_at, excluded.expires_at),
+          wanted = held.wanted and held.expires_at > clock_timestamp()
+      where held.expires_at <= clock_timestamp()
+        or held.token = excluded.token
+      returning key, fence
+    )
+    select
+      true,
+      granted.fence,
+      case when granted.fence is null then extract(epoch from lease.expires_at - clock_timestamp()) * 1000 end::float8,
+      lease.wanted
+    from asked
+    left join granted using (key)
+    left join holdfast.lease using (key)
+    order by asked.place;
+  end
+  $$;
+comment on function holdfast.acquire_leases(bigint[], text[], integer[], bigint[], text) is
+  'Grants those of the names that are free. Answers for each, in order: the fence if it was granted, else in how many ms it expires.';
+
+-- The name stays taken, by nobody, until its hold is over. Who waits is told, unless there is still a hold. With a fence:
+-- only that grant, for the same token may have been granted anew since. Without one, by the token alone: whoever else
+-- relies on it is told.
+create function holdfast.release_leases(keys bigint[], tokens text[], fences bigint[], channel text)
+  returns table (released_key bigint, released_token text, waiters_told text, holder_told text)
+  language plpgsql
+  set plan_cache_mode = force_generic_plan
+  as $$
+  begin
+    return query
+    with rows as materialized (
+      select
+        lease.key,
+        lease.token,
+        lease.wanted,
+        lease.granted_at + make_interval(secs => lease.hold_ms / 1000.0) as held_until,
+        asked.fence is null as by_token
+      from unnest(keys, tokens, fences) as asked (key, token, fence)
+      join holdfast.lease
+        on lease.key = asked.key
+        and lease.token = asked.token
+        and lease.fence = coalesce(asked.fence, lease.fence)
+      order by lease.key
+      for update of lease
+    ),
+    released as (
+      update holdfast.lease
+      set token = '',
+          wanted = false,
+          expires_at = greatest(held_until, clock_timestamp())
+      from rows
+      where lease.key = rows.key
+      returning lease.key, rows.token, rows.by_token, rows.wanted and held_until <= clock_timestamp() as tell
+    )
+    select
+      key,
+      token,
+      case when tell then pg_notify(channel, 'lease ' || key)::text end as waiters_told,
+      case when by_token then pg_notify(channel, 'expire ' || key)::text end as holder_told
+    from released;
+  end
+  $$;
+comment on function holdfast.release_leases(bigint[], text[], bigint[], text) is
+  'Gives leases back, and answers with the keys and tokens of those that were still their holders''. Without a fence: by the token alone.';
+
 create function holdfast.guard_lease(key bigint, fence bigint) returns void
   language plpgsql
   as $$

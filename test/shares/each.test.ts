@@ -1,6 +1,7 @@
 // Rounds: each resource once, by whoever comes to it first.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import {
   ClosedError,
   type Holdfast,
@@ -202,7 +203,7 @@ test('what was lost in the middle is not recorded, and is done again', async () 
   expect(work).toHaveLength(3)
 })
 
-test('a record under an older fence, or of a life that is over, is refused', async () => {
+test('a record under an older fence is refused', async () => {
   const [a] = await fleet(1)
   await a!.shares.each('fenced', ['x', 'y'], async (resource) => {
     if (resource === 'x') {
@@ -220,6 +221,36 @@ test('a record under an older fence, or of a life that is over, is refused', asy
     { resource: 'x', instance: 'later' },
     { resource: 'y', instance: a!.id },
   ])
+})
+
+test('a record that reaches the server after its life is over is refused, and the work done again', async () => {
+  const pool = new pg.Pool({ connectionString: fresh.url })
+  pool.on('error', () => {})
+  onTestFinished(() => pool.end())
+  const holdfast = await open({ pool, namespace: 'late record' })
+  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<unknown>
+  let wasLate = false
+  // Held when it was sent; but on its way it takes so long that the session is ended meanwhile.
+  pool.query = (async (...given: unknown[]) => {
+    const text = typeof given[0] === 'string' ? given[0] : (given[0] as { text: string }).text
+    if (!wasLate && text.includes('insert into holdfast.share_done')) {
+      wasLate = true
+      const pid = await anchorPid(fresh.url, holdfast)
+      await sql(fresh.url, 'select pg_terminate_backend($1)', [pid])
+      await until('it is gone', async () => {
+        const rows = await sql(fresh.url, 'select from pg_stat_activity where pid = $1', [pid])
+        return rows.length === 0
+      })
+    }
+    return query(...given)
+  }) as never
+  const fences: number[] = []
+  const { done } = await holdfast.shares.each('late', ['x'], (_, { fence }) => void fences.push(fence))
+  expect(wasLate).toBe(true)
+  expect(done).toEqual(['x'])
+  expect(fences).toHaveLength(2)
+  const rows = await sql(fresh.url, "select fence::float8 as fence from holdfast.share_done where share = 'late'")
+  expect(rows).toEqual([{ fence: fences[1] }])
 })
 
 test('closing ends the calls, and what they hold', async () => {

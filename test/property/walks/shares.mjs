@@ -1,7 +1,6 @@
-/** An instance takes part once at a time in an assignment. */
-const assigned = new Set()
-
 const resources = ['a', 'b', 'c', 'd', 'e']
+/** An instance takes part once at a time in a division. */
+const assigned = new Set()
 
 /** A round of work that is divided, or an assignment for a while. */
 export async function step({ holdfast, believe, keep, sleep }, walk, random) {
@@ -9,11 +8,15 @@ export async function step({ holdfast, believe, keep, sleep }, walk, random) {
   const name = random.pick(names)
   const tend = (resource, owned) =>
     believe(owned, { schedule, names: [`${name}/${resource}`] }, random, () => keep(walk, random))
-  if (random.chance(0.6)) {
-    await holdfast.shares.each(name, resources, tend, { round: `${schedule}/${random.below(20)}`, concurrency: 2 })
+  if (assigned.has(name) || random.chance(0.6)) {
+    const round = random.chance(0.5) ? { round: `${schedule}/${random.below(20)}` } : { hold: random.below(500) }
+    const stay = random.chance(0.7)
+    await holdfast.shares.each(name, resources, tend, { ...round, concurrency: 2, stay }).catch((error) => {
+      // Whoever does not stay tells what it lost; whoever stays begins it again.
+      if (stay || error.code !== 'RESOURCES_FAILED') throw error
+    })
     return
   }
-  if (assigned.has(name)) return
   assigned.add(name)
   const assignment = holdfast.shares.assign(name, resources, tend)
   await sleep(random.below(400))

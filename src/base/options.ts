@@ -93,6 +93,11 @@ export const abortSignal: Rule<AbortSignal> = {
   read: (given) => (given instanceof AbortSignal ? given : undefined),
 }
 
+/** A function of the user's. `expected` says what it is for. */
+export function callback<T extends (...given: never[]) => unknown>(expected: string): Rule<T> {
+  return { expected, read: (given) => (typeof given === 'function' ? (given as T) : undefined) }
+}
+
 /** A thing that a library of the user made, known by what it can do. */
 export function made<T>(expected: string, ...members: (keyof T & string)[]): Rule<T> {
   const fits = (given: unknown): given is T =>

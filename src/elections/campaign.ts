@@ -1,7 +1,8 @@
 import { backoffMs, ClosedError, pause, saysAborted, whenAborted } from '../base/index.js'
 import type { Database, Keeper, Kept, Presence, Statement } from '../postgres/index.js'
 import { Leadership } from './leadership.js'
-import { electionKey, electionName, type Lookout, type Sight } from './lookout.js'
+import type { Lookout, Sight } from './lookout.js'
+import { electionKey, electionName } from './names.js'
 
 export interface CampaignOptions {
   /**

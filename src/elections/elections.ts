@@ -1,11 +1,10 @@
 import {
   abortSignal,
   ClosedError,
-  checkName,
+  callback,
   describe,
   flag,
   pause,
-  type Rule,
   readOptions,
   UsageError,
   whenAborted,
@@ -13,7 +12,8 @@ import {
 import { type Database, type Keeper, loadStatements, type Presence } from '../postgres/index.js'
 import { Campaign, type CampaignOptions, type CampaignStatements } from './campaign.js'
 import type { Leadership } from './leadership.js'
-import { electionName, type Leader, Lookout } from './lookout.js'
+import { type Leader, Lookout } from './lookout.js'
+import { checkElection } from './names.js'
 
 export interface ElectionsOptions {
   readonly database: Database
@@ -22,10 +22,6 @@ export interface ElectionsOptions {
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
-}
-
-function callback<T>(expected: string): Rule<T> {
-  return { expected, read: (given) => (typeof given === 'function' ? (given as T) : undefined) }
 }
 
 const rules = {
@@ -167,9 +163,4 @@ export class Elections {
       for (const forget of forgets) forget()
     }
   }
-}
-
-function checkElection(name: string): void {
-  checkName(name, 'the election')
-  checkName(electionName(name), 'the election, with what stands before it,')
 }

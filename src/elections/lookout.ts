@@ -1,5 +1,6 @@
-import { backoffMs, ClosedError, Gather, HoldfastError, hashedKey, pause } from '../base/index.js'
+import { backoffMs, ClosedError, Gather, HoldfastError, pause } from '../base/index.js'
 import type { Database, Presence, Statement } from '../postgres/index.js'
+import { electionKey } from './names.js'
 
 /** Who leads an election. */
 export interface Leader {
@@ -136,13 +137,4 @@ export class Lookout {
     )
     return names.map((name) => sights.get(name)!)
   }
-}
-
-/** The name that an election's leader holds. */
-export function electionName(name: string): string {
-  return `election/${name}`
-}
-
-export function electionKey(namespace: string, name: string): string {
-  return hashedKey(namespace, electionName(name)).key
 }

@@ -1,8 +1,9 @@
-import { backoffMs, HoldfastError, pause, saysAborted } from '../base/index.js'
+import { backoffMs, HoldfastError, pause } from '../base/index.js'
 import type { Keeper, Kept } from '../postgres/index.js'
 import { distribute } from './distribute.js'
 import { ResourceMovedError } from './errors.js'
 import { Owned, resourceName } from './owned.js'
+import { Task } from './task.js'
 
 /** The resources of a share, or what to ask for them about once a second. */
 export type Resources = readonly string[] | (() => readonly string[] | Promise<readonly string[]>)
@@ -22,13 +23,12 @@ export interface AssignmentGround {
   letGo(share: string): void
   /** The resources have changed: divide again. */
   changed(): void
+  /** This instance takes part no more. */
   leave(assignment: Assignment): Promise<void>
 }
 
 const shortestPauseMs = 25
 const longestPauseMs = 1_000
-const runAgainAfterMs = 1_000
-const longestFailurePauseMs = 60_000
 const mostAtOnce = 500
 
 /**
@@ -229,43 +229,5 @@ export class Assignment {
     await this.#claiming
     await Promise.all([...this.#tasks.values()].map(({ ended }) => ended))
     await left
-  }
-}
-
-/** One resource that this instance owns, until it is lost or let go and the function has ended. */
-class Task {
-  readonly ended: Promise<void>
-
-  constructor(
-    readonly owned: Owned,
-    work: (resource: string, owned: Owned) => unknown,
-    report: (error: unknown) => void,
-  ) {
-    this.ended = this.#run(work, report)
-  }
-
-  letGo(reason: HoldfastError): void {
-    this.owned.letGo(reason)
-  }
-
-  /** A function that returns, or throws, is run again: what is owned is never left lying. */
-  async #run(work: (resource: string, owned: Owned) => unknown, report: (error: unknown) => void): Promise<void> {
-    const { owned } = this
-    let failures = 0
-    while (!owned.signal.aborted) {
-      const from = performance.now()
-      let pauseMs = runAgainAfterMs
-      try {
-        await work(owned.resource, owned)
-        failures = 0
-      } catch (error) {
-        if (saysAborted(owned.signal, error)) break
-        if (performance.now() - from > longestFailurePauseMs) failures = 0
-        pauseMs = backoffMs(failures++, 2 * runAgainAfterMs, longestFailurePauseMs)
-        report(error)
-      }
-      if (!owned.signal.aborted) await pause(pauseMs, owned.signal)
-    }
-    await owned.end()
   }
 }

@@ -34,7 +34,7 @@ interface Entry {
   readonly beganAt: number
 }
 
-export const retentionMs = 7 * 86_400_000
+const retentionMs = 7 * 86_400_000
 const answerWithinMs = 10_000
 const sweepEveryMs = 600_000
 

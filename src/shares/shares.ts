@@ -1,23 +1,9 @@
-import {
-  abortSignal,
-  ClosedError,
-  checkName,
-  type Duration,
-  describe,
-  duration,
-  flag,
-  hashedKey,
-  pause,
-  type Rule,
-  readOptions,
-  UsageError,
-  whenAborted,
-  wholeNumber,
-} from '../base/index.js'
+import { ClosedError, type Duration, hashedKey, pause, UsageError, whenAborted } from '../base/index.js'
 import { type Database, type Keeper, loadStatements, type Presence } from '../postgres/index.js'
 import { Assignment, type AssignOptions, type Resources } from './assignment.js'
 import { Each, type EachResult } from './each.js'
-import { Ledger, type LedgerStatements, retentionMs } from './ledger.js'
+import { checkResources, checkShare, checkWork, readAssignOptions, readEachOptions } from './input.js'
+import { Ledger, type LedgerStatements } from './ledger.js'
 import { type Owned, resourceName } from './owned.js'
 import { Roster, type RosterStatements } from './roster.js'
 
@@ -50,32 +36,6 @@ export interface SharesOptions {
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
-}
-
-const longestRound = 500
-
-const round: Rule<string> = {
-  expected: `a string of 1 to ${longestRound} characters or a valid Date`,
-  read(given) {
-    if (given instanceof Date) return Number.isNaN(given.getTime()) ? undefined : given.toISOString()
-    const fits = typeof given === 'string' && given !== '' && given.length <= longestRound
-    return fits && given.isWellFormed() && !given.includes('\0') ? given : undefined
-  },
-}
-
-const eachRules = {
-  round,
-  hold: duration(0, retentionMs / 7),
-  concurrency: wholeNumber(1, 1_000),
-  stay: flag,
-  signal: abortSignal,
-}
-
-const assignRules = {
-  onError: {
-    expected: 'a function that is told errors',
-    read: (given: unknown) => (typeof given === 'function' ? (given as (error: unknown) => void) : undefined),
-  },
 }
 
 /**
@@ -125,14 +85,7 @@ export class Shares {
     checkShare(name)
     const list = checkResources(name, resources)
     checkWork('shares.each', work)
-    const read = readOptions('shares.each', options, eachRules)
-    if (read.round !== undefined && read.hold !== undefined) {
-      throw new UsageError(
-        'Expected round or hold, got both',
-        'In a round with a name a resource is done once, whenever somebody calls.',
-      )
-    }
-    const { concurrency = 1, stay = true, signal } = read
+    const { concurrency = 1, stay = true, signal, ...read } = readEachOptions(options)
     const giveUp = new AbortController()
     const forgets = [this.#closing.signal, signal].map((given) => whenAborted(given, (reason) => giveUp.abort(reason)))
     const holdMs = read.round === undefined ? (read.hold ?? 10_000) : null
@@ -174,7 +127,7 @@ export class Shares {
   ): Assignment {
     checkShare(name)
     checkWork('shares.assign', work)
-    const read = readOptions('shares.assign', options, assignRules)
+    const read = readAssignOptions(options)
     this.#closing.signal.throwIfAborted()
     if (this.#roster.has(name)) {
       throw new UsageError(
@@ -216,24 +169,4 @@ export class Shares {
     await Promise.race([closing.then(() => ended.abort()), pause(this.#options.expiryMs, ended.signal)])
     await this.#roster.close()
   }
-}
-
-function checkShare(name: string): void {
-  checkName(name, 'the share')
-  checkName(resourceName(name, 'x'), 'the share, with what stands before it,')
-}
-
-/** A list of names, without those given twice. */
-function checkResources(share: string, given: unknown): readonly string[] {
-  if (!Array.isArray(given)) throw new UsageError(`Expected the resources to be an array, got ${describe(given)}`)
-  for (const resource of given) {
-    checkName(resource, 'a resource')
-    checkName(resourceName(share, resource), 'a resource, with what stands before it,')
-  }
-  return [...new Set<string>(given)]
-}
-
-function checkWork(where: string, work: unknown): void {
-  if (typeof work === 'function') return
-  throw new UsageError(`Expected the third argument of ${where} to be a function, got ${describe(work)}`)
 }

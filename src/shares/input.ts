@@ -1,0 +1,69 @@
+import {
+  abortSignal,
+  callback,
+  checkName,
+  describe,
+  duration,
+  flag,
+  type Rule,
+  readOptions,
+  UsageError,
+  wholeNumber,
+} from '../base/index.js'
+import { resourceName } from './owned.js'
+
+// What callers give, checked once, at the door.
+
+const longestRound = 500
+
+const round: Rule<string> = {
+  expected: `a string of 1 to ${longestRound} characters or a valid Date`,
+  read(given) {
+    if (given instanceof Date) return Number.isNaN(given.getTime()) ? undefined : given.toISOString()
+    const fits = typeof given === 'string' && given !== '' && given.length <= longestRound
+    return fits && given.isWellFormed() && !given.includes('\0') ? given : undefined
+  },
+}
+
+const eachRules = {
+  round,
+  hold: duration(0, 86_400_000),
+  concurrency: wholeNumber(1, 1_000),
+  stay: flag,
+  signal: abortSignal,
+}
+
+const assignRules = { onError: callback<(error: unknown) => void>('a function that is told errors') }
+
+export function readEachOptions(given: unknown) {
+  const read = readOptions('shares.each', given, eachRules)
+  if (read.round === undefined || read.hold === undefined) return read
+  throw new UsageError(
+    'Expected round or hold, got both',
+    'In a round with a name a resource is done once, whenever somebody calls.',
+  )
+}
+
+export function readAssignOptions(given: unknown) {
+  return readOptions('shares.assign', given, assignRules)
+}
+
+export function checkShare(name: string): void {
+  checkName(name, 'the share')
+  checkName(resourceName(name, 'x'), 'the share, with what stands before it,')
+}
+
+/** A list of names, without those given twice. */
+export function checkResources(share: string, given: unknown): readonly string[] {
+  if (!Array.isArray(given)) throw new UsageError(`Expected the resources to be an array, got ${describe(given)}`)
+  for (const resource of given) {
+    checkName(resource, 'a resource')
+    checkName(resourceName(share, resource), 'a resource, with what stands before it,')
+  }
+  return [...new Set<string>(given)]
+}
+
+export function checkWork(where: string, work: unknown): void {
+  if (typeof work === 'function') return
+  throw new UsageError(`Expected the third argument of ${where} to be a function, got ${describe(work)}`)
+}

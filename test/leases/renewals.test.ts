@@ -20,7 +20,7 @@ for (const anchor of ['required', 'none'] as const) {
   test(`${many} leases renew in a few statements, anchor ${anchor}`, async () => {
     const url = await databaseUrl()
     const { leases } = await open({ url, anchor })
-    const ttlMs = 3_000
+    const ttlMs = 5_000
     // At different times, so that they would be due at different times.
     const taken = []
     for (let at = 0; at < many; at += 50) {

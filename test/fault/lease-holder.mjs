@@ -8,7 +8,6 @@ const lease = await holdfast.leases.acquire(name, { ttl: ttlMs })
 // Open before it is frozen, so that the write is the first thing that it does.
 const client = new pg.Client({ connectionString: url })
 await client.connect()
-process.send({ fence: lease.fence })
 // Signals that arrive while the process is stopped are seen by the first turn of its event loop.
 process.on('SIGUSR2', async () => {
   const held = lease.held
@@ -20,3 +19,5 @@ process.on('SIGUSR2', async () => {
   )
   process.send({ held, aborted: lease.signal.aborted, reason: lease.signal.reason?.code, refused })
 })
+// Only now: a signal that nobody listens for would end the process.
+process.send({ fence: lease.fence })

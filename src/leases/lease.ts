@@ -16,7 +16,9 @@ export const ttlRule = duration(1_000, 24 * 86_400_000)
 
 /** What a lease asks of the room. */
 export interface Keeping {
+  /** Renews now, and from then on, for that long. */
   extend(holding: Holding, ttlMs: number): Promise<void>
+  /** One handle less relies on it; released with the last. */
   giveBack(holding: Holding): Promise<void>
   readonly guard: Statement
 }

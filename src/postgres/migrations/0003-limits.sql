@@ -59,8 +59,13 @@ comment on column holdfast.rate.name is 'What people call the entity.';
 comment on column holdfast.rate.full_at is
   'When all that was spent will be there again, in nanoseconds since 1970 on the clock of this database.';
 
+-- The settings of the functions below: one plan for every call, by the indexes, for their arrays are small and their tables may
+-- be of any size, and the estimates of either are worth nothing here. Before PostgreSQL 18 what is switched off is planned at
+-- a price that starts the compiler (jit), which would take a hundred times as long as the statement.
+
 create function holdfast.limit_strike(key bigint, out in_use bigint, out waiting integer, out oldest timestamptz)
   language plpgsql
+  set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   as $$
@@ -97,6 +102,7 @@ comment on function holdfast.limit_strike(bigint) is
 create function holdfast.limit_serve(key bigint, in_use bigint, channel text, own text)
   returns table (token bigint, instance text, weight integer, fence bigint)
   language plpgsql
+  set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   as $$
@@ -141,6 +147,7 @@ comment on function holdfast.limit_serve(bigint, bigint, text, text) is
 
 create function holdfast.limit_mend(key bigint, channel text) returns void
   language plpgsql
+  set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   as $$
@@ -180,6 +187,7 @@ create function holdfast.limit_turn(
     used bigint, queued integer, oldest_at_ms float8, oldest_for_ms float8
   )
   language plpgsql
+  set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   set enable_hashjoin = off
@@ -448,6 +456,7 @@ comment on function holdfast.limit_turn(
 create function holdfast.limit_look(channel text, asks jsonb)
   returns table (place integer, verdict text, fence bigint)
   language plpgsql
+  set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   as $$
@@ -504,6 +513,7 @@ comment on function holdfast.limit_look(text, jsonb) is
 create function holdfast.rate_turn(asks jsonb, patient boolean)
   returns table (place integer, verdict text, after_ns bigint, remaining bigint)
   language plpgsql
+  set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   as $$

@@ -49,7 +49,7 @@ export interface LedgerOptions {
   readonly instanceId: string
 }
 
-type Name = 'claim' | 'finish' | 'release' | 'withdraw' | 'recorded' | 'hurry' | 'forget' | 'sweep'
+type Name = 'claim' | 'finish' | 'release' | 'withdraw' | 'recorded' | 'hurry' | 'is_working' | 'forget' | 'sweep'
 
 /** A connection that does not answer for this long is given up. */
 export const answerWithinMs = 5_000

@@ -162,8 +162,13 @@ where namespace = $1
 
 -- name: hurry
 -- Sent first in the transaction of a run: if this process freezes or is cut off, the server ends the transaction, so that
--- whoever takes over does not wait for its row locks. A process that lives says so in time.
-select set_config('idle_in_transaction_session_timeout', $1, true)
+-- whoever takes over does not wait for its row locks. A process that lives says so in time. Answers with the server process.
+select set_config('idle_in_transaction_session_timeout', $1, true), pg_backend_pid() as pid
+
+-- name: is_working
+-- Whether the server process of a transaction has something to do. When it has not, an answer that is still waited for was
+-- sent already, or never will be: the connection has fallen silent.
+select exists (select from pg_stat_activity where pid = $1::integer and state = 'active') as yes
 
 -- name: forget
 -- Lets a key be run again: its answer, or what a dead run left, is removed. Not a run in flight.

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { whenAborted } from '../base/index.js'
-import type { Database, Life, Statement } from '../postgres/index.js'
+import type { Database, Life } from '../postgres/index.js'
 import type { Form, Written } from './answer.js'
 import { OnceLostError } from './errors.js'
 import type { Claim } from './ledger.js'
-import { RunTransaction, type Transaction } from './transaction.js'
+import { RunTransaction, type Transaction, type TransactionStatements } from './transaction.js'
 
 /** What a run is given. */
 export interface Delivery {
@@ -46,7 +46,7 @@ export async function outcomeOf<T>(
 
 export interface RunGround {
   readonly database: Database
-  readonly hurry: Statement
+  readonly statements: TransactionStatements
   readonly expiryMs: number
   /** Aborts when the instance, closing, does not wait for its runs any longer. */
   readonly givingUp: AbortSignal
@@ -63,10 +63,10 @@ export class Run {
     readonly claim: Claim,
     readonly fence: number,
     life: Life,
-    { database, hurry, expiryMs, givingUp }: RunGround,
+    { database, statements, expiryMs, givingUp }: RunGround,
   ) {
     const { signal } = this.#controller
-    this.transaction = new RunTransaction(database, hurry, expiryMs, signal)
+    this.transaction = new RunTransaction(database, statements, expiryMs, signal)
     this.delivery = { key: claim.key, tx: this.transaction.tx, signal, fence }
     const lose = (reason: unknown) => this.#controller.abort(this.lost(reason as Error))
     this.#forgets = [life.onLoss(lose), whenAborted(givingUp, lose)]

@@ -27,7 +27,7 @@ export class Runs {
     const { database, ledger, expiryMs } = options
     this.#options = options
     this.#ledger = ledger
-    this.#ground = { database, hurry: ledger.sql.hurry, expiryMs, givingUp: this.#givingUp.signal }
+    this.#ground = { database, statements: ledger.sql, expiryMs, givingUp: this.#givingUp.signal }
   }
 
   async claimAndRun<T>(

@@ -1,34 +1,45 @@
 import { UsageError, whenAborted } from '../base/index.js'
-import type { Database, Executor, Statement } from '../postgres/index.js'
+import { type Database, DatabaseUnreachableError, type Executor, type Statement } from '../postgres/index.js'
+import { atMost } from './chases.js'
+import { answerWithinMs } from './ledger.js'
 
 /** What a run writes with, so that its effect and its answer commit together. It has the `query` of a client of `pg`. */
 export interface Transaction {
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }>
 }
 
+export type TransactionStatements = Record<'hurry' | 'is_working', Statement>
+
 /**
  * The transaction of a run, begun when the run first asks something of it: a run that does not use it takes no
- * connection. While the run does something else, the server hears from time to time that this process lives; if it
- * does not, the server ends the transaction at the expiry, and its row locks stand in nobody's way.
+ * connection.
  *
  *     untouched ──► open ──► committed
  *         │           └────► rolled back
  *         └──► over
+ *
+ * While the run does something else, the server hears from time to time that this process lives; if it does not, the
+ * server ends the transaction at the expiry, and its row locks stand in nobody's way. While the run waits long for an
+ * answer, the server is asked, by another connection, whether it still works on it; if it does not, the connection has
+ * fallen silent, and the run must not wait for ever.
  */
 export class RunTransaction {
   readonly #database: Database
-  readonly #hurry: Statement
+  readonly #statements: TransactionStatements
   readonly #expiryMs: number
   readonly #signal: AbortSignal
+  /** Aborts when nothing can be heard from the connection any more. */
+  readonly #silence = new AbortController()
+  readonly #unanswered = new Set<{ readonly askedAt: number; isSuspect: boolean }>()
   #opened: Promise<Executor> | undefined
   #whole: Promise<void> | undefined
+  #pid: number | undefined
   #isOver = false
-  #unanswered = 0
   #end: (work: (tx: Executor) => Promise<void>) => void = () => {}
 
-  constructor(database: Database, hurry: Statement, expiryMs: number, signal: AbortSignal) {
+  constructor(database: Database, statements: TransactionStatements, expiryMs: number, signal: AbortSignal) {
     this.#database = database
-    this.#hurry = hurry
+    this.#statements = statements
     this.#expiryMs = expiryMs
     this.#signal = signal
   }
@@ -42,10 +53,7 @@ export class RunTransaction {
           'Await every query of `tx` before the function of once.run resolves.',
         )
       }
-      // A connection that has fallen silent must not keep a lost run from its end.
-      return unlessAborted(this.#signal, async () => {
-        return { rows: await this.#ask<Row>(await this.#open(), text, values) }
-      })
+      return unlessAborted([this.#signal, this.#silence.signal], () => this.#ask<Row>(text, values))
     },
   }
 
@@ -64,19 +72,21 @@ export class RunTransaction {
     await this.#close(() => Promise.reject(new RolledBack())).catch(() => {})
   }
 
+  async #ask<Row>(text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> {
+    const executor = await this.#open()
+    const asked = { askedAt: performance.now(), isSuspect: false }
+    this.#unanswered.add(asked)
+    try {
+      return { rows: await executor.query<Row>(text, values) }
+    } finally {
+      this.#unanswered.delete(asked)
+    }
+  }
+
   async #close(last: (tx: Executor) => Promise<void>): Promise<void> {
     if (!this.seal()) return
     this.#end(last)
     await this.#whole
-  }
-
-  async #ask<Row>(tx: Executor, text: string, values?: readonly unknown[]): Promise<Row[]> {
-    this.#unanswered++
-    try {
-      return await tx.query<Row>(text, values)
-    } finally {
-      this.#unanswered--
-    }
   }
 
   #open(): Promise<Executor> {
@@ -85,36 +95,63 @@ export class RunTransaction {
         this.#end = end
       })
       this.#whole = this.#database.transaction(async (tx) => {
-        await tx.query(this.#hurry.text, [String(this.#expiryMs)])
+        // Not waited for: what the run asks comes behind it on the connection.
+        tx.query<{ pid: number }>(this.#statements.hurry.text, [String(this.#expiryMs)]).then(
+          ([row]) => {
+            this.#pid = row!.pid
+          },
+          () => {},
+        )
         resolve(tx)
-        const beat = setInterval(() => {
-          // What is under way keeps it from being idle.
-          if (this.#unanswered === 0) void this.#ask(tx, 'select').catch(() => {})
-        }, this.#expiryMs * 0.28)
-        try {
-          const last = await ending
-          await last(tx)
-        } finally {
-          clearInterval(beat)
-        }
-        // A run that is lost gives up its connection, which may have fallen silent.
-      }, this.#signal)
+        const beat = setInterval(() => void this.#beat(tx), this.#expiryMs * 0.28)
+        const last = await ending
+        clearInterval(beat)
+        const ended = await atMost(
+          answerWithinMs,
+          last(tx).then(() => true),
+        )
+        if (!ended) throw silent()
+      }, answerWithinMs)
       this.#whole.catch(reject)
     })
     return this.#opened
   }
+
+  async #beat(tx: Executor): Promise<void> {
+    const [oldest] = this.#unanswered
+    // What is under way keeps it from being idle.
+    if (oldest === undefined) return void tx.query('select').catch(() => {})
+    if (performance.now() - oldest.askedAt < this.#expiryMs) return
+    const works = this.#pid !== undefined && (await this.#isWorking(this.#pid))
+    // Twice, because its answer may just be on its way.
+    if (!works && oldest.isSuspect && this.#unanswered.has(oldest)) this.#silence.abort(silent())
+    oldest.isSuspect = !works
+  }
+
+  async #isWorking(pid: number): Promise<boolean> {
+    const asked = this.#database.query<{ yes: boolean }>(this.#statements.is_working.text, [pid], answerWithinMs)
+    // Whether the database can be reached at all is for the life of the instance to say.
+    return asked.then(
+      ([row]) => row!.yes,
+      () => true,
+    )
+  }
 }
 
-async function unlessAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  signal.throwIfAborted()
-  let forget = () => {}
+function silent(): DatabaseUnreachableError {
+  return new DatabaseUnreachableError('The connection of the transaction has fallen silent')
+}
+
+async function unlessAborted<T>(signals: readonly AbortSignal[], work: () => Promise<T>): Promise<T> {
+  for (const signal of signals) signal.throwIfAborted()
+  let forgets: (() => void)[] = []
   const aborted = new Promise<never>((_, reject) => {
-    forget = whenAborted(signal, reject)
+    forgets = signals.map((signal) => whenAborted(signal, reject))
   })
   try {
     return await Promise.race([work(), aborted])
   } finally {
-    forget()
+    for (const forget of forgets) forget()
   }
 }
 

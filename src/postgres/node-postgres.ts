@@ -1,9 +1,8 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
-import { whenAborted } from '../base/index.js'
 import { addressOf, checkUrl } from './address.js'
 import { withinDeadline } from './deadline.js'
-import { DatabaseError, DatabaseUnreachableError } from './errors.js'
+import { DatabaseError } from './errors.js'
 import type { Connection, Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
 
@@ -18,6 +17,8 @@ export interface PgPool {
 }
 
 export interface PgPoolClient extends PgClient {
+  query(text: string, values?: unknown[]): Promise<{ rows: unknown[]; command?: string }>
+  query(config: { text: string; query_timeout: number }): Promise<{ rows: unknown[]; command?: string }>
   release(error?: Error | boolean): void
   on(event: 'error', listener: (error: Error) => void): unknown
   off(event: 'error', listener: (error: Error) => void): unknown
@@ -119,42 +120,34 @@ export function fromPgPool(
       await own.close()
       pool.off('error', ignore)
     },
-    async transaction<T>(work: (tx: Executor) => Promise<T>, signal?: AbortSignal) {
+    async transaction<T>(work: (tx: Executor) => Promise<T>, withinMs?: number) {
       const client = await pool.connect().catch((error) => Promise.reject(translate(error)))
       let broken: Error | undefined
       const onError = (error: Error) => {
         broken = error
       }
       client.on('error', onError)
-      let isReleased = false
-      const release = () => {
-        if (!isReleased) client.release(broken)
-        isReleased = true
-      }
-      const forget = whenAborted(signal, () => {
-        broken = new DatabaseUnreachableError('The transaction was given up')
-        release()
-      })
       const tx = pgExecutor(client)
+      const step = (text: string) =>
+        (withinMs === undefined ? client.query(text) : client.query({ text, query_timeout: withinMs })).catch((error) =>
+          Promise.reject(translate(error)),
+        )
       try {
-        await tx.query('begin')
+        await step('begin')
         const result = await work(tx)
         // A transaction in which a statement failed, and the work went on, is rolled back by its commit.
-        const { command } = await client.query('commit').catch((error) => Promise.reject(translate(error)))
+        const { command } = await step('commit')
         if (command === 'ROLLBACK') throw new DatabaseError(rolledBack, '25P02')
         return result
       } catch (error) {
         // When even the rollback fails, the connection is unusable and must not go back into the pool.
-        if (!isReleased) {
-          await client.query('rollback').catch((rollbackError) => {
-            broken ??= rollbackError as Error
-          })
-        }
+        await step('rollback').catch((rollbackError) => {
+          broken ??= rollbackError as Error
+        })
         throw error
       } finally {
-        forget()
-        release()
         client.off('error', onError)
+        client.release(broken)
       }
     },
   }

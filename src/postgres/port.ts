@@ -26,11 +26,10 @@ export interface Database extends Executor {
    */
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
   /**
-   * Runs `work` in one transaction on one connection: commits when it resolves, rolls back when it throws. When the signal
-   * aborts before it is over, the connection is given up, which may have fallen silent: what is not committed is rolled
-   * back, and a commit that was under way may have happened.
+   * Runs `work` in one transaction on one connection: commits when it resolves, rolls back when it throws. With `withinMs`,
+   * a beginning, commit or rollback that is not answered within it is given up like a query; postgres.js cannot.
    */
-  transaction<T>(work: (tx: Executor) => Promise<T>, signal?: AbortSignal): Promise<T>
+  transaction<T>(work: (tx: Executor) => Promise<T>, withinMs?: number): Promise<T>
   /**
    * How to connect to the same place with a connection of our own. Sessions with a heartbeat always speak through
    * node-postgres: it alone says truthfully when a connection has died (see docs/decisions/0003-two-drivers.md).

@@ -1,4 +1,3 @@
-import { whenAborted } from '../base/index.js'
 import { addressOf } from './address.js'
 import { withinDeadline } from './deadline.js'
 import type { Connection, Database, Executor } from './port.js'
@@ -48,25 +47,17 @@ export function fromPostgresJs(sql: PostgresJs): Database {
     connection,
     address: addressOf(connection),
     async close() {},
-    // It has no way to give up a connection either: when the signal aborts, only our waiting for it ends.
-    async transaction<T>(work: (tx: Executor) => Promise<T>, signal?: AbortSignal) {
+    async transaction<T>(work: (tx: Executor) => Promise<T>) {
       let outcome: { error: unknown } | undefined
-      let forget = () => {}
-      const aborted = new Promise<never>((_, reject) => {
-        forget = whenAborted(signal, reject)
-      })
-      const whole = sql.begin((tx) =>
-        work(postgresJsExecutor(tx)).catch((error: unknown) => {
-          outcome = { error }
-          throw error
-        }),
-      )
       try {
-        return (await Promise.race([whole, aborted])) as T
+        return (await sql.begin((tx) =>
+          work(postgresJsExecutor(tx)).catch((error: unknown) => {
+            outcome = { error }
+            throw error
+          }),
+        )) as T
       } catch (error) {
         throw outcome ? outcome.error : translate(error)
-      } finally {
-        forget()
       }
     },
   }

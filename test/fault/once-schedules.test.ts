@@ -1,0 +1,204 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import type { EmbeddedServer } from '../../src/embedded/index.js'
+import { type Random, randomFrom } from '../property/random.mjs'
+import { countOf, seedOf } from '../property/seed.js'
+import { sql, type Witness, within } from '../setup/facts.js'
+import { SilentProxy } from './silent-proxy.js'
+import { expiryMs, later, openDatabase, openInstance, openServer, takeAwayAfterEach } from './stage.js'
+
+// Processes work off the same deliveries at random, while they are killed, frozen, cut off, and lose their sessions. Each key
+// must have its effect once, and whoever was answered must have heard of that one.
+takeAwayAfterEach()
+
+const program = fileURLToPath(new URL('./once-actor.mjs', import.meta.url))
+
+interface Actor {
+  child: ChildProcess
+  proxy: SilentProxy
+  rested: Promise<unknown>
+}
+
+interface Line {
+  key: string
+  status?: 'done' | 'replayed' | 'in-progress'
+  value?: string
+  unexpected?: string
+}
+
+class Stage {
+  readonly actors: Actor[] = []
+  readonly #histories: string[] = []
+  readonly #directory = mkdtempSync(join(tmpdir(), 'holdfast-once-'))
+
+  constructor(
+    readonly url: string,
+    readonly random: Random,
+  ) {
+    later(async () => {
+      await Promise.all(this.actors.map((actor) => this.kill(actor)))
+      rmSync(this.#directory, { recursive: true, force: true })
+    })
+  }
+
+  async fill(size: number): Promise<void> {
+    const alive = this.actors.filter(({ child }) => child.exitCode === null && child.signalCode === null)
+    this.actors.splice(0, Number.POSITIVE_INFINITY, ...alive)
+    while (this.actors.length < size) this.actors.push(await this.#start())
+  }
+
+  async #start(): Promise<Actor> {
+    const history = join(this.#directory, `${this.#histories.length}.jsonl`)
+    this.#histories.push(history)
+    const proxy = await SilentProxy.before(this.url)
+    // A third of them do without an anchor: they live by their row.
+    const anchor = this.random.chance(0.33) ? 'none' : 'required'
+    const args = JSON.stringify({ url: proxy.through(this.url), expiryMs, history, anchor })
+    const child = fork(program, [args], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+    const [message] = await within(20_000, 'Opening', Promise.race([once(child, 'message'), once(child, 'exit')]))
+    if (message !== 'open') throw new Error(`An actor ended while it opened (${message})`)
+    return { child, proxy, rested: Promise.resolve() }
+  }
+
+  walk(keys: string[], flows: number, steps: number): void {
+    for (const actor of this.actors) {
+      actor.rested = Promise.race([once(actor.child, 'message'), once(actor.child, 'exit')])
+      actor.child.send({ seed: this.random.below(2 ** 30), keys, flows, steps })
+    }
+  }
+
+  async kill({ child, proxy }: Actor): Promise<void> {
+    const exited = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined
+    child.kill('SIGKILL')
+    await exited
+    await proxy.close()
+  }
+
+  async rest(): Promise<void> {
+    for (const { child } of this.actors) child.kill('SIGCONT')
+    await within(40_000, 'Coming to rest', Promise.all(this.actors.map(({ rested }) => rested)))
+  }
+
+  lines(): Line[] {
+    return this.#histories.flatMap((history) =>
+      readFileSync(history, 'utf8')
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line)),
+    )
+  }
+}
+
+async function prepare(url: string): Promise<void> {
+  await sql(
+    url,
+    `create table effect (name text not null, value text not null);
+     create table counter (name text primary key, count integer not null)`,
+  )
+}
+
+/** Every key has its effect once, and every answer is that of this effect. */
+async function judge(stage: Stage, url: string, keys: string[]): Promise<string> {
+  const instance = await openInstance(url)
+  // Those that nobody has brought to an end have it now: whatever was left in flight must be free.
+  for (const key of keys) {
+    const answer = await instance.once.run(
+      key,
+      async ({ tx }) => {
+        await tx.query('insert into effect (name, value) values ($1, $2)', [key, 'last'])
+        return 'last'
+      },
+      { wait: '20s' },
+    )
+    expect(answer.status).not.toBe('in-progress')
+  }
+  const effects = await sql<{ name: string; values: string[] }>(
+    url,
+    'select name, array_agg(value) as values from effect group by name',
+  )
+  expect(effects.filter(({ values }) => values.length !== 1)).toEqual([])
+  expect(effects).toHaveLength(keys.length)
+  const effectOf = new Map(effects.map(({ name, values }) => [name, values[0]]))
+  const lines = stage.lines()
+  expect(lines.filter(({ unexpected }) => unexpected)).toEqual([])
+  const answered = lines.filter(({ status }) => status === 'done' || status === 'replayed')
+  expect(answered.filter(({ key, value }) => effectOf.get(key) !== value)).toEqual([])
+  const done = answered.filter(({ status }) => status === 'done').map(({ key }) => key)
+  expect(new Set(done).size).toBe(done.length)
+  const last = [...effectOf.values()].filter((value) => value === 'last').length
+  return `${keys.length} keys, ${last} of them left to the judge; ${lines.length} answers, ${done.length} done`
+}
+
+async function terminateSome(witness: Witness, random: Random): Promise<void> {
+  const rows = await witness
+    .query<{ pid: number }>(
+      `select pid from pg_stat_activity
+       where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`,
+    )
+    .catch(() => [])
+  if (rows.length > 0) await witness.terminate(random.pick(rows).pid).catch(() => {})
+}
+
+const schedules = countOf(12)
+const keysEach = 40
+
+test(`${schedules} schedules of kills, freezes, silent networks and ended sessions`, { timeout: 0 }, async () => {
+  const random = randomFrom(seedOf('once'))
+  const { url, witness } = await openDatabase()
+  await prepare(url)
+  const stage = new Stage(url, random)
+  const all: string[] = []
+  for (let schedule = 0; schedule < schedules; schedule++) {
+    await stage.fill(4)
+    const keys = Array.from({ length: keysEach }, (_, i) => `${schedule}:${i}`)
+    all.push(...keys)
+    await sql(url, 'insert into counter select unnest($1::text[]), 0', [keys])
+    stage.walk(keys, 6, 25)
+    for (let moment = 0; moment < 6; moment++) {
+      await sleep(random.below(400))
+      const actor = random.pick(stage.actors)
+      const fault = random.fraction()
+      if (fault < 0.35) await terminateSome(witness, random)
+      else if (fault < 0.55) await stage.kill(actor)
+      else if (fault < 0.75) actor.child.kill('SIGSTOP')
+      else if (fault < 0.85) actor.child.kill('SIGCONT')
+      else actor.proxy.silence(...random.pick([['to-client'], ['to-server'], ['to-client', 'to-server']] as const))
+    }
+    // Longer than the expiry: whoever is still frozen or cut off now is taken over from.
+    if (random.chance(0.5)) await sleep(expiryMs + random.below(800))
+    await stage.rest()
+  }
+  console.log(await judge(stage, url, all))
+})
+
+const restarts = countOf(4, 12)
+
+test(`${restarts} schedules with restarts and crashes of the server`, { timeout: 0 }, async () => {
+  const random = randomFrom(seedOf('once and restarts'))
+  const { server, url }: { server: EmbeddedServer; url: string } = await openServer({ max_connections: '200' })
+  // Opened once, so that the schema is there.
+  await openInstance(url)
+  await prepare(url)
+  const stage = new Stage(url, random)
+  const all: string[] = []
+  for (let schedule = 0; schedule < restarts; schedule++) {
+    await stage.fill(3)
+    const keys = Array.from({ length: keysEach }, (_, i) => `${schedule}:${i}`)
+    all.push(...keys)
+    await sql(url, 'insert into counter select unnest($1::text[]), 0', [keys])
+    stage.walk(keys, 6, 25)
+    await sleep(random.below(800))
+    const frozen = random.chance(0.5) ? random.pick(stage.actors) : undefined
+    frozen?.child.kill('SIGSTOP')
+    await server.restart(random.pick(['fast', 'immediate']))
+    await sleep(random.below(expiryMs))
+    await stage.rest()
+  }
+  console.log(await judge(stage, url, all))
+})

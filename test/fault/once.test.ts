@@ -1,0 +1,284 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { describe, expect, test } from 'vitest'
+import { DatabaseUnreachableError, Holdfast, OnceLostError } from '../../src/holdfast.js'
+import { countEffects, deliveries, effect, gate, makeEffects } from '../once/effects.js'
+import { caught, sql, until, within } from '../setup/facts.js'
+import { expiryMs, later, openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
+
+// What dies or falls silent in the middle of a run, and what becomes of its effect and its key.
+takeAwayAfterEach()
+
+const program = fileURLToPath(new URL('./once-holder.mjs', import.meta.url))
+
+async function hold(url: string, key: string, stage: string, anchor: string): Promise<ChildProcess> {
+  const child = fork(program, [JSON.stringify({ url, expiryMs, key, stage, anchor })], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
+  later(async () => {
+    const exited = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined
+    child.kill('SIGKILL')
+    await exited
+  })
+  const [message] = await within(20_000, 'Reaching the stage', once(child, 'message'))
+  expect(message).toBe('reached')
+  return child
+}
+
+async function accounts(url: string, key: string) {
+  await sql(url, 'create table if not exists account (name text primary key, balance integer not null)')
+  await sql(url, 'insert into account values ($1, 0)', [key])
+}
+
+const balance = async (url: string, key: string) =>
+  (await sql<{ balance: number }>(url, 'select balance from account where name = $1', [key]))[0]!.balance
+
+const book = (holdfast: Holdfast, key: string, wait: string) =>
+  holdfast.once.run(
+    key,
+    async ({ tx }) => {
+      await tx.query('update account set balance = balance + 1 where name = $1', [key])
+      return 'by the other'
+    },
+    { wait },
+  )
+
+describe.each(['required', 'none'])('a process with anchor: %s', (anchor) => {
+  test.each(['before', 'after'])('killed %s its effect: a duplicate runs the key', async (stage) => {
+    const { url } = await openDatabase()
+    await accounts(url, 'k')
+    const other = await openInstance(url)
+    const child = await hold(url, 'k', stage, anchor)
+    expect(await book(other, 'k', '0s')).toEqual({ status: 'in-progress' })
+    const from = performance.now()
+    const waiting = book(other, 'k', '10s')
+    child.kill('SIGKILL')
+    expect(await waiting).toEqual({ status: 'done', value: 'by the other' })
+    // By its session it is known at once to be gone, by its row after the expiry.
+    if (anchor === 'required') expect(performance.now() - from).toBeLessThan(expiryMs)
+    expect(await balance(url, 'k')).toBe(1)
+  })
+
+  test.each(['before', 'after'])('frozen %s its effect: a duplicate runs the key after the expiry', async (stage) => {
+    const { url } = await openDatabase()
+    await accounts(url, 'k')
+    const other = await openInstance(url)
+    const child = await hold(url, 'k', stage, anchor)
+    child.kill('SIGSTOP')
+    // Also when the frozen one holds a row lock that the duplicate needs.
+    const answer = await within(15_000, 'Taking over', book(other, 'k', '12s'))
+    expect(answer).toEqual({ status: 'done', value: 'by the other' })
+    const told = once(child, 'message')
+    child.kill('SIGCONT')
+    child.send('go on')
+    const [message] = await within(15_000, 'Being told', told)
+    expect(['ONCE_LOST', 'DATABASE_UNREACHABLE']).toContain((message as { code: string }).code)
+    expect(await balance(url, 'k')).toBe(1)
+    expect(await book(other, 'k', '0s')).toEqual({ status: 'replayed', value: 'by the other' })
+  })
+})
+
+test('an ended session tells the run; nobody has taken over, so its answer counts', async () => {
+  const { url, witness } = await openDatabase()
+  const one = await openInstance(url)
+  let told: unknown
+  const running = one.once.run('k', async ({ signal }) => {
+    await witness.terminate(await witness.anchorOf(one.id))
+    await until('the run is told', () => signal.aborted)
+    told = signal.reason
+    return 1
+  })
+  expect(await running).toEqual({ status: 'done', value: 1 })
+  expect(told).toBeInstanceOf(OnceLostError)
+  expect(told).toMatchObject({ code: 'ONCE_LOST', retryable: true, key: 'k', fence: expect.any(Number) })
+  expect((told as Error).message).toMatch(/^The run of "k" was lost: The database cannot be reached/)
+  expect(await one.once.run('k', () => 2)).toEqual({ status: 'replayed', value: 1 })
+})
+
+test('an ended session, and another has taken over: the late run has no effect and no answer', async () => {
+  const { url, witness } = await openDatabase()
+  await makeEffects(url)
+  const [one, other] = [await openInstance(url), await openInstance(url)]
+  const [opening, begun] = [gate(), gate()]
+  const run = (key: string, usesTx: boolean) =>
+    one.once.run(key, async ({ tx }) => {
+      if (usesTx) await effect(tx, key)
+      begun.open()
+      await opening.opened
+      return 'late'
+    })
+  const late = [caught(OnceLostError, run('with tx', true)), caught(OnceLostError, run('without', false))]
+  await begun.opened
+  await until('both are in flight', async () => (await sql(url, 'select from holdfast.delivery')).length === 2)
+  await witness.terminate(await witness.anchorOf(one.id))
+  for (const key of ['with tx', 'without']) {
+    const answer = await other.once.run(key, ({ tx }) => effect(tx, key).then(() => 'taken over'), { wait: '10s' })
+    expect(answer).toEqual({ status: 'done', value: 'taken over' })
+    // In its own process, too, the lost run stands in nobody's way.
+    expect(await one.once.run(key, () => 'again', { wait: '10s' })).toMatchObject({ status: 'replayed' })
+  }
+  opening.open()
+  for (const error of await Promise.all(late)) {
+    expect(error.message).toMatch(/was lost: another run has taken over$/)
+    expect(error.hint).toContain('rolled back')
+  }
+  expect(await countEffects(url, 'with tx')).toBe(1)
+})
+
+test('the session of the transaction is ended: no effect, and the key is free', async () => {
+  const { url, witness } = await openDatabase()
+  await makeEffects(url)
+  const one = await openInstance(url)
+  const running = one.once.run('k', async ({ tx }) => {
+    const { rows } = await tx.query<{ pid: number }>('select pg_backend_pid() as pid')
+    await effect(tx, 'k')
+    await witness.terminate(rows[0]!.pid)
+    return 1
+  })
+  await caught(DatabaseUnreachableError, running)
+  expect(await deliveries(url, 'k')).toEqual([])
+  expect(await countEffects(url, 'k')).toBe(0)
+})
+
+test('a run that is busy elsewhere for longer than the expiry keeps its transaction', async () => {
+  const { url } = await openDatabase()
+  await makeEffects(url)
+  const one = await openInstance(url)
+  const answer = await one.once.run('k', async ({ tx }) => {
+    await effect(tx, 'k')
+    const until = performance.now() + expiryMs * 1.5
+    await expect.poll(() => performance.now(), { timeout: expiryMs * 2 }).toBeGreaterThan(until)
+    await tx.query('select pg_sleep($1)', [(expiryMs * 1.5) / 1_000])
+    return 1
+  })
+  expect(answer).toEqual({ status: 'done', value: 1 })
+  expect(await countEffects(url, 'k')).toBe(1)
+})
+
+type Reply = 'delivered' | 'lost' | 'never sent'
+
+/** A pool whose replies can get lost: `fate` decides for each statement. */
+async function forgetfulPool(url: string) {
+  const fate = { of: (_text: string): Reply => 'delivered' }
+  class Forgetful extends pg.Client {
+    // biome-ignore lint/suspicious/noExplicitAny: all the forms of query
+    override query(...args: any[]): any {
+      const [first] = args
+      const reply = fate.of(typeof first === 'string' ? first : first.text)
+      if (reply === 'delivered') return (super.query as (...args: unknown[]) => unknown).apply(this, args)
+      const callback = args.find((arg) => typeof arg === 'function')
+      const given = args.filter((arg) => typeof arg !== 'function')
+      const lose = () => {
+        const error = new Error('Connection terminated unexpectedly')
+        this.connection.stream.destroy()
+        if (callback) callback(error)
+        else throw error
+      }
+      if (reply === 'never sent') return Promise.resolve().then(lose)
+      return (super.query as (...args: unknown[]) => Promise<unknown>).apply(this, given).then(lose)
+    }
+  }
+  const pool = new pg.Pool({ connectionString: url, Client: Forgetful })
+  pool.on('connect', (client) => client.on('error', () => {}))
+  later(() => pool.end())
+  const holdfast = await Holdfast.open({ pool, expiry: expiryMs })
+  later(() => holdfast.close())
+  return { holdfast, fate }
+}
+
+describe('the answer of the server gets lost', () => {
+  test('of a commit: it is found out that it happened', async () => {
+    const { url } = await openDatabase()
+    await makeEffects(url)
+    const { holdfast, fate } = await forgetfulPool(url)
+    fate.of = (text) => (text === 'commit' ? 'lost' : 'delivered')
+    const run = () => holdfast.once.run('k', ({ tx }) => effect(tx, 'k').then(() => 1))
+    expect(await run()).toEqual({ status: 'done', value: 1 })
+    expect(await run()).toEqual({ status: 'replayed', value: 1 })
+    expect(await countEffects(url, 'k')).toBe(1)
+  })
+
+  test('of a commit that never arrived: it is found out that nothing happened', async () => {
+    const { url } = await openDatabase()
+    await makeEffects(url)
+    const { holdfast, fate } = await forgetfulPool(url)
+    fate.of = (text) => (text === 'commit' ? 'never sent' : 'delivered')
+    const run = () => holdfast.once.run('k', ({ tx }) => effect(tx, 'k').then(() => 1))
+    await caught(DatabaseUnreachableError, run())
+    expect(await deliveries(url, 'k')).toEqual([])
+    fate.of = () => 'delivered'
+    expect(await run()).toEqual({ status: 'done', value: 1 })
+    expect(await countEffects(url, 'k')).toBe(1)
+  })
+
+  test.each(['lost', 'never sent'] as const)(
+    'of a commit (%s), and the server stays away: either both or neither, and the key is settled later',
+    async (reply) => {
+      const { url } = await openDatabase()
+      await makeEffects(url)
+      const { holdfast, fate } = await forgetfulPool(url)
+      const other = await openInstance(url)
+      fate.of = (text) => {
+        if (text !== 'commit') return 'delivered'
+        fate.of = () => 'never sent'
+        return reply
+      }
+      const run = () => holdfast.once.run('k', ({ tx }) => effect(tx, 'k').then(() => 1))
+      const error = await caught(DatabaseUnreachableError, run())
+      expect(error.message).toBe(
+        'The connection was lost while "k" committed: either its effect and its answer are both there, or neither',
+      )
+      fate.of = () => 'delivered'
+      const answer = await other.once.run('k', ({ tx }) => effect(tx, 'k').then(() => 2), { wait: '10s' })
+      expect(answer).toEqual(reply === 'lost' ? { status: 'replayed', value: 1 } : { status: 'done', value: 2 })
+      expect(await countEffects(url, 'k')).toBe(1)
+    },
+  )
+
+  test('of a claim: it is given back, and whoever waits gets it', async () => {
+    const { url } = await openDatabase()
+    const { holdfast, fate } = await forgetfulPool(url)
+    const other = await openInstance(url)
+    const loseOneClaim = () => {
+      fate.of = (text) => {
+        if (!text.includes('claimed as')) return 'delivered'
+        fate.of = () => 'delivered'
+        return 'lost'
+      }
+    }
+    loseOneClaim()
+    await caught(
+      DatabaseUnreachableError,
+      holdfast.once.run('k', () => 1),
+    )
+    expect(await other.once.run('k', () => 2, { wait: '10s' })).toEqual({ status: 'done', value: 2 })
+    loseOneClaim()
+    expect(await holdfast.once.run('k2', () => 3, { wait: '10s' })).toEqual({ status: 'done', value: 3 })
+  })
+
+  test('of a record without a transaction: it is sent again, and counts once', async () => {
+    const { url } = await openDatabase()
+    const { holdfast, fate } = await forgetfulPool(url)
+    let lost = 0
+    fate.of = (text) => (text.includes('answered as') && lost++ < 2 ? 'lost' : 'delivered')
+    expect(await holdfast.once.run('k', () => 1)).toEqual({ status: 'done', value: 1 })
+    expect(lost).toBe(3)
+    expect(await holdfast.once.run('k', () => 2)).toEqual({ status: 'replayed', value: 1 })
+  })
+
+  test('of a record, for longer than the caller waits: it is recorded all the same', async () => {
+    const { url } = await openDatabase()
+    const { holdfast, fate } = await forgetfulPool(url)
+    const other = await openInstance(url)
+    fate.of = (text) => (text.includes('answered as') ? 'never sent' : 'delivered')
+    const error = await caught(
+      DatabaseUnreachableError,
+      holdfast.once.run('k', () => 1),
+    )
+    expect(error.message).toBe('The answer of "k" could not be recorded yet; it is still being tried')
+    fate.of = () => 'delivered'
+    expect(await other.once.run('k', () => 2, { wait: '10s' })).toEqual({ status: 'replayed', value: 1 })
+  })
+})

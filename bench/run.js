@@ -9,6 +9,7 @@ const benches = {
   locks: () => import('./locks.js'),
   leases: () => import('./leases.js'),
   limits: () => import('./limits.js'),
+  once: () => import('./once.js'),
 }
 
 const { values, positionals } = parseArgs({

@@ -180,11 +180,11 @@ returning case state when 'in-flight' then false else expires_at > clock_timesta
 
 -- name: sweep
 -- Removes what has expired, a bounded number at a time; those that somebody else removes at this moment are passed over.
--- Relies on delivery_expires_at.
+-- Relies on delivery_expires_at, by now(): no index can be searched for a time that changes while the statement runs.
 with expired as materialized (
   select namespace, key
   from holdfast.delivery
-  where expires_at < clock_timestamp()
+  where expires_at < now()
     and case state when 'in-flight' then not holdfast.is_present(session) else true end
   order by expires_at
   limit $1::integer

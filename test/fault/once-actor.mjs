@@ -1,131 +1,78 @@
-// One process of the fleet: opens Holdfast as a user would, and walks at random through one of its rooms. It is told over
-// IPC when to begin and to end, and writes what it believes to a file of its own, a line for each event, so that nothing
-// is lost when it is killed.
-//
-// The times are those of CLOCK_MONOTONIC, which all processes of a machine share. See believe() for what they mean. The
-// clock that tells the time of day is wrong in many an actor, which must change nothing.
+// A process that works off deliveries at random, as told over IPC, and writes what it was answered to a file of its own, a
+// line for each answer, so that nothing is lost when it is killed.
 import { openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DatabaseUnreachableError, Holdfast, TooManyConnectionsError } from 'holdfast'
-import { randomFrom } from './random.mjs'
+import { DatabaseError, DatabaseUnreachableError, Holdfast, OnceLostError, TooManyConnectionsError } from 'holdfast'
+import pg from 'pg'
+import { randomFrom } from '../property/random.mjs'
 
-const { url, expiryMs, history, room, anchor, clockMs } = JSON.parse(process.argv[2])
-const { step, close } = await import(`./walks/${room}.mjs`)
+const { url, expiryMs, history, anchor } = JSON.parse(process.argv[2])
 const file = openSync(history, 'a')
-const lookEveryMs = 5
-
-const now = () => process.hrtime.bigint().toString()
 const write = (line) => writeSync(file, `${JSON.stringify(line)}\n`)
 
-const TrueDate = Date
-globalThis.Date = class extends TrueDate {
-  constructor(...given) {
-    if (given.length > 0) super(...given)
-    else super(TrueDate.now() + clockMs)
-  }
-
-  static now() {
-    return TrueDate.now() + clockMs
-  }
-}
-
+const pool = new pg.Pool({ connectionString: url, max: 20, connectionTimeoutMillis: 5_000, query_timeout: 5_000 })
+pool.on('error', () => {})
+pool.on('connect', (client) => client.on('error', () => {}))
 const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
-const beliefs = new Set()
-let isWalking = false
-let beliefsBegun = 0
-let lastLookAt = performance.now()
+let runs = 0
 
-setInterval(() => {
-  // After a pause of the whole process timers may run in any order: then the clock must be asked, as a user should.
-  const wasPaused = performance.now() - lastLookAt > 100
-  lastLookAt = performance.now()
-  for (const belief of beliefs) look(belief, wasPaused)
-}, lookEveryMs).unref()
+const isExpected = (error) =>
+  [DatabaseUnreachableError, OnceLostError, TooManyConnectionsError].some((kind) => error instanceof kind) ||
+  (error instanceof DatabaseError && error.retryable) ||
+  error.message === 'changed my mind'
 
-/** Half of the beliefs rely on the signal alone, so that it is tested by itself: `held` would wake it. */
-function look(belief, asksTheClock) {
-  const at = now()
-  const believes = asksTheClock || belief.asksTheClock ? belief.handle.held : !belief.signal.aborted
-  if (believes) write({ id: belief.id, event: 'believes', at })
-  else beliefs.delete(belief)
+/** Has its effect by `tx`: an insert, and an update that all runs of its key fight over. */
+async function work({ tx, signal }, key, random) {
+  const value = `${process.pid}:${++runs}`
+  if (random.chance(0.5)) await sleep(random.below(random.chance(0.1) ? 2 * expiryMs : 40))
+  await tx.query('insert into effect (name, value) values ($1, $2)', [key, value])
+  if (random.chance(0.3)) await tx.query('update counter set count = count + 1 where name = $1', [key])
+  if (random.chance(0.3)) await sleep(random.below(30))
+  if (random.chance(0.1)) throw new Error('changed my mind')
+  if (random.chance(0.2)) signal.throwIfAborted()
+  return value
 }
 
-/** Believes in what is held (`held`, `signal`, `fence`) for as long as `during` lasts, and looks at it all the while. */
-async function believe(handle, facts, random, during) {
-  const id = `${process.pid}:${++beliefsBegun}`
-  const at = now()
-  if (!handle.held) return
-  write({ id, event: 'granted', at, mode: 'exclusive', fence: handle.fence, ...facts })
-  const belief = { id, handle, signal: handle.signal, asksTheClock: random.chance(0.5) }
-  belief.signal.addEventListener('abort', () => write({ id, event: 'told', at: now() }))
-  beliefs.add(belief)
+async function inTransaction(key, options, random) {
+  const client = await pool.connect()
+  let broken
   try {
-    await during()
+    await client.query("begin; set local idle_in_transaction_session_timeout = '2s'")
+    const answer = await holdfast.once.inTransaction(client, key, (delivery) => work(delivery, key, random), options)
+    if (random.chance(0.2)) throw new Error('changed my mind')
+    await client.query('commit')
+    return answer
+  } catch (error) {
+    await client.query('rollback').catch((failure) => {
+      broken = failure
+    })
+    throw error
   } finally {
-    const end = now()
-    if (handle.held) write({ id, event: 'believes', at: end })
-    beliefs.delete(belief)
+    client.release(broken)
   }
 }
 
-/** How long something is kept: mostly for a moment, at times so long that a fault strikes meanwhile. */
-const keep = ({ holds }, random) => sleep(random.chance(holds.long) ? random.below(holds.longMs) : random.below(12))
-
-/** A wait, an abort, or neither. Answers with the options, and with what takes the timer away again. */
-function impatience(random) {
-  const manner = random.fraction()
-  if (manner < 0.35) return { options: { wait: random.below(50) }, forget() {} }
-  if (manner > 0.65) return { options: {}, forget() {} }
-  const abort = new AbortController()
-  const timer = setTimeout(() => abort.abort(changedMyMind), random.below(50))
-  return { options: { signal: abort.signal }, forget: () => clearTimeout(timer) }
-}
-
-const changedMyMind = new Error('changed my mind')
-const expectedCodes = new Set(['LOCK_TIMEOUT', 'LEASE_TIMEOUT', 'LIMIT_REACHED', 'ONCE_LOST'])
-
-function isExpected(error) {
-  return (
-    error === changedMyMind ||
-    error instanceof DatabaseUnreachableError ||
-    error instanceof TooManyConnectionsError ||
-    expectedCodes.has(error?.code)
-  )
-}
-
-const stage = { holdfast, believe, keep, impatience, sleep, write }
-
-async function flow(walk, random) {
-  while (isWalking) {
-    try {
-      await step(stage, walk, random)
-    } catch (error) {
-      if (!isExpected(error)) {
-        write({ id: '', event: 'unexpected', at: now(), schedule: walk.schedule, error: String(error?.stack ?? error) })
-      }
-    }
-    await sleep(random.below(6))
+async function step({ keys }, random) {
+  const key = random.pick(keys)
+  const options = { wait: random.chance(0.5) ? random.below(300) : 0 }
+  const inside = random.chance(0.25)
+  const answering = inside
+    ? inTransaction(key, options, random)
+    : holdfast.once.run(key, (delivery) => work(delivery, key, random), options)
+  try {
+    write({ key, ...(await answering) })
+  } catch (error) {
+    // What the drivers of a caller's own transaction throw is the caller's business.
+    if (!isExpected(error) && !inside) write({ key, unexpected: String(error?.stack ?? error) })
   }
 }
 
-let flows = []
-const orders = {
-  walk(walk) {
-    isWalking = true
-    flows = Array.from({ length: walk.flowCount }, (_, i) => flow(walk, randomFrom(walk.seed + i)))
-  },
-  /** Begins nothing more. What waits without limit must be granted, now that everybody lets go. */
-  async rest() {
-    isWalking = false
-    await Promise.all(flows)
-    await close?.()
-    process.send('rested')
-  },
-  /** Nothing of Holdfast may keep the process from ending by itself after this. */
-  async close() {
-    await holdfast.close()
-    process.disconnect()
-  },
-}
-process.on('message', ({ order, ...details }) => orders[order](details))
-process.send(`open ${holdfast.id}`)
+process.on('message', async ({ seed, keys, flows, steps }) => {
+  const flow = async (random) => {
+    for (let i = 0; i < steps; i++) await step({ keys }, random)
+  }
+  await Promise.all(Array.from({ length: flows }, (_, i) => flow(randomFrom(seed + i))))
+  process.send('rested')
+})
+process.on('disconnect', () => process.exit())
+process.send('open')

@@ -82,7 +82,7 @@ class Stage {
 
   async rest(): Promise<void> {
     for (const { child } of this.actors) child.kill('SIGCONT')
-    await within(40_000, 'Coming to rest', Promise.all(this.actors.map(({ rested }) => rested)))
+    await within(90_000, 'Coming to rest', Promise.all(this.actors.map(({ rested }) => rested)))
   }
 
   lines(): Line[] {

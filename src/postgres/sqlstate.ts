@@ -32,6 +32,7 @@ export const sqlstate = {
 /** The one table from SQLSTATE to typed error. A state of five letters is looked up first, then its class of two. */
 const table: Record<string, (error: ServerError) => HoldfastError> = {
   '25006': (error) => new ReadOnlyError(error),
+  '25P03': (error) => unreachable('The session was ended for being idle in a transaction', error),
   '40P01': (error) => new DeadlockError((error.detail ?? error.message).split('\n'), error),
   '42501': (error) => new PermissionError(error),
   '53200': (error) => new LockTableFullError("The server's lock table is full", { cause: error }),

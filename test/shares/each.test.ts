@@ -249,7 +249,10 @@ test('a record that reaches the server after its life is over is refused, and th
   expect(wasLate).toBe(true)
   expect(done).toEqual(['x'])
   expect(fences).toHaveLength(2)
-  const rows = await sql(fresh.url, "select fence::float8 as fence from holdfast.share_done where namespace = 'late record'")
+  const rows = await sql(
+    fresh.url,
+    "select fence::float8 as fence from holdfast.share_done where namespace = 'late record'",
+  )
   expect(rows).toEqual([{ fence: fences[1] }])
 })
 

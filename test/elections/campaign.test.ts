@@ -1,10 +1,17 @@
 // Who leads, and what happens when it ends, by every way in which it can.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ClosedError, type Holdfast, type HoldfastOptions, SteppedDownError, UsageError } from '../../src/holdfast.js'
+import {
+  ClosedError,
+  type Holdfast,
+  type HoldfastOptions,
+  PermissionError,
+  SteppedDownError,
+  UsageError,
+} from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
-import { anchorPid, open } from '../setup/instances.js'
+import { anchorPid, open, roleUrl } from '../setup/instances.js'
 import { campaign, leading, untilAborted } from './stage.js'
 
 let fresh: FreshDatabase
@@ -348,6 +355,25 @@ describe('watching', () => {
     await within(2_000, 'The second', second)
     expect(seen).toEqual([null, null])
   })
+})
+
+test('a role without the rights to tell who leads: the campaign leads and says so, followers are told', async () => {
+  const { url, role } = await roleUrl(fresh.url)
+  await sql(
+    fresh.url,
+    `grant usage on schema holdfast to ${role};
+     grant all on all tables in schema holdfast to ${role};
+     grant all on all sequences in schema holdfast to ${role};
+     revoke all on holdfast.election from ${role}`,
+  )
+  const holdfast = await open({ url, namespace: 'no rights' })
+  const { campaign: only, errors } = campaign(holdfast, 'silent')
+  await until('it leads', () => only.leads)
+  await until('it is told', () => errors.length > 0)
+  expect(errors[0]).toBeInstanceOf(PermissionError)
+  await caught(PermissionError, holdfast.elections.leader('silent'))
+  await caught(PermissionError, within(5_000, 'The first look', holdfast.elections.watch('silent').next()))
+  await only.close()
 })
 
 describe('mistakes', () => {

@@ -118,8 +118,9 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     for (const { assignment } of members) assignment.update(feeds.slice(2, 8))
     await spread(members, feeds.slice(2, 8))
     await until('the old ones are let go', () => !watch.running.has('feed 0') && !watch.running.has('feed 1'))
-    const dropped = members.flatMap(({ begun }) => begun).find(({ resource }) => resource === 'feed 0')!
-    expect(dropped.signal.reason).toMatchObject({ because: 'dropped' })
+    // The first of its owners may have been told before that it moves to the other.
+    const owners = members.flatMap(({ begun }) => begun).filter(({ resource }) => resource === 'feed 0')
+    expect(owners.map(({ signal }) => signal.reason.because)).toContain('dropped')
     expect(watch.faults).toEqual([])
   })
 })

@@ -73,7 +73,7 @@ const ms = (from: bigint, to: bigint) => Number(to - from) / 1e6
 test.each<[string, object]>([
   ['locks', {}],
   ['leases', { anchor: 'none' }],
-])('members come and are killed, by %s', { timeout: 120_000 }, async (_, details) => {
+])('members come and are killed, by %s', { timeout: 300_000 }, async (_, details) => {
   const { url } = await openDatabase()
   const children = [member(url, details)]
   await balanced(children)

@@ -50,7 +50,7 @@ function begun(children: readonly Child<Told>[], round: string): Map<string, Chi
 test.each<[string, object]>([
   ['locks', {}],
   ['leases', { anchor: 'none' }],
-])('four processes, twenty rounds by %s: everything is begun once', { timeout: 120_000 }, async (_, details) => {
+])('four processes, twenty rounds by %s: everything is begun once', { timeout: 300_000 }, async (_, details) => {
   const { url, witness } = await openDatabase()
   const children = await workers(url, 4, details)
   for (let i = 0; i < 20; i++) {
@@ -67,7 +67,7 @@ test.each<[string, object]>([
   expect(rows.every((row) => (row as { count: number }).count === 80)).toBe(true)
 })
 
-test.skipIf(withoutPgBouncer)('the same through PgBouncer in transaction mode', { timeout: 120_000 }, async () => {
+test.skipIf(withoutPgBouncer)('the same through PgBouncer in transaction mode', { timeout: 300_000 }, async () => {
   const { url } = await openDatabase()
   const pooler = await startPooler({ mode: 'transaction', backends: 6, roundRobin: true })
   const children = await workers(pooler.through(url), 3, { anchor: 'none' })
@@ -79,7 +79,7 @@ test.skipIf(withoutPgBouncer)('the same through PgBouncer in transaction mode', 
   }
 })
 
-test('what a killed process had in hand goes on at once, and nothing else twice', { timeout: 120_000 }, async () => {
+test('what a killed process had in hand goes on at once, and nothing else twice', { timeout: 300_000 }, async () => {
   const seed = seedOf('kills in rounds')
   const random = randomFrom(seed)
   const { url, witness } = await openDatabase()

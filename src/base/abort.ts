@@ -33,3 +33,34 @@ export function saysAborted(signal: AbortSignal, error: unknown): boolean {
   const { name, cause } = (error ?? {}) as { name?: unknown; cause?: unknown }
   return error === signal.reason || cause === signal.reason || name === 'AbortError'
 }
+
+/** Settles like the work, or rejects with the reason as soon as one of the signals aborts; the work goes on unheard. */
+export async function unlessAborted<T>(
+  signals: AbortSignal | readonly (AbortSignal | undefined)[] | undefined,
+  work: Promise<T>,
+): Promise<T> {
+  const forgets: (() => void)[] = []
+  const aborted = new Promise<never>((_, reject) => {
+    for (const signal of [signals].flat()) forgets.push(whenAborted(signal, reject))
+  })
+  try {
+    return await Promise.race([work, aborted])
+  } finally {
+    for (const forget of forgets) forget()
+  }
+}
+
+/** A signal that aborts with the first of several; `forget` when it is not needed any more. */
+export function firstToAbort(...signals: readonly (AbortSignal | undefined)[]): {
+  readonly signal: AbortSignal
+  forget(): void
+} {
+  const controller = new AbortController()
+  const forgets = signals.map((signal) => whenAborted(signal, (reason) => controller.abort(reason)))
+  return {
+    signal: controller.signal,
+    forget() {
+      for (const forget of forgets) forget()
+    },
+  }
+}

@@ -7,21 +7,23 @@ import {
   type Duration,
   describe,
   duration,
+  firstToAbort,
   formatDuration,
-  Gather,
   hashedKey,
   type Key,
   pause,
   readOptions,
   text,
   UsageError,
+  unlessAborted,
   whenAborted,
 } from '../base/index.js'
-import { type Anchor, type Database, DatabaseUnreachableError, loadStatements, type Names } from '../postgres/index.js'
+import { type Anchor, type Database, DatabaseUnreachableError, type Names } from '../postgres/index.js'
 import { LeaseLostError, LeaseTimeoutError } from './errors.js'
 import { Holding } from './holding.js'
 import { type Keeping, Lease, ttlRule } from './lease.js'
-import { answerWithinMs, idOf, Renewals, unlessSerialized } from './renewals.js'
+import { type Answer, type Ask, Ledger, type Release } from './ledger.js'
+import { answerWithinMs, idOf, Renewals } from './renewals.js'
 
 export interface LeaseOptions {
   /** How long it lasts without a renewal, and so how long a dead holder keeps the name. From 1 s; default 30 s. */
@@ -47,31 +49,6 @@ export interface LeasesOptions {
   readonly instanceId: string
 }
 
-interface Ask {
-  readonly key: Key
-  readonly token: string
-  readonly ttlMs: number
-  readonly holdMs: number
-  /** Whether the caller gave the token, so that others may know it. */
-  readonly isShared: boolean
-}
-
-interface Release {
-  readonly key: string
-  readonly token: string
-  /** Null where it is not known: then whatever the token has. */
-  readonly fence: number | null
-}
-
-interface Answer {
-  readonly settled: boolean
-  /** Null when somebody else has it. */
-  readonly fence: number | null
-  readonly freeInMs: number | null
-  readonly wanted: boolean
-  readonly sentAt: number
-}
-
 const longest = 24 * 86_400_000
 const rules = {
   ttl: ttlRule,
@@ -82,7 +59,6 @@ const rules = {
   signal: abortSignal,
 }
 
-const sweepEveryMs = 600_000
 /** An answer may take this long also where the name itself is waited for less. */
 const leastPatienceMs = 1_000
 
@@ -97,10 +73,7 @@ const leastPatienceMs = 1_000
  */
 export class Leases {
   readonly #options: LeasesOptions
-  readonly #sql
-  readonly #acquisitions = new Gather<Ask, Answer>((asks) => this.#acquireAll(asks))
-  readonly #releases = new Gather<Release, boolean>((asks) => this.#releaseAll(asks))
-  readonly #wants = new Gather<string, void>((keys) => this.#wantAll(keys))
+  readonly #ledger: Ledger
   readonly #renewals: Renewals
   /** Those who wait for a name, to be woken when it is released. */
   readonly #sleepers = new Map<string, Set<() => void>>()
@@ -110,18 +83,14 @@ export class Leases {
   /** One thing at a time for one token: a release under way must not strike what the same token acquires behind it. */
   readonly #underWay = new Map<string, Promise<void>>()
   readonly #closing = new AbortController()
-  #sweptAt = performance.now() - sweepEveryMs * Math.random()
 
   /** @internal */
   constructor(options: LeasesOptions) {
     this.#options = options
-    this.#sql = loadStatements<'acquire' | 'want' | 'renew_leases' | 'release' | 'sweep' | 'guard'>(
-      new URL('./leases.sql', import.meta.url),
-      options.schema,
-    )
-    this.#renewals = new Renewals(options.database, options.anchor, this.#sql.renew_leases)
+    this.#ledger = new Ledger(options)
+    this.#renewals = new Renewals(options.database, options.anchor, this.#ledger.sql.renew_leases)
     this.#keeping = {
-      guard: this.#sql.guard,
+      guard: this.#ledger.sql.guard,
       extend: (holding, ttlMs) => this.#renewals.extend(holding, ttlMs),
       giveBack: (holding) => this.#giveBack(holding),
     }
@@ -195,7 +164,7 @@ export class Leases {
       this.#renewals.remove(holding)
       holding.lose(new ClosedError('the handle, released by its token,'))
     }
-    const releasing = this.#releases.ask({ key, token, fence: null })
+    const releasing = this.#ledger.release({ key, token, fence: null })
     this.#mark(idOf(key, token), releasing)
     const released = await releasing
     if (released) this.released(key)
@@ -248,14 +217,13 @@ export class Leases {
       isShared: token !== undefined,
     }
     this.#options.names.check(key)
-    const giveUp = new AbortController()
-    const forgets = [this.#closing.signal, signal].map((given) => whenAborted(given, (reason) => giveUp.abort(reason)))
+    const giveUp = firstToAbort(this.#closing.signal, signal)
     try {
       giveUp.signal.throwIfAborted()
       if (spread > 0) await pause(Math.random() * spread, giveUp.signal)
       return await this.#compete(ask, waitMs, giveUp.signal)
     } finally {
-      for (const forget of forgets) forget()
+      giveUp.forget()
     }
   }
 
@@ -268,7 +236,7 @@ export class Leases {
       try {
         const leftMs = until - performance.now()
         for (let before = this.#underWay.get(id); before; before = this.#underWay.get(id)) {
-          await unless(giveUp, before)
+          await unlessAborted(giveUp, before)
         }
         const entering = this.#enter(ask, waitMs === 0 ? answerWithinMs : Math.max(leftMs, leastPatienceMs), giveUp)
         if (ask.isShared) this.#mark(id, entering)
@@ -292,7 +260,7 @@ export class Leases {
     if (own) {
       const lease = new Lease(own, this.#keeping)
       try {
-        await unless(giveUp, lease.extend(Math.max(ask.ttlMs, own.ttlMs)))
+        await unlessAborted(giveUp, lease.extend(Math.max(ask.ttlMs, own.ttlMs)))
         return lease
       } catch (error) {
         await lease.release()
@@ -305,15 +273,15 @@ export class Leases {
 
   /** One decision of the database. What is granted after the caller has given up is given back. */
   async #askOnce(ask: Ask, patienceMs: number, giveUp: AbortSignal): Promise<Answer> {
-    const acquiring = this.#acquisitions.ask(ask)
-    const asking = Promise.all([acquiring, this.#register(ask.key)])
+    const acquiring = this.#ledger.acquire(ask)
+    const asking = Promise.all([acquiring, this.#ledger.register(ask.key)])
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
       const reason = `No answer came within ${formatDuration(patienceMs)}`
       if (patienceMs <= longest) timer = setTimeout(() => reject(new DatabaseUnreachableError(reason)), patienceMs)
     })
     try {
-      const [answer] = await unless(giveUp, Promise.race([asking, late]))
+      const [answer] = await unlessAborted(giveUp, Promise.race([asking, late]))
       return answer
     } catch (error) {
       // Granted late, or perhaps granted without our having heard of it, or granted for a key that is another's.
@@ -334,7 +302,7 @@ export class Leases {
   #granted({ key, token, ttlMs }: Ask, fence: number, sentAt: number): Lease {
     const holding = new Holding(key, token, fence, ttlMs, sentAt)
     this.#renewals.add(holding)
-    this.#sweepSometimes()
+    this.#ledger.sweepSometimes()
     return new Lease(holding, this.#keeping)
   }
 
@@ -354,7 +322,7 @@ export class Leases {
   async #tryToRelease(release: Release, until: number): Promise<void> {
     for (let attempt = 0; ; attempt++) {
       try {
-        await this.#releases.ask(release)
+        await this.#ledger.release(release)
         this.released(release.key)
         return
       } catch {
@@ -385,7 +353,7 @@ export class Leases {
     const { freeInMs = null, settled = true, wanted = false, fence } = answer ?? {}
     const freeSoonMs = freeInMs !== null && freeInMs > 0 ? freeInMs + 1 : Number.POSITIVE_INFINITY
     const pauseMs = Math.min(leftMs, freeSoonMs, backoffMs(attempt, 20, mostMs))
-    if (this.#options.anchor && fence === null && settled && !wanted) void this.#wants.ask(key).catch(() => {})
+    if (this.#options.anchor && fence === null && settled && !wanted) void this.#ledger.want(key).catch(() => {})
     const sleepers = this.#sleepers.get(key) ?? new Set()
     this.#sleepers.set(key, sleepers)
     await new Promise<void>((resolve) => {
@@ -402,105 +370,9 @@ export class Leases {
     if (sleepers.size === 0 && this.#sleepers.get(key) === sleepers) this.#sleepers.delete(key)
   }
 
-  async #acquireAll(asks: readonly Ask[]): Promise<Answer[]> {
-    // Of several asks for one name only one can be granted; the others hear what it hears. Best the one that may have it already.
-    const first = new Map<string, Ask>()
-    for (const ask of asks) {
-      const other = first.get(ask.key.key)
-      if (!other || (ask.isShared && !other.isShared)) first.set(ask.key.key, ask)
-    }
-    const sent = [...first.values()]
-    const sentAt = performance.now()
-    const { database, instanceId } = this.#options
-    const values = [
-      sent.map(({ key }) => key.key),
-      sent.map(({ token }) => token),
-      sent.map(({ ttlMs }) => ttlMs),
-      sent.map(({ holdMs }) => holdMs),
-      instanceId,
-    ]
-    const rows = await unlessSerialized(() =>
-      database.query<{
-        settled: boolean
-        fence: string | null
-        free_in_ms: number | null
-        wanted: boolean | null
-      }>(this.#sql.acquire.text, values, answerWithinMs),
-    )
-    const answers = new Map(
-      rows.map((row, at) => [
-        sent[at]!.key.key,
-        {
-          settled: row.settled,
-          fence: row.fence === null ? null : Number(row.fence),
-          freeInMs: row.free_in_ms,
-          wanted: row.wanted ?? false,
-          sentAt,
-        },
-      ]),
-    )
-    return asks.map((ask) => {
-      const answer = answers.get(ask.key.key)!
-      const { token, ttlMs } = first.get(ask.key.key)!
-      const isOurs = token === ask.token
-      return isOurs || answer.fence === null ? answer : { ...answer, fence: null, freeInMs: ttlMs, wanted: false }
-    })
-  }
-
-  async #releaseAll(asks: readonly Release[]): Promise<boolean[]> {
-    const { database, schema } = this.#options
-    const values = [asks.map(({ key }) => key), asks.map(({ token }) => token), asks.map(({ fence }) => fence), schema]
-    const rows = await unlessSerialized(() =>
-      database.query<{ key: string; token: string }>(this.#sql.release.text, values, answerWithinMs),
-    )
-    const released = new Set(rows.map(({ key, token }) => idOf(key, token)))
-    return asks.map(({ key, token }) => released.has(idOf(key, token)))
-  }
-
-  async #wantAll(keys: readonly string[]): Promise<undefined[]> {
-    await this.#options.database.query(this.#sql.want.text, [[...new Set(keys)]], answerWithinMs)
-    return keys.map(() => undefined)
-  }
-
-  /** Registers the name, so that people see it; throws when its key is that of another. */
-  async #register(key: Key): Promise<void> {
-    const { names, database } = this.#options
-    if (names.isKnown(key)) return
-    const { register } = names
-    const rows = await unlessSerialized(() =>
-      database.query<{ key: string; namespace: string; label: string }>(
-        register.text,
-        names.valuesFor([key]),
-        answerWithinMs,
-      ),
-    )
-    const collisions = names.learn(
-      [key],
-      rows.map((row) => [row.key, row.namespace, row.label]),
-    )
-    const collision = collisions.get(key.key)
-    if (collision) throw collision
-  }
-
   #key(name: string): Key {
     return hashedKey(this.#options.namespace, checkName(name))
   }
-
-  /** Rows of names that were leased once must not pile up. Whoever uses the room removes some, now and then. */
-  #sweepSometimes(): void {
-    if (performance.now() - this.#sweptAt < sweepEveryMs) return
-    this.#sweptAt = performance.now()
-    void this.#options.database.query(this.#sql.sweep.text, [], answerWithinMs).catch(() => {})
-  }
-}
-
-/** Settles like the work, or rejects as soon as the signal aborts. */
-async function unless<T>(giveUp: AbortSignal, work: Promise<T>): Promise<T> {
-  let forget = () => {}
-  const aborted = new Promise<never>((_, reject) => {
-    forget = whenAborted(giveUp, reject)
-  })
-  return Promise.race([work, aborted]).finally(forget)
 }
 
 function unsettled(): DatabaseUnreachableError {

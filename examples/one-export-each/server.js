@@ -31,4 +31,5 @@ process.on('message', async ({ id, user, what, close }) => {
   }
   process.send({ id, answer: await actions[what](user) })
 })
+process.on('disconnect', () => process.exit())
 process.send('ready')

@@ -35,12 +35,12 @@ select
   permit.fence,
   extract(epoch from permit.since)::float8 * 1000 as since_ms
 from holdfast.permit
-left join holdfast.instance on instance.session = permit.life and instance.id = permit.instance
+left join holdfast.instance on instance.session = permit.session and instance.id = permit.instance
 where permit.key = $1::bigint
   and permit.weight > 0
-  and permit.life = any(array(
-    select life
-    from (select distinct life from holdfast.permit where key = $1::bigint offset 0) lives
-    where holdfast.is_present(life)
+  and permit.session = any(array(
+    select session
+    from (select distinct session from holdfast.permit where key = $1::bigint offset 0) lives
+    where holdfast.is_present(session)
   ))
 order by permit.fence nulls last, permit.ticket

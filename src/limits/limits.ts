@@ -7,11 +7,13 @@ import {
   type Duration,
   describe,
   duration,
+  firstToAbort,
   hashedKey,
   type Key,
   pause,
   readOptions,
   UsageError,
+  unlessAborted,
   whenAborted,
   wholeNumber,
 } from '../base/index.js'
@@ -23,7 +25,6 @@ import { eachNs, type Rate, rateRule } from './rate.js'
 import { Rates } from './rates.js'
 import { Server } from './server.js'
 import { type Answer, type Request, Turns } from './turns.js'
-import { untilAborted } from './until-aborted.js'
 import { Waiting } from './waiting.js'
 
 export interface LimitOptions {
@@ -223,7 +224,7 @@ export class Limits {
     signal?.throwIfAborted()
     const waitNs = Math.floor(wait * 1e6)
     const spent = this.#tracked(this.#rates.spend({ key, name, eachNs: each, burst, cost, waitNs }))
-    const { verdict, afterMs, remaining } = await untilAborted(spent, signal)
+    const { verdict, afterMs, remaining } = await unlessAborted(signal, spent)
     if (verdict !== 'allowed') return { allowed: false, retryAfterMs: afterMs }
     if (afterMs > 0) await this.#sleep(afterMs, signal)
     return { allowed: true, remaining }
@@ -342,7 +343,7 @@ export class Limits {
   /** One statement, and its answer; what is granted after the caller has given up is given back. */
   async #askOnce(kind: 'take' | 'wait' | 'leave', request: Request, patience: Patience): Promise<Answer | Permit> {
     try {
-      const answer = await untilAborted(this.#turns.ask(kind, request), patience.answer)
+      const answer = await unlessAborted(patience.answer, this.#turns.ask(kind, request))
       return answer.verdict === 'granted'
         ? (this.#grant(request, answer.fence) ?? { ...answer, verdict: 'over' })
         : answer
@@ -359,7 +360,7 @@ export class Limits {
       const answer = await this.#askOnce('wait', request, patience)
       if (answer instanceof Permit || answer.verdict !== 'waiting') return answer
       wait.isQueued = true
-      const outcome = await untilAborted(wait.outcome, patience.wait).catch((error) => {
+      const outcome = await unlessAborted(patience.wait, wait.outcome).catch((error) => {
         // Unless it was granted in the same instant.
         if (error === over) return this.#askOnce('leave', request, patience)
         this.#takeBack(request)
@@ -408,11 +409,10 @@ export class Limits {
   }
 
   async #sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-    const giveUp = new AbortController()
-    const forgets = [this.#closing.signal, signal].map((one) => whenAborted(one, (reason) => giveUp.abort(reason)))
+    const giveUp = firstToAbort(this.#closing.signal, signal)
     // Timers of Node may fire a millisecond early.
     await pause(ms + 1, giveUp.signal)
-    for (const forget of forgets) forget()
+    giveUp.forget()
     giveUp.signal.throwIfAborted()
   }
 

@@ -46,7 +46,7 @@ test('what nobody uses any more is swept, piece by piece, by those who go on', {
   await sql(url, `insert into holdfast.limited (key, namespace, name, in_use) values (1, 'default', 'of the dead', 1)`)
   await sql(
     url,
-    `insert into holdfast.permit (key, token, life, instance, weight, max, fence, since)
+    `insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
      values (1, 1, 999999, 'dead', 1, 1, 1, now())`,
   )
   await sql(url, `update holdfast.limited set changed_at = changed_at - interval '2 minutes'`)

@@ -23,7 +23,7 @@ comment on column holdfast.limited.changed_at is 'When that changed last.';
 create unlogged table holdfast.permit (
   key bigint not null,
   token bigint not null,
-  life integer not null,
+  session integer not null,
   instance text not null,
   weight integer not null,
   max integer not null,
@@ -36,7 +36,7 @@ comment on table holdfast.permit is
   'Permits that are granted or waited for. A row means nothing once its life is not present any more (is_present), so nothing is lost with an unlogged table: a crash ends all lives.';
 comment on column holdfast.permit.key is 'The key of the entity.';
 comment on column holdfast.permit.token is 'Drawn at random for each request.';
-comment on column holdfast.permit.life is 'The life of the instance that asked.';
+comment on column holdfast.permit.session is 'The number of the life of the instance that asked.';
 comment on column holdfast.permit.instance is 'The instance that asked.';
 comment on column holdfast.permit.weight is 'How much it takes of the entity; 0 for a request that was taken back before it arrived.';
 comment on column holdfast.permit.max is 'How much there may be in use, as the asker has it.';
@@ -76,22 +76,22 @@ create function holdfast.limit_strike(key bigint, out in_use bigint, out waiting
     waiting := 0;
     for part in
       select
-        p.life,
+        p.session,
         sum(p.weight) filter (where p.fence is not null) as used,
         count(*) filter (where p.fence is null) as queued,
         min(p.since) filter (where p.fence > 0) as oldest
       from holdfast.permit p
       where p.key = limit_strike.key
-      group by p.life
+      group by p.session
     loop
-      if holdfast.is_present(part.life) then
+      if holdfast.is_present(part.session) then
         in_use := in_use + coalesce(part.used, 0);
         waiting := waiting + part.queued;
         oldest := least(oldest, part.oldest);
       else
         delete from holdfast.permit p
         where p.key = limit_strike.key
-          and p.life = part.life;
+          and p.session = part.session;
       end if;
     end loop;
   end
@@ -122,7 +122,7 @@ create function holdfast.limit_serve(key bigint, in_use bigint, channel text, ow
       instance := head.instance;
       weight := head.weight;
       fence := null;
-      if holdfast.is_present(head.life) then
+      if holdfast.is_present(head.session) then
         fence := nextval('holdfast.fence');
         in_use := in_use + head.weight;
         update holdfast.permit p
@@ -202,7 +202,7 @@ create function holdfast.limit_turn(
     before holdfast.limited;
     given holdfast.permit;
     served record;
-    life integer;
+    session integer;
     is_living boolean;
     fits boolean;
     is_struck boolean;
@@ -253,7 +253,7 @@ create function holdfast.limit_turn(
           returning a.place, p.key, p.token, p.weight
         ),
         taken as (
-          insert into holdfast.permit as p (key, token, life, instance, weight, max, fence, since)
+          insert into holdfast.permit as p (key, token, session, instance, weight, max, fence, since)
           select a.key, a.token, lives[1], own, a.weight, a.max, nextval('holdfast.fence'), clock_timestamp()
           from asked a
           where a.kind <> 'give'
@@ -290,9 +290,9 @@ create function holdfast.limit_turn(
         lag(a.key) over w is distinct from a.key as is_first,
         lead(a.key) over w is distinct from a.key as is_last
       from (
-        select (a.place - 1)::integer as place, a.kind, a.key, a.token, a.life, a.weight, a.max
+        select (a.place - 1)::integer as place, a.kind, a.key, a.token, a.session, a.weight, a.max
         from unnest(kinds, keys, tokens, lives, weights, maxes)
-          with ordinality as a (kind, key, token, life, weight, max, place)
+          with ordinality as a (kind, key, token, session, weight, max, place)
         where a.key = any(hard)
       ) a
       -- The entities in one order everywhere. Of each, first what makes room, last what is taken back.
@@ -351,8 +351,8 @@ create function holdfast.limit_turn(
           verdict := 'gone';
           if ask.kind = 'void' then
             -- The request may still be on its way: it will find that it was taken back.
-            insert into holdfast.permit (key, token, life, instance, weight, max, fence, since)
-            values (ask.key, ask.token, ask.life, own, 0, 0, 0, clock_timestamp());
+            insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
+            values (ask.key, ask.token, ask.session, own, 0, 0, 0, clock_timestamp());
           end if;
         end if;
 
@@ -373,9 +373,9 @@ create function holdfast.limit_turn(
         end if;
 
       else
-        if ask.life is distinct from life then
-          life := ask.life;
-          is_living := holdfast.is_present(life);
+        if ask.session is distinct from session then
+          session := ask.session;
+          is_living := holdfast.is_present(session);
         end if;
         if settled and is_living then
           fits := entity.waiting = 0 and entity.in_use + ask.weight <= ask.max;
@@ -393,16 +393,16 @@ create function holdfast.limit_turn(
           verdict := 'over';
         elsif settled and fits then
           fence := nextval('holdfast.fence');
-          insert into holdfast.permit (key, token, life, instance, weight, max, fence, since)
-          values (ask.key, ask.token, ask.life, own, ask.weight, ask.max, limit_turn.fence, clock_timestamp())
+          insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
+          values (ask.key, ask.token, ask.session, own, ask.weight, ask.max, limit_turn.fence, clock_timestamp())
           on conflict on constraint permit_pkey do nothing;
           verdict := case when found then 'granted' else 'gone' end;
           if found then
             entity.in_use := entity.in_use + ask.weight;
           end if;
         elsif ask.kind = 'wait' then
-          insert into holdfast.permit (key, token, life, instance, weight, max, ticket, since)
-          values (ask.key, ask.token, ask.life, own, ask.weight, ask.max, nextval('holdfast.ticket'), clock_timestamp())
+          insert into holdfast.permit (key, token, session, instance, weight, max, ticket, since)
+          values (ask.key, ask.token, ask.session, own, ask.weight, ask.max, nextval('holdfast.ticket'), clock_timestamp())
           on conflict on constraint permit_pkey do nothing;
           verdict := case when found then 'waiting' else 'gone' end;
           if found then
@@ -467,9 +467,9 @@ create function holdfast.limit_look(channel text, asks jsonb)
   begin
     perform set_config('synchronous_commit', 'off', true);
     dead := array(
-      select l.life
-      from (select distinct p.life from holdfast.permit p where p.key = any(keys) offset 0) l
-      where not holdfast.is_present(l.life)
+      select l.session
+      from (select distinct p.session from holdfast.permit p where p.key = any(keys) offset 0) l
+      where not holdfast.is_present(l.session)
     );
     for ailing in
       select k.key
@@ -478,7 +478,7 @@ create function holdfast.limit_look(channel text, asks jsonb)
           select
           from holdfast.permit p
           where p.key = k.key
-            and p.life = any(dead)
+            and p.session = any(dead)
         )
         or exists (
           select
@@ -623,16 +623,16 @@ create function holdfast.limit_sweep(channel text, place float8, pages integer) 
     from_here := format('(%s,0)', first_page)::tid;
     to_here := format('(%s,0)', first_page + pages)::tid;
     dead := array(
-      select l.life
-      from (select distinct p.life from holdfast.permit p where p.ctid >= from_here and p.ctid < to_here offset 0) l
-      where not holdfast.is_present(l.life)
+      select l.session
+      from (select distinct p.session from holdfast.permit p where p.ctid >= from_here and p.ctid < to_here offset 0) l
+      where not holdfast.is_present(l.session)
     );
     for ailing in
       select distinct p.key
       from holdfast.permit p
       where p.ctid >= from_here
         and p.ctid < to_here
-        and p.life = any(dead)
+        and p.session = any(dead)
       order by p.key
     loop
       perform holdfast.limit_mend(ailing, channel);

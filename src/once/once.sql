@@ -31,10 +31,13 @@ known as materialized (
   end
 ),
 tried as materialized (
-  select asked.*, pg_try_advisory_xact_lock(lock_key) as by_us
-  from settled, asked
-  where settled.yes
-    and key not in (select key from known)
+  -- Asked for free keys alone, and once: a replay need not know whether the server is settled.
+  select
+    asked.*,
+    (select yes from settled) as settled,
+    case when (select yes from settled) then pg_try_advisory_xact_lock(lock_key) end as by_us
+  from asked
+  where key not in (select key from known)
 ),
 claimed as (
   insert into holdfast.delivery as held
@@ -66,7 +69,7 @@ select
   case
     when claimed.key is not null then 'claimed'
     when known.key is not null then known.state
-    when not settled.yes then 'unsettled'
+    when not tried.settled then 'unsettled'
     when not tried.by_us then 'busy'
     else 'again'
   end as state,
@@ -74,8 +77,7 @@ select
   known.fingerprint,
   known.value,
   known.body
-from settled
-cross join asked
+from asked
 left join known using (key)
 left join tried using (key)
 left join claimed using (key)

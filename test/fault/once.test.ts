@@ -243,7 +243,7 @@ describe('the answer of the server gets lost', () => {
     const other = await openInstance(url)
     const loseOneClaim = () => {
       fate.of = (text) => {
-        if (!text.includes('claimed as')) return 'delivered'
+        if (!text.includes('claim_deliveries')) return 'delivered'
         fate.of = () => 'delivered'
         return 'lost'
       }

@@ -24,6 +24,7 @@ mine as materialized (
   from answered
   join holdfast.delivery on delivery.namespace = $1
     and delivery.key = answered.key
+    and delivery.key = any(array(select answered.key from answered))
     and delivery.token = answered.token
   order by delivery.key
   for update of delivery
@@ -38,6 +39,7 @@ finished as (
   from mine
   where delivery.namespace = $1
     and delivery.key = mine.key
+    and delivery.key = any(array(select mine.key from mine))
     and mine.was = 'in-flight'
 )
 select key
@@ -48,11 +50,16 @@ from mine
 with eased as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),
+asked as materialized (
+  select key, token
+  from eased, json_to_recordset($2::text::json) as a (key text, token text)
+),
 mine as materialized (
   select delivery.key, delivery.token
-  from eased, json_to_recordset($2::text::json) as asked (key text, token text)
+  from asked
   join holdfast.delivery on delivery.namespace = $1
     and delivery.key = asked.key
+    and delivery.key = any(array(select asked.key from asked))
     and delivery.token = asked.token
     and delivery.state = 'in-flight'
   order by delivery.key
@@ -62,6 +69,7 @@ delete from holdfast.delivery
 using mine
 where delivery.namespace = $1
   and delivery.key = mine.key
+  and delivery.key = any(array(select mine.key from mine))
   and delivery.token = mine.token
 
 -- name: withdraw

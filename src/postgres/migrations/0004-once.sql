@@ -63,7 +63,10 @@ create function holdfast.claim_deliveries(for_namespace text, asked_for json, al
     known as materialized (
       select delivery.key, delivery.state, delivery.fingerprint, delivery.value::text as value, delivery.body
       from asked
-      join holdfast.delivery on delivery.namespace = for_namespace and delivery.key = asked.key
+      join holdfast.delivery on delivery.namespace = for_namespace
+        and delivery.key = asked.key
+        -- Said once more, because a join alone may be planned as a reading of the whole namespace.
+        and delivery.key = any(array(select asked.key from asked))
       where case delivery.state
         when 'in-flight' then holdfast.is_present(delivery.session)
         else delivery.expires_at > clock_timestamp()

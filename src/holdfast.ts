@@ -123,6 +123,8 @@ const rules = {
 /** What the rooms stand on. */
 interface Ground {
   readonly database: Database
+  /** For what keeps alive: the same where there is an anchor, which does that. */
+  readonly lifeline: Database
   /** Undefined when the instance has no session of its own. */
   readonly anchor: Anchor | undefined
   readonly presence: Presence
@@ -152,7 +154,7 @@ export class Holdfast {
   readonly once: Once
   readonly shares: Shares
   readonly namespace: string
-  readonly #database: Database
+  readonly #databases: ReadonlySet<Database>
   readonly #presence: Presence
   #closing: Promise<void> | undefined
 
@@ -194,8 +196,20 @@ export class Holdfast {
       if (migrates) await migrate(database, schema)
       checkSchema(await schemaState(database, schema), schema)
       await anchor?.begin()
-      const presence = anchor ?? new RowPresence({ database, schema, namespace, expiryMs, version })
-      const ground = { database, anchor, presence, names: new Names(schema), schema, namespace, expiryMs, parked }
+      // What keeps an instance alive has connections of its own: a pool that the program has used up must not end it.
+      const lifeline = anchor ? database : openPgPool(database.connection, 2)
+      const presence = anchor ?? new RowPresence({ database: lifeline, schema, namespace, expiryMs, version })
+      const ground = {
+        database,
+        lifeline,
+        anchor,
+        presence,
+        names: new Names(schema),
+        schema,
+        namespace,
+        expiryMs,
+        parked,
+      }
       const instance = new Holdfast(ground)
       await anchor?.listen(schema, (payload) => instance.#hear(payload))
       return instance
@@ -207,9 +221,9 @@ export class Holdfast {
   }
 
   private constructor(ground: Ground) {
-    const { namespace, database, presence } = ground
+    const { namespace, database, lifeline, presence } = ground
     this.namespace = namespace
-    this.#database = database
+    this.#databases = new Set([database, lifeline])
     this.#presence = presence
     this.locks = new Locks(ground)
     this.leases = new Leases({ ...ground, instanceId: presence.instanceId })
@@ -242,7 +256,7 @@ export class Holdfast {
     await this.leases.close()
     await this.locks.close()
     await this.#presence.close()
-    await this.#database.close()
+    await Promise.all([...this.#databases].map((database) => database.close()))
   }
 
   /** What operators send: a hint, so whatever cannot be understood is ignored. */

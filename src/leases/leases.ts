@@ -42,6 +42,8 @@ export interface LeaseOptions {
 
 export interface LeasesOptions {
   readonly database: Database
+  /** Connections for renewals, where there is no anchor. */
+  readonly lifeline: Database
   readonly anchor: Anchor | undefined
   readonly names: Names
   readonly schema: string
@@ -88,7 +90,7 @@ export class Leases {
   constructor(options: LeasesOptions) {
     this.#options = options
     this.#ledger = new Ledger(options)
-    this.#renewals = new Renewals(options.database, options.anchor, this.#ledger.sql.renew_leases)
+    this.#renewals = new Renewals(options.lifeline, options.anchor, this.#ledger.sql.renew_leases)
     this.#keeping = {
       guard: this.#ledger.sql.guard,
       extend: (holding, ttlMs) => this.#renewals.extend(holding, ttlMs),

@@ -6,11 +6,11 @@ import {
   type Duration,
   describe,
   duration,
+  firstToAbort,
   oneOf,
   pause,
   readOptions,
   UsageError,
-  whenAborted,
 } from '../base/index.js'
 import { type CallerTransaction, type Database, executorOf, type Presence } from '../postgres/index.js'
 import { type Form, json, readFailure } from './answer.js'
@@ -198,8 +198,7 @@ export class Once {
   /** Looks at the key, again and again, until there is an answer or no more time. */
   async #look<T>(asked: Asked, form: Form<T>, tryIt: Try<T>): Promise<Answer<T>> {
     const { key, until, signal } = asked
-    const giveUp = new AbortController()
-    const forgets = [this.#closing.signal, signal].map((given) => whenAborted(given, (reason) => giveUp.abort(reason)))
+    const giveUp = firstToAbort(this.#closing.signal, signal)
     try {
       for (let attempt = 0, busy = 0; ; attempt++) {
         giveUp.signal.throwIfAborted()
@@ -225,7 +224,7 @@ export class Once {
         await (ahead ? Promise.race([lookAgain, ahead.over]) : lookAgain)
       }
     } finally {
-      for (const forget of forgets) forget()
+      giveUp.forget()
     }
   }
 

@@ -1,4 +1,4 @@
-import { UsageError, whenAborted } from '../base/index.js'
+import { UsageError, unlessAborted } from '../base/index.js'
 import { type Database, DatabaseUnreachableError, type Executor, type Statement } from '../postgres/index.js'
 import { atMost } from './chases.js'
 import { answerWithinMs } from './ledger.js'
@@ -53,7 +53,9 @@ export class RunTransaction {
           'Await every query of `tx` before the function of once.run resolves.',
         )
       }
-      return unlessAborted([this.#signal, this.#silence.signal], () => this.#ask<Row>(text, values))
+      const ends = [this.#signal, this.#silence.signal]
+      for (const end of ends) end.throwIfAborted()
+      return unlessAborted(ends, this.#ask<Row>(text, values))
     },
   }
 
@@ -140,19 +142,6 @@ export class RunTransaction {
 
 function silent(): DatabaseUnreachableError {
   return new DatabaseUnreachableError('The connection of the transaction has fallen silent')
-}
-
-async function unlessAborted<T>(signals: readonly AbortSignal[], work: () => Promise<T>): Promise<T> {
-  for (const signal of signals) signal.throwIfAborted()
-  let forgets: (() => void)[] = []
-  const aborted = new Promise<never>((_, reject) => {
-    forgets = signals.map((signal) => whenAborted(signal, reject))
-  })
-  try {
-    return await Promise.race([work(), aborted])
-  } finally {
-    for (const forget of forgets) forget()
-  }
 }
 
 class RolledBack extends Error {}

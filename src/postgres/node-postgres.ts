@@ -47,40 +47,67 @@ class HurriedClient extends pg.Client {
   }
 }
 
-/** A database behind a pool that Holdfast opens, and closes, itself. */
-export function openPgPool(connection: Connection): Database {
+/**
+ * A database behind pools that Holdfast opens, and closes, itself: one for statements, one for transactions. Work inside
+ * a transaction may ask Holdfast for something else, and must not have taken the last connection for it.
+ */
+export function openPgPool(connection: Connection, mostConnections = 5): Database {
   if (connection.connectionString) checkUrl(connection.connectionString, 'url')
-  const pool = new pg.Pool({
-    ...connection,
-    Client: HurriedClient,
-    max: 5,
-    idleTimeoutMillis: 10_000,
-    application_name: 'holdfast',
-  })
-  // For good: its end does not wait for its connections, and one that the server ends meanwhile must not crash us.
-  pool.on('error', () => {})
-  const clients = new Set<pg.PoolClient>()
-  const idle = new Set<pg.PoolClient>()
-  const cut = (client: pg.PoolClient) => (client.connection.stream as Socket).destroy()
-  pool.on('connect', (client) => clients.add(client))
-  pool.on('acquire', (client) => idle.delete(client))
-  pool.on('release', (_, client) => idle.add(client))
-  pool.on('remove', (client) => {
-    clients.delete(client)
-    idle.delete(client)
-  })
-  return fromPgPool(pool, connection, {
+  const statements = new OwnPool(connection, mostConnections)
+  let transactions: OwnPool | undefined
+  return fromPgPool(statements.pool, connection, {
     async close() {
-      // Nobody needs an answer any more: what is still out has fallen silent, or was left behind.
-      const patience = setTimeout(() => clients.forEach(cut), closeWithinMs)
-      await pool.end()
-      clearTimeout(patience)
-      // A goodbye that a silent network never answers must not keep the process from ending.
-      for (const { connection } of clients) (connection.stream as Socket).unref()
+      await Promise.all([statements.close(), transactions?.close()])
     },
     // Each of them would cost the same time to be found out one by one.
-    fellSilent: () => idle.forEach(cut),
+    fellSilent: () => statements.cutIdle(),
+    transactions() {
+      transactions ??= new OwnPool(connection, 2 * mostConnections)
+      return transactions.pool
+    },
   })
+}
+
+class OwnPool {
+  readonly pool: pg.Pool
+  readonly #clients = new Set<pg.PoolClient>()
+  readonly #idle = new Set<pg.PoolClient>()
+
+  constructor(connection: Connection, mostConnections: number) {
+    this.pool = new pg.Pool({
+      ...connection,
+      Client: HurriedClient,
+      max: mostConnections,
+      idleTimeoutMillis: 10_000,
+      application_name: 'holdfast',
+    })
+    // For good: its end does not wait for its connections, and one that the server ends meanwhile must not crash us.
+    this.pool.on('error', () => {})
+    this.pool.on('connect', (client) => this.#clients.add(client))
+    this.pool.on('acquire', (client) => this.#idle.delete(client))
+    this.pool.on('release', (_, client) => this.#idle.add(client))
+    this.pool.on('remove', (client) => {
+      this.#clients.delete(client)
+      this.#idle.delete(client)
+    })
+  }
+
+  cutIdle(): void {
+    for (const client of this.#idle) cut(client)
+  }
+
+  async close(): Promise<void> {
+    // Nobody needs an answer any more: what is still out has fallen silent, or was left behind.
+    const patience = setTimeout(() => this.#clients.forEach(cut), closeWithinMs)
+    await this.pool.end()
+    clearTimeout(patience)
+    // A goodbye that a silent network never answers must not keep the process from ending.
+    for (const { connection } of this.#clients) (connection.stream as Socket).unref()
+  }
+}
+
+function cut(client: pg.PoolClient): void {
+  ;(client.connection.stream as Socket).destroy()
 }
 
 const closeWithinMs = 2_000
@@ -95,7 +122,7 @@ const rolledBack =
 export function fromPgPool(
   pool: PgPool,
   connection = connectionOf(pool),
-  own: { close(): Promise<void>; fellSilent?(): void } = { async close() {} },
+  own: { close(): Promise<void>; fellSilent?(): void; transactions?(): PgPool } = { async close() {} },
 ): Database {
   // Without a listener, an idle connection that dies takes the whole process with it.
   const ignore = () => {}
@@ -121,7 +148,8 @@ export function fromPgPool(
       pool.off('error', ignore)
     },
     async transaction<T>(work: (tx: Executor) => Promise<T>, withinMs?: number) {
-      const client = await pool.connect().catch((error) => Promise.reject(translate(error)))
+      const transactions = own.transactions?.() ?? pool
+      const client = await transactions.connect().catch((error) => Promise.reject(translate(error)))
       let broken: Error | undefined
       const onError = (error: Error) => {
         broken = error

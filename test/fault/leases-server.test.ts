@@ -108,21 +108,26 @@ test('a lock of before a restart may still be believed in: no lease of its name 
   expect(lease.fence).toBeGreaterThan(lock.fence)
 })
 
-test('the program uses its pool up: with an anchor the renewals go on', async () => {
-  const { url } = await openDatabase()
-  const pool = new pg.Pool({ connectionString: url, max: 3 })
-  later(() => pool.end())
-  const a = await openInstance(url, { url: undefined, pool })
-  const lease = await a.leases.acquire('x', { ttl: '1s' })
-  const clients = await Promise.all([1, 2, 3].map(() => pool.connect()))
-  const from = performance.now()
-  await until('three lives are over', () => performance.now() - from > 3_000)
-  expect(lease.held).toBe(true)
-  await lease.extend()
-  // What needs the pool fails in good time.
-  await expect(within(8_000, 'Asking', a.leases.tryAcquire('y'))).rejects.toMatchObject({
-    code: 'DATABASE_UNREACHABLE',
-  })
-  for (const client of clients) client.release()
-  await (await within(5_000, 'Asking', a.leases.acquire('y', { wait: '5s' }))).release()
-})
+test.each(['required', 'none'] as const)(
+  'the program uses its pool up: the renewals go on, anchor: %s',
+  async (anchor) => {
+    const { url } = await openDatabase()
+    const pool = new pg.Pool({ connectionString: url, max: 3 })
+    later(() => pool.end())
+    const a = await openInstance(url, { url: undefined, pool, anchor })
+    const lease = await a.leases.acquire('x', { ttl: '1s' })
+    // Bound to the presence, which has an expiry of two seconds.
+    const permit = await a.limits.acquire('x', { max: 1, wait: '5s' })
+    const clients = await Promise.all([1, 2, 3].map(() => pool.connect()))
+    const from = performance.now()
+    await until('three lives are over', () => performance.now() - from > 3_000)
+    expect([lease.held, permit.held]).toEqual([true, true])
+    await lease.extend()
+    // What needs the pool fails in good time.
+    await expect(within(8_000, 'Asking', a.leases.tryAcquire('y'))).rejects.toMatchObject({
+      code: 'DATABASE_UNREACHABLE',
+    })
+    for (const client of clients) client.release()
+    await (await within(5_000, 'Asking', a.leases.acquire('y', { wait: '5s' }))).release()
+  },
+)

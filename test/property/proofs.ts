@@ -16,7 +16,10 @@ export const proofs: Record<Opening['room'], Proof> = {
   either: { held: keptNames },
   elections: { held: keptNames },
   shares: { held: keptNames },
-  limits: { held: 'select from holdfast.permit where weight > 0 and holdfast.is_present(session)', judge: judgePermits },
+  limits: {
+    held: 'select from holdfast.permit where weight > 0 and holdfast.is_present(session)',
+    judge: judgePermits,
+  },
   once: {
     prepare: 'create table effect (key text, by text)',
     held: "select from holdfast.delivery where state = 'in-flight' and holdfast.is_present(session)",

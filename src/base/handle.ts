@@ -1,4 +1,5 @@
-import type { HoldfastError } from './errors.js'
+import { type HoldfastError, UsageError } from './errors.js'
+import { describe } from './options.js'
 
 /**
  * What everything that can be held is to its holder: a lock, a lease, a permit, a leadership. Its trust is asked for at
@@ -87,4 +88,24 @@ export abstract class Handle {
 
   /** @internal Asked for once. */
   protected abstract giveBack(): Promise<void>
+}
+
+/** What a `with` was given last must be a function. */
+export function checkWork(where: string, work: unknown): void {
+  if (typeof work === 'function') return
+  throw new UsageError(`Expected the last argument of ${where} to be a function, got ${describe(work)}`)
+}
+
+/**
+ * Runs `work` while something is held, and gives it back whatever happens. Throws the loss after work that went to its
+ * end although it had been lost meanwhile: it may not have been alone.
+ */
+export async function whileHeld<T>(handle: Handle, work: () => Promise<T> | T): Promise<T> {
+  try {
+    const result = await work()
+    handle.throwIfLost()
+    return result
+  } finally {
+    await handle.release()
+  }
 }

@@ -4,6 +4,7 @@ import {
   backoffMs,
   ClosedError,
   checkName,
+  checkWork,
   type Duration,
   describe,
   duration,
@@ -17,6 +18,7 @@ import {
   UsageError,
   unlessAborted,
   whenAborted,
+  whileHeld,
 } from '../base/index.js'
 import { type Anchor, type Database, DatabaseUnreachableError, type Names } from '../postgres/index.js'
 import { LeaseLostError, LeaseTimeoutError } from './errors.js'
@@ -136,17 +138,9 @@ export class Leases {
     ...rest: [(lease: Lease) => Promise<T> | T] | [LeaseOptions, (lease: Lease) => Promise<T> | T]
   ): Promise<T> {
     const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
-    if (typeof work !== 'function') {
-      throw new UsageError(`Expected the last argument of leases.with to be a function, got ${describe(work)}`)
-    }
+    checkWork('leases.with', work)
     const lease = await this.acquire(name, options)
-    try {
-      const result = await work(lease)
-      lease.throwIfLost()
-      return result
-    } finally {
-      await lease.release()
-    }
+    return whileHeld(lease, () => work(lease))
   }
 
   /**

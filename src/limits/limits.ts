@@ -4,8 +4,8 @@ import {
   backoffMs,
   ClosedError,
   checkName,
+  checkWork,
   type Duration,
-  describe,
   duration,
   firstToAbort,
   hashedKey,
@@ -15,6 +15,7 @@ import {
   UsageError,
   unlessAborted,
   whenAborted,
+  whileHeld,
   wholeNumber,
 } from '../base/index.js'
 import { type Database, DatabaseUnreachableError, type Life, type Presence } from '../postgres/index.js'
@@ -189,18 +190,10 @@ export class Limits {
    * await holdfast.limits.with(`export:${userId}`, { max: 1 }, async ({ signal }) => makeExport({ signal }))
    */
   async with<T>(name: string, options: LimitOptions, work: (permit: Permit) => Promise<T> | T): Promise<T> {
-    if (typeof work !== 'function') {
-      throw new UsageError(`Expected the last argument of limits.with to be a function, got ${describe(work)}`)
-    }
+    checkWork('limits.with', work)
     const taken = await this.#take('limits.with', name, options)
     if (!(taken instanceof Permit)) throw new LimitReachedError(name, taken)
-    try {
-      const result = await work(taken)
-      taken.throwIfLost()
-      return result
-    } finally {
-      await taken.release()
-    }
+    return whileHeld(taken, () => work(taken))
   }
 
   /**

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import {
   abortSignal,
   checkName,
+  checkWork,
   type Duration,
-  describe,
   duration,
   hashedKey,
   type Key,
@@ -13,6 +13,7 @@ import {
   pairKey,
   readOptions,
   UsageError,
+  whileHeld,
 } from '../base/index.js'
 import {
   type Anchor,
@@ -144,17 +145,10 @@ export class Locks {
     ...rest: [(lock: Lock) => Promise<T> | T] | [LockOptions, (lock: Lock) => Promise<T> | T]
   ): Promise<T> {
     const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
-    if (typeof work !== 'function') {
-      throw new UsageError(`Expected the last argument of locks.with to be a function, got ${describe(work)}`)
-    }
+    checkWork('locks.with', work)
     const lock = await this.acquire(names, options)
-    try {
-      const result = await runHolding(lock, { locks: this, address: this.#options.database.address }, () => work(lock))
-      lock.throwIfLost()
-      return result
-    } finally {
-      await lock.release()
-    }
+    const owner = { locks: this, address: this.#options.database.address }
+    return whileHeld(lock, () => runHolding(lock, owner, () => work(lock)))
   }
 
   /**

@@ -38,7 +38,7 @@ export class Actor {
     const child = fork(program, [JSON.stringify({ url: proxy.through(url), ...opening, history, clockMs })], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
-    const [message] = await within(20_000, 'Opening', Promise.race([once(child, 'message'), once(child, 'exit')]))
+    const [message] = await within(60_000, 'Opening', Promise.race([once(child, 'message'), once(child, 'exit')]))
     if (typeof message !== 'string') throw new Error(`An actor ended while it opened (${message})`)
     return new Actor(child, proxy, history, message.slice('open '.length))
   }
@@ -54,7 +54,7 @@ export class Actor {
   async rest(): Promise<void> {
     const rested = once(this.child, 'message')
     this.order('rest')
-    await within(30_000, 'Coming to rest', rested)
+    await within(60_000, 'Coming to rest', rested)
   }
 
   freeze(): void {
@@ -83,7 +83,7 @@ export class Actor {
   async close(): Promise<void> {
     const exited = once(this.child, 'exit')
     this.order('close')
-    const [code] = await within(20_000, `Ending by itself (${this.history})`, exited)
+    const [code] = await within(40_000, `Ending by itself (${this.history})`, exited)
     await this.proxy.close()
     if (code !== 0) throw new Error(`An actor ended with status ${code}`)
   }

@@ -10,7 +10,8 @@ const mostTogether = 5_000
  * Renews the leases of this instance: when one is due, all that are due soon go out with it in one statement, so that a
  * thousand leases cost a few statements for each third of their life.
  *
- * They go out on the anchor where there is one: then a pool that the program has used up cannot make it lose its leases.
+ * They go out on the anchor where there is one, and else on connections that are there for nothing else: a pool that the
+ * program has used up cannot make it lose its leases.
  * While a renewal there is unanswered, further ones go through the pool, so that one silent connection is not the end.
  */
 export class Renewals {

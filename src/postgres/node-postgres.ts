@@ -83,7 +83,12 @@ class OwnPool {
     })
     // For good: its end does not wait for its connections, and one that the server ends meanwhile must not crash us.
     this.pool.on('error', () => {})
-    this.pool.on('connect', (client) => this.#clients.add(client))
+    this.pool.on('connect', (client) => {
+      // Between the pool and whoever asked it for a connection there is a moment in which nobody listens. When the server
+      // ends the session in the same packet, the process would end, too.
+      client.on('error', () => {})
+      this.#clients.add(client)
+    })
     this.pool.on('acquire', (client) => this.#idle.delete(client))
     this.pool.on('release', (_, client) => this.#idle.add(client))
     this.pool.on('remove', (client) => {

@@ -12,6 +12,7 @@ import {
   wholeNumber,
 } from './base/index.js'
 import { Elections } from './elections/index.js'
+import { Jobs } from './jobs/index.js'
 import { Leases } from './leases/index.js'
 import { Limits } from './limits/index.js'
 import { Locks } from './locks/index.js'
@@ -40,6 +41,36 @@ export type { Duration, Key } from './base/index.js'
 export { ClosedError, HoldfastError, UsageError } from './base/index.js'
 export type { Campaign, CampaignOptions, Elections, Leader, Leadership, SteppingDown } from './elections/index.js'
 export { SteppedDownError } from './elections/index.js'
+export type {
+  EnqueueOptions,
+  FailedAttempt,
+  JobContext,
+  JobDefinition,
+  JobOptions,
+  JobRef,
+  JobStatus,
+  Jobs,
+  Outcome,
+  RecordedError,
+  ResultOptions,
+  RetryOptions,
+  Schema,
+  Worker,
+  WorkOptions,
+} from './jobs/index.js'
+export {
+  cancel,
+  DrainingError,
+  defineJob,
+  discard,
+  InvalidInputError,
+  JobCancelledError,
+  JobFailedError,
+  JobLostError,
+  JobTimeoutError,
+  NonRetryableError,
+  retryAfter,
+} from './jobs/index.js'
 export type { Lease, LeaseOptions, Leases } from './leases/index.js'
 export { LeaseLostError, LeaseTimeoutError } from './leases/index.js'
 export type {
@@ -152,6 +183,7 @@ export class Holdfast {
   readonly limits: Limits
   readonly elections: Elections
   readonly once: Once
+  readonly jobs: Jobs
   readonly shares: Shares
   readonly namespace: string
   readonly #databases: ReadonlySet<Database>
@@ -231,6 +263,7 @@ export class Holdfast {
     const keeper = ground.anchor ? this.locks : keptByLease(this.leases, ground.expiryMs)
     this.elections = new Elections({ ...ground, keeper })
     this.once = new Once(ground)
+    this.jobs = new Jobs(ground)
     this.shares = new Shares({ ...ground, keeper })
   }
 
@@ -250,6 +283,7 @@ export class Holdfast {
   }
 
   async #close(): Promise<void> {
+    await this.jobs.close()
     // The rooms that run the user's work first: until its end it may use everything else.
     await Promise.all([this.elections.close(), this.shares.close(), this.once.close()])
     await this.limits.close()
@@ -267,6 +301,7 @@ export class Holdfast {
     else if (what === 'lease') this.leases.released(key)
     else if (what === 'expire') this.leases.expired(key)
     else if (what === 'permit' && detail) this.limits.granted(key, detail)
+    else if (what?.startsWith('jobs')) this.jobs.hear(what, key)
     else if (what === 'election') this.elections.hear(key)
     else if (what === 'members') this.shares.hearMembers(key)
     else if (what === 'share') this.shares.hearLetGo(key)

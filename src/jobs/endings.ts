@@ -1,0 +1,152 @@
+import { backoffMs, HoldfastError, pause } from '../base/index.js'
+import type { RecordedError } from './errors.js'
+import { arrayOf, type Ledger } from './ledger.js'
+import type { Claim } from './run.js'
+
+/** How an attempt ends, but for the usual way. */
+export interface Ending {
+  readonly id: number
+  readonly claim: Claim
+  readonly state: 'cancelled' | 'discarded' | 'buried' | 'retried' | 'returned'
+  readonly error: RecordedError | undefined
+  readonly delayMs: number
+  /** Whether it counts as a failed attempt. */
+  readonly failed: boolean
+}
+
+interface Done {
+  readonly id: number
+  readonly claim: Claim
+  /** JSON; undefined for nothing. */
+  readonly result: string | undefined
+}
+
+const mostTogether = 2_000
+
+/**
+ * Records the ends of attempts, many in one statement, each fenced by its claim. While a batch is under way the next one
+ * gathers. A batch that cannot be recorded is tried again for as long as the process lives: until then nobody else can
+ * have the jobs, or somebody has, and then the record is refused.
+ */
+export class Endings {
+  /** How many were refused, because their job had been taken over. */
+  refused = 0
+  readonly #ledger: Ledger
+  readonly #givingUp: AbortSignal
+  readonly #onRecorded: () => void
+  #done: Done[] = []
+  #others: Ending[] = []
+  #unrecorded = 0
+  #running: Promise<void> | undefined
+  #isScheduled = false
+
+  constructor(ledger: Ledger, givingUp: AbortSignal, onRecorded: () => void) {
+    this.#ledger = ledger
+    this.#givingUp = givingUp
+    this.#onRecorded = onRecorded
+  }
+
+  /** How many are not recorded yet. */
+  get unrecorded(): number {
+    return this.#unrecorded
+  }
+
+  done(id: number, claim: Claim, result: string | undefined): void {
+    this.#done.push({ id, claim, result })
+    this.#added()
+  }
+
+  end(ending: Ending): void {
+    this.#others.push(ending)
+    this.#added()
+  }
+
+  /** Resolves when nothing is left to record, or it was given up. */
+  async settled(): Promise<void> {
+    while (this.#unrecorded > 0 && !this.#givingUp.aborted) {
+      this.#schedule()
+      await (this.#running ?? new Promise((resolve) => setImmediate(resolve)))
+    }
+  }
+
+  #added(): void {
+    this.#unrecorded++
+    if (this.#running === undefined) this.#schedule()
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#running) return
+    this.#isScheduled = true
+    setImmediate(() => {
+      this.#isScheduled = false
+      this.#running = this.#recordAll().finally(() => {
+        this.#running = undefined
+      })
+    })
+  }
+
+  async #recordAll(): Promise<void> {
+    while (this.#unrecorded > 0 && !this.#givingUp.aborted) {
+      const done = this.#done.splice(0, mostTogether)
+      const others = this.#others.splice(0, mostTogether)
+      await Promise.all([this.#recordDone(done), this.#recordOthers(others)])
+      this.#unrecorded -= done.length + others.length
+      this.#onRecorded()
+    }
+  }
+
+  async #recordDone(batch: readonly Done[]): Promise<void> {
+    if (batch.length === 0) return
+    // In one order everywhere, so that statements which touch the same jobs cannot deadlock.
+    const sorted = [...batch].sort((a, b) => a.id - b.id)
+    const hasResults = sorted.some(({ result }) => result !== undefined)
+    const results = hasResults
+      ? `[${sorted.map(({ result }) => (result === undefined ? '[]' : `[${result}]`)).join(',')}]`
+      : null
+    const recorded = await this.#surely<{ recorded: unknown[] | null }>('done', [
+      arrayOf(sorted.map(({ id }) => id)),
+      arrayOf(sorted.map(({ claim }) => claim.fence)),
+      results,
+      arrayOf(emptiedBy(batch)),
+    ])
+    if (recorded?.[0]?.recorded) this.refused += batch.length - recorded[0].recorded.length
+  }
+
+  async #recordOthers(batch: readonly Ending[]): Promise<void> {
+    if (batch.length === 0) return
+    const sorted = [...batch].sort((a, b) => a.id - b.id)
+    const asked = sorted.map(({ id, claim, state, error, delayMs, failed }) => ({
+      id,
+      fence: claim.fence,
+      state,
+      error,
+      delay_ms: Math.ceil(delayMs),
+      failed: failed ? 1 : 0,
+    }))
+    const recorded = await this.#surely<{ recorded: unknown[] }>('end', [
+      JSON.stringify(asked),
+      arrayOf(emptiedBy(batch)),
+    ])
+    if (recorded) this.refused += batch.length - recorded[0]!.recorded.length
+  }
+
+  async #surely<Row>(name: 'done' | 'end', values: readonly unknown[]): Promise<Row[] | undefined> {
+    for (let attempt = 0; !this.#givingUp.aborted; attempt++) {
+      try {
+        return await this.#ledger.run<Row>(name, values)
+      } catch (error) {
+        // Rights and settings come back, too: whatever it is, only the record of the end is missing.
+        const patience = error instanceof HoldfastError && error.retryable ? 2_000 : 30_000
+        await pause(backoffMs(attempt, 50, patience), this.#givingUp)
+      }
+    }
+    return undefined
+  }
+}
+
+/** The claims of which these were the last. */
+export function emptiedBy(batch: readonly { readonly claim: Claim }[]): number[] {
+  const emptied: number[] = []
+  for (const { claim } of batch) if (--claim.left === 0) emptied.push(claim.fence)
+  return emptied
+}

@@ -1,0 +1,123 @@
+import { HoldfastError } from '../base/index.js'
+
+/** The reason of a job's signal: somebody has cancelled it. */
+export class JobCancelledError extends HoldfastError {
+  readonly id: number
+
+  constructor(id: number, reason: string) {
+    super(reason, {
+      code: 'JOB_CANCELLED',
+      retryable: false,
+      hint: 'Stop the work and throw; the job is then recorded as cancelled.',
+    })
+    this.id = id
+  }
+}
+
+/** The reason of a job's signal: the attempt took longer than its `timeout`. It has failed, whatever it returns. */
+export class JobTimeoutError extends HoldfastError {
+  readonly id: number
+
+  constructor(id: number, timeout: string) {
+    super(`The attempt took longer than ${timeout}`, {
+      code: 'JOB_TIMEOUT',
+      retryable: true,
+      hint: 'Stop the work. Give the definition a longer timeout if this is its usual time.',
+    })
+    this.id = id
+  }
+}
+
+/** The reason of a job's signal: another worker may have taken the job over; nothing of this attempt is recorded. */
+export class JobLostError extends HoldfastError {
+  readonly id: number
+  readonly fence: number
+
+  constructor(id: number, fence: number, cause?: Error) {
+    super(`The job ${id} was lost${cause ? `: ${cause.message}` : ' to another worker'}`, {
+      code: 'JOB_LOST',
+      retryable: true,
+      hint: 'Stop the work. What it did by `tx` is rolled back; another worker runs the job.',
+      cause,
+    })
+    this.id = id
+    this.fence = fence
+  }
+}
+
+/** The reason of a job's signal: its worker closes, and the time for coming to an end is over. The job is given back. */
+export class DrainingError extends HoldfastError {
+  constructor() {
+    super('The worker is closing', {
+      code: 'DRAINING',
+      retryable: true,
+      hint: 'Stop the work and throw; another worker runs the job, and this attempt does not count.',
+    })
+  }
+}
+
+/** Thrown by a handler: the attempt failed, and another would fail alike, so the job is buried. */
+export class NonRetryableError extends HoldfastError {
+  constructor(message: string, options: { cause?: unknown } = {}) {
+    super(message, { code: 'NON_RETRYABLE', retryable: false, cause: options.cause })
+  }
+}
+
+/** The input does not fit the schema of the definition. */
+export class InvalidInputError extends HoldfastError {
+  readonly kind: string
+  /** What the schema found, as it says it. */
+  readonly issues: readonly { readonly message: string; readonly path: string }[]
+
+  constructor(kind: string, issues: readonly { readonly message: string; readonly path: string }[]) {
+    const said = issues.map(({ message, path }) => (path ? `${path}: ${message}` : message)).join('; ')
+    super(`The input of "${kind}" does not fit its schema: ${said}`, { code: 'INVALID_INPUT', retryable: false })
+    this.kind = kind
+    this.issues = issues
+  }
+}
+
+/** `result` was asked for of a job that ended without one: it was cancelled, discarded or buried. */
+export class JobFailedError extends HoldfastError {
+  readonly id: number
+  readonly state: 'cancelled' | 'discarded' | 'buried'
+  readonly failure: RecordedError | undefined
+
+  constructor(id: number, state: 'cancelled' | 'discarded' | 'buried', failure: RecordedError | undefined) {
+    super(`The job ${id} was ${state}${failure ? `: ${failure.message}` : ''}`, {
+      code: 'JOB_FAILED',
+      retryable: false,
+      hint: 'jobs.retry(id) lets it run again.',
+    })
+    this.id = id
+    this.state = state
+    this.failure = failure
+  }
+}
+
+/** What is kept of an error. */
+export interface RecordedError {
+  readonly name: string
+  readonly message: string
+  readonly code?: string | undefined
+  readonly stack?: string | undefined
+}
+
+const longestText = 4_000
+
+/** What a handler threw, as it is written down. */
+export function recordOf(error: unknown): RecordedError {
+  if (!(error instanceof Error)) return { name: 'Error', message: clip(String(error)) }
+  const { name, message, stack, code } = error as Error & { code?: unknown }
+  return {
+    name: clip(name),
+    message: clip(message),
+    ...(typeof code === 'string' ? { code: clip(code) } : {}),
+    ...(stack ? { stack: clip(stack) } : {}),
+  }
+}
+
+/** Fit for a column of text: not endless, no zero bytes, no broken Unicode. */
+export function clip(text: string): string {
+  return text.slice(0, longestText).replaceAll('\0', '\uFFFD').toWellFormed()
+}

@@ -1,0 +1,23 @@
+export {
+  cancel,
+  defineJob,
+  discard,
+  type JobContext,
+  type JobDefinition,
+  type JobOptions,
+  type Outcome,
+  type RetryOptions,
+  retryAfter,
+  type Schema,
+} from './define.js'
+export * from './errors.js'
+export {
+  type EnqueueOptions,
+  type JobRef,
+  type JobStatus,
+  Jobs,
+  type JobsOptions,
+  type ResultOptions,
+  type WorkOptions,
+} from './jobs.js'
+export type { FailedAttempt, Worker } from './worker.js'

@@ -1,0 +1,254 @@
+-- Jobs. Every statement stands alone and needs no state of a session, so any pooler may stand between. What is hot is a
+-- function of the schema, whose plans are kept.
+
+-- name: enqueue
+-- Jobs that may run now; ids in the order of the inputs.
+select array_to_string(holdfast.job_enqueue($1::text::json), ',') as ids
+
+-- name: enqueue_later
+-- Jobs with a delay.
+select array_to_string(holdfast.job_enqueue_later($1::text::json), ',') as ids
+
+-- name: know_queue
+-- Writes down the name of a queue, for people.
+select holdfast.job_know_queue($1::bigint, $2, $3)
+
+-- name: enlist
+-- The life begins to work. Flushed with the first job that it ends, and a crash before that ends it.
+insert into holdfast.worker (life, number, instance, queues)
+values ($1, $2, $3, $4::text::bigint[])
+on conflict (life, number) do update set queues = excluded.queues
+
+-- name: sleep
+-- Says whether a worker wants to be told of new jobs.
+update holdfast.worker
+set sleeping = $3
+where life = $1
+  and number = $2
+  and sleeping <> $3
+
+-- name: leave
+-- A worker closes. The row of the last one of a life stays while something that it has claimed is left.
+delete from holdfast.worker
+where life = $1
+  and number = $2
+  and (
+    not exists (select from holdfast.claim where claim.life = $1)
+    or exists (select from holdfast.worker as other where other.life = $1 and other.number <> $2)
+  )
+
+-- name: claim
+-- See job_claim.
+select state, fence, jobs, oldest, newest, last
+from holdfast.job_claim(
+  $1::integer, $2::bigint, $3::text::bigint[], $4::text::integer[], $5::text::bigint[], $6::text[], $7::integer, $8::boolean,
+  $9::boolean
+)
+
+-- name: done
+-- See job_done.
+select holdfast.job_done($1::text::bigint[], $2::text::bigint[], $3::text::json, $4::text::bigint[]) as recorded
+
+-- name: end
+-- See job_end.
+select holdfast.job_end($1::text::json, $2::text::bigint[]) as recorded
+
+-- name: start
+-- Jobs that may have killed a worker are about to be run.
+update holdfast.job
+set started = true
+from unnest($1::text::bigint[], $2::text::bigint[]) as s (id, fence)
+where job.id = s.id
+  and job.fence = s.fence
+returning job.id
+
+-- name: watch
+-- Those of the running jobs that are still their worker's, and why they are to stop. Tells those who have nothing to do
+-- that somebody has work, and may die of it.
+with told as materialized (
+  select pg_notify(holdfast.job_channel(), 'jobs-busy ' || $3)
+)
+select job.id, job.cancelled
+from told, unnest($1::text::bigint[], $2::text::bigint[]) as w (id, fence)
+join holdfast.job on job.id = w.id and job.fence = w.fence
+
+-- name: note
+-- What handlers said of their progress, and logged.
+update holdfast.job
+set progress = coalesce(n.progress, job.progress),
+    log = case
+      when n.lines is null then job.log
+      else (
+        select array_agg(line order by at)
+        from (
+          select line, at
+          from unnest(job.log || array(select json_array_elements_text(n.lines))) with ordinality as l (line, at)
+          order by at desc
+          limit 100
+        ) as last_lines
+      )
+    end
+from json_to_recordset($1::text::json) as n (id bigint, fence bigint, progress real, lines json)
+where job.id = n.id
+  and job.fence = n.fence
+
+-- name: give_back
+-- Gives back what a life has claimed by statements whose answers never arrived ($2: how it calls them).
+with lost as materialized (
+  select fence, jobs
+  from holdfast.claim
+  where life = $1
+    and token = any($2::text::bigint[])
+)
+select holdfast.job_end(
+  (
+    select coalesce(json_agg(json_build_object('id', id, 'fence', fence, 'state', 'returned')), '[]')
+    from lost
+    cross join lateral unnest(jobs) as id
+  ),
+  array(select fence from lost)
+)
+
+-- name: round
+-- See job_round.
+select due_ms, moved
+from holdfast.job_round($1::integer)
+
+-- name: days
+-- See job_days.
+select holdfast.job_days($1::integer)
+
+-- name: find
+-- Wherever it is.
+select
+  j.id, j.kind, j.queue::text, (select name from holdfast.queue where key = j.queue) as queue_name,
+  case when j.life is null then 'ready' else 'running' end as state,
+  j.priority, j.payload::text as payload, null as result, null as error, j.enqueued_at, null::timestamptz as run_at,
+  j.claimed_at, null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
+  (select min(instance) from holdfast.worker where worker.life = j.life) as instance, j.cancelled,
+  exists (select from holdfast.queue where key = j.queue and paused_at is not null) as paused
+from holdfast.job j
+where j.id = $1
+union all
+select
+  w.id, w.kind, w.queue::text, (select name from holdfast.queue where key = w.queue), 'waiting',
+  w.priority, w.payload::text, null, null, w.enqueued_at, w.run_at,
+  null, null, w.failed, w.crashes, null, w.log, w.failures::text, null, null, false
+from holdfast.waiting w
+where w.id = $1
+union all
+select
+  h.id, h.kind, h.queue::text, (select name from holdfast.queue where key = h.queue), h.state,
+  h.priority, h.payload::text, h.result::text, h.error::text, h.enqueued_at, null,
+  h.claimed_at, h.ended_at, h.failed, h.crashes, h.progress, h.log, h.failures::text, null, null, false
+from holdfast.job_history h
+where h.id = $1
+
+-- name: ended
+-- Those of the jobs that have ended, and how.
+select id, state, result::text as result, error::text as error
+from holdfast.job_history
+where id = any($1::text::bigint[])
+
+-- name: cancel
+-- A job that waits ends here. One that runs is told to stop.
+with error as (
+  select json_build_object('name', 'JobCancelledError', 'message', $2::text, 'code', 'JOB_CANCELLED') as error
+),
+told as (
+  update holdfast.job
+  set cancelled = $2
+  where id = $1
+    and life is not null
+  returning id, life
+),
+ready as (
+  delete from holdfast.job
+  where id = $1
+    and life is null
+  returning *
+),
+waiting as (
+  delete from holdfast.waiting
+  where id = $1
+  returning *
+),
+kept as (
+  insert into holdfast.job_history
+    (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures)
+  select id, queue, priority, kind, payload, 'cancelled', error, enqueued_at, failed, crashes, max_crashes, log, failures
+  from ready, error
+  union all
+  select id, queue, priority, kind, payload, 'cancelled', error, enqueued_at, failed, crashes, max_crashes, log, failures
+  from waiting, error
+  returning id
+)
+select case when told.id is null then 'cancelled' else 'told' end as answer,
+  pg_notify(holdfast.job_channel(), 'jobs-cancel ' || told.life)
+from (select id from kept union all select id from told) as found
+left join told using (id)
+
+-- name: retry
+-- A job that has ended otherwise than done, or waits, may run now.
+with ended as (
+  delete from holdfast.job_history
+  where id = $1
+    and state <> 'done'
+  returning id, queue, priority, kind, payload, enqueued_at, max_crashes, log, failures
+),
+waiting as (
+  delete from holdfast.waiting
+  where id = $1
+  returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures
+),
+back as (
+  insert into holdfast.job
+    (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures)
+  select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, 0, 0, max_crashes, log, failures
+  from ended
+  union all
+  select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log,
+    failures
+  from waiting
+  returning id, queue
+)
+select id, holdfast.job_wake(queue, 1)
+from back
+
+-- name: redrive
+-- Buried jobs of a queue may run again, so many at a time. Relies on job_history_buried.
+with buried as materialized (
+  select id, ended_at
+  from holdfast.job_history
+  where queue = $1
+    and state = 'buried'
+  limit $2
+  for update skip locked
+),
+ended as (
+  delete from holdfast.job_history
+  using buried
+  where job_history.id = buried.id
+    and job_history.ended_at = buried.ended_at
+    and state = 'buried'
+  returning job_history.*
+),
+back as (
+  insert into holdfast.job (id, seq, queue, priority, kind, payload, enqueued_at, max_crashes, log, failures)
+  select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, max_crashes, log, failures
+  from (select * from ended order by id) as in_order
+  returning queue
+),
+woken as (
+  select count(*) as jobs, holdfast.job_wake(queue, count(*)) from back group by queue
+)
+select coalesce(sum(jobs), 0)::integer as jobs
+from woken
+
+-- name: pause
+-- Whether the jobs of a queue are claimed.
+insert into holdfast.queue as known (key, namespace, name, paused_at)
+values ($1::bigint, $2, $3, case when $4::boolean then clock_timestamp() end)
+on conflict (key) do update
+set paused_at = case when $4::boolean then coalesce(known.paused_at, clock_timestamp()) end
+returning holdfast.job_wake(key, 32)

@@ -1,0 +1,485 @@
+import {
+  abortSignal,
+  backoffMs,
+  ClosedError,
+  checkName,
+  type Duration,
+  describe,
+  duration,
+  hashedKey,
+  made,
+  pause,
+  readOptions,
+  UsageError,
+  whenAborted,
+  wholeNumber,
+  writeJson,
+} from '../base/index.js'
+import { type CallerTransaction, type Database, executorOf, type Presence } from '../postgres/index.js'
+import { highestPriority, lowestPriority } from './cursors.js'
+import { type AnyDefinition, type JobDefinition, validated } from './define.js'
+import { Enqueuing } from './enqueuing.js'
+import { JobFailedError, type RecordedError } from './errors.js'
+import { arrayOf, Ledger } from './ledger.js'
+import { Rounds } from './rounds.js'
+import { type FailedAttempt, Worker } from './worker.js'
+
+export interface EnqueueOptions {
+  /** An open transaction of yours (of pg or postgres.js): the job is there when it commits, and only then. */
+  tx?: CallerTransaction | undefined
+  /** Not before so long from now, on the clock of the database. */
+  delay?: Duration | undefined
+  /** Not before this moment. */
+  runAt?: Date | undefined
+  /** Larger goes first: a whole number from -5 to 5. Default 0. */
+  priority?: number | undefined
+}
+
+/** A job that was enqueued. */
+export interface JobRef {
+  readonly id: number
+}
+
+export interface WorkOptions {
+  /** How many jobs it runs at once. Default 10. */
+  concurrency?: number | undefined
+  /** Which queues it serves. Default: those of its definitions. */
+  queues?: readonly string[] | undefined
+  /** Is told of each attempt that failed. */
+  onFailure?: ((error: unknown, job: FailedAttempt) => void) | undefined
+}
+
+export interface ResultOptions {
+  /** How long to wait for its end. Default `30s`. */
+  wait?: Duration | undefined
+  signal?: AbortSignal | undefined
+}
+
+/** A job, as a look at the database shows it. */
+export interface JobStatus {
+  readonly id: number
+  readonly kind: string
+  readonly queue: string
+  readonly state: 'ready' | 'running' | 'waiting' | 'done' | 'cancelled' | 'discarded' | 'buried'
+  /** Why it does not run yet, when that is not for want of a worker. */
+  readonly waitsFor: 'its time' | 'its next attempt' | 'the queue, which is paused' | undefined
+  readonly input: unknown
+  readonly priority: number
+  readonly enqueuedAt: Date
+  /** From when on it may run, while it waits. */
+  readonly runAt: Date | undefined
+  readonly claimedAt: Date | undefined
+  readonly endedAt: Date | undefined
+  /** Which instance runs it. */
+  readonly instance: string | undefined
+  /** How many attempts have failed. */
+  readonly failed: number
+  /** How many workers died while they had it. */
+  readonly crashes: number
+  /** What attempts failed of, the last twenty. */
+  readonly failures: readonly (RecordedError & { readonly attempt: number; readonly at: string })[]
+  readonly progress: number | undefined
+  readonly log: readonly string[]
+  readonly result: unknown
+  readonly error: RecordedError | undefined
+  /** Why it was told to stop, while it runs. */
+  readonly cancelling: string | undefined
+}
+
+export interface JobsOptions {
+  readonly database: Database
+  readonly presence: Presence
+  readonly schema: string
+  readonly namespace: string
+  readonly expiryMs: number
+  /** Whether news reaches this instance. */
+  readonly anchor?: unknown
+}
+
+interface StatusRow {
+  readonly id: string
+  readonly kind: string
+  readonly queue: string
+  readonly queue_name: string | null
+  readonly state: JobStatus['state']
+  readonly priority: number
+  readonly payload: string
+  readonly result: string | null
+  readonly error: string | null
+  readonly enqueued_at: Date
+  readonly run_at: Date | null
+  readonly claimed_at: Date | null
+  readonly ended_at: Date | null
+  readonly failed: number
+  readonly crashes: number
+  readonly progress: number | null
+  readonly log: string[] | null
+  readonly failures: string | null
+  readonly instance: string | null
+  readonly cancelled: string | null
+  readonly paused: boolean
+}
+
+const longestMs = 3_650 * 86_400_000
+const keepDays = 7
+
+const enqueueRules = {
+  tx: made<CallerTransaction>('a client inside a transaction (of pg, or the sql of postgres.js)'),
+  delay: duration(0, longestMs),
+  runAt: {
+    expected: 'a valid Date',
+    read: (given: unknown) => (given instanceof Date && !Number.isNaN(given.getTime()) ? given : undefined),
+  },
+  priority: wholeNumber(lowestPriority, highestPriority),
+}
+const workRules = {
+  concurrency: wholeNumber(1, 10_000),
+  queues: {
+    expected: 'a list of names',
+    read: (given: unknown) =>
+      Array.isArray(given) && given.length > 0 ? given.map((name) => checkName(name, 'queue')) : undefined,
+  },
+  onFailure: {
+    expected: 'a function',
+    read: (given: unknown) => (typeof given === 'function' ? (given as WorkOptions['onFailure']) : undefined),
+  },
+}
+const resultRules = { wait: duration(0, 24 * 86_400_000), signal: abortSignal }
+
+/** A statement takes so many at most, and so many bytes. */
+const mostTogether = 5_000
+const mostBytes = 4_000_000
+
+/**
+ * Jobs: work that is written down with the data it is about, and runs somewhere, some time, to a recorded end.
+ *
+ * @example
+ * const sendEmail = defineJob('send-email', { run: async ({ to }: { to: string }) => mailer.send(to) })
+ * await holdfast.jobs.enqueue(sendEmail, { to: 'ada@example.com' })
+ * const worker = holdfast.jobs.work([sendEmail], { concurrency: 50 })
+ */
+export class Jobs {
+  readonly #options: JobsOptions
+  readonly #ledger: Ledger
+  readonly #enqueuing: Enqueuing
+  readonly #rounds: Rounds
+  readonly #workers = new Set<Worker>()
+  readonly #queueKeys = new Map<string, string>()
+  readonly #closing = new AbortController()
+  #begun: Promise<void> | undefined
+  #numbers = 0
+
+  /** @internal */
+  constructor(options: JobsOptions) {
+    this.#options = options
+    this.#ledger = new Ledger(options)
+    this.#enqueuing = new Enqueuing(this.#ledger)
+    this.#rounds = new Rounds(this.#ledger, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays })
+  }
+
+  /**
+   * Enqueues a job. With `tx` it belongs to your transaction; without, it is there when this resolves. What is enqueued in
+   * one turn of the event loop goes out as one statement.
+   *
+   * @example
+   * await holdfast.jobs.enqueue(sendEmail, { to }, { delay: '10m', priority: 2 })
+   */
+  async enqueue<Input>(
+    // biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
+    definition: JobDefinition<Input, any, any>,
+    input: Input,
+    options?: EnqueueOptions,
+  ): Promise<JobRef> {
+    const { head, isLater, tx } = this.#read('jobs.enqueue', definition, options)
+    const payload = await this.#payloadOf(definition, input)
+    if (tx === undefined) return { id: await this.#enqueuing.one({ head, payload }, isLater) }
+    const [id] = await this.#enqueuing.many(head, [payload], isLater, executorOf(tx))
+    return { id: id! }
+  }
+
+  /**
+   * Enqueues many jobs of one kind, thousands in one statement. With `tx` all or none; without, a failure may leave some.
+   *
+   * @example
+   * const jobs = await holdfast.jobs.enqueueMany(sendEmail, users.map(({ email }) => ({ to: email })))
+   */
+  async enqueueMany<Input>(
+    // biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
+    definition: JobDefinition<Input, any, any>,
+    inputs: readonly Input[],
+    options?: EnqueueOptions,
+  ): Promise<JobRef[]> {
+    const { head, isLater, tx } = this.#read('jobs.enqueueMany', definition, options)
+    if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
+    // All are checked before any is enqueued.
+    const payloads: string[] = []
+    for (const input of inputs) {
+      const payload = this.#payloadOf(definition, input)
+      payloads.push(payload instanceof Promise ? await payload : payload)
+    }
+    const executor = tx && executorOf(tx)
+    const refs: JobRef[] = []
+    for (let from = 0; from < payloads.length; ) {
+      let to = from
+      for (let bytes = 0; to < payloads.length && to - from < mostTogether && bytes < mostBytes; to++) {
+        bytes += payloads[to]!.length
+      }
+      for (const id of await this.#enqueuing.many(head, payloads.slice(from, to), isLater, executor)) refs.push({ id })
+      from = to
+    }
+    return refs
+  }
+
+  /**
+   * Works: claims jobs of these definitions and runs them, until it is closed. At once it runs as many as `concurrency`
+   * says; it claims a little ahead of what it can do in some hundredths of a second.
+   *
+   * @example
+   * await using worker = holdfast.jobs.work([sendEmail, makeReport], { concurrency: 50 })
+   */
+  work(definitions: readonly AnyDefinition[], options?: WorkOptions): Worker {
+    const { concurrency = 10, queues: given, onFailure } = readOptions('jobs.work', options, workRules)
+    this.#throwIfClosed()
+    if (!Array.isArray(definitions) || definitions.length === 0) {
+      throw new UsageError(`Expected a list of definitions made by defineJob, got ${describe(definitions)}`)
+    }
+    const byKind = new Map<string, AnyDefinition>()
+    for (const definition of definitions) {
+      checkDefinition(definition)
+      if (byKind.has(definition.kind)) throw new UsageError(`Two definitions are named "${definition.kind}"`)
+      byKind.set(definition.kind, definition)
+    }
+    const queues = [...new Set(given ?? definitions.map(({ queue }) => queue))]
+    const worker = new Worker({
+      ledger: this.#ledger,
+      presence: this.#options.presence,
+      rounds: this.#rounds,
+      number: this.#numbers++,
+      hasListener: this.#hasListener,
+      definitions: byKind,
+      queues: queues.map((queue) => this.#keyOf(queue)),
+      concurrency,
+      onFailure,
+    })
+    this.#workers.add(worker)
+    this.#begun ??= this.#rounds.begin()
+    return worker
+  }
+
+  /**
+   * Cancels a job. One that waits ends here; one that runs is told by its signal within about a second, and ends when its
+   * handler does. False when it has ended already, or never was.
+   *
+   * @example
+   * await holdfast.jobs.cancel(job.id, 'the order was withdrawn')
+   */
+  async cancel(id: number, reason = 'Cancelled'): Promise<boolean> {
+    // It may change its table in the very moment of the question.
+    for (let tries = 0; tries < 5; tries++) {
+      const rows = await this.#ledger.run('cancel', [checkId(id), reason])
+      if (rows.length > 0) return true
+      const status = await this.find(id)
+      if (status === null || !['ready', 'running', 'waiting'].includes(status.state)) return false
+    }
+    return false
+  }
+
+  /**
+   * Lets a job run again that has ended otherwise than done, or at once, if it waits. False when there is no such job.
+   *
+   * @example
+   * await holdfast.jobs.retry(job.id)
+   */
+  async retry(id: number): Promise<boolean> {
+    return (await this.#ledger.run('retry', [checkId(id)])).length > 0
+  }
+
+  /**
+   * Where a job is, why it waits, what its attempts failed of, what came of it. Null when it was never there, or ended
+   * longer ago than the history is kept.
+   *
+   * @example
+   * const status = await holdfast.jobs.find(job.id)
+   */
+  async find(id: number): Promise<JobStatus | null> {
+    for (let tries = 0; tries < 2; tries++) {
+      const [row] = await this.#ledger.run<StatusRow>('find', [checkId(id)])
+      if (row) return this.#statusOf(row)
+    }
+    return null
+  }
+
+  /**
+   * The result of a job, waiting for its end; undefined when the time is over before. Throws a `JobFailedError` when it
+   * ended without one.
+   *
+   * @example
+   * const report = await holdfast.jobs.result(job.id, { wait: '10s' })
+   */
+  async result<Result = unknown>(id: number, options?: ResultOptions): Promise<Result | undefined> {
+    const { wait = 30_000, signal } = readOptions('jobs.result', options, resultRules)
+    checkId(id)
+    const until = performance.now() + wait
+    const giveUp = new AbortController()
+    const forgets = [this.#closing.signal, signal].map((one) => whenAborted(one, (reason) => giveUp.abort(reason)))
+    try {
+      for (let attempt = 0; ; attempt++) {
+        giveUp.signal.throwIfAborted()
+        const [row] = await this.#ledger.run<Pick<StatusRow, 'state' | 'result' | 'error'>>('ended', [arrayOf([id])])
+        if (row?.state === 'done') return row.result === null ? undefined : JSON.parse(row.result)
+        if (row) {
+          throw new JobFailedError(id, row.state as 'buried', row.error === null ? undefined : JSON.parse(row.error))
+        }
+        const leftMs = until - performance.now()
+        if (leftMs <= 0) return undefined
+        await pause(Math.min(leftMs, backoffMs(attempt, 10, 250)), giveUp.signal)
+      }
+    } finally {
+      for (const forget of forgets) forget()
+    }
+  }
+
+  /**
+   * No more jobs of the queue are claimed, by anybody, until it is resumed. Those that run go on.
+   *
+   * @example
+   * await holdfast.jobs.pause('mail')
+   */
+  async pause(queue: string): Promise<void> {
+    await this.#ledger.run('pause', [this.#keyOf(queue), this.#options.namespace, queue, true])
+  }
+
+  /**
+   * The jobs of a paused queue are claimed again.
+   *
+   * @example
+   * await holdfast.jobs.resume('mail')
+   */
+  async resume(queue: string): Promise<void> {
+    await this.#ledger.run('pause', [this.#keyOf(queue), this.#options.namespace, queue, false])
+    for (const worker of this.#workers) worker.resumed()
+  }
+
+  /**
+   * Lets all buried jobs of a queue run again, with all their attempts before them. Answers how many there were.
+   *
+   * @example
+   * await holdfast.jobs.redrive('mail')
+   */
+  async redrive(queue: string): Promise<number> {
+    let all = 0
+    for (;;) {
+      const [row] = await this.#ledger.run<{ jobs: number }>('redrive', [this.#keyOf(queue), 1_000])
+      all += row!.jobs
+      if (row!.jobs === 0) return all
+    }
+  }
+
+  /** @internal What the fleet says of jobs. */
+  hear(what: string, detail: string): void {
+    if (what === 'jobs-busy') {
+      this.#rounds.busy()
+      return
+    }
+    const life = this.#options.presence.life?.number
+    if (what === 'jobs-cancel') {
+      if (detail === String(life)) for (const worker of this.#workers) worker.cancelled()
+      return
+    }
+    const called = new Set(detail.split(','))
+    let isMine = false
+    for (const worker of this.#workers) {
+      if (!called.has(`${life}.${worker.number}`)) continue
+      isMine = true
+      worker.wake()
+    }
+    // What was enqueued may have to wait, and somebody must know how long.
+    if (isMine) this.#rounds.soon(50)
+  }
+
+  /** @internal */
+  async close(): Promise<void> {
+    this.#closing.abort(new ClosedError('This instance'))
+    await Promise.all([...this.#workers].map((worker) => worker.close()))
+    await this.#begun
+    await this.#rounds.close()
+  }
+
+  get #hasListener(): boolean {
+    return this.#options.anchor !== undefined
+  }
+
+  #throwIfClosed(): void {
+    this.#closing.signal.throwIfAborted()
+  }
+
+  #keyOf(queue: string): string {
+    const known = this.#queueKeys.get(queue)
+    if (known) return known
+    const { namespace } = this.#options
+    const { key } = hashedKey(namespace, `queue/${checkName(queue, 'queue')}`)
+    this.#queueKeys.set(queue, key)
+    // For people; a job needs no row there, so nobody waits for it.
+    void this.#ledger.run('know_queue', [key, namespace, queue]).catch(() => this.#queueKeys.delete(queue))
+    return key
+  }
+
+  #read(where: string, definition: AnyDefinition, given: EnqueueOptions | undefined) {
+    checkDefinition(definition)
+    this.#throwIfClosed()
+    const { tx, delay, runAt, priority = 0 } = readOptions(where, given, enqueueRules)
+    if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected delay or runAt, got both')
+    const { queue, kind, maxCrashes } = definition
+    let head = `{"queue":${this.#keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
+    if (delay !== undefined) head += `,"delay_ms":${Math.ceil(delay)}`
+    if (runAt !== undefined) head += `,"run_at":"${runAt.toISOString()}"`
+    return { head, tx, isLater: delay !== undefined || runAt !== undefined }
+  }
+
+  /** The input as it is written down: as it was given, because what a schema makes of it is made again before the run. */
+  #payloadOf(definition: AnyDefinition, input: unknown): string | Promise<string> {
+    const checked = validated(definition, input)
+    const write = () => writeJson(input, 'an input') ?? 'null'
+    return checked instanceof Promise ? checked.then(write) : write()
+  }
+
+  #statusOf(row: StatusRow): JobStatus {
+    const waitsFor = {
+      waiting: row.failed > 0 ? ('its next attempt' as const) : ('its time' as const),
+      ready: row.paused ? ('the queue, which is paused' as const) : undefined,
+    }
+    return {
+      id: Number(row.id),
+      kind: row.kind,
+      queue: row.queue_name ?? row.queue,
+      state: row.state,
+      waitsFor: row.state === 'waiting' || row.state === 'ready' ? waitsFor[row.state] : undefined,
+      input: JSON.parse(row.payload),
+      priority: row.priority,
+      enqueuedAt: row.enqueued_at,
+      runAt: row.run_at ?? undefined,
+      claimedAt: row.claimed_at ?? undefined,
+      endedAt: row.ended_at ?? undefined,
+      instance: row.instance ?? undefined,
+      failed: row.failed,
+      crashes: row.crashes,
+      failures: row.failures === null ? [] : JSON.parse(row.failures),
+      progress: row.progress ?? undefined,
+      log: row.log ?? [],
+      result: row.result === null ? undefined : JSON.parse(row.result),
+      error: row.error === null ? undefined : JSON.parse(row.error),
+      cancelling: row.cancelled ?? undefined,
+    }
+  }
+}
+
+function checkDefinition(given: unknown): asserts given is AnyDefinition {
+  const { kind, run } = (given ?? {}) as Partial<AnyDefinition>
+  if (typeof kind === 'string' && typeof run === 'function') return
+  throw new UsageError(`Expected a definition made by defineJob, got ${describe(given)}`)
+}
+
+function checkId(given: unknown): number {
+  if (Number.isSafeInteger(given) && (given as number) > 0) return given as number
+  throw new UsageError(`Expected the id of a job, a whole number, got ${describe(given)}`)
+}

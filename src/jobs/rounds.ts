@@ -1,0 +1,91 @@
+import { backoffMs } from '../base/index.js'
+import type { Ledger } from './ledger.js'
+
+/** How often the dead are looked for while somebody has work, give or take. */
+const busyMs = 450
+/** For so long after the last sign of work. Whoever has work gives one each second. */
+const busyForMs = 5_000
+const most = 500
+const daysEveryMs = 3_600_000
+
+/**
+ * The maintenance, by whichever instance comes first: takes over from the dead, lets run what is due, keeps the days of the
+ * history. About twice a second while somebody has work, and rarely otherwise.
+ */
+export class Rounds {
+  readonly #ledger: Ledger
+  readonly #idleMs: number
+  readonly #keepDays: number
+  #timer: NodeJS.Timeout | undefined
+  #dueAt = Number.POSITIVE_INFINITY
+  #busyAt = Number.NEGATIVE_INFINITY
+  #daysAt = Number.NEGATIVE_INFINITY
+  #failures = 0
+  #running: Promise<void> | undefined
+  #isClosed = false
+
+  constructor(ledger: Ledger, { idleMs, keepDays }: { idleMs: number; keepDays: number }) {
+    this.#ledger = ledger
+    this.#idleMs = idleMs
+    this.#keepDays = keepDays
+  }
+
+  /** Makes the tables of the first days, so that nothing ends in the rest. */
+  async begin(): Promise<void> {
+    await this.#days().catch(() => {})
+    this.soon(0)
+  }
+
+  /** Somebody has work. */
+  busy(): void {
+    const wasIdle = performance.now() - this.#busyAt > busyForMs
+    this.#busyAt = performance.now()
+    if (wasIdle) this.soon(busyMs * Math.random())
+  }
+
+  /** A round, at the latest so much later. */
+  soon(inMs: number): void {
+    if (this.#isClosed) return
+    const at = performance.now() + inMs
+    if (at >= this.#dueAt) return
+    this.#dueAt = at
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(
+      () => {
+        this.#running = this.#round().finally(() => {
+          this.#running = undefined
+        })
+      },
+      Math.max(0, inMs),
+    ).unref()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    await this.#running
+  }
+
+  async #round(): Promise<void> {
+    this.#dueAt = Number.POSITIVE_INFINITY
+    let dueMs = Number.POSITIVE_INFINITY
+    try {
+      const [row] = await this.#ledger.run<{ due_ms: number | null; moved: number | null }>('round', [most])
+      this.#failures = 0
+      if (row!.due_ms !== null) dueMs = Math.max(1, row!.due_ms)
+      if ((row!.moved ?? 0) >= most) dueMs = 0
+      if (performance.now() - this.#daysAt > daysEveryMs) await this.#days()
+    } catch {
+      this.#failures++
+    }
+    if (this.#failures > 0) return this.soon(backoffMs(this.#failures, 100, this.#idleMs))
+    const isBusy = performance.now() - this.#busyAt < busyForMs
+    this.soon(Math.min(dueMs, (isBusy ? busyMs : this.#idleMs) * (0.7 + Math.random() * 0.4)))
+  }
+
+  async #days(): Promise<void> {
+    await this.#ledger.run('days', [this.#keepDays])
+    // At different times in each instance.
+    this.#daysAt = performance.now() - daysEveryMs * Math.random() * 0.5
+  }
+}

@@ -1,0 +1,140 @@
+import { formatDuration, type HoldfastError } from '../base/index.js'
+import { type Database, type Transaction, WorkTransaction } from '../postgres/index.js'
+import type { AnyDefinition, JobContext } from './define.js'
+import { clip, type DrainingError, type JobCancelledError, JobLostError, JobTimeoutError } from './errors.js'
+
+/** A claim: jobs that were claimed by one statement. */
+export interface Claim {
+  readonly fence: number
+  /** How many of its jobs have not ended yet. */
+  left: number
+}
+
+/** A job that this worker has claimed. */
+export interface Claimed {
+  readonly claim: Claim
+  readonly definition: AnyDefinition
+  readonly id: number
+  readonly input: unknown
+  readonly failed: number
+  readonly crashes: number
+  readonly maxCrashes: number
+  readonly enqueuedAtMs: number
+}
+
+/** What handlers said since it was last written down. */
+export interface Notes {
+  progress: number | undefined
+  lines: string[]
+}
+
+export interface RunGround {
+  readonly database: Database
+  readonly expiryMs: number
+  /** Asks for notes to be written down soon. */
+  noted(run: Run): void
+}
+
+/** One attempt, as its handler sees it. Whatever costs something is made when it is first asked for. */
+export class Run implements JobContext {
+  readonly startedAt = performance.now()
+  readonly #ground: RunGround
+  #controller: AbortController | undefined
+  #reason: HoldfastError | undefined
+  #transaction: WorkTransaction | undefined
+  notes: Notes | undefined
+  /** What has been decided about it is not decided again. */
+  isOver = false
+
+  constructor(
+    readonly job: Claimed,
+    ground: RunGround,
+  ) {
+    this.#ground = ground
+  }
+
+  get id(): number {
+    return this.job.id
+  }
+
+  get kind(): string {
+    return this.job.definition.kind
+  }
+
+  get attempt(): number {
+    return this.job.failed + this.job.crashes + 1
+  }
+
+  get fence(): number {
+    return this.job.claim.fence
+  }
+
+  get enqueuedAt(): Date {
+    return new Date(this.job.enqueuedAtMs)
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#reason) this.#controller.abort(this.#reason)
+    }
+    return this.#controller.signal
+  }
+
+  get tx(): Transaction {
+    this.#transaction ??= new WorkTransaction(
+      this.#ground.database,
+      this.#ground.expiryMs,
+      this.signal,
+      'the handler of the job',
+    )
+    return this.#transaction.tx
+  }
+
+  // Handlers take their context apart, so these must not need it.
+  readonly progress = (value: number): void => {
+    if (this.isOver || !Number.isFinite(value)) return
+    this.#note().progress = value
+  }
+
+  readonly log = (line: string): void => {
+    if (this.isOver) return
+    this.#note().lines.push(clip(String(line)))
+  }
+
+  /** The first reason to stop stays; a loss is told over every other. */
+  stop(reason: JobCancelledError | JobTimeoutError | JobLostError | DrainingError): void {
+    if (this.#reason && !(reason instanceof JobLostError)) return
+    this.#reason = reason
+    this.#controller?.abort(reason)
+  }
+
+  timeOut(): void {
+    this.stop(new JobTimeoutError(this.id, formatDuration(this.job.definition.timeoutMs!)))
+  }
+
+  lose(cause?: Error): void {
+    this.stop(new JobLostError(this.id, this.fence, cause))
+  }
+
+  get stopReason(): HoldfastError | undefined {
+    return this.#reason
+  }
+
+  get isLost(): boolean {
+    return this.#reason instanceof JobLostError
+  }
+
+  /** Its transaction, if it has begun one; takes no query any more. */
+  sealed(): WorkTransaction | undefined {
+    return this.#transaction?.seal() ? this.#transaction : undefined
+  }
+
+  #note(): Notes {
+    if (this.notes === undefined) {
+      this.notes = { progress: undefined, lines: [] }
+      this.#ground.noted(this)
+    }
+    return this.notes
+  }
+}

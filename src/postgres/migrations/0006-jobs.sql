@@ -1,0 +1,781 @@
+-- Jobs: what may run now and what runs (job), what may not run yet (waiting), what has ended (job_history), who works
+-- (worker), and how the jobs of a dead worker are found (claim).
+
+create sequence holdfast.job_number as bigint;
+comment on sequence holdfast.job_number is
+  'Numbers of jobs, and of places in the order: a job gets its id from it, and another number each time that it comes back to the table job.';
+
+create table holdfast.queue (
+  key bigint primary key,
+  namespace text not null,
+  name text not null,
+  paused_at timestamptz
+);
+comment on table holdfast.queue is 'Queues that were used. A job needs no row here; whoever pauses a queue writes it.';
+comment on column holdfast.queue.key is 'The key of the name, as lock_key() makes it from namespace and queue/<name>.';
+comment on column holdfast.queue.namespace is 'The namespace of the queue.';
+comment on column holdfast.queue.name is 'Its name.';
+comment on column holdfast.queue.paused_at is 'Since when none of its jobs is claimed; null when they are.';
+
+create table holdfast.job (
+  id bigint primary key,
+  seq bigint not null,
+  queue bigint not null,
+  priority smallint not null,
+  kind text not null,
+  payload json not null,
+  enqueued_at timestamptz not null default clock_timestamp(),
+  life integer,
+  fence bigint,
+  claimed_at timestamptz,
+  failed integer not null default 0,
+  crashes smallint not null default 0,
+  max_crashes smallint not null default 3,
+  started boolean not null default false,
+  cancelled text,
+  progress real,
+  log text[],
+  failures jsonb
+) with (
+  -- A claim writes each row anew beside its old version, on the same page while there is room.
+  fillfactor = 50,
+  autovacuum_vacuum_scale_factor = 0.02,
+  autovacuum_vacuum_insert_scale_factor = 0.2,
+  autovacuum_vacuum_cost_delay = 0
+);
+comment on table holdfast.job is
+  'Jobs that may run now, or run. Kept small: what may not run yet is in waiting, what has ended is in job_history. No index may hold what a claim changes.';
+comment on column holdfast.job.id is 'The number by which people know it; it stays the same for good.';
+comment on column holdfast.job.seq is 'Its place in the order of its queue and priority. A new one each time that it comes back to this table, so that cursors which have passed the old one find it.';
+comment on column holdfast.job.queue is 'The key of its queue.';
+comment on column holdfast.job.priority is 'Larger goes first; from -5 to 5.';
+comment on column holdfast.job.kind is 'The name of its definition.';
+comment on column holdfast.job.payload is 'Its input.';
+comment on column holdfast.job.enqueued_at is 'When it was enqueued.';
+comment on column holdfast.job.life is 'The number of the life that has claimed it; null when nobody has.';
+comment on column holdfast.job.fence is 'The fence of the claim. Whoever writes about a running job must know it.';
+comment on column holdfast.job.claimed_at is 'When it was claimed.';
+comment on column holdfast.job.failed is 'How many of its attempts have failed.';
+comment on column holdfast.job.crashes is 'How many workers died while they had it.';
+comment on column holdfast.job.max_crashes is 'With so many crashes it is buried.';
+comment on column holdfast.job.started is 'Set before it is run by those who run what may have killed a worker: such a job is charged with another crash only if it was started.';
+comment on column holdfast.job.cancelled is 'Why it is to stop; null when it is not.';
+comment on column holdfast.job.progress is 'How far it is, as its handler said.';
+comment on column holdfast.job.log is 'What its handler logged: the last hundred lines.';
+comment on column holdfast.job.failures is 'What its attempts failed of: the last twenty.';
+create index job_order on holdfast.job (queue, priority, seq);
+
+create table holdfast.waiting (
+  id bigint primary key,
+  queue bigint not null,
+  priority smallint not null,
+  kind text not null,
+  payload json not null,
+  enqueued_at timestamptz not null default clock_timestamp(),
+  run_at timestamptz not null,
+  failed integer not null default 0,
+  crashes smallint not null default 0,
+  max_crashes smallint not null default 3,
+  log text[],
+  failures jsonb
+);
+comment on table holdfast.waiting is 'Jobs that may not run yet: they were delayed, or an attempt has failed.';
+comment on column holdfast.waiting.id is 'Its id.';
+comment on column holdfast.waiting.queue is 'The key of its queue.';
+comment on column holdfast.waiting.priority is 'As in job.';
+comment on column holdfast.waiting.kind is 'The name of its definition.';
+comment on column holdfast.waiting.payload is 'Its input.';
+comment on column holdfast.waiting.enqueued_at is 'When it was enqueued.';
+comment on column holdfast.waiting.run_at is 'From then on it may run.';
+comment on column holdfast.waiting.failed is 'How many of its attempts have failed. None: it was delayed by who enqueued it.';
+comment on column holdfast.waiting.crashes is 'How many workers died while they had it.';
+comment on column holdfast.waiting.max_crashes is 'With so many crashes it is buried.';
+comment on column holdfast.waiting.log is 'As in job.';
+comment on column holdfast.waiting.failures is 'As in job.';
+create index waiting_run_at on holdfast.waiting (run_at);
+
+create table holdfast.job_history (
+  id bigint not null,
+  queue bigint not null,
+  priority smallint not null,
+  kind text not null,
+  payload json not null,
+  state text not null check (state in ('done', 'cancelled', 'discarded', 'buried')),
+  result json,
+  error json,
+  enqueued_at timestamptz not null,
+  claimed_at timestamptz,
+  ended_at timestamptz not null default clock_timestamp(),
+  life integer,
+  fence bigint,
+  failed integer not null,
+  crashes smallint not null,
+  max_crashes smallint not null,
+  progress real,
+  log text[],
+  failures jsonb
+) partition by range (ended_at);
+comment on table holdfast.job_history is
+  'Jobs that have ended, by the day (UTC) of their end. A day is dropped whole when its time is over.';
+comment on column holdfast.job_history.id is 'Its id.';
+comment on column holdfast.job_history.queue is 'The key of its queue.';
+comment on column holdfast.job_history.priority is 'As in job.';
+comment on column holdfast.job_history.kind is 'The name of its definition.';
+comment on column holdfast.job_history.payload is 'Its input.';
+comment on column holdfast.job_history.state is 'done: its handler returned. cancelled: somebody cancelled it. discarded: its handler said so. buried: it failed for good, and redrive brings it back.';
+comment on column holdfast.job_history.result is 'What its handler returned; null for nothing.';
+comment on column holdfast.job_history.error is 'Why it did not come to its end: name, message and code.';
+comment on column holdfast.job_history.enqueued_at is 'When it was enqueued.';
+comment on column holdfast.job_history.claimed_at is 'When its last attempt was claimed; null when there was none.';
+comment on column holdfast.job_history.ended_at is 'When it ended.';
+comment on column holdfast.job_history.life is 'The number of the life that ended it, or died with it; null when nobody had it.';
+comment on column holdfast.job_history.fence is 'The fence of its last claim.';
+comment on column holdfast.job_history.failed is 'How many of its attempts have failed.';
+comment on column holdfast.job_history.crashes is 'How many workers died while they had it.';
+comment on column holdfast.job_history.max_crashes is 'As in job.';
+comment on column holdfast.job_history.progress is 'As in job.';
+comment on column holdfast.job_history.log is 'As in job.';
+comment on column holdfast.job_history.failures is 'As in job.';
+create index job_history_id on holdfast.job_history (id);
+create index job_history_buried on holdfast.job_history (queue) where state = 'buried';
+
+create table holdfast.job_history_rest partition of holdfast.job_history default;
+comment on table holdfast.job_history_rest is 'Jobs that ended on a day whose table was not there yet.';
+comment on column holdfast.job_history_rest.id is 'As in job_history.';
+comment on column holdfast.job_history_rest.queue is 'As in job_history.';
+comment on column holdfast.job_history_rest.priority is 'As in job_history.';
+comment on column holdfast.job_history_rest.kind is 'As in job_history.';
+comment on column holdfast.job_history_rest.payload is 'As in job_history.';
+comment on column holdfast.job_history_rest.state is 'As in job_history.';
+comment on column holdfast.job_history_rest.result is 'As in job_history.';
+comment on column holdfast.job_history_rest.error is 'As in job_history.';
+comment on column holdfast.job_history_rest.enqueued_at is 'As in job_history.';
+comment on column holdfast.job_history_rest.claimed_at is 'As in job_history.';
+comment on column holdfast.job_history_rest.ended_at is 'As in job_history.';
+comment on column holdfast.job_history_rest.life is 'As in job_history.';
+comment on column holdfast.job_history_rest.fence is 'As in job_history.';
+comment on column holdfast.job_history_rest.failed is 'As in job_history.';
+comment on column holdfast.job_history_rest.crashes is 'As in job_history.';
+comment on column holdfast.job_history_rest.max_crashes is 'As in job_history.';
+comment on column holdfast.job_history_rest.progress is 'As in job_history.';
+comment on column holdfast.job_history_rest.log is 'As in job_history.';
+comment on column holdfast.job_history_rest.failures is 'As in job_history.';
+
+create table holdfast.worker (
+  life integer not null,
+  number integer not null,
+  instance text not null,
+  queues bigint[] not null,
+  sleeping boolean not null default false,
+  since timestamptz not null default clock_timestamp(),
+  primary key (life, number)
+) with (fillfactor = 50);
+comment on table holdfast.worker is
+  'Who works, or worked when it died. Only a life with a row here can claim jobs; the row goes when nothing that it has claimed is left.';
+comment on column holdfast.worker.life is 'The number of the life (see instance).';
+comment on column holdfast.worker.number is 'Which of the workers of the instance.';
+comment on column holdfast.worker.instance is 'The instance.';
+comment on column holdfast.worker.queues is 'The keys of the queues that it serves.';
+comment on column holdfast.worker.sleeping is 'Whether it wants to be told of new jobs, because it has nothing to do.';
+comment on column holdfast.worker.since is 'Since when.';
+
+create table holdfast.claim (
+  fence bigint primary key,
+  life integer not null,
+  token bigint not null,
+  jobs bigint[] not null
+);
+comment on table holdfast.claim is
+  'Claims: which jobs were claimed together. They lead to the jobs of a dead worker; whether a job still belongs to a claim is said by its own row.';
+comment on column holdfast.claim.fence is 'The fence of the claim.';
+comment on column holdfast.claim.life is 'The number of the life that has claimed them.';
+comment on column holdfast.claim.token is 'How the worker calls the claim, so that it finds one whose answer was lost.';
+comment on column holdfast.claim.jobs is 'Their ids. The row goes when all of them have ended.';
+
+create function holdfast.job_channel() returns text
+  language sql stable
+  as $$ select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace where pg_class.oid = 'holdfast.job'::regclass $$;
+comment on function holdfast.job_channel() is 'The channel on which the fleet listens: the name of this schema.';
+
+create function holdfast.job_wake(queue bigint, jobs bigint) returns void
+  language plpgsql
+  as $$
+  declare
+    chosen text;
+  begin
+    -- One for each job, whoever it is, so that jobs spread over those who have nothing to do.
+    select string_agg(sleeper, ',')
+    into chosen
+    from (
+      select life || '.' || number as sleeper
+      from holdfast.worker
+      where sleeping
+        and job_wake.queue = any(queues)
+      order by random()
+      limit least(jobs, 32)
+    ) s;
+    if chosen is not null then
+      perform pg_notify(holdfast.job_channel(), 'jobs ' || chosen);
+    end if;
+  end
+  $$;
+comment on function holdfast.job_wake(bigint, bigint) is
+  'Wakes workers of a queue that have nothing to do. Nobody is told while all are busy: a notification costs everybody at commit.';
+
+create function holdfast.job_know_queue(key bigint, namespace text, name text) returns void
+  language plpgsql
+  as $$
+  begin
+    perform from holdfast.queue where queue.key = job_know_queue.key;
+    -- Whoever is just writing it may be in a long transaction, and must not be waited for.
+    if not found and pg_try_advisory_xact_lock(holdfast.session_class() # 4, key::bit(32)::integer) then
+      insert into holdfast.queue (key, namespace, name)
+      values (job_know_queue.key, job_know_queue.namespace, job_know_queue.name)
+      on conflict on constraint queue_pkey do nothing;
+    end if;
+  end
+  $$;
+comment on function holdfast.job_know_queue(bigint, text, text) is 'Writes down the name of a queue, for people.';
+
+create function holdfast.job_enqueue(asked json) returns bigint[]
+  language plpgsql
+  as $$
+  declare
+    ids bigint[];
+  begin
+    -- Numbers are drawn under a transaction id: whoever looks back knows by it which of them may still appear.
+    perform pg_current_xact_id();
+    with enqueued as (
+      insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes)
+      select number, number, queue, priority, kind, payload, max_crashes
+      from (
+        select nextval('holdfast.job_number') as number, g.queue, g.priority, g.kind, e.payload, g.max_crashes
+        from json_to_recordset(asked)
+          as g (queue bigint, kind text, priority smallint, max_crashes smallint, inputs json)
+        cross join lateral json_array_elements(g.inputs) as e (payload)
+        offset 0
+      ) as numbered
+      returning id
+    )
+    select array_agg(id) into ids from enqueued;
+    if exists (select from holdfast.worker where sleeping) then
+      perform holdfast.job_wake(g.queue, sum(json_array_length(g.inputs)))
+      from json_to_recordset(asked) as g (queue bigint, inputs json)
+      group by g.queue;
+    end if;
+    return ids;
+  end
+  $$;
+comment on function holdfast.job_enqueue(json) is
+  'Enqueues jobs that may run now: [{"queue": key, "kind": …, "priority": …, "max_crashes": …, "inputs": […]}]. Answers with their ids, in this order.';
+
+create function holdfast.job_enqueue_later(asked json) returns bigint[]
+  language plpgsql
+  as $$
+  declare
+    ids bigint[];
+  begin
+    with enqueued as (
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at)
+      select
+        number, queue, priority, kind, payload, max_crashes,
+        coalesce(run_at, clock_timestamp() + make_interval(secs => delay_ms / 1000.0))
+      from (
+        select nextval('holdfast.job_number') as number, g.*, e.payload
+        from json_to_recordset(asked)
+          as g (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint, run_at timestamptz, inputs json)
+        cross join lateral json_array_elements(g.inputs) as e (payload)
+        offset 0
+      ) as numbered
+      returning id
+    )
+    select array_agg(id) into ids from enqueued;
+    -- Somebody must learn when they are due.
+    perform holdfast.job_wake(g.queue, 1)
+    from json_to_recordset(asked) as g (queue bigint)
+    group by g.queue;
+    return ids;
+  end
+  $$;
+comment on function holdfast.job_enqueue_later(json) is
+  'Enqueues jobs that may not run yet: as job_enqueue, with "delay_ms" or "run_at".';
+
+create function holdfast.enqueue(
+  queue text,
+  kind text,
+  payload json,
+  priority integer default 0,
+  delay interval default null,
+  run_at timestamptz default null,
+  namespace text default 'default'
+) returns bigint
+  language plpgsql
+  as $$
+  declare
+    key constant bigint := holdfast.lock_key(namespace, 'queue/' || queue);
+    asked json;
+  begin
+    if payload is null or kind is null or kind = '' or queue = '' or priority not between -5 and 5 then
+      raise exception 'Expected a queue, a kind, a payload and a priority from -5 to 5'
+        using errcode = '22023';
+    end if;
+    perform holdfast.job_know_queue(key, namespace, queue);
+    asked := json_build_array(json_build_object(
+      'queue', key,
+      'kind', kind,
+      'priority', priority,
+      'max_crashes', 3,
+      'delay_ms', (extract(epoch from delay) * 1000)::bigint,
+      'run_at', run_at,
+      'inputs', json_build_array(payload)
+    ));
+    if delay is null and run_at is null then
+      return (holdfast.job_enqueue(asked))[1];
+    end if;
+    return (holdfast.job_enqueue_later(asked))[1];
+  end
+  $$;
+comment on function holdfast.enqueue(text, text, json, integer, interval, timestamptz, text) is
+  'Enqueues a job from SQL, in the transaction that runs it: select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). Answers with its id.';
+
+create function holdfast.job_claim(
+  life integer,
+  token bigint,
+  queues bigint[],
+  priorities integer[],
+  cursors bigint[],
+  kinds text[],
+  most integer,
+  announces boolean,
+  looks_back boolean,
+  out state text,
+  out fence bigint,
+  out jobs text,
+  out oldest text,
+  out newest text,
+  out last bigint
+)
+  language plpgsql
+  -- One plan, and that of a queue with very much in it, whatever the table looked like when it was made.
+  set enable_seqscan = off
+  set enable_bitmapscan = off
+  set enable_sort = off
+  set plan_cache_mode = force_generic_plan
+  as $$
+  declare
+    paused bigint[];
+    rows tid[] := '{}';
+    more tid[];
+    ids bigint[];
+    short integer := most;
+  begin
+    -- A crash that forgets a claim ends the life that it belongs to, and frees its jobs alike.
+    perform set_config('synchronous_commit', 'off', true);
+    state := 'unsettled';
+    if not holdfast.is_settled() then
+      return;
+    end if;
+    -- Whoever takes over from a dead life excludes its late claims, and removes its row.
+    perform pg_advisory_xact_lock_shared(holdfast.session_class() # 1, life);
+    perform from holdfast.worker where worker.life = job_claim.life limit 1;
+    state := 'gone';
+    if not found then
+      return;
+    end if;
+    state := 'claimed';
+    if announces then
+      perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || life);
+    end if;
+    if looks_back then
+      -- Before the look: what was running then may not be visible to it.
+      oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
+    end if;
+    paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
+    for level in 1 .. cardinality(queues) loop
+      continue when queues[level] = any(paused);
+      more := array(
+        select job.ctid
+        from holdfast.job
+        where job.queue = queues[level]
+          and job.priority = priorities[level]
+          and job.seq > cursors[level]
+          and job.life is null
+          and job.kind = any(kinds)
+        order by job.seq
+        limit short
+        for update skip locked
+      );
+      rows := rows || more;
+      short := short - cardinality(more);
+      exit when short <= 0;
+    end loop;
+    if cardinality(rows) > 0 then
+      -- Drawn while they are locked, so that whoever claims one of them after us has a larger one.
+      fence := nextval('holdfast.fence');
+      with mine as (
+        update holdfast.job
+        set life = job_claim.life,
+            fence = job_claim.fence,
+            claimed_at = clock_timestamp()
+        where ctid = any(rows)
+        returning id, seq, queue, priority, kind, payload, failed, crashes, max_crashes, enqueued_at
+      )
+      select
+        '[' || string_agg(
+          '[' || id || ',' || seq || ',"' || queue || '",' || priority || ',' || to_json(kind)::text || ',' || failed || ','
+            || crashes || ',' || max_crashes || ',' || (extract(epoch from enqueued_at) * 1000)::bigint || ','
+            || payload::text || ']',
+          ','
+        ) || ']',
+        array_agg(id)
+      into jobs, ids
+      from mine;
+      insert into holdfast.claim values (fence, life, token, ids);
+    end if;
+    if looks_back then
+      -- Less than the last number that was drawn, by a transaction which the next snapshot still shows unless it is over.
+      last := (select last_value - 1 from holdfast.job_number);
+      if cardinality(paused) > 0 then
+        -- What waits there was not looked at.
+        oldest := null;
+      end if;
+      newest := pg_snapshot_xmax(pg_current_snapshot())::text;
+    end if;
+  end
+  $$;
+comment on function holdfast.job_claim(integer, bigint, bigint[], integer[], bigint[], text[], integer, boolean, boolean) is
+  'Claims jobs for a life: at most so many, level by level (queue and priority), each from its cursor onward. Who looks back learns from which number on others may still appear.';
+
+create function holdfast.job_done(ids bigint[], fences bigint[], results json, emptied bigint[]) returns bigint[]
+  language plpgsql
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set plan_cache_mode = force_generic_plan
+  as $$
+  declare
+    recorded bigint[];
+  begin
+    if results is null then
+      with ended as (
+        delete from holdfast.job
+        using unnest(ids, fences) as e (id, fence)
+        where job.id = e.id
+          and job.fence = e.fence
+        returning job.*
+      ),
+      kept as (
+        insert into holdfast.job_history
+          (id, queue, priority, kind, payload, state, enqueued_at, claimed_at, life, fence, failed, crashes, max_crashes,
+           progress, log, failures)
+        select id, queue, priority, kind, payload, 'done', enqueued_at, claimed_at, life, fence, failed, crashes, max_crashes,
+          progress, log, failures
+        from ended
+        returning id
+      )
+      select array_agg(id) into recorded from kept;
+    else
+      with ended as (
+        delete from holdfast.job
+        using rows from (unnest(ids), unnest(fences), json_array_elements(results)) as e (id, fence, result)
+        where job.id = e.id
+          and job.fence = e.fence
+        returning job.*, e.result
+      ),
+      kept as (
+        insert into holdfast.job_history
+          (id, queue, priority, kind, payload, state, result, enqueued_at, claimed_at, life, fence, failed, crashes,
+           max_crashes, progress, log, failures)
+        select id, queue, priority, kind, payload, 'done', result -> 0, enqueued_at, claimed_at, life,
+          fence, failed, crashes, max_crashes, progress, log, failures
+        from ended
+        returning id
+      )
+      select array_agg(id) into recorded from kept;
+    end if;
+    if cardinality(emptied) > 0 then
+      delete from holdfast.claim where fence = any(emptied);
+    end if;
+    return case when cardinality(recorded) = cardinality(ids) then null else coalesce(recorded, '{}') end;
+  end
+  $$;
+comment on function holdfast.job_done(bigint[], bigint[], json, bigint[]) is
+  'Records that jobs are done, each only for the claim whose fence is still in its row, and forgets claims that are emptied. Answers null when all were recorded, or else with those that were.';
+
+create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
+  language plpgsql
+  as $$
+  declare
+    recorded bigint[];
+  begin
+    with e as materialized (
+      select *
+      from json_to_recordset(asked)
+        as e (id bigint, fence bigint, state text, error jsonb, delay_ms bigint, failed integer)
+    ),
+    ended as (
+      delete from holdfast.job
+      using e
+      where job.id = e.id
+        and job.fence = e.fence
+        and e.state <> 'returned'
+      returning job.*, e.state, e.error, e.delay_ms, e.failed as failed_now
+    ),
+    told as (
+      select
+        *,
+        case
+          when failed_now = 0 then failures
+          when jsonb_array_length(failures) >= 20 then failures - 0
+          else coalesce(failures, '[]')
+        end || case
+          when failed_now = 0 then '[]'
+          else jsonb_build_array(error || jsonb_build_object('attempt', failed + crashes + 1, 'at', clock_timestamp()))
+        end as all_failures
+      from ended
+    ),
+    kept as (
+      insert into holdfast.job_history
+        (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, life, fence, failed, crashes,
+         max_crashes, progress, log, failures)
+      select id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, life, fence,
+        failed + failed_now, crashes, max_crashes, progress, log, all_failures
+      from told
+      where state <> 'retried'
+      returning id
+    ),
+    retried as (
+      insert into holdfast.waiting
+        (id, queue, priority, kind, payload, enqueued_at, run_at, failed, crashes, max_crashes, log, failures)
+      select id, queue, priority, kind, payload, enqueued_at,
+        clock_timestamp() + make_interval(secs => delay_ms / 1000.0), failed + failed_now, crashes, max_crashes, log,
+        all_failures
+      from told
+      where state = 'retried'
+      returning id
+    ),
+    returned as (
+      update holdfast.job
+      set life = null,
+          fence = null,
+          claimed_at = null,
+          started = false,
+          seq = nextval('holdfast.job_number')
+      from e
+      where job.id = e.id
+        and job.fence = e.fence
+        and e.state = 'returned'
+      returning job.id, job.queue
+    ),
+    woken as (
+      select holdfast.job_wake(queue, count(*)) from returned group by queue
+    )
+    select array_agg(id)
+    into recorded
+    from (
+      select id from kept
+      union all
+      select id from retried
+      union all
+      select id from returned
+      union all
+      -- To have it run.
+      select null from woken where false
+    ) as all_of_them;
+    delete from holdfast.claim where fence = any(emptied);
+    return coalesce(recorded, '{}');
+  end
+  $$;
+comment on function holdfast.job_end(json, bigint[]) is
+  'Ends attempts in any other way, each only for the claim whose fence is still in its row: into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). Answers with those that were.';
+
+create function holdfast.job_take_over(life integer) returns integer
+  language plpgsql
+  as $$
+  declare
+    one record;
+    taken integer := 0;
+    more integer;
+  begin
+    -- A claim of that life may be under way: then the next round will do.
+    if not pg_try_advisory_xact_lock(holdfast.session_class() # 1, life) then
+      return 0;
+    end if;
+    for one in
+      select claim.fence, claim.jobs from holdfast.claim where claim.life = job_take_over.life order by claim.fence limit 100
+    loop
+      with mine as materialized (
+        select
+          job.id,
+          case
+            when job.crashes > 0 or job.max_crashes = 1 then job.started::integer
+            else 1
+          end as charge
+        from holdfast.job
+        where job.id = any(one.jobs)
+          and job.fence = one.fence
+        order by job.id
+        for update
+      ),
+      back as (
+        update holdfast.job
+        set life = null,
+            fence = null,
+            claimed_at = null,
+            started = false,
+            crashes = job.crashes + charge,
+            seq = nextval('holdfast.job_number')
+        from mine
+        where job.id = mine.id
+          and job.cancelled is null
+          and job.crashes + charge < job.max_crashes
+        returning job.id, job.queue
+      ),
+      ended as (
+        delete from holdfast.job
+        using mine
+        where job.id = mine.id
+          and (job.cancelled is not null or job.crashes + charge >= job.max_crashes)
+        returning job.*, charge
+      ),
+      kept as (
+        insert into holdfast.job_history
+          (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, life, fence, failed, crashes,
+           max_crashes, progress, log, failures)
+        select id, queue, priority, kind, payload,
+          case when cancelled is null then 'buried' else 'cancelled' end,
+          case
+            when cancelled is null then json_build_object(
+              'name', 'WorkerCrashedError',
+              'message', format('Its worker died while it ran, %s times', crashes + charge),
+              'code', 'WORKER_CRASHED'
+            )
+            else json_build_object('name', 'JobCancelledError', 'message', cancelled, 'code', 'JOB_CANCELLED')
+          end,
+          enqueued_at, claimed_at, ended.life, fence, failed, crashes + charge, max_crashes, progress, log, failures
+        from ended
+        returning 1
+      ),
+      woken as (
+        select holdfast.job_wake(queue, count(*)) from back group by queue
+      )
+      select (select count(*) from back) + (select count(*) from kept) + 0 * (select count(*) from woken) into more;
+      taken := taken + more;
+      delete from holdfast.claim where claim.fence = one.fence;
+    end loop;
+    perform from holdfast.claim where claim.life = job_take_over.life limit 1;
+    if not found then
+      delete from holdfast.worker where worker.life = job_take_over.life;
+    end if;
+    return taken;
+  end
+  $$;
+comment on function holdfast.job_take_over(integer) is
+  'Gives back what a dead life had claimed, a hundred claims at a time: with a crash more to each job that it may have run, and to the history what has crashed too often.';
+
+create function holdfast.job_round(most integer, out due_ms integer, out moved integer)
+  language plpgsql
+  as $$
+  declare
+    dead integer;
+  begin
+    moved := 0;
+    -- Somebody else is at it.
+    if not pg_try_advisory_xact_lock(holdfast.session_class() # 2, 0) then
+      return;
+    end if;
+    for dead in
+      select distinct worker.life from holdfast.worker where not holdfast.is_present(worker.life)
+    loop
+      moved := moved + holdfast.job_take_over(dead);
+    end loop;
+    with due as materialized (
+      select id
+      from holdfast.waiting
+      where run_at <= clock_timestamp()
+      order by run_at
+      limit most
+      for update skip locked
+    ),
+    gone as (
+      delete from holdfast.waiting
+      where id = any(array(select id from due))
+      returning *
+    ),
+    promoted as (
+      insert into holdfast.job
+        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures)
+      select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes,
+        log, failures
+      from (select * from gone order by run_at, id) as in_order
+      returning queue
+    ),
+    woken as (
+      select count(*) as jobs, holdfast.job_wake(queue, count(*)) from promoted group by queue
+    )
+    select moved + coalesce(sum(jobs), 0) into moved from woken;
+    select ceil(extract(epoch from min(run_at) - clock_timestamp()) * 1000)::integer
+    into due_ms
+    from (select run_at from holdfast.waiting where run_at < clock_timestamp() + interval '1 day' order by run_at limit 1) w;
+  end
+  $$;
+comment on function holdfast.job_round(integer) is
+  'A round of the maintenance, by whoever comes first: takes over from the dead, and lets run what is due, so many at a time. Answers with the time until the next is due, and how many moved.';
+
+create function holdfast.job_days(keep integer) returns void
+  language plpgsql
+  -- Made by the owner of the schema, whoever works.
+  security definer
+  set search_path = pg_catalog, pg_temp
+  set timezone = 'UTC'
+  as $$
+  declare
+    -- A reader of the history must not make everybody wait who ends a job.
+    patience text := set_config('lock_timeout', '200ms', true);
+    today constant date := (clock_timestamp() at time zone 'UTC')::date;
+    schema constant text := holdfast.job_channel();
+    day date;
+    past text;
+  begin
+    if not pg_try_advisory_xact_lock(holdfast.session_class() # 2, 1) then
+      return;
+    end if;
+    for day in select today + n from generate_series(0, 3) as n loop
+      continue when to_regclass(format('%I.%I', schema, 'job_history_' || to_char(day, 'YYYYMMDD'))) is not null;
+      begin
+        execute format(
+          'create table %1$I.%2$I (like %1$I.job_history including defaults including constraints including comments)',
+          schema, 'job_history_' || to_char(day, 'YYYYMMDD')
+        );
+        execute format(
+          'comment on table %I.%I is %L', schema, 'job_history_' || to_char(day, 'YYYYMMDD'),
+          format('Jobs that ended on %s (UTC).', day)
+        );
+        execute format(
+          'alter table %1$I.job_history attach partition %1$I.%2$I for values from (%3$L) to (%4$L)',
+          schema, 'job_history_' || to_char(day, 'YYYYMMDD'), day::timestamptz, (day + 1)::timestamptz
+        );
+      exception
+        -- Some have ended on that day already, and stand in the rest; or somebody reads for long.
+        when check_violation or lock_not_available then null;
+      end;
+    end loop;
+    for past in
+      select relname
+      from pg_class
+      join pg_inherits on inhrelid = pg_class.oid
+      where inhparent = 'holdfast.job_history'::regclass
+        and relname ~ '^job_history_[0-9]{8}$'
+        and to_date(right(relname, 8), 'YYYYMMDD') < today - keep
+    loop
+      begin
+        execute format('drop table %I.%I', schema, past);
+      exception
+        when lock_not_available then null;
+      end;
+    end loop;
+    delete from holdfast.job_history_rest where ended_at < (today - keep)::timestamptz;
+  end
+  $$;
+comment on function holdfast.job_days(integer) is
+  'Makes the tables of the history for today and the days to come, and drops those of days whose time is over.';

@@ -1,5 +1,6 @@
 import { backoffMs, HoldfastError, pause } from '../base/index.js'
-import type { RecordedError } from './errors.js'
+import { sqlstateOf } from '../postgres/index.js'
+import { type RecordedError, recordOf } from './errors.js'
 import { arrayOf, type Ledger } from './ledger.js'
 import type { Claim } from './run.js'
 
@@ -95,24 +96,35 @@ export class Endings {
     }
   }
 
-  async #recordDone(batch: readonly Done[]): Promise<void> {
+  async #recordDone(batch: readonly Done[], emptied = emptiedBy(batch)): Promise<void> {
     if (batch.length === 0) return
     // In one order everywhere, so that statements which touch the same jobs cannot deadlock.
     const sorted = [...batch].sort((a, b) => a.id - b.id)
     const hasResults = sorted.some(({ result }) => result !== undefined)
-    const results = hasResults
-      ? `[${sorted.map(({ result }) => (result === undefined ? '[]' : `[${result}]`)).join(',')}]`
-      : null
-    const recorded = await this.#surely<{ recorded: unknown[] | null }>('done', [
+    const results = hasResults ? `[${sorted.map(({ result = '' }) => `[${result}]`).join(',')}]` : null
+    const values = [
       arrayOf(sorted.map(({ id }) => id)),
       arrayOf(sorted.map(({ claim }) => claim.fence)),
       results,
-      arrayOf(emptiedBy(batch)),
-    ])
-    if (recorded?.[0]?.recorded) this.refused += batch.length - recorded[0].recorded.length
+      arrayOf(emptied),
+    ]
+    try {
+      const rows = await this.#surely<{ recorded: unknown[] | null }>('done', values, hasResults)
+      if (rows?.[0]?.recorded) this.refused += batch.length - rows[0].recorded.length
+    } catch (error) {
+      // The database does not take one of the results: the others must not suffer from it.
+      if (batch.length > 1) {
+        const half = batch.length >> 1
+        await this.#recordDone(batch.slice(0, half), [])
+        return this.#recordDone(batch.slice(half), emptied)
+      }
+      const [{ id, claim }] = batch as [Done]
+      const ending = { id, claim, state: 'buried', error: recordOf(error), delayMs: 0, failed: true } as const
+      await this.#recordOthers([ending], emptied)
+    }
   }
 
-  async #recordOthers(batch: readonly Ending[]): Promise<void> {
+  async #recordOthers(batch: readonly Ending[], emptied = emptiedBy(batch)): Promise<void> {
     if (batch.length === 0) return
     const sorted = [...batch].sort((a, b) => a.id - b.id)
     const asked = sorted.map(({ id, claim, state, error, delayMs, failed }) => ({
@@ -123,19 +135,22 @@ export class Endings {
       delay_ms: Math.ceil(delayMs),
       failed: failed ? 1 : 0,
     }))
-    const recorded = await this.#surely<{ recorded: unknown[] }>('end', [
-      JSON.stringify(asked),
-      arrayOf(emptiedBy(batch)),
-    ])
+    const recorded = await this.#surely<{ recorded: unknown[] }>('end', [JSON.stringify(asked), arrayOf(emptied)])
     if (recorded) this.refused += batch.length - recorded[0]!.recorded.length
   }
 
-  async #surely<Row>(name: 'done' | 'end', values: readonly unknown[]): Promise<Row[] | undefined> {
+  /** Tries until it succeeds; `mayBeRefused`: or until the server says that it never will. */
+  async #surely<Row>(
+    name: 'done' | 'end',
+    values: readonly unknown[],
+    mayBeRefused = false,
+  ): Promise<Row[] | undefined> {
     for (let attempt = 0; !this.#givingUp.aborted; attempt++) {
       try {
         return await this.#ledger.run<Row>(name, values)
       } catch (error) {
         // Rights and settings come back, too: whatever it is, only the record of the end is missing.
+        if (mayBeRefused && sqlstateOf(error)?.startsWith('22')) throw error
         const patience = error instanceof HoldfastError && error.retryable ? 2_000 : 30_000
         await pause(backoffMs(attempt, 50, patience), this.#givingUp)
       }

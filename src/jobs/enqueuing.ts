@@ -29,7 +29,7 @@ export class Enqueuing {
   /** Many with the same head, in one statement. */
   async many(head: string, payloads: readonly string[], isLater: boolean, tx: Executor | undefined): Promise<number[]> {
     const statement = isLater ? 'enqueue_later' : 'enqueue'
-    const values = [`[${head},"inputs":[${payloads.join(',')}]}]`]
+    const values = [`[${headOf(head, 0, payloads.length)}]`, `[${payloads.join(',')}]`]
     const rows = tx
       ? await this.#ledger.runIn<{ ids: string }>(tx, statement, values)
       : await this.#ledger.run<{ ids: string }>(statement, values)
@@ -43,15 +43,26 @@ export class Enqueuing {
       if (group) group.push(at)
       else groups.set(head, [at])
     }
-    const all = [...groups].map(
-      ([head, members]) => `${head},"inputs":[${members.map((at) => asked[at]!.payload).join(',')}]}`,
+    let above = 0
+    const heads = [...groups].map(([head, { length }]) => {
+      above += length
+      return headOf(head, above - length, above)
+    })
+    const order = [...groups.values()].flat()
+    const inputs = order.map((at) => asked[at]!.payload)
+    const ids = idsOf(
+      await this.#ledger.run<{ ids: string }>(statement, [`[${heads.join(',')}]`, `[${inputs.join(',')}]`]),
     )
-    const ids = idsOf(await this.#ledger.run<{ ids: string }>(statement, [`[${all.join(',')}]`]))
     if (groups.size === 1) return ids
     const answers = new Array<number>(asked.length)
-    for (const [nth, at] of [...groups.values()].flat().entries()) answers[at] = ids[nth]!
+    for (const [nth, at] of order.entries()) answers[at] = ids[nth]!
     return answers
   }
+}
+
+/** For the inputs with the numbers above one and up to the other. */
+function headOf(head: string, above: number, upto: number): string {
+  return `${head},"above":${above},"upto":${upto}}`
 }
 
 function idsOf([row]: { ids: string }[]): number[] {

@@ -3,11 +3,11 @@
 
 -- name: enqueue
 -- Jobs that may run now; ids in the order of the inputs.
-select array_to_string(holdfast.job_enqueue($1::text::json), ',') as ids
+select array_to_string(holdfast.job_enqueue($1::text::json, $2::text::json), ',') as ids
 
 -- name: enqueue_later
 -- Jobs with a delay.
-select array_to_string(holdfast.job_enqueue_later($1::text::json), ',') as ids
+select array_to_string(holdfast.job_enqueue_later($1::text::json, $2::text::json), ',') as ids
 
 -- name: know_queue
 -- Writes down the name of a queue, for people.

@@ -19,7 +19,7 @@ import { type CallerTransaction, type Database, executorOf, type Presence } from
 import { highestPriority, lowestPriority } from './cursors.js'
 import { type AnyDefinition, type JobDefinition, validated } from './define.js'
 import { Enqueuing } from './enqueuing.js'
-import { JobFailedError, type RecordedError } from './errors.js'
+import { clip, JobFailedError, type RecordedError } from './errors.js'
 import { arrayOf, Ledger } from './ledger.js'
 import { Rounds } from './rounds.js'
 import { type FailedAttempt, Worker } from './worker.js'
@@ -276,7 +276,7 @@ export class Jobs {
   async cancel(id: number, reason = 'Cancelled'): Promise<boolean> {
     // It may change its table in the very moment of the question.
     for (let tries = 0; tries < 5; tries++) {
-      const rows = await this.#ledger.run('cancel', [checkId(id), reason])
+      const rows = await this.#ledger.run('cancel', [checkId(id), clip(reason)])
       if (rows.length > 0) return true
       const status = await this.find(id)
       if (status === null || !['ready', 'running', 'waiting'].includes(status.state)) return false

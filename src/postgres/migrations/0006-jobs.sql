@@ -185,6 +185,8 @@ create table holdfast.claim (
   token bigint not null,
   jobs bigint[] not null
 );
+-- To compress it would cost more than to write it.
+alter table holdfast.claim alter column jobs set storage external;
 comment on table holdfast.claim is
   'Claims: which jobs were claimed together. They lead to the jobs of a dead worker; whether a job still belongs to a claim is said by its own row.';
 comment on column holdfast.claim.fence is 'The fence of the claim.';
@@ -237,7 +239,7 @@ create function holdfast.job_know_queue(key bigint, namespace text, name text) r
   $$;
 comment on function holdfast.job_know_queue(bigint, text, text) is 'Writes down the name of a queue, for people.';
 
-create function holdfast.job_enqueue(asked json) returns bigint[]
+create function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
   language plpgsql
   as $$
   declare
@@ -249,27 +251,27 @@ create function holdfast.job_enqueue(asked json) returns bigint[]
       insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes)
       select number, number, queue, priority, kind, payload, max_crashes
       from (
-        select nextval('holdfast.job_number') as number, g.queue, g.priority, g.kind, e.payload, g.max_crashes
-        from json_to_recordset(asked)
-          as g (queue bigint, kind text, priority smallint, max_crashes smallint, inputs json)
-        cross join lateral json_array_elements(g.inputs) as e (payload)
+        select nextval('holdfast.job_number') as number, h.queue, h.priority, h.kind, e.payload, h.max_crashes
+        from json_to_recordset(heads)
+          as h (queue bigint, kind text, priority smallint, max_crashes smallint, above integer, upto integer)
+        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
         offset 0
       ) as numbered
       returning id
     )
     select array_agg(id) into ids from enqueued;
     if exists (select from holdfast.worker where sleeping) then
-      perform holdfast.job_wake(g.queue, sum(json_array_length(g.inputs)))
-      from json_to_recordset(asked) as g (queue bigint, inputs json)
-      group by g.queue;
+      perform holdfast.job_wake(h.queue, sum(h.upto - h.above)::bigint)
+      from json_to_recordset(heads) as h (queue bigint, above integer, upto integer)
+      group by h.queue;
     end if;
     return ids;
   end
   $$;
-comment on function holdfast.job_enqueue(json) is
-  'Enqueues jobs that may run now: [{"queue": key, "kind": …, "priority": …, "max_crashes": …, "inputs": […]}]. Answers with their ids, in this order.';
+comment on function holdfast.job_enqueue(json, json) is
+  'Enqueues jobs that may run now. Heads: [{"queue": key, "kind": …, "priority": …, "max_crashes": …, "above": …, "upto": …}], each for the inputs with these numbers, counted from 1. Answers with their ids, in this order.';
 
-create function holdfast.job_enqueue_later(asked json) returns bigint[]
+create function holdfast.job_enqueue_later(heads json, inputs json) returns bigint[]
   language plpgsql
   as $$
   declare
@@ -281,23 +283,24 @@ create function holdfast.job_enqueue_later(asked json) returns bigint[]
         number, queue, priority, kind, payload, max_crashes,
         coalesce(run_at, clock_timestamp() + make_interval(secs => delay_ms / 1000.0))
       from (
-        select nextval('holdfast.job_number') as number, g.*, e.payload
-        from json_to_recordset(asked)
-          as g (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint, run_at timestamptz, inputs json)
-        cross join lateral json_array_elements(g.inputs) as e (payload)
+        select nextval('holdfast.job_number') as number, h.*, e.payload
+        from json_to_recordset(heads)
+          as h (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint, run_at timestamptz,
+            above integer, upto integer)
+        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
         offset 0
       ) as numbered
       returning id
     )
     select array_agg(id) into ids from enqueued;
     -- Somebody must learn when they are due.
-    perform holdfast.job_wake(g.queue, 1)
-    from json_to_recordset(asked) as g (queue bigint)
-    group by g.queue;
+    perform holdfast.job_wake(h.queue, 1)
+    from json_to_recordset(heads) as h (queue bigint)
+    group by h.queue;
     return ids;
   end
   $$;
-comment on function holdfast.job_enqueue_later(json) is
+comment on function holdfast.job_enqueue_later(json, json) is
   'Enqueues jobs that may not run yet: as job_enqueue, with "delay_ms" or "run_at".';
 
 create function holdfast.enqueue(
@@ -313,26 +316,29 @@ create function holdfast.enqueue(
   as $$
   declare
     key constant bigint := holdfast.lock_key(namespace, 'queue/' || queue);
-    asked json;
+    heads json;
+    inputs json;
   begin
     if payload is null or kind is null or kind = '' or queue = '' or priority not between -5 and 5 then
       raise exception 'Expected a queue, a kind, a payload and a priority from -5 to 5'
         using errcode = '22023';
     end if;
     perform holdfast.job_know_queue(key, namespace, queue);
-    asked := json_build_array(json_build_object(
+    inputs := '[' || payload::text || ']';
+    heads := json_build_array(json_build_object(
       'queue', key,
       'kind', kind,
       'priority', priority,
       'max_crashes', 3,
       'delay_ms', (extract(epoch from delay) * 1000)::bigint,
       'run_at', run_at,
-      'inputs', json_build_array(payload)
+      'above', 0,
+      'upto', 1
     ));
     if delay is null and run_at is null then
-      return (holdfast.job_enqueue(asked))[1];
+      return (holdfast.job_enqueue(heads, inputs))[1];
     end if;
-    return (holdfast.job_enqueue_later(asked))[1];
+    return (holdfast.job_enqueue_later(heads, inputs))[1];
   end
   $$;
 comment on function holdfast.enqueue(text, text, json, integer, interval, timestamptz, text) is
@@ -486,7 +492,7 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
         insert into holdfast.job_history
           (id, queue, priority, kind, payload, state, result, enqueued_at, claimed_at, life, fence, failed, crashes,
            max_crashes, progress, log, failures)
-        select id, queue, priority, kind, payload, 'done', result -> 0, enqueued_at, claimed_at, life,
+        select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at, claimed_at, life,
           fence, failed, crashes, max_crashes, progress, log, failures
         from ended
         returning id

@@ -1,0 +1,150 @@
+import pg from 'pg'
+import postgres from 'postgres'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { defineJob } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { sql, sqlSession, within } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+import { rowsOf, work } from './stage.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+const job = defineJob('job', { queue: 'in transactions', run: (n: number) => n * 2 })
+
+test('inside a transaction of pg: there when it commits, and only then', async () => {
+  const { jobs } = await open({ url: fresh.url })
+  const client = await sqlSession(fresh.url)
+  await client.query('begin')
+  const [kept] = await jobs.enqueueMany(job, [1, 2], { tx: client })
+  expect(await jobs.find(kept!.id)).toBeNull()
+  await client.query('commit')
+  expect(await jobs.find(kept!.id)).toMatchObject({ state: 'ready', input: 1 })
+  await client.query('begin')
+  const { id } = await jobs.enqueue(job, 3, { tx: client, delay: '1h' })
+  await client.query('rollback')
+  expect(await jobs.find(id)).toBeNull()
+})
+
+test('inside a transaction of postgres.js', async () => {
+  const client = postgres(fresh.url, { max: 2, onnotice: () => {} })
+  onTestFinished(() => client.end())
+  const { jobs } = await open({ sql: client })
+  const { id } = await client.begin((tx) => jobs.enqueue(job, 1, { tx }))
+  expect(await jobs.find(id)).toMatchObject({ state: 'ready' })
+})
+
+test('the last connection of the pool in the hand of the caller is enough', async () => {
+  const pool = new pg.Pool({ connectionString: fresh.url, max: 1 })
+  onTestFinished(() => pool.end())
+  const { jobs } = await open({ pool })
+  const fromNowhere = defineJob('job', { queue: 'never heard of', run: () => {} })
+  const client = await pool.connect()
+  try {
+    await client.query('begin')
+    await within(5_000, 'Enqueueing', jobs.enqueue(fromNowhere, 1, { tx: client }))
+    await client.query('commit')
+  } finally {
+    client.release()
+  }
+})
+
+test('single enqueues of one turn keep their ids apart, whatever their options', async () => {
+  const { jobs } = await open({ url: fresh.url })
+  const refs = await Promise.all(
+    Array.from({ length: 60 }, (_, n) =>
+      jobs.enqueue(job, n, { priority: (n % 3) - 1, ...(n % 4 === 0 ? { delay: '1h' } : {}) }),
+    ),
+  )
+  expect(new Set(refs.map(({ id }) => id)).size).toBe(60)
+  for (const [n, { id }] of refs.entries()) {
+    expect(await jobs.find(id)).toMatchObject({
+      input: n,
+      priority: (n % 3) - 1,
+      state: n % 4 === 0 ? 'waiting' : 'ready',
+    })
+  }
+})
+
+test('more than one statement takes are enqueued in their order; none at all are none', async () => {
+  const url = await databaseUrl()
+  const { jobs } = await open({ url })
+  const refs = await jobs.enqueueMany(
+    job,
+    Array.from({ length: 12_345 }, (_, n) => n),
+  )
+  expect(refs).toHaveLength(12_345)
+  expect(refs.every(({ id }, at) => at === 0 || id > refs[at - 1]!.id)).toBe(true)
+  expect(await rowsOf(url)).toMatchObject({ job: 12_345 })
+  expect(await jobs.enqueueMany(job, [])).toEqual([])
+})
+
+test('from SQL, at once and later', async () => {
+  const holdfast = await open({ url: fresh.url, namespace: 'sql' })
+  const mail = defineJob('send-email', { run: ({ to }: { to: string }) => `sent to ${to}` })
+  work(holdfast, [mail])
+  const enqueue = (rest: string) =>
+    sql<{ id: string }>(
+      fresh.url,
+      `select holdfast.enqueue('default', 'send-email', '{"to": "ada"}', namespace => 'sql'${rest}) as id`,
+    )
+  for (const rest of ['', ', priority => 3', ", delay => '50 ms'", ", run_at => now() + interval '50 ms'"]) {
+    const [row] = await enqueue(rest)
+    expect(await holdfast.jobs.result(Number(row!.id))).toBe('sent to ada')
+  }
+  await expect(enqueue(', priority => 9')).rejects.toThrow('a priority from -5 to 5')
+  const queues = await sql(fresh.url, "select name from holdfast.queue where namespace = 'sql'")
+  expect(queues).toEqual([{ name: 'default' }])
+})
+
+test('jobs of another namespace are not claimed', async () => {
+  const [one, other] = [
+    await open({ url: fresh.url, namespace: 'one' }),
+    await open({ url: fresh.url, namespace: 'other' }),
+  ]
+  const here = defineJob('here', { run: () => 'ran' })
+  work(one, [here])
+  const { id } = await other.jobs.enqueue(here, null)
+  const mine = await one.jobs.enqueue(here, null)
+  expect(await one.jobs.result(mine.id)).toBe('ran')
+  expect((await other.jobs.find(id))!.state).toBe('ready')
+})
+
+test('jobs of kinds that a worker does not know are left to others', async () => {
+  const holdfast = await open({ url: fresh.url, namespace: 'kinds' })
+  const [known, unknown] = ['known', 'unknown'].map((kind) => defineJob(kind, { run: () => kind }))
+  const refs = [await holdfast.jobs.enqueue(unknown!, 1), await holdfast.jobs.enqueue(known!, 1)]
+  work(holdfast, [known!])
+  expect(await holdfast.jobs.result(refs[1]!.id)).toBe('known')
+  expect((await holdfast.jobs.find(refs[0]!.id))!.state).toBe('ready')
+  work(holdfast, [unknown!])
+  expect(await holdfast.jobs.result(refs[0]!.id)).toBe('unknown')
+})
+
+test('what commits late, with a lower number, is found', async () => {
+  const holdfast = await open({ url: fresh.url, namespace: 'late' })
+  const seen: number[] = []
+  const note = defineJob('late', { run: (n: number) => void seen.push(n) })
+  work(holdfast, [note])
+  const client = await sqlSession(fresh.url)
+  await client.query('begin')
+  await holdfast.jobs.enqueue(note, -1, { tx: client })
+  let isBusy = true
+  const busy = (async () => {
+    for (let n = 0; isBusy; n++) await holdfast.jobs.enqueueMany(note, new Array(20).fill(n))
+  })()
+  for (let enough = seen.length + 2_000; seen.length < enough; ) await new Promise((resolve) => setImmediate(resolve))
+  expect(seen).not.toContain(-1)
+  await client.query('commit')
+  const from = performance.now()
+  while (!seen.includes(-1)) {
+    expect(performance.now() - from).toBeLessThan(10_000)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  console.log(`found ${(performance.now() - from).toFixed(0)} ms after its commit`)
+  isBusy = false
+  await busy
+})

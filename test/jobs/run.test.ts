@@ -1,0 +1,399 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  cancel,
+  DrainingError,
+  defineJob,
+  discard,
+  InvalidInputError,
+  JobCancelledError,
+  JobFailedError,
+  JobTimeoutError,
+  NonRetryableError,
+  retryAfter,
+  UsageError,
+} from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql, until, within } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+import { gate, rowsOf, untilState, work } from './stage.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+  await sql(fresh.url, 'create table effect (name text not null)')
+})
+afterAll(() => fresh.drop())
+
+const effects = async (name: string) => {
+  const [row] = await sql<{ count: number }>(fresh.url, 'select count(*)::int from effect where name = $1', [name])
+  return row!.count
+}
+
+describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
+  const start = () => open({ url: fresh.url, anchor, namespace: `run ${anchor}` })
+  const wait = { wait: '15s' }
+
+  test('a job runs with its input, and its result is kept', async () => {
+    const holdfast = await start()
+    const add = defineJob('add', { run: ({ a, b }: { a: number; b: number }) => a + b })
+    work(holdfast, [add])
+    const jobs = await holdfast.jobs.enqueueMany(add, [
+      { a: 1, b: 2 },
+      { a: 3, b: 4 },
+    ])
+    expect(await holdfast.jobs.result(jobs[0]!.id, wait)).toBe(3)
+    expect(await holdfast.jobs.result(jobs[1]!.id, wait)).toBe(7)
+    expect(await holdfast.jobs.find(jobs[0]!.id)).toMatchObject({
+      kind: 'add',
+      queue: 'default',
+      state: 'done',
+      input: { a: 1, b: 2 },
+      result: 3,
+      failed: 0,
+    })
+  })
+
+  test('results of nothing, of null and of every kind of JSON are told apart', async () => {
+    const holdfast = await start()
+    const values = [undefined, null, 0, '', false, [], {}, 'a"b\u0000c', { deep: [null] }]
+    const give = defineJob('give', { run: (at: number) => values[at] })
+    work(holdfast, [give])
+    const jobs = await holdfast.jobs.enqueueMany(
+      give,
+      values.map((_, at) => at),
+    )
+    for (const [at, { id }] of jobs.entries()) expect(await holdfast.jobs.result(id, wait)).toEqual(values[at])
+  })
+
+  test('a failing job is tried again after a pause, then buried with what its attempts failed of', async () => {
+    const holdfast = await start()
+    const attempts: number[] = []
+    const told: unknown[] = []
+    const fail = defineJob('fail', {
+      retry: { attempts: 3, backoff: 20 },
+      run: (_: null, job) => {
+        attempts.push(job.attempt)
+        throw Object.assign(new TypeError(`no ${job.attempt}`), { code: 'E_NO' })
+      },
+    })
+    work(holdfast, [fail], { onFailure: (error, job) => told.push([(error as Error).message, job.attempt, job.state]) })
+    const { id } = await holdfast.jobs.enqueue(fail, null)
+    const error = await caught(JobFailedError, holdfast.jobs.result(id, wait))
+    expect(error.message).toBe(`The job ${id} was buried: no 3`)
+    expect(error.failure).toMatchObject({ name: 'TypeError', message: 'no 3', code: 'E_NO' })
+    expect(attempts).toEqual([1, 2, 3])
+    const found = (await holdfast.jobs.find(id))!
+    expect(found.failed).toBe(3)
+    expect(found.failures.map(({ attempt, message }) => [attempt, message])).toEqual([
+      [1, 'no 1'],
+      [2, 'no 2'],
+      [3, 'no 3'],
+    ])
+    expect(told).toEqual([
+      ['no 1', 1, 'retried'],
+      ['no 2', 2, 'retried'],
+      ['no 3', 3, 'buried'],
+    ])
+    // By hand it gets all of its attempts again.
+    expect(await holdfast.jobs.retry(id)).toBe(true)
+    await until('it was tried three times more', () => attempts.length === 6)
+    await untilState(holdfast, id, 'buried')
+    expect(await holdfast.jobs.redrive('default')).toBe(1)
+    await until('and again', () => attempts.length === 9)
+  })
+
+  test('NonRetryableError buries at once; so does a result that JSON cannot carry', async () => {
+    const holdfast = await start()
+    let runs = 0
+    const never = defineJob('never', {
+      run: (bad: boolean) => {
+        runs++
+        if (bad) return 1n
+        throw new NonRetryableError('no such user')
+      },
+    })
+    work(holdfast, [never])
+    const [one, other] = await holdfast.jobs.enqueueMany(never, [false, true])
+    await expect(holdfast.jobs.result(one!.id, wait)).rejects.toThrow('was buried: no such user')
+    await expect(holdfast.jobs.result(other!.id, wait)).rejects.toThrow(
+      'Expected a result that JSON can carry, got one with 1 (bigint)',
+    )
+    expect(runs).toBe(2)
+  })
+
+  test('what a handler may return in the place of a result', async () => {
+    const holdfast = await start()
+    let tries = 0
+    const say = defineJob('say', {
+      retry: { attempts: 1 },
+      run: (what: string) => {
+        if (what === 'later') return tries++ < 2 ? retryAfter(10) : 'at last'
+        return what === 'cancel' ? cancel('not wanted') : discard('gone')
+      },
+    })
+    work(holdfast, [say])
+    const [later, cancelled, discarded] = await holdfast.jobs.enqueueMany(say, ['later', 'cancel', 'discard'])
+    expect(await holdfast.jobs.result(later!.id, wait)).toBe('at last')
+    expect((await holdfast.jobs.find(later!.id))!.failed).toBe(0)
+    await expect(holdfast.jobs.result(cancelled!.id, wait)).rejects.toThrow('was cancelled: not wanted')
+    await expect(holdfast.jobs.result(discarded!.id, wait)).rejects.toThrow('was discarded: gone')
+  })
+
+  test('a schema is asked before enqueueing and before the run', async () => {
+    const holdfast = await start()
+    const schema = (most: number, isAsync: boolean) => ({
+      '~standard': {
+        version: 1 as const,
+        vendor: 'test',
+        validate: (value: unknown) => {
+          const verdict =
+            typeof value === 'number' && value <= most
+              ? { value: `number ${value}` }
+              : { issues: [{ message: `more than ${most}`, path: [{ key: 'n' }] }] }
+          return isAsync ? Promise.resolve(verdict) : verdict
+        },
+        types: undefined as { input: number; output: string } | undefined,
+      },
+    })
+    const before = defineJob('checked', { input: schema(10, true), run: (text) => text.toUpperCase() })
+    const after = defineJob('checked', { input: schema(5, false), run: (text) => text.toUpperCase() })
+    const error = await caught(InvalidInputError, holdfast.jobs.enqueue(before, 11))
+    expect(error.message).toBe('The input of "checked" does not fit its schema: n: more than 10')
+    const [fits, tooMuch] = await holdfast.jobs.enqueueMany(before, [4, 7])
+    work(holdfast, [after])
+    expect(await holdfast.jobs.result(fits!.id, wait)).toBe('NUMBER 4')
+    await expect(holdfast.jobs.result(tooMuch!.id, wait)).rejects.toThrow('does not fit its schema: n: more than 5')
+    expect((await holdfast.jobs.find(tooMuch!.id))!.state).toBe('buried')
+  })
+
+  test('what a handler writes by tx commits with the end of the job, once', async () => {
+    const holdfast = await start()
+    const name = `${anchor} tx`
+    let tries = 0
+    const write = defineJob('write', {
+      retry: { backoff: 10 },
+      run: async (_: null, { tx }) => {
+        await tx.query('insert into effect values ($1)', [name])
+        if (tries++ === 0) throw new Error('after the write')
+        return 'written'
+      },
+    })
+    work(holdfast, [write])
+    const { id } = await holdfast.jobs.enqueue(write, null)
+    expect(await holdfast.jobs.result(id, wait)).toBe('written')
+    expect(tries).toBe(2)
+    expect(await effects(name)).toBe(1)
+  })
+
+  test('a handler is told when it takes too long, and the attempt has failed', async () => {
+    const holdfast = await start()
+    const reasons: unknown[] = []
+    const slow = defineJob('slow', {
+      timeout: 50,
+      retry: { attempts: 1 },
+      run: async (_: null, { signal }) => {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve))
+        reasons.push(signal.reason)
+        return 'too late'
+      },
+    })
+    work(holdfast, [slow])
+    const { id } = await holdfast.jobs.enqueue(slow, null)
+    await expect(holdfast.jobs.result(id, wait)).rejects.toThrow('The attempt took longer than 50ms')
+    expect(reasons[0]).toBeInstanceOf(JobTimeoutError)
+  })
+
+  test('a running job is cancelled from elsewhere, and hears it within a second or so', async () => {
+    const [holdfast, other] = [await start(), await start()]
+    const begun = gate()
+    let reason: unknown
+    const endless = defineJob('endless', {
+      run: async (_: null, { signal }) => {
+        begun.open()
+        await new Promise((resolve) => signal.addEventListener('abort', resolve))
+        reason = signal.reason
+        throw reason
+      },
+    })
+    work(holdfast, [endless])
+    const { id } = await other.jobs.enqueue(endless, null)
+    await begun.opened
+    const from = performance.now()
+    expect(await other.jobs.cancel(id, 'changed my mind')).toBe(true)
+    await expect(other.jobs.result(id, wait)).rejects.toThrow('was cancelled: changed my mind')
+    expect(performance.now() - from).toBeLessThan(5_000)
+    expect(reason).toBeInstanceOf(JobCancelledError)
+    expect(await other.jobs.cancel(id)).toBe(false)
+  })
+
+  test('jobs that wait are cancelled where they are', async () => {
+    const holdfast = await start()
+    const idle = defineJob('idle', { queue: 'nobody works here', run: () => {} })
+    const { id: ready } = await holdfast.jobs.enqueue(idle, null)
+    const { id: delayed } = await holdfast.jobs.enqueue(idle, null, { delay: '1h' })
+    expect(await holdfast.jobs.find(delayed)).toMatchObject({ state: 'waiting', waitsFor: 'its time' })
+    for (const id of [ready, delayed]) {
+      expect(await holdfast.jobs.cancel(id)).toBe(true)
+      expect((await holdfast.jobs.find(id))!.state).toBe('cancelled')
+    }
+  })
+
+  test('delay and runAt are kept', async () => {
+    const holdfast = await start()
+    const ranAt = new Map<string, number>()
+    const note = defineJob('note', { run: (name: string) => void ranAt.set(name, performance.now()) })
+    work(holdfast, [note])
+    const from = performance.now()
+    await holdfast.jobs.enqueue(note, 'delay', { delay: 400 })
+    await holdfast.jobs.enqueue(note, 'runAt', { runAt: new Date(Date.now() + 300) })
+    await holdfast.jobs.enqueue(note, 'now')
+    await until('all have run', () => ranAt.size === 3)
+    expect([...ranAt.keys()][0]).toBe('now')
+    expect(ranAt.get('delay')! - from).toBeGreaterThan(395)
+    // A round of the maintenance is at hand when one is due.
+    expect(ranAt.get('delay')! - from).toBeLessThan(5_000)
+  })
+
+  test('larger priorities go first, and one after the other within each', async () => {
+    const holdfast = await start()
+    const order: string[] = []
+    const note = defineJob('in order', { queue: 'in order', run: (name: string) => void order.push(name) })
+    for (const priority of [0, -5, 5, 1]) {
+      await holdfast.jobs.enqueueMany(note, [`${priority} a`, `${priority} b`], { priority })
+    }
+    work(holdfast, [note], { concurrency: 1 })
+    await until('all have run', () => order.length === 8)
+    expect(order).toEqual(['5 a', '5 b', '1 a', '1 b', '0 a', '0 b', '-5 a', '-5 b'])
+  })
+
+  test('a paused queue rests until it is resumed', async () => {
+    const holdfast = await start()
+    let ran = false
+    const job = defineJob('paused', {
+      queue: 'paused',
+      run: () => {
+        ran = true
+      },
+    })
+    await holdfast.jobs.pause('paused')
+    work(holdfast, [job])
+    const { id } = await holdfast.jobs.enqueue(job, null)
+    const other = defineJob('beside', { run: () => 1 })
+    work(holdfast, [other])
+    await holdfast.jobs.result((await holdfast.jobs.enqueue(other, null)).id, wait)
+    expect(ran).toBe(false)
+    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready', waitsFor: 'the queue, which is paused' })
+    await holdfast.jobs.resume('paused')
+    await holdfast.jobs.result(id, wait)
+    expect(ran).toBe(true)
+  })
+
+  test('progress and log are seen while it runs, and kept', async () => {
+    const holdfast = await start()
+    const opening = gate()
+    const talk = defineJob('talk', {
+      run: async (_: null, { progress, log }) => {
+        progress(0.5)
+        log('half')
+        await opening.opened
+        progress(1)
+        log('all')
+      },
+    })
+    work(holdfast, [talk])
+    const { id } = await holdfast.jobs.enqueue(talk, null)
+    await until('the progress is seen', async () => (await holdfast.jobs.find(id))!.progress === 0.5)
+    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'running', log: ['half'], instance: holdfast.id })
+    opening.open()
+    await holdfast.jobs.result(id, wait)
+    expect(await holdfast.jobs.find(id)).toMatchObject({ progress: 1, log: ['half', 'all'] })
+  })
+
+  test('closing lets jobs come to their end, gives back the others, and leaves nothing', async () => {
+    const holdfast = await open({ url: fresh.url, anchor, namespace: `closing ${anchor}` })
+    const opening = gate()
+    const running: number[] = []
+    const reasons: unknown[] = []
+    const hold = defineJob('hold', {
+      run: async (at: number, { signal }) => {
+        running.push(at)
+        if (at === 1) {
+          await new Promise((resolve) => signal.addEventListener('abort', resolve))
+          reasons.push(signal.reason)
+          throw new Error('stopped')
+        }
+        await opening.opened
+      },
+    })
+    const worker = work(holdfast, [hold], { concurrency: 2 })
+    const jobs = await holdfast.jobs.enqueueMany(hold, [0, 1, 2, 3])
+    await until('two run', () => running.length === 2)
+    const closing = worker.close(100)
+    opening.open()
+    await closing
+    expect(reasons[0]).toBeInstanceOf(DrainingError)
+    const states = await Promise.all(jobs.map(async ({ id }) => (await holdfast.jobs.find(id))!))
+    expect(states.map(({ state }) => state)).toEqual(['done', 'ready', 'ready', 'ready'])
+    // What was given back does not count as an attempt.
+    expect(states.map(({ failed, crashes }) => failed + crashes)).toEqual([0, 0, 0, 0])
+    await holdfast.close()
+  })
+})
+
+test('nothing is left of claims and workers when all is done', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const noop = defineJob('noop', { run: () => {} })
+  const worker = work(holdfast, [noop], { concurrency: 20 })
+  await holdfast.jobs.enqueueMany(
+    noop,
+    Array.from({ length: 2_000 }, (_, at) => at),
+  )
+  await until('all have ended', async () => (await rowsOf(url)).history === 2_000)
+  await within(5_000, 'Closing', worker.close())
+  expect(await rowsOf(url)).toEqual({ job: 0, waiting: 0, claim: 0, worker: 0, history: 2_000 })
+  expect(worker.refused).toBe(0)
+})
+
+test('no more run at once than the concurrency', async () => {
+  const holdfast = await open({ url: fresh.url, namespace: 'concurrency' })
+  let now = 0
+  let most = 0
+  const job = defineJob('counted', {
+    run: async () => {
+      most = Math.max(most, ++now)
+      await new Promise((resolve) => setImmediate(resolve))
+      now--
+    },
+  })
+  work(holdfast, [job], { concurrency: 7 })
+  const jobs = await holdfast.jobs.enqueueMany(job, new Array(500).fill(null))
+  for (const { id } of jobs.slice(-5)) await holdfast.jobs.result(id)
+  await until('all have ended', () => now === 0)
+  expect(most).toBe(7)
+})
+
+test('mistakes are refused at the door', async () => {
+  const { jobs } = await open({ url: fresh.url })
+  const job = defineJob('job', { run: (_: unknown) => {} })
+  const refused = async (message: string, call: () => unknown) =>
+    expect((await caught(UsageError, async () => call())).message).toContain(message)
+  await refused('Expected run to be a function, got undefined', () => defineJob('x', {} as never))
+  await refused('Expected timeout to be a duration of at least 1ms', () =>
+    defineJob('x', { timeout: 'soon', run() {} }),
+  )
+  await refused('defineJob has no option "retrys": did you mean "retry"?', () =>
+    defineJob('x', { retrys: 3, run() {} } as never),
+  )
+  await refused('Expected the name of the job to be a string', () => defineJob('', { run() {} }))
+  await refused('Expected a definition made by defineJob, got "job" (string)', () => jobs.enqueue('job' as never, 1))
+  await refused('Expected priority to be a whole number between -5 and 5, got 6', () =>
+    jobs.enqueue(job, 1, { priority: 6 }),
+  )
+  await refused('Expected delay or runAt, got both', () => jobs.enqueue(job, 1, { delay: 1, runAt: new Date() }))
+  await refused('Expected an input that JSON can carry, got one with 1 (bigint)', () => jobs.enqueue(job, { n: 1n }))
+  await refused('Expected a list of definitions', () => jobs.work([]))
+  await refused('Two definitions are named "job"', () => jobs.work([job, job]))
+  await refused('Expected the id of a job, a whole number, got "1" (string)', () => jobs.find('1' as never))
+  await refused('Expected the time of retryAfter to be a duration', () => retryAfter('soon'))
+})

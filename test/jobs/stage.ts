@@ -1,0 +1,40 @@
+import { onTestFinished } from 'vitest'
+import type { Holdfast, JobDefinition, Worker, WorkOptions } from '../../src/holdfast.js'
+import { sql, until } from '../setup/facts.js'
+
+/** A worker that is closed when the test has finished. */
+// biome-ignore lint/suspicious/noExplicitAny: definitions of all types
+export function work(holdfast: Holdfast, definitions: JobDefinition<any, any, any>[], options?: WorkOptions): Worker {
+  const worker = holdfast.jobs.work(definitions, options)
+  onTestFinished(() => worker.close(100))
+  return worker
+}
+
+/** Waits until the job has ended, or is in the state. */
+export async function untilState(holdfast: Holdfast, id: number, state: string) {
+  await until(`job ${id} is ${state}`, async () => (await holdfast.jobs.find(id))?.state === state)
+  return (await holdfast.jobs.find(id))!
+}
+
+/** How many rows there are, wherever jobs may be. */
+export async function rowsOf(url: string): Promise<Record<string, number>> {
+  const [row] = await sql<Record<string, number>>(
+    url,
+    `select
+       (select count(*)::int from holdfast.job) as job,
+       (select count(*)::int from holdfast.waiting) as waiting,
+       (select count(*)::int from holdfast.claim) as claim,
+       (select count(*)::int from holdfast.worker) as worker,
+       (select count(*)::int from holdfast.job_history) as history`,
+  )
+  return row!
+}
+
+/** A promise, and how to resolve it. */
+export function gate(): { opened: Promise<void>; open(): void } {
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open }
+}

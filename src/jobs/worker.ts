@@ -73,6 +73,7 @@ const headEveryMs = 30_000
 /** A look back may take this part of the time. */
 const lookShare = 20
 const watchEveryMs = 1_000
+const announceEveryMs = 2_000
 const notesAfterMs = 250
 /** How long a handler that was told to stop may take for it. */
 const stopMs = 5_000
@@ -117,6 +118,7 @@ export class Worker {
   #lastChance: Promise<unknown> = Promise.resolve()
   #watchTimer: NodeJS.Timeout | undefined
   #lookTimer: NodeJS.Timeout | undefined
+  #announcedAt = Number.NEGATIVE_INFINITY
   #working: Promise<void>
   #closing: Promise<void> | undefined
 
@@ -291,6 +293,8 @@ export class Worker {
     const starts = this.#cursors.starts(reach)
     const looksBack = reach !== 'onward'
     const token = String(this.#token++)
+    // Whoever has nothing to do must know that somebody may die with work; from time to time is enough.
+    const announces = performance.now() - this.#announcedAt >= announceEveryMs
     this.#unanswered.set(token, Number.POSITIVE_INFINITY)
     let row: ClaimRow | undefined
     try {
@@ -302,7 +306,7 @@ export class Worker {
         arrayOf(starts),
         this.#kinds,
         most,
-        false,
+        announces,
         looksBack,
       ])
       this.#unanswered.delete(token)
@@ -323,7 +327,9 @@ export class Worker {
       if (row!.oldest !== null) this.#cursors.sawAll(starts, BigInt(row!.oldest))
       this.#cursors.mark(Number(row!.last), BigInt(row!.newest!))
     }
-    if (jobs.length > 0) this.#take(life, Number(row!.fence), jobs, reach)
+    if (jobs.length === 0) return 0
+    if (announces) this.#announcedAt = performance.now()
+    this.#take(life, Number(row!.fence), jobs, reach)
     return jobs.length
   }
 

@@ -389,9 +389,6 @@ create function holdfast.job_claim(
       return;
     end if;
     state := 'claimed';
-    if announces then
-      perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || life);
-    end if;
     if looks_back then
       -- Before the look: what was running then may not be visible to it.
       oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
@@ -437,6 +434,9 @@ create function holdfast.job_claim(
       into jobs, ids
       from mine;
       insert into holdfast.claim values (fence, life, token, ids);
+      if announces then
+        perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || life);
+      end if;
     end if;
     if looks_back then
       -- Less than the last number that was drawn, by a transaction which the next snapshot still shows unless it is over.

@@ -1,0 +1,182 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { expect, test } from 'vitest'
+import { defineJob, type Holdfast } from '../../src/holdfast.js'
+import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
+import { randomFrom } from '../property/random.mjs'
+import { countOf, seedOf } from '../property/seed.js'
+import { until, type Witness } from '../setup/facts.js'
+import { startWorker, type WorkerProcess } from './jobs-stage.js'
+import { openDatabase, openInstance, openServer, takeAwayAfterEach } from './stage.js'
+
+// Several processes work while they are killed, frozen, cut from their sessions, and the server restarts. Afterwards every
+// job that was committed has ended once, its effect by tx happened once, and nothing of what was rolled back ever was.
+takeAwayAfterEach()
+
+interface World {
+  readonly url: string
+  /** Past a pooler. */
+  readonly directUrl: string
+  readonly witness: Witness
+  readonly holdfast: Holdfast
+  readonly anchor: 'required' | 'none'
+  readonly faults: readonly (keyof typeof faults)[]
+  readonly restart: () => Promise<void>
+}
+
+const write = defineJob('write', {
+  maxCrashes: 1_000,
+  retry: { attempts: 1_000, backoff: 5, longest: 100 },
+  run: (_: { name: string; ms: number; failures: number; late: boolean }) => {},
+})
+
+const faults = {
+  async kill(_: World, workers: WorkerProcess[], pick: (below: number) => number) {
+    const at = pick(workers.length)
+    await workers[at]!.kill()
+    workers.splice(at, 1)
+  },
+  async freeze(_: World, workers: WorkerProcess[], pick: (below: number) => number) {
+    const { child } = workers[pick(workers.length)]!
+    child.kill('SIGSTOP')
+    // Shorter than the expiry, about as long, and longer.
+    await sleep([300, 1_900, 2_600][pick(3)])
+    child.kill('SIGCONT')
+  },
+  async terminate({ witness, url }: World) {
+    await witness
+      .query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and application_name like 'holdfast%' and random() < 0.5`,
+      )
+      .catch(() => {})
+    expect(url).toBeTruthy()
+  },
+  async restart(world: World) {
+    await world.restart()
+  },
+}
+
+async function walk(world: World, seed: number, steps: number): Promise<void> {
+  const random = randomFrom(seed)
+  const pick = (below: number) => random.below(below)
+  const { witness, holdfast, anchor, url, directUrl } = world
+  await witness.query('create table effect (id bigint not null, name text not null)')
+  const workers: WorkerProcess[] = []
+  const start = async () => {
+    workers.push(await startWorker(url, { queues: ['default'], anchor, concurrency: 1 + pick(20) }))
+  }
+  await Promise.all([start(), start(), start()])
+
+  const committed: number[] = []
+  const undone: number[] = []
+  let isOver = false
+  const enqueueing = (async () => {
+    for (let n = 0; !isOver; n++) {
+      const inputs = Array.from({ length: 1 + pick(30) }, (_, at) => ({
+        name: `${n}/${at}`,
+        ms: pick(4) === 0 ? pick(300) : pick(5),
+        failures: pick(3) === 0 ? 0.4 : 0,
+        late: pick(2) === 0,
+      }))
+      const options = pick(4) === 0 ? { delay: pick(500) } : { priority: pick(3) - 1 }
+      const client = new pg.Client({ connectionString: directUrl })
+      client.on('error', () => {})
+      let ids: number[] = []
+      try {
+        await client.connect()
+        await client.query('begin')
+        ids = (await holdfast.jobs.enqueueMany(write, inputs, { ...options, tx: client })).map(({ id }) => id)
+        if (pick(5) === 0) await sleep(pick(400))
+        if (pick(4) === 0) {
+          undone.push(...ids)
+          await client.query('rollback')
+        } else {
+          await client.query('commit')
+          committed.push(...ids)
+        }
+      } catch {
+        // The server restarted: nobody knows whether it was committed, so they are in neither list.
+      }
+      await client.end().catch(() => {})
+      await sleep(pick(30))
+    }
+  })()
+
+  for (let step = 0; step < steps; step++) {
+    await faults[world.faults[pick(world.faults.length)]!](world, workers, pick)
+    while (workers.length < 3) await start()
+    await sleep(pick(600))
+  }
+  isOver = true
+  await enqueueing
+  await until(
+    'everything has ended',
+    async () => {
+      const [row] = await witness.query<{ left: number }>(
+        'select (select count(*)::int from holdfast.job) + (select count(*)::int from holdfast.waiting) as left',
+      )
+      return row!.left === 0
+    },
+    60_000,
+  )
+  for (const worker of workers) await worker.close()
+
+  const history = await witness.query<{ id: string; state: string; count: number }>(
+    'select id, min(state) as state, count(*)::int from holdfast.job_history group by id',
+  )
+  const ends = new Map(history.map(({ id, state, count }) => [Number(id), { state, count }]))
+  expect(committed.filter((id) => ends.get(id)?.count !== 1 || ends.get(id)?.state !== 'done')).toEqual([])
+  expect(undone.filter((id) => ends.has(id))).toEqual([])
+  const effects = await witness.query<{ id: string; count: number }>('select id, count(*)::int from effect group by id')
+  expect(effects.filter(({ count }) => count !== 1)).toEqual([])
+  expect(effects.map(({ id }) => Number(id)).sort((a, b) => a - b)).toEqual([...ends.keys()].sort((a, b) => a - b))
+  const left = await witness.query('select life, jobs from holdfast.claim')
+  expect(left).toEqual([])
+  console.log(`${committed.length} jobs committed, ${undone.length} rolled back, ${steps} faults`)
+  expect(committed.length).toBeGreaterThan(50)
+}
+
+const lightCount = countOf(25)
+
+test(`${lightCount} kills, freezes and ended sessions`, { timeout: 0 }, async () => {
+  const seed = seedOf('jobs under faults')
+  const { url, witness } = await openDatabase()
+  const holdfast = await openInstance(url)
+  const faults = ['kill', 'freeze', 'terminate'] as const
+  await walk(
+    { url, directUrl: url, witness, holdfast, anchor: 'required', faults, async restart() {} },
+    seed,
+    lightCount,
+  )
+})
+
+const restartCount = countOf(6)
+
+test(`${restartCount} restarts of the server, and kills`, { timeout: 0 }, async () => {
+  const seed = seedOf('jobs under restarts')
+  // Crashes are real here: what was answered must have been flushed.
+  const { server, url, witness } = await openServer({ fsync: 'on' })
+  const holdfast = await openInstance(url)
+  const restart = async () => {
+    await server.restart('immediate')
+  }
+  const faults = ['restart', 'kill'] as const
+  await walk({ url, directUrl: url, witness, holdfast, anchor: 'required', faults, restart }, seed, restartCount)
+})
+
+const pooledCount = countOf(10)
+
+test.skipIf(withoutPgBouncer)(
+  `${pooledCount} kills, freezes and ended sessions without an anchor, through PgBouncer in transaction mode`,
+  { timeout: 0 },
+  async () => {
+    const seed = seedOf('jobs behind a pooler')
+    const pooler = await startPooler({ mode: 'transaction', backends: 12, roundRobin: true })
+    const { url: directUrl, witness } = await openDatabase()
+    const url = pooler.through(directUrl)
+    const holdfast = await openInstance(url, { anchor: 'none' })
+    const faults = ['kill', 'freeze', 'terminate'] as const
+    await walk({ url, directUrl, witness, holdfast, anchor: 'none', faults, async restart() {} }, seed, pooledCount)
+  },
+)

@@ -10,6 +10,7 @@ const benches = {
   leases: () => import('./leases.js'),
   limits: () => import('./limits.js'),
   once: () => import('./once.js'),
+  jobs: () => import('./jobs.js'),
 }
 
 const { values, positionals } = parseArgs({

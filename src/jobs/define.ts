@@ -9,7 +9,7 @@ import {
   UsageError,
   wholeNumber,
 } from '../base/index.js'
-import type { Transaction } from '../postgres/index.js'
+import type { Transaction } from '../once/index.js'
 import { InvalidInputError } from './errors.js'
 
 /** A schema of any library that keeps to standardschema.dev (Zod, Valibot, ArkType …). */

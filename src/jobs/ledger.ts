@@ -1,4 +1,5 @@
 import { backoffMs, pause } from '../base/index.js'
+import { type TransactionStatements, transactionStatements } from '../once/index.js'
 import { type Database, type Executor, loadStatements, type Statement, sqlstateOf } from '../postgres/index.js'
 
 export interface LedgerOptions {
@@ -37,10 +38,12 @@ const mostCollisions = 30
 /** How the room's statements are run. */
 export class Ledger {
   readonly sql: Record<Name, Statement>
+  readonly transactionStatements: TransactionStatements
   readonly #options: LedgerOptions
 
   constructor(options: LedgerOptions) {
     this.#options = options
+    this.transactionStatements = transactionStatements(options.schema)
     this.sql = loadStatements<Name>(new URL('./jobs.sql', import.meta.url), options.schema)
   }
 

@@ -1,5 +1,6 @@
 import { formatDuration, type HoldfastError } from '../base/index.js'
-import { type Database, type Transaction, WorkTransaction } from '../postgres/index.js'
+import { RunTransaction, type Transaction, type TransactionStatements } from '../once/index.js'
+import type { Database } from '../postgres/index.js'
 import type { AnyDefinition, JobContext } from './define.js'
 import { clip, type DrainingError, type JobCancelledError, JobLostError, JobTimeoutError } from './errors.js'
 
@@ -30,6 +31,7 @@ export interface Notes {
 
 export interface RunGround {
   readonly database: Database
+  readonly statements: TransactionStatements
   readonly expiryMs: number
   /** Asks for notes to be written down soon. */
   noted(run: Run): void
@@ -41,7 +43,7 @@ export class Run implements JobContext {
   readonly #ground: RunGround
   #controller: AbortController | undefined
   #reason: HoldfastError | undefined
-  #transaction: WorkTransaction | undefined
+  #transaction: RunTransaction | undefined
   notes: Notes | undefined
   /** What has been decided about it is not decided again. */
   isOver = false
@@ -82,11 +84,11 @@ export class Run implements JobContext {
   }
 
   get tx(): Transaction {
-    this.#transaction ??= new WorkTransaction(
+    this.#transaction ??= new RunTransaction(
       this.#ground.database,
+      this.#ground.statements,
       this.#ground.expiryMs,
       this.signal,
-      'the handler of the job',
     )
     return this.#transaction.tx
   }
@@ -126,7 +128,7 @@ export class Run implements JobContext {
   }
 
   /** Its transaction, if it has begun one; takes no query any more. */
-  sealed(): WorkTransaction | undefined {
+  sealed(): RunTransaction | undefined {
     return this.#transaction?.seal() ? this.#transaction : undefined
   }
 

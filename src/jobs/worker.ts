@@ -1,5 +1,6 @@
 import { backoffMs, Gather, pause, writeJson } from '../base/index.js'
-import type { Executor, Life, Presence, WorkTransaction } from '../postgres/index.js'
+import type { RunTransaction } from '../once/index.js'
+import type { Executor, Life, Presence } from '../postgres/index.js'
 import { Cursors, type Reach } from './cursors.js'
 import { type AnyDefinition, Outcome, validated } from './define.js'
 import { type Ending, Endings, emptiedBy } from './endings.js'
@@ -41,9 +42,10 @@ export interface WorkerOptions {
 type Row = [
   id: number,
   seq: number,
-  queue: string,
+  /** Which of the queues, and of the kinds, counted from 1. */
+  queue: number,
   priority: number,
-  kind: string,
+  kind: number,
   failed: number,
   crashes: number,
   maxCrashes: number,
@@ -90,7 +92,8 @@ export class Worker {
   readonly #ledger: Ledger
   readonly #cursors: Cursors
   readonly #endings: Endings
-  readonly #kinds: string[]
+  readonly #kinds: readonly string[]
+  readonly #definitions: readonly AnyDefinition[]
   readonly #queue: Claimed[] = []
   #queueHead = 0
   #isStarting = false
@@ -129,6 +132,7 @@ export class Worker {
     this.#cursors = new Cursors(options.queues)
     this.#endings = new Endings(options.ledger, this.#givingUp.signal, () => this.#nudge())
     this.#kinds = [...options.definitions.keys()]
+    this.#definitions = [...options.definitions.values()]
     this.#starts = new Gather<Run, boolean>((runs) => this.#markStarted(runs))
     this.#working = this.#work()
   }
@@ -336,19 +340,13 @@ export class Worker {
   #take(life: Life, fence: number, jobs: Row[], reach: Reach): void {
     jobs.sort((a, b) => b[3] - a[3] || a[1] - b[1])
     const claim: Claim = { fence, left: jobs.length }
-    const { levels } = this.#cursors
     if (reach === 'onward') {
-      // Sorted, so the last of each level is the farthest.
-      for (let at = jobs.length - 1, level = -1; at >= 0; at--) {
-        const [, seq, queue, priority] = jobs[at]!
-        if (level >= 0 && levels[level]!.queue === queue && levels[level]!.priority === priority) continue
-        level = levels.findIndex((one) => one.queue === queue && one.priority === priority)
-        this.#cursors.passed(level, seq)
-      }
+      for (const [, seq, queue, priority] of jobs) this.#cursors.passed(queue - 1, priority, seq)
+      this.#cursors.leaveTrail()
     }
     this.#options.rounds.busy()
     for (const [id, , , , kind, failed, crashes, maxCrashes, enqueuedAtMs, input] of jobs) {
-      const definition = this.#options.definitions.get(kind)!
+      const definition = this.#definitions[kind - 1]!
       this.#queue.push({ claim, definition, id, input, failed, crashes, maxCrashes, enqueuedAtMs })
     }
     if (life !== this.#life || !life.trusted) this.#takeQueue()
@@ -377,6 +375,7 @@ export class Worker {
   #start(job: Claimed): void {
     const run = new Run(job, {
       database: this.#ledger.database,
+      statements: this.#ledger.transactionStatements,
       expiryMs: this.#ledger.expiryMs,
       noted: (noted) => this.#noteSoon(noted),
     })
@@ -470,7 +469,7 @@ export class Worker {
   }
 
   /** Records the end in the transaction of the handler, and commits both. */
-  async #commit(run: Run, transaction: WorkTransaction, end: Ending | string | undefined): Promise<void> {
+  async #commit(run: Run, transaction: RunTransaction, end: Ending | string | undefined): Promise<void> {
     const { id, claim } = run.job
     const record = async (tx: Executor) => {
       const rows =

@@ -10,4 +10,4 @@ export {
   waitRule,
 } from './once.js'
 export type { Delivery } from './run.js'
-export type { Transaction } from './transaction.js'
+export { RunTransaction, type Transaction, type TransactionStatements, transactionStatements } from './transaction.js'

@@ -1,5 +1,11 @@
 import { UsageError, unlessAborted } from '../base/index.js'
-import { type Database, DatabaseUnreachableError, type Executor, type Statement } from '../postgres/index.js'
+import {
+  type Database,
+  DatabaseUnreachableError,
+  type Executor,
+  loadStatements,
+  type Statement,
+} from '../postgres/index.js'
 import { atMost } from './chases.js'
 import { answerWithinMs } from './ledger.js'
 
@@ -9,6 +15,11 @@ export interface Transaction {
 }
 
 export type TransactionStatements = Record<'hurry' | 'is_working', Statement>
+
+/** For the rooms above, whose work writes in the same way. */
+export function transactionStatements(schema: string): TransactionStatements {
+  return loadStatements<'hurry' | 'is_working'>(new URL('./once.sql', import.meta.url), schema)
+}
 
 /**
  * The transaction of a run, begun when the run first asks something of it: a run that does not use it takes no
@@ -50,7 +61,7 @@ export class RunTransaction {
       if (this.#isOver) {
         throw new UsageError(
           'The transaction of this run is over',
-          'Await every query of `tx` before the function of once.run resolves.',
+          'Await every query of `tx` before the function that was given it resolves.',
         )
       }
       const ends = [this.#signal, this.#silence.signal]

@@ -37,8 +37,8 @@ create table holdfast.job (
   log text[],
   failures jsonb
 ) with (
-  -- A claim writes each row anew beside its old version, on the same page while there is room.
-  fillfactor = 50,
+  -- A claim writes each row anew beside its old version, and makes no index entry while the page has room for both.
+  fillfactor = 40,
   autovacuum_vacuum_scale_factor = 0.02,
   autovacuum_vacuum_insert_scale_factor = 0.2,
   autovacuum_vacuum_cost_delay = 0
@@ -100,7 +100,7 @@ create table holdfast.job_history (
   priority smallint not null,
   kind text not null,
   payload json not null,
-  state text not null check (state in ('done', 'cancelled', 'discarded', 'buried')),
+  state text not null,
   result json,
   error json,
   enqueued_at timestamptz not null,
@@ -374,6 +374,7 @@ create function holdfast.job_claim(
     more tid[];
     ids bigint[];
     short integer := most;
+    now constant timestamptz := clock_timestamp();
   begin
     -- A crash that forgets a claim ends the life that it belongs to, and frees its jobs alike.
     perform set_config('synchronous_commit', 'off', true);
@@ -419,15 +420,16 @@ create function holdfast.job_claim(
         update holdfast.job
         set life = job_claim.life,
             fence = job_claim.fence,
-            claimed_at = clock_timestamp()
+            claimed_at = now
         where ctid = any(rows)
         returning id, seq, queue, priority, kind, payload, failed, crashes, max_crashes, enqueued_at
       )
       select
         '[' || string_agg(
-          '[' || id || ',' || seq || ',"' || queue || '",' || priority || ',' || to_json(kind)::text || ',' || failed || ','
-            || crashes || ',' || max_crashes || ',' || (extract(epoch from enqueued_at) * 1000)::bigint || ','
-            || payload::text || ']',
+          concat(
+            '[', id, ',', seq, ',', array_position(queues, queue), ',', priority, ',', array_position(kinds, kind), ',', failed,
+            ',', crashes, ',', max_crashes, ',', date_part('epoch', enqueued_at) * 1000, ',', payload, ']'
+          ),
           ','
         ) || ']',
         array_agg(id)

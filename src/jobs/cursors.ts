@@ -34,14 +34,12 @@ const mostMarks = 200
  */
 export class Cursors {
   readonly levels: readonly Level[]
-  readonly #queueCount: number
   #cursors: number[]
   #floor = 0
   #marks: Mark[] = []
   #trail: { readonly at: number; readonly cursors: readonly number[] }[] = []
 
   constructor(queues: readonly string[]) {
-    this.#queueCount = queues.length
     const priorities = Array.from(
       { length: highestPriority - lowestPriority + 1 },
       (_, below) => highestPriority - below,
@@ -75,16 +73,11 @@ export class Cursors {
     return then.cursors.map((cursor) => Math.max(cursor, this.#floor))
   }
 
-  /** A claim has read so far: in the queue with this place among the queues, and this priority. */
-  passed(queue: number, priority: number, seq: number): void {
-    const level = (highestPriority - priority) * this.#queueCount + queue
-    if (seq > this.#cursors[level]!) this.#cursors[level] = seq
-  }
-
-  /** Remembers from time to time where it was. */
-  leaveTrail(): void {
+  /** A claim has read each level so far. */
+  passed(upto: readonly number[]): void {
+    this.#cursors = this.#cursors.map((cursor, level) => Math.max(cursor, upto[level]!))
     const now = performance.now()
-    if (now - (this.#trail.at(-1)?.at ?? 0) >= trailEveryMs) this.#trail.push({ at: now, cursors: [...this.#cursors] })
+    if (now - (this.#trail.at(-1)?.at ?? 0) >= trailEveryMs) this.#trail.push({ at: now, cursors: this.#cursors })
   }
 
   /**

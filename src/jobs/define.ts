@@ -34,7 +34,6 @@ export interface JobContext {
   readonly attempt: number
   /** Larger than that of every earlier attempt of the job. */
   readonly fence: number
-  readonly enqueuedAt: Date
   /** Aborts when the work should stop: `JobCancelledError`, `JobTimeoutError`, `JobLostError` or `DrainingError`. */
   readonly signal: AbortSignal
   /** Writes that commit together with the end of the job, exactly once. The transaction begins with the first query. */

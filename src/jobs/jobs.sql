@@ -39,7 +39,7 @@ where life = $1
 
 -- name: claim
 -- See job_claim.
-select state, fence, jobs, oldest, newest, last
+select state, fence, jobs, passed, oldest, newest, last
 from holdfast.job_claim(
   $1::integer, $2::bigint, $3::text::bigint[], $4::text::integer[], $5::text::bigint[], $6::text[], $7::integer, $8::boolean,
   $9::boolean

@@ -20,7 +20,6 @@ export interface Claimed {
   readonly failed: number
   readonly crashes: number
   readonly maxCrashes: number
-  readonly enqueuedAtMs: number
 }
 
 /** What handlers said since it was last written down. */
@@ -69,10 +68,6 @@ export class Run implements JobContext {
 
   get fence(): number {
     return this.job.claim.fence
-  }
-
-  get enqueuedAt(): Date {
-    return new Date(this.job.enqueuedAtMs)
   }
 
   get signal(): AbortSignal {

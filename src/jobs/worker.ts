@@ -39,24 +39,25 @@ export interface WorkerOptions {
   readonly onFailure: ((error: unknown, job: FailedAttempt) => void) | undefined
 }
 
+/** As job_claim writes it; what is left out is the usual. */
 type Row = [
   id: number,
-  seq: number,
-  /** Which of the queues, and of the kinds, counted from 1. */
-  queue: number,
-  priority: number,
+  /** Which of the kinds, counted from 1. */
   kind: number,
-  failed: number,
-  crashes: number,
-  maxCrashes: number,
-  enqueuedAtMs: number,
   input: unknown,
+  seq?: number,
+  priority?: number,
+  failed?: number,
+  crashes?: number,
+  maxCrashes?: number,
 ]
 
 interface ClaimRow {
   readonly state: 'claimed' | 'gone' | 'unsettled'
   readonly fence: string | null
   readonly jobs: string | null
+  /** How far each level was read. */
+  readonly passed: string | null
   readonly oldest: string | null
   readonly newest: string | null
   readonly last: string | null
@@ -333,21 +334,18 @@ export class Worker {
     }
     if (jobs.length === 0) return 0
     if (announces) this.#announcedAt = performance.now()
-    this.#take(life, Number(row!.fence), jobs, reach)
+    if (!looksBack) this.#cursors.passed(JSON.parse(row!.passed!))
+    this.#take(life, Number(row!.fence), jobs)
     return jobs.length
   }
 
-  #take(life: Life, fence: number, jobs: Row[], reach: Reach): void {
-    jobs.sort((a, b) => b[3] - a[3] || a[1] - b[1])
+  #take(life: Life, fence: number, jobs: Row[]): void {
+    jobs.sort((a, b) => (b[4] ?? 0) - (a[4] ?? 0) || (a[3] ?? a[0]) - (b[3] ?? b[0]))
     const claim: Claim = { fence, left: jobs.length }
-    if (reach === 'onward') {
-      for (const [, seq, queue, priority] of jobs) this.#cursors.passed(queue - 1, priority, seq)
-      this.#cursors.leaveTrail()
-    }
     this.#options.rounds.busy()
-    for (const [id, , , , kind, failed, crashes, maxCrashes, enqueuedAtMs, input] of jobs) {
+    for (const [id, kind, input, , , failed = 0, crashes = 0, maxCrashes = 3] of jobs) {
       const definition = this.#definitions[kind - 1]!
-      this.#queue.push({ claim, definition, id, input, failed, crashes, maxCrashes, enqueuedAtMs })
+      this.#queue.push({ claim, definition, id, input, failed, crashes, maxCrashes })
     }
     if (life !== this.#life || !life.trusted) this.#takeQueue()
     else this.#startMore()

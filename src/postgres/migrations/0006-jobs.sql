@@ -357,6 +357,7 @@ create function holdfast.job_claim(
   out state text,
   out fence bigint,
   out jobs text,
+  out passed text,
   out oldest text,
   out newest text,
   out last bigint
@@ -372,8 +373,11 @@ create function holdfast.job_claim(
     paused bigint[];
     rows tid[] := '{}';
     more tid[];
+    upto bigint;
+    reached bigint[] := cursors;
     ids bigint[];
     short integer := most;
+    is_one_kind constant boolean := cardinality(kinds) = 1;
     now constant timestamptz := clock_timestamp();
   begin
     -- A crash that forgets a claim ends the life that it belongs to, and frees its jobs alike.
@@ -397,8 +401,10 @@ create function holdfast.job_claim(
     paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
     for level in 1 .. cardinality(queues) loop
       continue when queues[level] = any(paused);
-      more := array(
-        select job.ctid
+      select array_agg(found.ctid), max(found.seq)
+      into more, upto
+      from (
+        select job.ctid, job.seq
         from holdfast.job
         where job.queue = queues[level]
           and job.priority = priorities[level]
@@ -408,8 +414,10 @@ create function holdfast.job_claim(
         order by job.seq
         limit short
         for update skip locked
-      );
+      ) as found;
+      continue when more is null;
       rows := rows || more;
+      reached[level] := upto;
       short := short - cardinality(more);
       exit when short <= 0;
     end loop;
@@ -422,19 +430,25 @@ create function holdfast.job_claim(
             fence = job_claim.fence,
             claimed_at = now
         where ctid = any(rows)
-        returning id, seq, queue, priority, kind, payload, failed, crashes, max_crashes, enqueued_at
+        returning id, seq, priority, kind, payload, failed, crashes, max_crashes
       )
       select
+        -- Most jobs have nothing to tell but these three, and to write it costs as much as the claim itself.
         '[' || string_agg(
-          concat(
-            '[', id, ',', seq, ',', array_position(queues, queue), ',', priority, ',', array_position(kinds, kind), ',', failed,
-            ',', crashes, ',', max_crashes, ',', date_part('epoch', enqueued_at) * 1000, ',', payload, ']'
-          ),
+          case
+            when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3
+            then concat('[', id, ',', case when is_one_kind then 1 else array_position(kinds, kind) end, ',', payload, ']')
+            else concat(
+              '[', id, ',', array_position(kinds, kind), ',', payload, ',', seq, ',', priority, ',', failed, ',', crashes,
+              ',', max_crashes, ']'
+            )
+          end,
           ','
         ) || ']',
         array_agg(id)
       into jobs, ids
       from mine;
+      passed := array_to_json(reached)::text;
       insert into holdfast.claim values (fence, life, token, ids);
       if announces then
         perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || life);
@@ -462,7 +476,7 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
   set plan_cache_mode = force_generic_plan
   as $$
   declare
-    recorded bigint[];
+    recorded bigint;
   begin
     if results is null then
       with ended as (
@@ -479,9 +493,9 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
         select id, queue, priority, kind, payload, 'done', enqueued_at, claimed_at, life, fence, failed, crashes, max_crashes,
           progress, log, failures
         from ended
-        returning id
+        returning 1
       )
-      select array_agg(id) into recorded from kept;
+      select count(*) into recorded from kept;
     else
       with ended as (
         delete from holdfast.job
@@ -497,18 +511,25 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
         select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at, claimed_at, life,
           fence, failed, crashes, max_crashes, progress, log, failures
         from ended
-        returning id
+        returning 1
       )
-      select array_agg(id) into recorded from kept;
+      select count(*) into recorded from kept;
     end if;
     if cardinality(emptied) > 0 then
       delete from holdfast.claim where fence = any(emptied);
     end if;
-    return case when cardinality(recorded) = cardinality(ids) then null else coalesce(recorded, '{}') end;
+    if recorded = cardinality(ids) then
+      return null;
+    end if;
+    return array(
+      select e.id
+      from unnest(ids, fences) as e (id, fence)
+      join holdfast.job_history h on h.id = e.id and h.fence = e.fence
+    );
   end
   $$;
 comment on function holdfast.job_done(bigint[], bigint[], json, bigint[]) is
-  'Records that jobs are done, each only for the claim whose fence is still in its row, and forgets claims that are emptied. Answers null when all were recorded, or else with those that were.';
+  'Records that jobs are done, each only for the claim whose fence is still in its row, and forgets claims that are emptied. Answers null when all were recorded, or else with those that were, now or before.';
 
 create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
   language plpgsql

@@ -340,6 +340,35 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
   })
 })
 
+describe('a job that was taken over', () => {
+  const cases = { returns: 'return', throws: 'throw', 'asks for another time': 'later', 'has written by tx': 'tx' }
+
+  test.each(Object.entries(cases))('cannot be ended by an attempt that %s late', async (_, way) => {
+    const holdfast = await open({ url: fresh.url, namespace: `taken over ${way}` })
+    const opening = gate()
+    const begun = gate()
+    const job = defineJob('taken over', {
+      run: async (_: null, { tx }) => {
+        if (way === 'tx') await tx.query('insert into effect values ($1)', ['taken over'])
+        begun.open()
+        await opening.opened
+        if (way === 'throw') throw new Error('late')
+        return way === 'later' ? retryAfter(1) : 'late'
+      },
+    })
+    const worker = work(holdfast, [job])
+    const { id } = await holdfast.jobs.enqueue(job, null)
+    await begun.opened
+    // As if another worker had it, whose life is another.
+    await sql(fresh.url, 'update holdfast.job set fence = fence + 1, life = 0 where id = $1', [id])
+    opening.open()
+    await until('the record was refused, or the loss seen', () => worker.running === 0)
+    await worker.close()
+    expect((await holdfast.jobs.find(id))!).toMatchObject({ state: 'running', failed: 0 })
+    expect(await effects('taken over')).toBe(0)
+  })
+})
+
 test('nothing is left of claims and workers when all is done', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })

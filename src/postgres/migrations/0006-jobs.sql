@@ -533,6 +533,10 @@ comment on function holdfast.job_done(bigint[], bigint[], json, bigint[]) is
 
 create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
   language plpgsql
+  -- One plan, by index, whatever the table looked like when it was made.
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
   as $$
   declare
     recorded bigint[];
@@ -620,6 +624,10 @@ comment on function holdfast.job_end(json, bigint[]) is
 
 create function holdfast.job_take_over(life integer) returns integer
   language plpgsql
+  -- One plan, by index, whatever the table looked like when it was made.
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
   as $$
   declare
     one record;
@@ -704,6 +712,10 @@ comment on function holdfast.job_take_over(integer) is
 
 create function holdfast.job_round(most integer, out due_ms integer, out moved integer)
   language plpgsql
+  -- One plan, by index, whatever the table looked like when it was made.
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
   as $$
   declare
     dead integer;

@@ -48,11 +48,6 @@ export class Cursors {
     this.#cursors = this.levels.map(() => 0)
   }
 
-  /** Below which number nothing is looked for any more. */
-  get floor(): number {
-    return this.#floor
-  }
-
   /** Forgets everything: the numbers of another server, or of one that was restored, mean something else. */
   reset(): void {
     this.#cursors = this.levels.map(() => 0)

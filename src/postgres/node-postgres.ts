@@ -160,11 +160,33 @@ export function fromPgPool(
         broken = error
       }
       client.on('error', onError)
-      const tx = pgExecutor(client)
-      const step = (text: string) =>
-        (withinMs === undefined ? client.query(text) : client.query({ text, query_timeout: withinMs })).catch((error) =>
-          Promise.reject(translate(error)),
+      const { query } = pgExecutor(client)
+      // One statement after the other, as the driver wants them.
+      let last: Promise<unknown> = Promise.resolve()
+      let unanswered = 0
+      const inTurn = <T>(ask: () => Promise<T>): Promise<T> => {
+        unanswered++
+        const answer = last.then(ask)
+        last = answer.then(
+          () => unanswered--,
+          () => unanswered--,
         )
+        return answer
+      }
+      const tx: Executor = {
+        query: <Row>(text: string, values?: readonly unknown[]) => inTurn(() => query<Row>(text, values)),
+      }
+      const step = async (text: string) => {
+        try {
+          if (withinMs === undefined) return await inTurn(() => client.query(text))
+          return await withinDeadline(
+            inTurn(() => client.query({ text, query_timeout: withinMs })),
+            2 * withinMs,
+          )
+        } catch (error) {
+          throw translate(error)
+        }
+      }
       try {
         await step('begin')
         const result = await work(tx)
@@ -173,10 +195,14 @@ export function fromPgPool(
         if (command === 'ROLLBACK') throw new DatabaseError(rolledBack, '25P02')
         return result
       } catch (error) {
-        // When even the rollback fails, the connection is unusable and must not go back into the pool.
-        await step('rollback').catch((rollbackError) => {
-          broken ??= rollbackError as Error
-        })
+        // When a statement has no answer yet, or even the rollback fails, the connection must not go back into the pool;
+        // the server rolls back when it ends.
+        if (unanswered > 0) broken ??= error as Error
+        else {
+          await step('rollback').catch((rollbackError) => {
+            broken ??= rollbackError as Error
+          })
+        }
         throw error
       } finally {
         client.off('error', onError)

@@ -364,6 +364,7 @@ create function holdfast.job_claim(
 )
   language plpgsql
   -- One plan, and that of a queue with very much in it, whatever the table looked like when it was made.
+  set jit = off
   set enable_seqscan = off
   set enable_bitmapscan = off
   set enable_sort = off
@@ -470,6 +471,7 @@ comment on function holdfast.job_claim(integer, bigint, bigint[], integer[], big
 
 create function holdfast.job_done(ids bigint[], fences bigint[], results json, emptied bigint[]) returns bigint[]
   language plpgsql
+  set jit = off
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
@@ -534,6 +536,7 @@ comment on function holdfast.job_done(bigint[], bigint[], json, bigint[]) is
 create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
   language plpgsql
   -- One plan, by index, whatever the table looked like when it was made.
+  set jit = off
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
@@ -625,6 +628,7 @@ comment on function holdfast.job_end(json, bigint[]) is
 create function holdfast.job_take_over(life integer) returns integer
   language plpgsql
   -- One plan, by index, whatever the table looked like when it was made.
+  set jit = off
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
@@ -713,6 +717,7 @@ comment on function holdfast.job_take_over(integer) is
 create function holdfast.job_round(most integer, out due_ms integer, out moved integer)
   language plpgsql
   -- One plan, by index, whatever the table looked like when it was made.
+  set jit = off
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off

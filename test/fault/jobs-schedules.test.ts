@@ -137,7 +137,7 @@ async function walk(world: World, seed: number, steps: number): Promise<void> {
   expect(committed.length).toBeGreaterThan(50)
 }
 
-const lightCount = countOf(25)
+const lightCount = countOf(15)
 
 test(`${lightCount} kills, freezes and ended sessions`, { timeout: 0 }, async () => {
   const seed = seedOf('jobs under faults')
@@ -151,7 +151,7 @@ test(`${lightCount} kills, freezes and ended sessions`, { timeout: 0 }, async ()
   )
 })
 
-const restartCount = countOf(6)
+const restartCount = countOf(4)
 
 test(`${restartCount} restarts of the server, and kills`, { timeout: 0 }, async () => {
   const seed = seedOf('jobs under restarts')
@@ -165,7 +165,7 @@ test(`${restartCount} restarts of the server, and kills`, { timeout: 0 }, async 
   await walk({ url, directUrl: url, witness, holdfast, anchor: 'required', faults, restart }, seed, restartCount)
 })
 
-const pooledCount = countOf(10)
+const pooledCount = countOf(6)
 
 test.skipIf(withoutPgBouncer)(
   `${pooledCount} kills, freezes and ended sessions without an anchor, through PgBouncer in transaction mode`,

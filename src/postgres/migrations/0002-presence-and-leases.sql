@@ -169,11 +169,15 @@ create function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms in
     select
       true,
       granted.fence,
-      case when granted.fence is null then extract(epoch from lease.expires_at - clock_timestamp()) * 1000 end::float8,
-      lease.wanted
+      -- Looked up one by one, and only where it was not granted: a join would be planned as a read of the whole table.
+      case when granted.fence is null then (
+        select (extract(epoch from lease.expires_at - clock_timestamp()) * 1000)::float8
+        from holdfast.lease
+        where lease.key = asked.key
+      ) end,
+      case when granted.fence is null then (select lease.wanted from holdfast.lease where lease.key = asked.key) end
     from asked
     left join granted using (key)
-    left join holdfast.lease using (key)
     order by asked.place;
   end
   $$;

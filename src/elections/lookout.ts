@@ -1,5 +1,5 @@
 import { backoffMs, ClosedError, Gather, HoldfastError, pause } from '../base/index.js'
-import type { Database, Presence, Statement } from '../postgres/index.js'
+import { answerWithinMs, type Database, type Presence, type Statement } from '../postgres/index.js'
 import { electionKey } from './names.js'
 
 /** Who leads an election. */
@@ -34,7 +34,6 @@ export interface LookoutOptions {
 }
 
 const everyMs = 2_000
-const answerWithinMs = 5_000
 
 /**
  * Looks at the elections that somebody of this process follows or takes part in: one statement for all of them, every

@@ -15,26 +15,26 @@ select holdfast.job_know_queue($1::bigint, $2, $3)
 
 -- name: enlist
 -- The life begins to work. Flushed with the first job that it ends, and a crash before that ends it.
-insert into holdfast.worker (life, number, instance, queues)
+insert into holdfast.worker (session, number, instance, queues)
 values ($1, $2, $3, $4::text::bigint[])
-on conflict (life, number) do update set queues = excluded.queues
+on conflict (session, number) do update set queues = excluded.queues
 
 -- name: sleep
 -- Says whether a worker wants to be told of new jobs.
 update holdfast.worker
 set sleeping = $3
-where life = $1
+where session = $1
   and number = $2
   and sleeping <> $3
 
 -- name: leave
 -- A worker closes. The row of the last one of a life stays while something that it has claimed is left.
 delete from holdfast.worker
-where life = $1
+where session = $1
   and number = $2
   and (
-    not exists (select from holdfast.claim where claim.life = $1)
-    or exists (select from holdfast.worker as other where other.life = $1 and other.number <> $2)
+    not exists (select from holdfast.claim where claim.session = $1)
+    or exists (select from holdfast.worker as other where other.session = $1 and other.number <> $2)
   )
 
 -- name: claim
@@ -97,7 +97,7 @@ where job.id = n.id
 with lost as materialized (
   select fence, jobs
   from holdfast.claim
-  where life = $1
+  where session = $1
     and token = any($2::text::bigint[])
 )
 select holdfast.job_end(
@@ -122,10 +122,10 @@ select holdfast.job_days($1::integer)
 -- Wherever it is.
 select
   j.id, j.kind, j.queue::text, (select name from holdfast.queue where key = j.queue) as queue_name,
-  case when j.life is null then 'ready' else 'running' end as state,
+  case when j.session is null then 'ready' else 'running' end as state,
   j.priority, j.payload::text as payload, null as result, null as error, j.enqueued_at, null::timestamptz as run_at,
   j.claimed_at, null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
-  (select min(instance) from holdfast.worker where worker.life = j.life) as instance, j.cancelled,
+  (select min(instance) from holdfast.worker where worker.session = j.session) as instance, j.cancelled,
   exists (select from holdfast.queue where key = j.queue and paused_at is not null) as paused
 from holdfast.job j
 where j.id = $1
@@ -159,13 +159,13 @@ told as (
   update holdfast.job
   set cancelled = $2
   where id = $1
-    and life is not null
-  returning id, life
+    and session is not null
+  returning id, session
 ),
 ready as (
   delete from holdfast.job
   where id = $1
-    and life is null
+    and session is null
   returning *
 ),
 waiting as (
@@ -184,7 +184,7 @@ kept as (
   returning id
 )
 select case when told.id is null then 'cancelled' else 'told' end as answer,
-  pg_notify(holdfast.job_channel(), 'jobs-cancel ' || told.life)
+  pg_notify(holdfast.job_channel(), 'jobs-cancel ' || told.session)
 from (select id from kept union all select id from told) as found
 left join told using (id)
 

@@ -1,6 +1,5 @@
-import { backoffMs, pause } from '../base/index.js'
 import { type TransactionStatements, transactionStatements } from '../once/index.js'
-import { type Database, type Executor, loadStatements, type Statement, sqlstateOf } from '../postgres/index.js'
+import { type Database, despiteCollisions, type Executor, loadStatements, type Statement } from '../postgres/index.js'
 
 export interface LedgerOptions {
   readonly database: Database
@@ -31,10 +30,6 @@ type Name =
   | 'redrive'
   | 'pause'
 
-/** Where snapshots are kept for whole transactions, what others changed meanwhile fails a statement; then nothing happened. */
-const collisions = ['40001', '40P01'] as (string | undefined)[]
-const mostCollisions = 30
-
 /** How the room's statements are run. */
 export class Ledger {
   readonly sql: Record<Name, Statement>
@@ -55,15 +50,9 @@ export class Ledger {
     return this.#options.expiryMs
   }
 
-  async run<Row>(name: Name, values: readonly unknown[]): Promise<Row[]> {
-    for (let attempt = 0; ; attempt++) {
-      try {
-        return await this.#options.database.query<Row>(this.sql[name].text, values, this.#options.expiryMs)
-      } catch (error) {
-        if (!collisions.includes(sqlstateOf(error)) || attempt >= mostCollisions) throw error
-        await pause(backoffMs(attempt, 2, 50))
-      }
-    }
+  run<Row>(name: Name, values: readonly unknown[]): Promise<Row[]> {
+    const { database, expiryMs } = this.#options
+    return despiteCollisions(() => database.query<Row>(this.sql[name].text, values, expiryMs))
   }
 
   runIn<Row>(tx: Executor, name: Name, values: readonly unknown[]): Promise<Row[]> {

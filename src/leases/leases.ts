@@ -20,12 +20,12 @@ import {
   whenAborted,
   whileHeld,
 } from '../base/index.js'
-import { type Anchor, type Database, DatabaseUnreachableError, type Names } from '../postgres/index.js'
+import { type Anchor, answerWithinMs, type Database, DatabaseUnreachableError, type Names } from '../postgres/index.js'
 import { LeaseLostError, LeaseTimeoutError } from './errors.js'
 import { Holding } from './holding.js'
 import { type Keeping, Lease, ttlRule } from './lease.js'
 import { type Answer, type Ask, Ledger, type Release } from './ledger.js'
-import { answerWithinMs, idOf, Renewals } from './renewals.js'
+import { idOf, Renewals } from './renewals.js'
 
 export interface LeaseOptions {
   /** How long it lasts without a renewal, and so how long a dead holder keeps the name. From 1 s; default 30 s. */

@@ -1,6 +1,6 @@
 import { Gather, type Key } from '../base/index.js'
-import { type Database, loadStatements, type Names } from '../postgres/index.js'
-import { answerWithinMs, idOf, unlessSerialized } from './renewals.js'
+import { answerWithinMs, type Database, despiteCollisions, loadStatements, type Names } from '../postgres/index.js'
+import { idOf } from './renewals.js'
 
 export interface LedgerOptions {
   readonly database: Database
@@ -99,7 +99,7 @@ export class Ledger {
       sent.map(({ holdMs }) => holdMs),
       instanceId,
     ]
-    const rows = await unlessSerialized(() =>
+    const rows = await despiteCollisions(() =>
       database.query<{
         settled: boolean
         fence: string | null
@@ -130,7 +130,7 @@ export class Ledger {
   async #releaseAll(asks: readonly Release[]): Promise<boolean[]> {
     const { database, schema } = this.#options
     const values = [asks.map(({ key }) => key), asks.map(({ token }) => token), asks.map(({ fence }) => fence), schema]
-    const rows = await unlessSerialized(() =>
+    const rows = await despiteCollisions(() =>
       database.query<{ key: string; token: string }>(this.sql.release.text, values, answerWithinMs),
     )
     const released = new Set(rows.map(({ key, token }) => idOf(key, token)))
@@ -145,7 +145,7 @@ export class Ledger {
   async #registerAll(keys: readonly Key[]): Promise<(Error | undefined)[]> {
     const { names, database } = this.#options
     const fresh = [...new Map(keys.map((key) => [key.key, key])).values()]
-    const rows = await unlessSerialized(() =>
+    const rows = await despiteCollisions(() =>
       database.query<{ key: string; namespace: string; label: string }>(
         names.register.text,
         names.valuesFor(fresh),

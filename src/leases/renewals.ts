@@ -1,5 +1,12 @@
-import { backoffMs, Gather, pause } from '../base/index.js'
-import { type Anchor, type Database, DatabaseUnreachableError, type Statement, sqlstateOf } from '../postgres/index.js'
+import { Gather } from '../base/index.js'
+import {
+  type Anchor,
+  answerWithinMs,
+  type Database,
+  DatabaseUnreachableError,
+  despiteCollisions,
+  type Statement,
+} from '../postgres/index.js'
 import type { Holding } from './holding.js'
 
 /** The part of its life after which a renewal that failed is sent again. */
@@ -82,7 +89,7 @@ export class Renewals {
   async #send(values: unknown[][]): Promise<string[]> {
     const session = this.#isAnchorBusy ? undefined : this.#anchor?.session
     if (!session) {
-      const rows = await unlessSerialized(() =>
+      const rows = await despiteCollisions(() =>
         this.#database.query<{ key: string; token: string }>(this.#statement.text, values, answerWithinMs),
       )
       return rows.map(({ key, token }) => idOf(key, token))
@@ -142,21 +149,3 @@ export class Renewals {
 export function idOf(key: string, token: string): string {
   return `${key} ${token}`
 }
-
-/**
- * Where the database's default isolation is a stricter one, a statement that meets a row which has just changed fails
- * (40001), and succeeds when it is asked again.
- */
-export async function unlessSerialized<T>(ask: () => Promise<T>): Promise<T> {
-  for (let attempt = 0; ; attempt++) {
-    try {
-      return await ask()
-    } catch (error) {
-      if (sqlstateOf(error) !== '40001' || attempt === 20) throw error
-      await pause(backoffMs(attempt, 1, 50))
-    }
-  }
-}
-
-/** A connection that does not answer for this long is given up. */
-export const answerWithinMs = 5_000

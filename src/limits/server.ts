@@ -1,18 +1,10 @@
-import { backoffMs, pause } from '../base/index.js'
-import { type Database, loadStatements, type Statement, sqlstate, sqlstateOf } from '../postgres/index.js'
+import { type Database, despiteCollisions, loadStatements, type Statement, sqlstate } from '../postgres/index.js'
 
 export interface ServerOptions {
   readonly database: Database
   readonly schema: string
   readonly expiryMs: number
 }
-
-/**
- * Where snapshots are kept for whole transactions, what others changed meanwhile fails a statement; so does a row that
- * somebody else inserts at the same time and is slow to commit. Nothing happened then, and it is asked again.
- */
-const collisions = ['40001', '40P01', sqlstate.lockNotAvailable] as (string | undefined)[]
-const mostCollisions = 30
 
 /** So many asks for each piece that is swept; a piece is more than they can have made. */
 const asksPerPiece = 1_000
@@ -41,15 +33,10 @@ export class Server {
     return this.#options.schema
   }
 
-  async run<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-    for (let attempt = 0; ; attempt++) {
-      try {
-        return await this.#options.database.query<Row>(statement.text, values, this.#options.expiryMs)
-      } catch (error) {
-        if (!collisions.includes(sqlstateOf(error)) || attempt >= mostCollisions) throw error
-        await pause(backoffMs(attempt, 2, 50))
-      }
-    }
+  run<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    const { database, expiryMs } = this.#options
+    // A row that somebody else inserts at the same time, and is slow to commit, is a collision, too.
+    return despiteCollisions(() => database.query<Row>(statement.text, values, expiryMs), sqlstate.lockNotAvailable)
   }
 
   /** Sweeps a piece of the tables whenever so much has been asked. */

@@ -1,5 +1,5 @@
-import { backoffMs, Gather, hashedKey, pause } from '../base/index.js'
-import { type Database, type Executor, loadStatements, sqlstate, sqlstateOf } from '../postgres/index.js'
+import { Gather, hashedKey } from '../base/index.js'
+import { answerWithinMs, type Database, despiteCollisions, type Executor, loadStatements } from '../postgres/index.js'
 import type { Written } from './answer.js'
 
 /** A run, as its row knows it. */
@@ -50,9 +50,6 @@ export interface LedgerOptions {
 }
 
 type Name = 'claim' | 'finish' | 'release' | 'withdraw' | 'recorded' | 'hurry' | 'is_working' | 'forget' | 'sweep'
-
-/** A connection that does not answer for this long is given up. */
-export const answerWithinMs = 5_000
 
 /** Each claim of a batch takes a place in the server's lock table for a moment, and that table is everybody's. */
 const mostClaims = 100
@@ -168,20 +165,12 @@ export class Ledger {
     return runs.map(() => undefined)
   }
 
-  /** The pool, with the patience of this room; and where every transaction is serializable, with the tries it takes. */
+  /** The pool, with the patience of this room; and where statements collide, with the tries it takes. */
   #patient(): Executor {
     const { database } = this.#options
     return {
-      async query<Row>(text: string, values?: readonly unknown[]) {
-        for (let attempt = 0; ; attempt++) {
-          try {
-            return await database.query<Row>(text, values, answerWithinMs)
-          } catch (error) {
-            if (sqlstateOf(error) !== sqlstate.serializationFailure || attempt >= 10) throw error
-            await pause(backoffMs(attempt, 2, 100))
-          }
-        }
-      },
+      query: <Row>(text: string, values?: readonly unknown[]) =>
+        despiteCollisions(() => database.query<Row>(text, values, answerWithinMs)),
     }
   }
 

@@ -1,9 +1,9 @@
 import { ClosedError, pause, whenAborted } from '../base/index.js'
-import { type Database, DatabaseUnreachableError, type Life, type Presence } from '../postgres/index.js'
+import { answerWithinMs, type Database, DatabaseUnreachableError, type Life, type Presence } from '../postgres/index.js'
 import { type Form, isAnswer, writeFailure } from './answer.js'
 import { atMost, Chases } from './chases.js'
 import { OnceLostError } from './errors.js'
-import { answerWithinMs, type Claim, type Ending, type Ledger } from './ledger.js'
+import type { Claim, Ending, Ledger } from './ledger.js'
 import { type Asked, claimOf, outcomeOf, Run, type RunGround, type Work } from './run.js'
 import type { Finished, Found, Turn } from './turn.js'
 

@@ -1,5 +1,6 @@
 import { UsageError, unlessAborted } from '../base/index.js'
 import {
+  answerWithinMs,
   type Database,
   DatabaseUnreachableError,
   type Executor,
@@ -7,7 +8,6 @@ import {
   type Statement,
 } from '../postgres/index.js'
 import { atMost } from './chases.js'
-import { answerWithinMs } from './ledger.js'
 
 /** What a run writes with, so that its effect and its answer commit together. It has the `query` of a client of `pg`. */
 export interface Transaction {

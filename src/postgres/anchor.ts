@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { backoffMs, ClosedError, type HoldfastError, pause, whenAborted } from '../base/index.js'
+import { backoffMs, ClosedError, type HoldfastError, pause, unlessAborted } from '../base/index.js'
 import type { Connection, Database } from './port.js'
 import type { Presence } from './presence.js'
 import { Session, type SessionStatements } from './session.js'
@@ -103,12 +103,7 @@ export class Anchor implements Presence {
       const session = this.session
       if (session) return session
       // A session that lost trust a moment ago has announced it and set the reconnection going.
-      let forget = () => {}
-      const aborted = new Promise<void>((resolve) => {
-        forget = whenAborted(signal, () => resolve())
-      })
-      await Promise.race([this.#reconnecting, aborted])
-      forget()
+      await unlessAborted(signal, Promise.resolve(this.#reconnecting))
     }
   }
 

@@ -1,6 +1,8 @@
 export * from './address.js'
 export * from './anchor.js'
 export * from './caller.js'
+export * from './collisions.js'
+export { answerWithinMs } from './deadline.js'
 export * from './errors.js'
 export * from './keeper.js'
 export * from './migrate.js'

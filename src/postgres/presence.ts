@@ -36,3 +36,11 @@ export interface Life {
   /** Calls back, once, when it is lost; returns how to stop listening. */
   onLoss(listener: (reason: HoldfastError) => void): () => void
 }
+
+/**
+ * For how long the client trusts, of the time after which the server acts. The margin covers timers that fire late and
+ * clocks that run at slightly different rates.
+ */
+export function trustedFor(expiryMs: number): number {
+  return expiryMs - Math.max(200, expiryMs * 0.1)
+}

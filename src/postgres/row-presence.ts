@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { backoffMs, ClosedError, formatDuration, type HoldfastError, pause, whenAborted } from '../base/index.js'
+import { backoffMs, ClosedError, formatDuration, type HoldfastError, pause, unlessAborted } from '../base/index.js'
 import { DatabaseUnreachableError } from './errors.js'
 import type { Database } from './port.js'
-import type { Life, Presence } from './presence.js'
+import { type Life, type Presence, trustedFor } from './presence.js'
 import { loadStatements } from './statements.js'
 
 /**
@@ -58,12 +58,7 @@ export class RowPresence implements Presence {
       this.#coming ??= this.#come().finally(() => {
         this.#coming = undefined
       })
-      let forget = () => {}
-      const aborted = new Promise<void>((resolve) => {
-        forget = whenAborted(signal, () => resolve())
-      })
-      await Promise.race([this.#coming, aborted])
-      forget()
+      await unlessAborted(signal, this.#coming)
     }
   }
 
@@ -142,7 +137,7 @@ class RowLife implements Life {
     sentAt: number,
     renew: () => Promise<boolean>,
   ) {
-    this.#trustMs = expiryMs - Math.max(200, expiryMs * 0.1)
+    this.#trustMs = trustedFor(expiryMs)
     this.#trustedUntil = sentAt + this.#trustMs
     this.#renew = renew
     // Not one behind the other: an answer that never comes must not keep the next renewal from being sent.

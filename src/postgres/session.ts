@@ -4,6 +4,7 @@ import { ClosedError, formatDuration, type HoldfastError } from '../base/index.j
 import { DatabaseUnreachableError, SessionLocksUnavailableError, UnsupportedServerError } from './errors.js'
 import { refuseTransactionPooler } from './pooler.js'
 import type { Connection } from './port.js'
+import { trustedFor } from './presence.js'
 import { sqlstateOf, translate } from './sqlstate.js'
 import type { Statement } from './statements.js'
 
@@ -111,8 +112,7 @@ export class Session {
     this.serverVersion = identity.version_number
     this.lockBudget = identity.lock_budget
     this.direct = direct
-    // The margin covers timers that fire late and clocks that run at slightly different rates.
-    this.#trustMs = options.expiryMs - Math.max(200, options.expiryMs * 0.1)
+    this.#trustMs = trustedFor(options.expiryMs)
     // Three to four beats within the expiry.
     this.#beatEveryMs = options.expiryMs * 0.28
     this.#lastSentAt = sentAt

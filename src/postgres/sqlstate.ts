@@ -26,6 +26,7 @@ export const sqlstate = {
   undefinedSchema: '3F000',
   duplicateObject: '42710',
   serializationFailure: '40001',
+  deadlockDetected: '40P01',
   staleFence: 'HF001',
 } as const
 

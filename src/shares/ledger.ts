@@ -1,5 +1,5 @@
 import { backoffMs, Gather, HoldfastError, pause } from '../base/index.js'
-import type { Database, Presence, Statement } from '../postgres/index.js'
+import { answerWithinMs, type Database, type Presence, type Statement } from '../postgres/index.js'
 import type { Owned } from './owned.js'
 
 export type LedgerStatements = Record<'look_done' | 'record_done' | 'sweep_done', Statement>
@@ -35,7 +35,6 @@ interface Entry {
 }
 
 const retentionMs = 7 * 86_400_000
-const answerWithinMs = 10_000
 const sweepEveryMs = 600_000
 
 /** What was worked on, in the table `share_done`: the authority on what a round still has to do. */

@@ -1,5 +1,5 @@
 import { backoffMs, ClosedError, HoldfastError, pause } from '../base/index.js'
-import type { Database, Presence, Statement } from '../postgres/index.js'
+import { answerWithinMs, type Database, type Presence, type Statement } from '../postgres/index.js'
 import type { Assignment } from './assignment.js'
 
 export type RosterStatements = Record<'join' | 'leave' | 'nudge' | 'look_members', Statement>
@@ -21,7 +21,6 @@ interface Part {
 }
 
 const everyMs = 1_000
-const answerWithinMs = 5_000
 
 /**
  * Who takes part in which share: joins for this instance, and looks who else is present. One small statement for all

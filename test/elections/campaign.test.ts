@@ -1,17 +1,8 @@
-// Who leads, and what happens when it ends, by every way in which it can.
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  ClosedError,
-  type Holdfast,
-  type HoldfastOptions,
-  PermissionError,
-  SteppedDownError,
-  UsageError,
-} from '../../src/holdfast.js'
+import { ClosedError, type HoldfastOptions, PermissionError, SteppedDownError, UsageError } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
-import { anchorPid, open, roleUrl } from '../setup/instances.js'
+import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
+import { anchorPid, open, openFleet, roleUrl } from '../setup/instances.js'
 import { campaign, leading, untilAborted } from './stage.js'
 
 let fresh: FreshDatabase
@@ -20,11 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-let elections = 0
-const fleet = (size: number, options: Partial<HoldfastOptions> = {}): Promise<Holdfast[]> => {
-  const namespace = `elections ${++elections}`
-  return Promise.all(Array.from({ length: size }, () => open({ url: fresh.url, namespace, ...options })))
-}
+const fleet = (size: number, options?: Partial<HoldfastOptions>) => openFleet(fresh.url, size, options)
 
 describe.each<[string, Partial<HoldfastOptions>]>([
   ['by locks', {}],
@@ -148,9 +135,7 @@ test('a leader that was asked to step down leads alone until it has ended', asyn
   const steppedDown = stubborn.campaign.stepDown()
   expect(stubborn.terms[0]!.signal.aborted).toBe(true)
   expect(stubborn.terms[0]!.held).toBe(true)
-  // Long enough for a second leader to show.
-  await sleep(300)
-  expect(other.terms).toEqual([])
+  await stays('nobody else leads', () => other.terms.length === 0, 300)
   finish()
   await steppedDown
   await until('the other leads', () => other.campaign.leads)
@@ -168,8 +153,7 @@ test('an instance whose term was lost does not begin another before its function
   expect(terms[0]!.signal.reason).toMatchObject({ code: 'LOCK_LOST' })
   expect(only.leads).toBe(false)
   await a!.locks.with('a life that works', () => {})
-  await sleep(300)
-  expect(terms).toHaveLength(1)
+  await stays('no other term begins', () => terms.length === 1, 300)
   finish[0]!()
   await until('it leads again', () => only.leads)
   expect(terms[1]!.term).toBeGreaterThan(terms[0]!.term)
@@ -236,8 +220,7 @@ describe('a preferred instance', () => {
     const preferred = instances.slice(2).map((holdfast) => campaign(holdfast, 'several', { preferred: true }))
     const first = await leading(preferred)
     // Two looks and more, in which somebody could make room.
-    await sleep(5_000)
-    expect(first.campaign.leads).toBe(true)
+    await stays('the first leads', () => first.campaign.leads, 5_000)
     expect(preferred.flatMap(({ terms }) => terms)).toHaveLength(1)
     expect(usual.flatMap(({ terms }) => terms)).toHaveLength(1)
     await first.holdfast.close()

@@ -131,7 +131,7 @@ async function walk(world: World, seed: number, steps: number): Promise<void> {
   const effects = await witness.query<{ id: string; count: number }>('select id, count(*)::int from effect group by id')
   expect(effects.filter(({ count }) => count !== 1)).toEqual([])
   expect(effects.map(({ id }) => Number(id)).sort((a, b) => a - b)).toEqual([...ends.keys()].sort((a, b) => a - b))
-  const left = await witness.query('select life, jobs from holdfast.claim')
+  const left = await witness.query('select session, jobs from holdfast.claim')
   expect(left).toEqual([])
   console.log(`${committed.length} jobs committed, ${undone.length} rolled back, ${steps} faults`)
   expect(committed.length).toBeGreaterThan(50)

@@ -96,6 +96,7 @@ test('a server that is away for 5 seconds: those who wait go on, those who would
     ),
   )
   expect(await within(5_000, 'The end of a wait', impatient)).toMatchObject({ code: 'LOCK_TIMEOUT' })
+  // An outage, which takes as long as it takes: whoever waits must not have given up.
   await sleep(2_000)
   await openServer({}, { dataDir, port: server.port })
 

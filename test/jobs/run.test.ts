@@ -360,7 +360,7 @@ describe('a job that was taken over', () => {
     const { id } = await holdfast.jobs.enqueue(job, null)
     await begun.opened
     // As if another worker had it, whose life is another.
-    await sql(fresh.url, 'update holdfast.job set fence = fence + 1, life = 0 where id = $1', [id])
+    await sql(fresh.url, 'update holdfast.job set fence = fence + 1, session = 0 where id = $1', [id])
     opening.open()
     await until('the record was refused, or the loss seen', () => worker.running === 0)
     await worker.close()

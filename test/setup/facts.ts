@@ -16,6 +16,18 @@ export async function until<T>(
   }
 }
 
+/**
+ * That something stays so for a while, looked at all the time. For what must not happen, and so is no fact to wait for:
+ * long enough that it would have happened if it could.
+ */
+export async function stays(what: string, fact: () => unknown, forMs: number): Promise<void> {
+  const over = performance.now() + forMs
+  do {
+    if (!fact()) throw new Error(`Not any more: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  } while (performance.now() < over)
+}
+
 /** What `work` threw, which must be of the class `type`. */
 export async function caught<T extends Error>(
   type: abstract new (...given: never[]) => T,

@@ -11,6 +11,12 @@ export async function open(options: HoldfastOptions): Promise<Holdfast> {
   return instance
 }
 
+/** Several instances in a namespace of their own. */
+export function openFleet(url: string, size: number, options: Partial<HoldfastOptions> = {}): Promise<Holdfast[]> {
+  const namespace = `fleet ${randomBytes(4).toString('hex')}`
+  return Promise.all(Array.from({ length: size }, () => open({ url, namespace, ...options })))
+}
+
 /** The address of a database of the test's own, dropped when it has finished. */
 export async function databaseUrl(): Promise<string> {
   const database = await freshDatabase()

@@ -2,16 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import {
-  ClosedError,
-  type Holdfast,
-  type HoldfastOptions,
-  ResourcesFailedError,
-  UsageError,
-} from '../../src/holdfast.js'
+import { ClosedError, type HoldfastOptions, ResourcesFailedError, UsageError } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sql, until, within } from '../setup/facts.js'
-import { anchorPid, open } from '../setup/instances.js'
+import { caught, sql, stays, until, within } from '../setup/facts.js'
+import { anchorPid, open, openFleet } from '../setup/instances.js'
 import { heldLocks, untilNoLocks } from '../setup/locking.js'
 
 let fresh: FreshDatabase
@@ -20,11 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-let shares = 0
-const fleet = (size: number, options: Partial<HoldfastOptions> = {}): Promise<Holdfast[]> => {
-  const namespace = `shares ${++shares}`
-  return Promise.all(Array.from({ length: size }, () => open({ url: fresh.url, namespace, ...options })))
-}
+const fleet = (size: number, options?: Partial<HoldfastOptions>) => openFleet(fresh.url, size, options)
 
 const cities = Array.from({ length: 60 }, (_, i) => `city ${i}`)
 
@@ -113,11 +103,15 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     const leaves = await b!.shares.each('busy', ['x', 'y'], () => {}, { stay: false })
     expect(leaves).toEqual({ done: ['y'], skipped: ['x'] })
     // Whoever stays waits for it, and finds it done.
-    const stays = b!.shares.each('busy', ['x'], () => expect.unreachable(), { hold: 0 })
-    await sleep(300)
+    const staying = b!.shares.each('busy', ['x'], () => expect.unreachable(), { hold: 0 })
+    let isOver = false
+    void staying.then(() => {
+      isOver = true
+    })
+    await stays('it waits', () => !isOver, 300)
     finish()
     expect(await slow).toEqual({ done: ['x'], skipped: [] })
-    expect(await within(5_000, 'The one that stays', stays)).toEqual({ done: [], skipped: ['x'] })
+    expect(await within(5_000, 'The one that stays', staying)).toEqual({ done: [], skipped: ['x'] })
   })
 
   test('several at once in one instance', async () => {

@@ -25,7 +25,7 @@ create table holdfast.job (
   kind text not null,
   payload json not null,
   enqueued_at timestamptz not null default clock_timestamp(),
-  life integer,
+  session integer,
   fence bigint,
   claimed_at timestamptz,
   failed integer not null default 0,
@@ -52,7 +52,7 @@ comment on column holdfast.job.priority is 'Larger goes first; from -5 to 5.';
 comment on column holdfast.job.kind is 'The name of its definition.';
 comment on column holdfast.job.payload is 'Its input.';
 comment on column holdfast.job.enqueued_at is 'When it was enqueued.';
-comment on column holdfast.job.life is 'The number of the life that has claimed it; null when nobody has.';
+comment on column holdfast.job.session is 'The number of the life that has claimed it; null when nobody has.';
 comment on column holdfast.job.fence is 'The fence of the claim. Whoever writes about a running job must know it.';
 comment on column holdfast.job.claimed_at is 'When it was claimed.';
 comment on column holdfast.job.failed is 'How many of its attempts have failed.';
@@ -106,7 +106,7 @@ create table holdfast.job_history (
   enqueued_at timestamptz not null,
   claimed_at timestamptz,
   ended_at timestamptz not null default clock_timestamp(),
-  life integer,
+  session integer,
   fence bigint,
   failed integer not null,
   crashes smallint not null,
@@ -128,7 +128,7 @@ comment on column holdfast.job_history.error is 'Why it did not come to its end:
 comment on column holdfast.job_history.enqueued_at is 'When it was enqueued.';
 comment on column holdfast.job_history.claimed_at is 'When its last attempt was claimed; null when there was none.';
 comment on column holdfast.job_history.ended_at is 'When it ended.';
-comment on column holdfast.job_history.life is 'The number of the life that ended it, or died with it; null when nobody had it.';
+comment on column holdfast.job_history.session is 'The number of the life that ended it, or died with it; null when nobody had it.';
 comment on column holdfast.job_history.fence is 'The fence of its last claim.';
 comment on column holdfast.job_history.failed is 'How many of its attempts have failed.';
 comment on column holdfast.job_history.crashes is 'How many workers died while they had it.';
@@ -152,7 +152,7 @@ comment on column holdfast.job_history_rest.error is 'As in job_history.';
 comment on column holdfast.job_history_rest.enqueued_at is 'As in job_history.';
 comment on column holdfast.job_history_rest.claimed_at is 'As in job_history.';
 comment on column holdfast.job_history_rest.ended_at is 'As in job_history.';
-comment on column holdfast.job_history_rest.life is 'As in job_history.';
+comment on column holdfast.job_history_rest.session is 'As in job_history.';
 comment on column holdfast.job_history_rest.fence is 'As in job_history.';
 comment on column holdfast.job_history_rest.failed is 'As in job_history.';
 comment on column holdfast.job_history_rest.crashes is 'As in job_history.';
@@ -162,17 +162,17 @@ comment on column holdfast.job_history_rest.log is 'As in job_history.';
 comment on column holdfast.job_history_rest.failures is 'As in job_history.';
 
 create table holdfast.worker (
-  life integer not null,
+  session integer not null,
   number integer not null,
   instance text not null,
   queues bigint[] not null,
   sleeping boolean not null default false,
   since timestamptz not null default clock_timestamp(),
-  primary key (life, number)
+  primary key (session, number)
 ) with (fillfactor = 50);
 comment on table holdfast.worker is
   'Who works, or worked when it died. Only a life with a row here can claim jobs; the row goes when nothing that it has claimed is left.';
-comment on column holdfast.worker.life is 'The number of the life (see instance).';
+comment on column holdfast.worker.session is 'The number of the life (see instance).';
 comment on column holdfast.worker.number is 'Which of the workers of the instance.';
 comment on column holdfast.worker.instance is 'The instance.';
 comment on column holdfast.worker.queues is 'The keys of the queues that it serves.';
@@ -181,7 +181,7 @@ comment on column holdfast.worker.since is 'Since when.';
 
 create table holdfast.claim (
   fence bigint primary key,
-  life integer not null,
+  session integer not null,
   token bigint not null,
   jobs bigint[] not null
 );
@@ -190,7 +190,7 @@ alter table holdfast.claim alter column jobs set storage external;
 comment on table holdfast.claim is
   'Claims: which jobs were claimed together. They lead to the jobs of a dead worker; whether a job still belongs to a claim is said by its own row.';
 comment on column holdfast.claim.fence is 'The fence of the claim.';
-comment on column holdfast.claim.life is 'The number of the life that has claimed them.';
+comment on column holdfast.claim.session is 'The number of the life that has claimed them.';
 comment on column holdfast.claim.token is 'How the worker calls the claim, so that it finds one whose answer was lost.';
 comment on column holdfast.claim.jobs is 'Their ids. The row goes when all of them have ended.';
 
@@ -209,7 +209,7 @@ create function holdfast.job_wake(queue bigint, jobs bigint) returns void
     select string_agg(sleeper, ',')
     into chosen
     from (
-      select life || '.' || number as sleeper
+      select session || '.' || number as sleeper
       from holdfast.worker
       where sleeping
         and job_wake.queue = any(queues)
@@ -345,7 +345,7 @@ comment on function holdfast.enqueue(text, text, json, integer, interval, timest
   'Enqueues a job from SQL, in the transaction that runs it: select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). Answers with its id.';
 
 create function holdfast.job_claim(
-  life integer,
+  session integer,
   token bigint,
   queues bigint[],
   priorities integer[],
@@ -388,8 +388,8 @@ create function holdfast.job_claim(
       return;
     end if;
     -- Whoever takes over from a dead life excludes its late claims, and removes its row.
-    perform pg_advisory_xact_lock_shared(holdfast.session_class() # 1, life);
-    perform from holdfast.worker where worker.life = job_claim.life limit 1;
+    perform pg_advisory_xact_lock_shared(holdfast.session_class() # 1, session);
+    perform from holdfast.worker where worker.session = job_claim.session limit 1;
     state := 'gone';
     if not found then
       return;
@@ -410,7 +410,7 @@ create function holdfast.job_claim(
         where job.queue = queues[level]
           and job.priority = priorities[level]
           and job.seq > cursors[level]
-          and job.life is null
+          and job.session is null
           and job.kind = any(kinds)
         order by job.seq
         limit short
@@ -427,7 +427,7 @@ create function holdfast.job_claim(
       fence := nextval('holdfast.fence');
       with mine as (
         update holdfast.job
-        set life = job_claim.life,
+        set session = job_claim.session,
             fence = job_claim.fence,
             claimed_at = now
         where ctid = any(rows)
@@ -450,9 +450,9 @@ create function holdfast.job_claim(
       into jobs, ids
       from mine;
       passed := array_to_json(reached)::text;
-      insert into holdfast.claim values (fence, life, token, ids);
+      insert into holdfast.claim values (fence, session, token, ids);
       if announces then
-        perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || life);
+        perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || session);
       end if;
     end if;
     if looks_back then
@@ -490,9 +490,9 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
       ),
       kept as (
         insert into holdfast.job_history
-          (id, queue, priority, kind, payload, state, enqueued_at, claimed_at, life, fence, failed, crashes, max_crashes,
+          (id, queue, priority, kind, payload, state, enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
            progress, log, failures)
-        select id, queue, priority, kind, payload, 'done', enqueued_at, claimed_at, life, fence, failed, crashes, max_crashes,
+        select id, queue, priority, kind, payload, 'done', enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
           progress, log, failures
         from ended
         returning 1
@@ -508,9 +508,9 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
       ),
       kept as (
         insert into holdfast.job_history
-          (id, queue, priority, kind, payload, state, result, enqueued_at, claimed_at, life, fence, failed, crashes,
+          (id, queue, priority, kind, payload, state, result, enqueued_at, claimed_at, session, fence, failed, crashes,
            max_crashes, progress, log, failures)
-        select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at, claimed_at, life,
+        select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at, claimed_at, session,
           fence, failed, crashes, max_crashes, progress, log, failures
         from ended
         returning 1
@@ -572,9 +572,9 @@ create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
     ),
     kept as (
       insert into holdfast.job_history
-        (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, life, fence, failed, crashes,
+        (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
          max_crashes, progress, log, failures)
-      select id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, life, fence,
+      select id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence,
         failed + failed_now, crashes, max_crashes, progress, log, all_failures
       from told
       where state <> 'retried'
@@ -592,7 +592,7 @@ create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
     ),
     returned as (
       update holdfast.job
-      set life = null,
+      set session = null,
           fence = null,
           claimed_at = null,
           started = false,
@@ -625,7 +625,7 @@ create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
 comment on function holdfast.job_end(json, bigint[]) is
   'Ends attempts in any other way, each only for the claim whose fence is still in its row: into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). Answers with those that were.';
 
-create function holdfast.job_take_over(life integer) returns integer
+create function holdfast.job_take_over(session integer) returns integer
   language plpgsql
   -- One plan, by index, whatever the table looked like when it was made.
   set jit = off
@@ -639,11 +639,11 @@ create function holdfast.job_take_over(life integer) returns integer
     more integer;
   begin
     -- A claim of that life may be under way: then the next round will do.
-    if not pg_try_advisory_xact_lock(holdfast.session_class() # 1, life) then
+    if not pg_try_advisory_xact_lock(holdfast.session_class() # 1, session) then
       return 0;
     end if;
     for one in
-      select claim.fence, claim.jobs from holdfast.claim where claim.life = job_take_over.life order by claim.fence limit 100
+      select claim.fence, claim.jobs from holdfast.claim where claim.session = job_take_over.session order by claim.fence limit 100
     loop
       with mine as materialized (
         select
@@ -660,7 +660,7 @@ create function holdfast.job_take_over(life integer) returns integer
       ),
       back as (
         update holdfast.job
-        set life = null,
+        set session = null,
             fence = null,
             claimed_at = null,
             started = false,
@@ -681,7 +681,7 @@ create function holdfast.job_take_over(life integer) returns integer
       ),
       kept as (
         insert into holdfast.job_history
-          (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, life, fence, failed, crashes,
+          (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
            max_crashes, progress, log, failures)
         select id, queue, priority, kind, payload,
           case when cancelled is null then 'buried' else 'cancelled' end,
@@ -693,7 +693,7 @@ create function holdfast.job_take_over(life integer) returns integer
             )
             else json_build_object('name', 'JobCancelledError', 'message', cancelled, 'code', 'JOB_CANCELLED')
           end,
-          enqueued_at, claimed_at, ended.life, fence, failed, crashes + charge, max_crashes, progress, log, failures
+          enqueued_at, claimed_at, ended.session, fence, failed, crashes + charge, max_crashes, progress, log, failures
         from ended
         returning 1
       ),
@@ -704,9 +704,9 @@ create function holdfast.job_take_over(life integer) returns integer
       taken := taken + more;
       delete from holdfast.claim where claim.fence = one.fence;
     end loop;
-    perform from holdfast.claim where claim.life = job_take_over.life limit 1;
+    perform from holdfast.claim where claim.session = job_take_over.session limit 1;
     if not found then
-      delete from holdfast.worker where worker.life = job_take_over.life;
+      delete from holdfast.worker where worker.session = job_take_over.session;
     end if;
     return taken;
   end
@@ -731,7 +731,7 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
       return;
     end if;
     for dead in
-      select distinct worker.life from holdfast.worker where not holdfast.is_present(worker.life)
+      select distinct worker.session from holdfast.worker where not holdfast.is_present(worker.session)
     loop
       moved := moved + holdfast.job_take_over(dead);
     end loop;

@@ -1,3 +1,4 @@
+export type { FailedAttempt } from './attempts.js'
 export {
   cancel,
   defineJob,
@@ -20,4 +21,4 @@ export {
   type ResultOptions,
   type WorkOptions,
 } from './jobs.js'
-export type { FailedAttempt, Worker } from './worker.js'
+export type { Worker } from './worker.js'

@@ -16,13 +16,14 @@ import {
   writeJson,
 } from '../base/index.js'
 import { type CallerTransaction, type Database, executorOf, type Presence } from '../postgres/index.js'
+import type { FailedAttempt } from './attempts.js'
 import { highestPriority, lowestPriority } from './cursors.js'
 import { type AnyDefinition, type JobDefinition, validated } from './define.js'
 import { Enqueuing } from './enqueuing.js'
 import { clip, JobFailedError, type RecordedError } from './errors.js'
 import { arrayOf, Ledger } from './ledger.js'
 import { Rounds } from './rounds.js'
-import { type FailedAttempt, Worker } from './worker.js'
+import { Worker } from './worker.js'
 
 export interface EnqueueOptions {
   /** An open transaction of yours (of pg or postgres.js): the job is there when it commits, and only then. */

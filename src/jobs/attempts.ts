@@ -1,0 +1,356 @@
+import { backoffMs, Gather, writeJson } from '../base/index.js'
+import type { RunTransaction } from '../once/index.js'
+import type { Executor } from '../postgres/index.js'
+import { Outcome, validated } from './define.js'
+import { type Ending, type Endings, emptiedBy } from './endings.js'
+import {
+  DrainingError,
+  InvalidInputError,
+  JobCancelledError,
+  JobLostError,
+  JobTimeoutError,
+  NonRetryableError,
+  recordOf,
+} from './errors.js'
+import { arrayOf, type Ledger } from './ledger.js'
+import type { Rounds } from './rounds.js'
+import { type Claim, type Claimed, Run } from './run.js'
+
+/** What a worker tells of an attempt that failed. */
+export interface FailedAttempt {
+  readonly id: number
+  readonly kind: string
+  readonly attempt: number
+  /** What becomes of the job: tried again after a pause, or buried. */
+  readonly state: 'retried' | 'buried'
+}
+
+export interface AttemptsOptions {
+  readonly ledger: Ledger
+  readonly rounds: Rounds
+  readonly endings: Endings
+  readonly concurrency: number
+  readonly onFailure: ((error: unknown, job: FailedAttempt) => void) | undefined
+  /** Whether the life under which jobs were claimed still vouches for them. */
+  readonly isTrusted: () => boolean
+  /** Aborts when nothing more is to begin. */
+  readonly draining: AbortSignal
+  /** There is room for another job. */
+  readonly onRoom: () => void
+}
+
+const notesAfterMs = 250
+/** How long a handler that was told to stop may take for it. */
+const stopMs = 5_000
+const mostPassed = 4_000
+
+/** The jobs that a worker has claimed: those that have not begun, and the attempts that run, each to its recorded end. */
+export class Attempts {
+  /** How many have come to an end. */
+  finished = 0
+  readonly #options: AttemptsOptions
+  readonly #ledger: Ledger
+  readonly #endings: Endings
+  readonly #queue: Claimed[] = []
+  #queueHead = 0
+  #isStarting = false
+  readonly #running = new Map<number, Run>()
+  readonly #starts
+  readonly #noted = new Set<Run>()
+  #notesTimer: NodeJS.Timeout | undefined
+  #lastChance: Promise<unknown> = Promise.resolve()
+
+  constructor(options: AttemptsOptions) {
+    this.#options = options
+    this.#ledger = options.ledger
+    this.#endings = options.endings
+    this.#starts = new Gather<Run, boolean>((runs) => this.#markStarted(runs))
+  }
+
+  /** How many run. */
+  get running(): number {
+    return this.#running.size
+  }
+
+  /** How many have not begun. */
+  get queued(): number {
+    return this.#queue.length - this.#queueHead
+  }
+
+  take(jobs: readonly Claimed[]): void {
+    for (const job of jobs) this.#queue.push(job)
+    this.#startMore()
+  }
+
+  /** Those that have run for so long. */
+  olderThan(ms: number): Run[] {
+    const before = performance.now() - ms
+    const older: Run[] = []
+    for (const run of this.#running.values()) if (run.startedAt <= before) older.push(run)
+    return older
+  }
+
+  /** Nothing of it is ours for certain any more. */
+  loseAll(reason: Error | undefined): void {
+    this.#takeQueue()
+    for (const run of this.#running.values()) run.lose(reason)
+  }
+
+  /** What has not begun may run elsewhere. */
+  giveBackQueued(): void {
+    for (const job of this.#takeQueue()) this.#giveBack(job)
+  }
+
+  stopAll(reason: DrainingError): void {
+    for (const run of this.#running.values()) run.stop(reason)
+  }
+
+  /** Handlers that do not stop, while the worker closes. */
+  abandonAll(): void {
+    for (const run of [...this.#running.values()]) this.#abandon(run)
+  }
+
+  close(): void {
+    clearTimeout(this.#notesTimer)
+  }
+
+  #takeQueue(): Claimed[] {
+    const taken = this.#queue.slice(this.#queueHead)
+    this.#queue.length = 0
+    this.#queueHead = 0
+    return taken
+  }
+
+  #startMore(): void {
+    // A handler that is not asynchronous ends while it is started, and asks for the next.
+    if (this.#isStarting) return
+    this.#isStarting = true
+    while (this.#running.size < this.#options.concurrency && this.#queueHead < this.#queue.length) {
+      const job = this.#queue[this.#queueHead]!
+      this.#queue[this.#queueHead++] = undefined as never
+      if (this.#queueHead === this.#queue.length) this.#takeQueue()
+      if (this.#options.draining.aborted) this.#giveBack(job)
+      // A process that was frozen must not begin what may be somebody else's.
+      else if (this.#options.isTrusted()) this.#start(job)
+    }
+    this.#isStarting = false
+    if (this.#queueHead > mostPassed) {
+      this.#queue.splice(0, this.#queueHead)
+      this.#queueHead = 0
+    }
+  }
+
+  #start(job: Claimed): void {
+    const run = new Run(job, {
+      database: this.#ledger.database,
+      statements: this.#ledger.transactionStatements,
+      expiryMs: this.#ledger.expiryMs,
+      noted: (noted) => this.#noteSoon(noted),
+    })
+    this.#running.set(job.id, run)
+    if (job.crashes > 0 || job.maxCrashes === 1) void this.#runCautiously(run)
+    else this.#run(run)
+  }
+
+  /**
+   * A job that was with a worker when it died is marked before it runs, so that those which were only claimed are not
+   * charged; and one that has its last chance runs alone among such.
+   */
+  async #runCautiously(run: Run): Promise<void> {
+    const begin = async () => {
+      const isOurs = await this.#starts.ask(run).catch(() => undefined)
+      if (isOurs === undefined) return this.#over(run, () => this.#giveBack(run.job))
+      if (!isOurs || run.isLost) return this.#over(run, () => {})
+      await this.#run(run)
+    }
+    if (run.job.crashes < run.job.maxCrashes - 1) return begin()
+    const turn = this.#lastChance.then(begin)
+    this.#lastChance = turn
+    await turn
+  }
+
+  async #markStarted(runs: readonly Run[]): Promise<boolean[]> {
+    const sorted = [...runs].sort((a, b) => a.id - b.id)
+    const rows = await this.#ledger.run<{ id: string }>('start', [
+      arrayOf(sorted.map(({ id }) => id)),
+      arrayOf(sorted.map(({ fence }) => fence)),
+    ])
+    const started = new Set(rows.map(({ id }) => Number(id)))
+    return runs.map(({ id }) => started.has(id))
+  }
+
+  /** Runs the handler. What is not asynchronous is not made so: most of the cost of a small job would be that. */
+  #run(run: Run): Promise<void> | undefined {
+    const { definition } = run.job
+    let timer: NodeJS.Timeout | undefined
+    if (definition.timeoutMs !== undefined) {
+      timer = setTimeout(() => {
+        run.timeOut()
+        // A handler that does not stop keeps neither its place nor its job.
+        timer = setTimeout(() => this.#failed(run, run.stopReason), stopMs)
+      }, definition.timeoutMs)
+    }
+    const succeed = (value: unknown) => {
+      clearTimeout(timer)
+      return this.#succeeded(run, value)
+    }
+    const fail = (error: unknown) => {
+      clearTimeout(timer)
+      this.#failed(run, error)
+    }
+    try {
+      const input = validated(definition, run.job.input)
+      const answer =
+        input instanceof Promise ? input.then((one) => definition.run(one, run)) : definition.run(input, run)
+      if (answer instanceof Promise) return answer.then(succeed, fail).catch(fail)
+      return succeed(answer)?.catch(fail)
+    } catch (error) {
+      fail(error)
+      return undefined
+    }
+  }
+
+  #succeeded(run: Run, value: unknown): Promise<void> | undefined {
+    if (run.isOver) return undefined
+    const { job, stopReason } = run
+    if (stopReason instanceof JobTimeoutError) throw stopReason
+    if (value instanceof Outcome) {
+      const error = value.reason ? { name: 'Outcome', message: value.reason } : undefined
+      const ending = { id: job.id, claim: job.claim, state: value.state, error, delayMs: value.delayMs, failed: false }
+      const transaction = run.sealed()
+      if (transaction) return this.#commit(run, transaction, ending)
+      if (value.state === 'retried') this.#options.rounds.soon(value.delayMs)
+      this.#over(run, () => this.#endings.end(ending))
+      return undefined
+    }
+    let result: string | undefined
+    try {
+      result = writeJson(value, 'a result')
+    } catch (error) {
+      // Another attempt would do its work again, for the same answer.
+      throw new NonRetryableError((error as Error).message, { cause: error })
+    }
+    const transaction = run.sealed()
+    if (transaction) return this.#commit(run, transaction, result)
+    this.#over(run, () => this.#endings.done(job.id, job.claim, result))
+    return undefined
+  }
+
+  /** Records the end in the transaction of the handler, and commits both. */
+  async #commit(run: Run, transaction: RunTransaction, end: Ending | string | undefined): Promise<void> {
+    const { id, claim } = run.job
+    const record = async (tx: Executor) => {
+      const rows =
+        typeof end === 'object'
+          ? await this.#ledger.runIn<{ recorded: unknown[] | null }>(tx, 'end', [
+              JSON.stringify([
+                { id, fence: claim.fence, state: end.state, error: end.error, delay_ms: end.delayMs, failed: 0 },
+              ]),
+              '{}',
+            ])
+          : await this.#ledger.runIn<{ recorded: unknown[] | null }>(tx, 'done', [
+              arrayOf([id]),
+              arrayOf([claim.fence]),
+              end === undefined ? null : `[[${end}]]`,
+              '{}',
+            ])
+      const { recorded } = rows[0]!
+      if (recorded !== null && recorded.length === 0) throw new JobLostError(id, claim.fence)
+    }
+    await this.#flushNotes()
+    try {
+      await transaction.commit(record)
+    } catch (error) {
+      // When it was the answer to the commit that is missing, the record of the failure is refused: the job has ended.
+      if (error instanceof JobLostError) this.#endings.refused++
+      if (error instanceof JobLostError) run.lose()
+      throw error
+    }
+    if (typeof end === 'object' && end.state === 'retried') this.#options.rounds.soon(end.delayMs)
+    this.#over(run, () => this.#forgetClaim(claim))
+  }
+
+  /** Its last job has ended in another statement. */
+  #forgetClaim(claim: Claim): void {
+    const emptied = emptiedBy([{ claim }])
+    if (emptied.length > 0) void this.#ledger.run('end', ['[]', arrayOf(emptied)]).catch(() => {})
+  }
+
+  #failed(run: Run, error: unknown): void {
+    if (run.isOver) return
+    const { job, stopReason } = run
+    const { definition, id, claim } = job
+    const transaction = run.sealed()
+    if (transaction) void transaction.rollback()
+    const base = { id, claim, error: recordOf(error), delayMs: 0, failed: false }
+    if (run.isLost) {
+      this.#over(run, () => {})
+      return
+    }
+    if (stopReason instanceof JobCancelledError) {
+      const cancelled = { ...base, state: 'cancelled', error: recordOf(stopReason) } as const
+      this.#over(run, () => this.#endings.end(cancelled))
+      return
+    }
+    if (stopReason instanceof DrainingError) {
+      this.#over(run, () => this.#giveBack(job))
+      return
+    }
+    const isFinal =
+      error instanceof NonRetryableError || error instanceof InvalidInputError || job.failed + 1 >= definition.attempts
+    const state = isFinal ? 'buried' : 'retried'
+    const delayMs = isFinal ? 0 : backoffMs(job.failed, definition.backoffMs, definition.longestMs)
+    this.#over(run, () => this.#endings.end({ ...base, state, delayMs, failed: true }))
+    if (!isFinal) this.#options.rounds.soon(delayMs)
+    try {
+      this.#options.onFailure?.(error, { id, kind: definition.kind, attempt: run.attempt, state })
+    } catch {
+      // What only listens must not harm the work.
+    }
+  }
+
+  /** A handler that does not stop, while the worker closes. */
+  #abandon(run: Run): void {
+    if (run.isOver) return
+    const transaction = run.sealed()
+    if (transaction) void transaction.rollback()
+    run.lose()
+    this.#over(run, () => this.#giveBack(run.job))
+  }
+
+  #giveBack({ id, claim }: Claimed): void {
+    this.#endings.end({ id, claim, state: 'returned', error: undefined, delayMs: 0, failed: false })
+  }
+
+  /** The attempt is over: records it, after what it noted, and makes room for the next. */
+  #over(run: Run, record: () => void): void {
+    if (run.isOver) return
+    run.isOver = true
+    if (this.#running.get(run.id) === run) this.#running.delete(run.id)
+    this.finished++
+    if (run.notes) void this.#flushNotes().then(record)
+    else record()
+    if (this.queued > 0) this.#startMore()
+    this.#options.onRoom()
+  }
+
+  #noteSoon(run: Run): void {
+    this.#noted.add(run)
+    this.#notesTimer ??= setTimeout(() => void this.#flushNotes(), notesAfterMs)
+  }
+
+  async #flushNotes(): Promise<void> {
+    clearTimeout(this.#notesTimer)
+    this.#notesTimer = undefined
+    const noted = [...this.#noted].sort((a, b) => a.id - b.id)
+    this.#noted.clear()
+    if (noted.length === 0) return
+    const asked = noted.map((run) => {
+      const { progress, lines } = run.notes!
+      run.notes = undefined
+      return { id: run.id, fence: run.fence, progress, ...(lines.length > 0 ? { lines: lines.slice(-100) } : {}) }
+    })
+    // What people read only: nothing waits for it to succeed.
+    await this.#ledger.run('note', [JSON.stringify(asked)]).catch(() => {})
+  }
+}

@@ -2,6 +2,9 @@ import { Gather } from '../base/index.js'
 import type { Executor } from '../postgres/index.js'
 import type { Ledger } from './ledger.js'
 
+/** Whether a job may run now, or later, or is tied to others. */
+export type Way = 'enqueue' | 'enqueue_later' | 'enqueue_tied'
+
 /** A job to be enqueued. */
 export interface Asked {
   /** All that it may have in common with others, as the beginning of a JSON object. */
@@ -13,30 +16,37 @@ export interface Asked {
 /** Single enqueues of one turn of the event loop go out as one statement; inside a transaction of the caller, at once. */
 export class Enqueuing {
   readonly #ledger: Ledger
-  readonly #now
-  readonly #later
+  readonly #gathers: Record<Way, Gather<Asked, number>>
 
   constructor(ledger: Ledger) {
     this.#ledger = ledger
-    this.#now = new Gather<Asked, number>((asked) => this.#enqueue('enqueue', asked))
-    this.#later = new Gather<Asked, number>((asked) => this.#enqueue('enqueue_later', asked))
+    const gather = (way: Way) => new Gather<Asked, number>((asked) => this.#enqueue(way, asked))
+    this.#gathers = {
+      enqueue: gather('enqueue'),
+      enqueue_later: gather('enqueue_later'),
+      enqueue_tied: gather('enqueue_tied'),
+    }
   }
 
-  one(asked: Asked, isLater: boolean): Promise<number> {
-    return (isLater ? this.#later : this.#now).ask(asked)
+  one(asked: Asked, way: Way): Promise<number> {
+    return this.#gathers[way].ask(asked)
   }
 
   /** Many with the same head, in one statement. */
-  async many(head: string, payloads: readonly string[], isLater: boolean, tx: Executor | undefined): Promise<number[]> {
-    const statement = isLater ? 'enqueue_later' : 'enqueue'
-    const values = [`[${headOf(head, 0, payloads.length)}]`, `[${payloads.join(',')}]`]
-    const rows = tx
-      ? await this.#ledger.runIn<{ ids: string }>(tx, statement, values)
-      : await this.#ledger.run<{ ids: string }>(statement, values)
-    return idsOf(rows)
+  async many(head: string, payloads: readonly string[], way: Way, tx: Executor | undefined): Promise<number[]> {
+    return this.#run(way, [headOf(head, 0, payloads.length)], payloads, tx)
   }
 
-  async #enqueue(statement: 'enqueue' | 'enqueue_later', asked: readonly Asked[]): Promise<number[]> {
+  async #run(way: Way, heads: readonly string[], payloads: readonly string[], tx?: Executor): Promise<number[]> {
+    const values: unknown[] = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`]
+    if (way === 'enqueue_tied') values.push(tx === undefined)
+    const [row] = tx
+      ? await this.#ledger.runIn<{ ids: string }>(tx, way, values)
+      : await this.#ledger.run<{ ids: string }>(way, values)
+    return row!.ids.split(',').map(Number)
+  }
+
+  async #enqueue(way: Way, asked: readonly Asked[]): Promise<number[]> {
     const groups = new Map<string, number[]>()
     for (const [at, { head }] of asked.entries()) {
       const group = groups.get(head)
@@ -49,9 +59,10 @@ export class Enqueuing {
       return headOf(head, above - length, above)
     })
     const order = [...groups.values()].flat()
-    const inputs = order.map((at) => asked[at]!.payload)
-    const ids = idsOf(
-      await this.#ledger.run<{ ids: string }>(statement, [`[${heads.join(',')}]`, `[${inputs.join(',')}]`]),
+    const ids = await this.#run(
+      way,
+      heads,
+      order.map((at) => asked[at]!.payload),
     )
     if (groups.size === 1) return ids
     const answers = new Array<number>(asked.length)
@@ -63,8 +74,4 @@ export class Enqueuing {
 /** For the inputs with the numbers above one and up to the other. */
 function headOf(head: string, above: number, upto: number): string {
   return `${head},"above":${above},"upto":${upto}}`
-}
-
-function idsOf([row]: { ids: string }[]): number[] {
-  return row!.ids.split(',').map(Number)
 }

@@ -9,6 +9,10 @@ select array_to_string(holdfast.job_enqueue($1::text::json, $2::text::json), ','
 -- Jobs with a delay.
 select array_to_string(holdfast.job_enqueue_later($1::text::json, $2::text::json), ',') as ids
 
+-- name: enqueue_tied
+-- Jobs with ties.
+select array_to_string(holdfast.job_enqueue_tied($1::text::json, $2::text::json, $3::boolean), ',') as ids
+
 -- name: know_queue
 -- Writes down the name of a queue, for people.
 select holdfast.job_know_queue($1::bigint, $2, $3)
@@ -151,72 +155,58 @@ from holdfast.job_history
 where id = any($1::text::bigint[])
 
 -- name: cancel
--- A job that waits ends here. One that runs is told to stop.
-with error as (
-  select json_build_object('name', 'JobCancelledError', 'message', $2::text, 'code', 'JOB_CANCELLED') as error
-),
-told as (
-  update holdfast.job
-  set cancelled = $2
-  where id = $1
-    and session is not null
-  returning id, session
-),
-ready as (
-  delete from holdfast.job
-  where id = $1
-    and session is null
-  returning *
-),
-waiting as (
-  delete from holdfast.waiting
-  where id = $1
-  returning *
-),
-kept as (
-  insert into holdfast.job_history
-    (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures)
-  select id, queue, priority, kind, payload, 'cancelled', error, enqueued_at, failed, crashes, max_crashes, log, failures
-  from ready, error
-  union all
-  select id, queue, priority, kind, payload, 'cancelled', error, enqueued_at, failed, crashes, max_crashes, log, failures
-  from waiting, error
-  returning id
-)
-select case when told.id is null then 'cancelled' else 'told' end as answer,
-  pg_notify(holdfast.job_channel(), 'jobs-cancel ' || told.session)
-from (select id from kept union all select id from told) as found
-left join told using (id)
+-- See job_cancel.
+select answer
+from holdfast.job_cancel($1::bigint, $2) as answer
+where answer is not null
 
 -- name: retry
--- A job that has ended otherwise than done, or waits, may run now.
+-- A job that has ended otherwise than done, or waits, may run now; one with ties as soon as they let it.
 with ended as (
   delete from holdfast.job_history
   where id = $1
     and state <> 'done'
-  returning id, queue, priority, kind, payload, enqueued_at, max_crashes, log, failures
+  returning id, queue, priority, kind, payload, enqueued_at, max_crashes, log, failures, ties
 ),
 waiting as (
   delete from holdfast.waiting
   where id = $1
+    and ties is null
   returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures
+),
+hurried as (
+  update holdfast.waiting
+  set run_at = clock_timestamp()
+  where id = $1
+    and ties is not null
+  returning id, queue
 ),
 back as (
   insert into holdfast.job
     (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures)
   select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, 0, 0, max_crashes, log, failures
   from ended
+  where ties is null
   union all
   select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log,
     failures
   from waiting
   returning id, queue
+),
+tied as (
+  insert into holdfast.waiting
+    (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, ties)
+  select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, ties
+  from ended
+  where ties is not null
+  returning id, queue
 )
 select id, holdfast.job_wake(queue, 1)
-from back
+from (select * from back union all select * from tied union all select * from hurried) as moved
 
 -- name: redrive
--- Buried jobs of a queue may run again, so many at a time. Relies on job_history_buried.
+-- Buried jobs of a queue may run again, so many at a time; those with ties as soon as they let them. Relies on
+-- job_history_buried.
 with buried as materialized (
   select id, ended_at
   from holdfast.job_history
@@ -236,11 +226,21 @@ ended as (
 back as (
   insert into holdfast.job (id, seq, queue, priority, kind, payload, enqueued_at, max_crashes, log, failures)
   select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, max_crashes, log, failures
-  from (select * from ended order by id) as in_order
+  from (select * from ended where ties is null order by id) as in_order
+  returning queue
+),
+tied as (
+  insert into holdfast.waiting
+    (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, ties)
+  select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, ties
+  from ended
+  where ties is not null
   returning queue
 ),
 woken as (
-  select count(*) as jobs, holdfast.job_wake(queue, count(*)) from back group by queue
+  select count(*) as jobs, holdfast.job_wake(queue, count(*))
+  from (select * from back union all select * from tied) as moved
+  group by queue
 )
 select coalesce(sum(jobs), 0)::integer as jobs
 from woken

@@ -19,7 +19,7 @@ import { type CallerTransaction, type Database, executorOf, type Presence } from
 import type { FailedAttempt } from './attempts.js'
 import { highestPriority, lowestPriority } from './cursors.js'
 import { type AnyDefinition, type JobDefinition, validated } from './define.js'
-import { Enqueuing } from './enqueuing.js'
+import { Enqueuing, type Way } from './enqueuing.js'
 import { clip, JobFailedError, type RecordedError } from './errors.js'
 import { arrayOf, Ledger } from './ledger.js'
 import { Rounds } from './rounds.js'
@@ -191,10 +191,10 @@ export class Jobs {
     input: Input,
     options?: EnqueueOptions,
   ): Promise<JobRef> {
-    const { head, isLater, tx } = this.#read('jobs.enqueue', definition, options)
+    const { head, way, tx } = this.#read('jobs.enqueue', definition, options)
     const payload = await this.#payloadOf(definition, input)
-    if (tx === undefined) return { id: await this.#enqueuing.one({ head, payload }, isLater) }
-    const [id] = await this.#enqueuing.many(head, [payload], isLater, executorOf(tx))
+    if (tx === undefined) return { id: await this.#enqueuing.one({ head, payload }, way) }
+    const [id] = await this.#enqueuing.many(head, [payload], way, executorOf(tx))
     return { id: id! }
   }
 
@@ -210,7 +210,7 @@ export class Jobs {
     inputs: readonly Input[],
     options?: EnqueueOptions,
   ): Promise<JobRef[]> {
-    const { head, isLater, tx } = this.#read('jobs.enqueueMany', definition, options)
+    const { head, way, tx } = this.#read('jobs.enqueueMany', definition, options)
     if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
     // All are checked before any is enqueued.
     const payloads: string[] = []
@@ -225,7 +225,7 @@ export class Jobs {
       for (let bytes = 0; to < payloads.length && to - from < mostTogether && bytes < mostBytes; to++) {
         bytes += payloads[to]!.length
       }
-      for (const id of await this.#enqueuing.many(head, payloads.slice(from, to), isLater, executor)) refs.push({ id })
+      for (const id of await this.#enqueuing.many(head, payloads.slice(from, to), way, executor)) refs.push({ id })
       from = to
     }
     return refs
@@ -434,7 +434,8 @@ export class Jobs {
     let head = `{"queue":${this.#keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
     if (delay !== undefined) head += `,"delay_ms":${Math.ceil(delay)}`
     if (runAt !== undefined) head += `,"run_at":"${runAt.toISOString()}"`
-    return { head, tx, isLater: delay !== undefined || runAt !== undefined }
+    const way: Way = delay !== undefined || runAt !== undefined ? 'enqueue_later' : 'enqueue'
+    return { head, tx, way }
   }
 
   /** The input as it is written down: as it was given, because what a schema makes of it is made again before the run. */

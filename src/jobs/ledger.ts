@@ -10,6 +10,7 @@ export interface LedgerOptions {
 type Name =
   | 'enqueue'
   | 'enqueue_later'
+  | 'enqueue_tied'
   | 'know_queue'
   | 'enlist'
   | 'sleep'

@@ -4,6 +4,8 @@ import type { Database } from '../postgres/index.js'
 import type { AnyDefinition, JobContext } from './define.js'
 import { clip, type DrainingError, type JobCancelledError, JobLostError, JobTimeoutError } from './errors.js'
 
+import type { Ties } from './ties.js'
+
 /** A claim: jobs that were claimed by one statement. */
 export interface Claim {
   readonly fence: number
@@ -20,6 +22,7 @@ export interface Claimed {
   readonly failed: number
   readonly crashes: number
   readonly maxCrashes: number
+  readonly ties: Ties | null
 }
 
 /** What handlers said since it was last written down. */

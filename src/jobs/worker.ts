@@ -8,6 +8,7 @@ import { DrainingError, JobCancelledError } from './errors.js'
 import { arrayOf, type Ledger } from './ledger.js'
 import type { Rounds } from './rounds.js'
 import type { Claim, Claimed } from './run.js'
+import type { Ties } from './ties.js'
 
 export interface WorkerOptions {
   readonly ledger: Ledger
@@ -33,6 +34,7 @@ type Row = [
   failed?: number,
   crashes?: number,
   maxCrashes?: number,
+  ties?: Ties | null,
 ]
 
 interface ClaimRow {
@@ -311,8 +313,8 @@ export class Worker {
     this.#options.rounds.busy()
     if (life !== this.#life || !life.trusted) return
     this.#attempts.take(
-      jobs.map(([id, kind, input, , , failed = 0, crashes = 0, maxCrashes = 3]): Claimed => {
-        return { claim, definition: this.#definitions[kind - 1]!, id, input, failed, crashes, maxCrashes }
+      jobs.map(([id, kind, input, , , failed = 0, crashes = 0, maxCrashes = 3, ties = null]): Claimed => {
+        return { claim, definition: this.#definitions[kind - 1]!, id, input, failed, crashes, maxCrashes, ties }
       }),
     )
   }

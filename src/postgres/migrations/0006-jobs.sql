@@ -35,7 +35,8 @@ create table holdfast.job (
   cancelled text,
   progress real,
   log text[],
-  failures jsonb
+  failures jsonb,
+  ties jsonb
 ) with (
   -- A claim writes each row anew beside its old version, and makes no index entry while the page has room for both.
   fillfactor = 40,
@@ -63,6 +64,7 @@ comment on column holdfast.job.cancelled is 'Why it is to stop; null when it is 
 comment on column holdfast.job.progress is 'How far it is, as its handler said.';
 comment on column holdfast.job.log is 'What its handler logged: the last hundred lines.';
 comment on column holdfast.job.failures is 'What its attempts failed of: the last twenty.';
+comment on column holdfast.job.ties is 'What ties it to others; null for most jobs, which nothing does. Whatever it is, it goes with the job from table to table.';
 create index job_order on holdfast.job (queue, priority, seq);
 
 create table holdfast.waiting (
@@ -77,7 +79,8 @@ create table holdfast.waiting (
   crashes smallint not null default 0,
   max_crashes smallint not null default 3,
   log text[],
-  failures jsonb
+  failures jsonb,
+  ties jsonb
 );
 comment on table holdfast.waiting is 'Jobs that may not run yet: they were delayed, or an attempt has failed.';
 comment on column holdfast.waiting.id is 'Its id.';
@@ -92,6 +95,7 @@ comment on column holdfast.waiting.crashes is 'How many workers died while they 
 comment on column holdfast.waiting.max_crashes is 'With so many crashes it is buried.';
 comment on column holdfast.waiting.log is 'As in job.';
 comment on column holdfast.waiting.failures is 'As in job.';
+comment on column holdfast.waiting.ties is 'As in job.';
 create index waiting_run_at on holdfast.waiting (run_at);
 
 create table holdfast.job_history (
@@ -113,7 +117,8 @@ create table holdfast.job_history (
   max_crashes smallint not null,
   progress real,
   log text[],
-  failures jsonb
+  failures jsonb,
+  ties jsonb
 ) partition by range (ended_at);
 comment on table holdfast.job_history is
   'Jobs that have ended, by the day (UTC) of their end. A day is dropped whole when its time is over.';
@@ -136,6 +141,7 @@ comment on column holdfast.job_history.max_crashes is 'As in job.';
 comment on column holdfast.job_history.progress is 'As in job.';
 comment on column holdfast.job_history.log is 'As in job.';
 comment on column holdfast.job_history.failures is 'As in job.';
+comment on column holdfast.job_history.ties is 'As in job.';
 create index job_history_id on holdfast.job_history (id);
 create index job_history_buried on holdfast.job_history (queue) where state = 'buried';
 
@@ -160,6 +166,7 @@ comment on column holdfast.job_history_rest.max_crashes is 'As in job_history.';
 comment on column holdfast.job_history_rest.progress is 'As in job_history.';
 comment on column holdfast.job_history_rest.log is 'As in job_history.';
 comment on column holdfast.job_history_rest.failures is 'As in job_history.';
+comment on column holdfast.job_history_rest.ties is 'As in job_history.';
 
 create table holdfast.worker (
   session integer not null,
@@ -303,6 +310,145 @@ create function holdfast.job_enqueue_later(heads json, inputs json) returns bigi
 comment on function holdfast.job_enqueue_later(json, json) is
   'Enqueues jobs that may not run yet: as job_enqueue, with "delay_ms" or "run_at".';
 
+create function holdfast.job_admit(ids bigint[]) returns integer
+  language plpgsql
+  -- One plan, by index, whatever the table looked like when it was made.
+  set jit = off
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set plan_cache_mode = force_generic_plan
+  as $$
+  declare
+    admitted integer;
+  begin
+    with gone as (
+      delete from holdfast.waiting
+      where id = any(
+        array(select id from holdfast.waiting where id = any(ids) and run_at <= clock_timestamp() order by id for update skip locked)
+      )
+      returning *
+    ),
+    ready as (
+      insert into holdfast.job
+        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
+      select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes,
+        log, failures, ties
+      from (select * from gone order by run_at, id) as in_order
+      returning queue
+    ),
+    woken as (
+      select count(*) as jobs, holdfast.job_wake(queue, count(*)) from ready group by queue
+    )
+    select coalesce(sum(jobs), 0) into admitted from woken;
+    return admitted;
+  end
+  $$;
+comment on function holdfast.job_admit(bigint[]) is
+  'Lets jobs with ties that are due go on, as far as what ties them allows. Answers how many moved.';
+
+create function holdfast.job_settle(tied jsonb) returns void
+  language plpgsql
+  as $$
+  begin
+    null;
+  end
+  $$;
+comment on function holdfast.job_settle(jsonb) is
+  'Does what follows for others when jobs with ties leave the table job, or end: [{"id": …, "queue": …, "kind": …, "state": …, "ties": …}].';
+
+create function holdfast.job_enqueue_tied(heads json, inputs json, is_alone boolean) returns bigint[]
+  language plpgsql
+  as $$
+  declare
+    ids bigint[];
+  begin
+    with enqueued as (
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
+      select
+        number, queue, priority, kind, payload, max_crashes,
+        coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), ties
+      from (
+        select nextval('holdfast.job_number') as number, h.*, e.payload
+        from json_to_recordset(heads)
+          as h (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint, run_at timestamptz,
+            ties jsonb, above integer, upto integer)
+        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
+        offset 0
+      ) as numbered
+      returning id
+    )
+    select array_agg(id) into ids from enqueued;
+    -- What ties jobs is locked for an instant only, never for as long as a caller's transaction lasts.
+    if is_alone then
+      perform holdfast.job_admit(ids);
+    end if;
+    -- Somebody must learn when they are due.
+    perform holdfast.job_wake(h.queue, 1)
+    from json_to_recordset(heads) as h (queue bigint)
+    group by h.queue;
+    return ids;
+  end
+  $$;
+comment on function holdfast.job_enqueue_tied(json, json, boolean) is
+  'Enqueues jobs with "ties": as job_enqueue_later, and lets those that may run now go on at once, if it is alone in its transaction.';
+
+create function holdfast.job_cancel(job_id bigint, reason text) returns text
+  language plpgsql
+  as $$
+  declare
+    life integer;
+    tied jsonb;
+    is_found boolean;
+  begin
+    update holdfast.job
+    set cancelled = reason
+    where id = job_id
+      and session is not null
+    returning session into life;
+    if found then
+      perform pg_notify(holdfast.job_channel(), 'jobs-cancel ' || life);
+      return 'told';
+    end if;
+    with ready as (
+      delete from holdfast.job
+      where id = job_id
+        and session is null
+      returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties
+    ),
+    waiting as (
+      delete from holdfast.waiting
+      where id = job_id
+      returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties
+    ),
+    kept as (
+      insert into holdfast.job_history
+        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
+      select id, queue, priority, kind, payload, 'cancelled',
+        json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED'),
+        enqueued_at, failed, crashes, max_crashes, log, failures, ties
+      from (select * from ready union all select * from waiting) as unstarted
+      returning id, queue, kind, ties
+    )
+    select
+      count(*) > 0,
+      jsonb_agg(
+        jsonb_build_object(
+          'id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'ties', ties,
+          'placed', exists (select from ready)
+        )
+      ) filter (where ties is not null)
+    into is_found, tied
+    from kept;
+    if tied is not null then
+      perform holdfast.job_settle(tied);
+    end if;
+    return case when is_found then 'cancelled' end;
+  end
+  $$;
+comment on function holdfast.job_cancel(bigint, text) is
+  'A job that waits ends here (cancelled); one that runs is to stop (told); null when there is none.';
+
 create function holdfast.enqueue(
   queue text,
   kind text,
@@ -431,17 +577,17 @@ create function holdfast.job_claim(
             fence = job_claim.fence,
             claimed_at = now
         where ctid = any(rows)
-        returning id, seq, priority, kind, payload, failed, crashes, max_crashes
+        returning id, seq, priority, kind, payload, failed, crashes, max_crashes, ties
       )
       select
         -- Most jobs have nothing to tell but these three, and to write it costs as much as the claim itself.
         '[' || string_agg(
           case
-            when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3
+            when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3 and ties is null
             then concat('[', id, ',', case when is_one_kind then 1 else array_position(kinds, kind) end, ',', payload, ']')
             else concat(
               '[', id, ',', array_position(kinds, kind), ',', payload, ',', seq, ',', priority, ',', failed, ',', crashes,
-              ',', max_crashes, ']'
+              ',', max_crashes, ',', coalesce(ties::text, 'null'), ']'
             )
           end,
           ','
@@ -479,6 +625,7 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
   as $$
   declare
     recorded bigint;
+    tied jsonb;
   begin
     if results is null then
       with ended as (
@@ -491,13 +638,18 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
       kept as (
         insert into holdfast.job_history
           (id, queue, priority, kind, payload, state, enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
-           progress, log, failures)
+           progress, log, failures, ties)
         select id, queue, priority, kind, payload, 'done', enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
-          progress, log, failures
+          progress, log, failures, ties
         from ended
-        returning 1
+        returning id, queue, kind, ties
       )
-      select count(*) into recorded from kept;
+      select
+        count(*),
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'done', 'ties', ties))
+          filter (where ties is not null)
+      into recorded, tied
+      from kept;
     else
       with ended as (
         delete from holdfast.job
@@ -509,13 +661,21 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
       kept as (
         insert into holdfast.job_history
           (id, queue, priority, kind, payload, state, result, enqueued_at, claimed_at, session, fence, failed, crashes,
-           max_crashes, progress, log, failures)
+           max_crashes, progress, log, failures, ties)
         select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at, claimed_at, session,
-          fence, failed, crashes, max_crashes, progress, log, failures
+          fence, failed, crashes, max_crashes, progress, log, failures, ties
         from ended
-        returning 1
+        returning id, queue, kind, ties
       )
-      select count(*) into recorded from kept;
+      select
+        count(*),
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'done', 'ties', ties))
+          filter (where ties is not null)
+      into recorded, tied
+      from kept;
+    end if;
+    if tied is not null then
+      perform holdfast.job_settle(tied);
     end if;
     if cardinality(emptied) > 0 then
       delete from holdfast.claim where fence = any(emptied);
@@ -543,6 +703,7 @@ create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
   as $$
   declare
     recorded bigint[];
+    tied jsonb;
   begin
     with e as materialized (
       select *
@@ -573,19 +734,19 @@ create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
     kept as (
       insert into holdfast.job_history
         (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
-         max_crashes, progress, log, failures)
+         max_crashes, progress, log, failures, ties)
       select id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence,
-        failed + failed_now, crashes, max_crashes, progress, log, all_failures
+        failed + failed_now, crashes, max_crashes, progress, log, all_failures, ties
       from told
       where state <> 'retried'
       returning id
     ),
     retried as (
       insert into holdfast.waiting
-        (id, queue, priority, kind, payload, enqueued_at, run_at, failed, crashes, max_crashes, log, failures)
+        (id, queue, priority, kind, payload, enqueued_at, run_at, failed, crashes, max_crashes, log, failures, ties)
       select id, queue, priority, kind, payload, enqueued_at,
         clock_timestamp() + make_interval(secs => delay_ms / 1000.0), failed + failed_now, crashes, max_crashes, log,
-        all_failures
+        all_failures, ties
       from told
       where state = 'retried'
       returning id
@@ -606,18 +767,29 @@ create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
     woken as (
       select holdfast.job_wake(queue, count(*)) from returned group by queue
     )
-    select array_agg(id)
-    into recorded
-    from (
-      select id from kept
-      union all
-      select id from retried
-      union all
-      select id from returned
-      union all
-      -- To have it run.
-      select null from woken where false
-    ) as all_of_them;
+    select
+      (
+        select array_agg(id)
+        from (
+          select id from kept
+          union all
+          select id from retried
+          union all
+          select id from returned
+          union all
+          -- To have it run.
+          select null from woken where false
+        ) as all_of_them
+      ),
+      (
+        select jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', state, 'ties', ties))
+        from told
+        where ties is not null
+      )
+    into recorded, tied;
+    if tied is not null then
+      perform holdfast.job_settle(tied);
+    end if;
     delete from holdfast.claim where fence = any(emptied);
     return coalesce(recorded, '{}');
   end
@@ -637,6 +809,7 @@ create function holdfast.job_take_over(session integer) returns integer
     one record;
     taken integer := 0;
     more integer;
+    tied jsonb;
   begin
     -- A claim of that life may be under way: then the next round will do.
     if not pg_try_advisory_xact_lock(holdfast.session_class() # 1, session) then
@@ -682,7 +855,7 @@ create function holdfast.job_take_over(session integer) returns integer
       kept as (
         insert into holdfast.job_history
           (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
-           max_crashes, progress, log, failures)
+           max_crashes, progress, log, failures, ties)
         select id, queue, priority, kind, payload,
           case when cancelled is null then 'buried' else 'cancelled' end,
           case
@@ -693,14 +866,24 @@ create function holdfast.job_take_over(session integer) returns integer
             )
             else json_build_object('name', 'JobCancelledError', 'message', cancelled, 'code', 'JOB_CANCELLED')
           end,
-          enqueued_at, claimed_at, ended.session, fence, failed, crashes + charge, max_crashes, progress, log, failures
+          enqueued_at, claimed_at, ended.session, fence, failed, crashes + charge, max_crashes, progress, log, failures, ties
         from ended
-        returning 1
+        returning id, queue, kind, state, ties
       ),
       woken as (
         select holdfast.job_wake(queue, count(*)) from back group by queue
       )
-      select (select count(*) from back) + (select count(*) from kept) + 0 * (select count(*) from woken) into more;
+      select
+        (select count(*) from back) + (select count(*) from kept) + 0 * (select count(*) from woken),
+        (
+          select jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', state, 'ties', ties))
+          from kept
+          where ties is not null
+        )
+      into more, tied;
+      if tied is not null then
+        perform holdfast.job_settle(tied);
+      end if;
       taken := taken + more;
       delete from holdfast.claim where claim.fence = one.fence;
     end loop;
@@ -724,6 +907,7 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
   as $$
   declare
     dead integer;
+    tied bigint[];
   begin
     moved := 0;
     -- Somebody else is at it.
@@ -736,7 +920,7 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
       moved := moved + holdfast.job_take_over(dead);
     end loop;
     with due as materialized (
-      select id
+      select id, ties is not null as is_tied
       from holdfast.waiting
       where run_at <= clock_timestamp()
       order by run_at
@@ -745,7 +929,7 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
     ),
     gone as (
       delete from holdfast.waiting
-      where id = any(array(select id from due))
+      where id = any(array(select id from due where not is_tied))
       returning *
     ),
     promoted as (
@@ -759,7 +943,13 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
     woken as (
       select count(*) as jobs, holdfast.job_wake(queue, count(*)) from promoted group by queue
     )
-    select moved + coalesce(sum(jobs), 0) into moved from woken;
+    select
+      moved + coalesce((select sum(jobs) from woken), 0),
+      (select array_agg(id) from due where is_tied)
+    into moved, tied;
+    if tied is not null then
+      moved := moved + holdfast.job_admit(tied);
+    end if;
     select ceil(extract(epoch from min(run_at) - clock_timestamp()) * 1000)::integer
     into due_ms
     from (select run_at from holdfast.waiting where run_at < clock_timestamp() + interval '1 day' order by run_at limit 1) w;

@@ -1,0 +1,109 @@
+// Takeover, with default settings: how long the work of a worker that is killed, or frozen, stands still until another
+// process runs it.
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { defineJob, Holdfast } from 'holdfast'
+import { percentile } from './measure.js'
+import { table } from './table.js'
+
+const program = fileURLToPath(new URL('./takeover/worker.js', import.meta.url))
+const kills = 50
+const freezes = 10
+
+export async function run(url, { progress }) {
+  const holdfast = await Holdfast.open({ url })
+  try {
+    return {
+      killed: await killing(url, holdfast, progress),
+      frozen: await freezing(url, holdfast, progress),
+    }
+  } finally {
+    await holdfast.close()
+  }
+}
+
+async function startWorker(url, queues, onStart) {
+  const child = fork(program, [url, ...queues])
+  await once(child, 'message')
+  child.on('message', (start) => onStart({ ...start, child }))
+  return child
+}
+
+/** Starts of jobs, each to be waited for. */
+function starts() {
+  const waiting = new Map()
+  const past = new Map()
+  return {
+    onStart(start) {
+      const key = `${start.id}/${start.attempt}`
+      past.set(key, start)
+      waiting.get(key)?.(start)
+    },
+    of(id, attempt) {
+      const key = `${id}/${attempt}`
+      return past.get(key) ?? new Promise((resolve) => waiting.set(key, resolve))
+    },
+  }
+}
+
+/** Three workers serve one queue and nothing else is to do. The one that has the job is killed, whichever it is. */
+async function killing(url, holdfast, progress) {
+  const hold = defineJob('hold', { queue: 'killed', run() {} })
+  const { onStart, of } = starts()
+  const fleet = new Set()
+  const join = async () => fleet.add(await startWorker(url, ['killed'], onStart))
+  await Promise.all([join(), join(), join()])
+  const tookMs = []
+  for (let kill = 0; kill < kills; kill++) {
+    progress(`takeover: kill ${kill + 1} of ${kills}`)
+    const { id } = await holdfast.jobs.enqueue(hold, null)
+    const { child } = await of(id, 1)
+    fleet.delete(child)
+    child.kill('SIGKILL')
+    const killedAt = Date.now()
+    const second = await of(id, 2)
+    tookMs.push(second.at - killedAt)
+    second.child.send({ finish: id })
+    await holdfast.jobs.result(id)
+    await join()
+  }
+  for (const child of fleet) child.kill('SIGKILL')
+  return tookMs
+}
+
+/** Workers with a queue each are frozen together; one more serves all of these queues. */
+async function freezing(url, holdfast, progress) {
+  progress(`takeover: ${freezes} frozen workers`)
+  const queues = Array.from({ length: freezes }, (_, at) => `frozen-${at}`)
+  const { onStart, of } = starts()
+  const victims = await Promise.all(queues.map((queue) => startWorker(url, [queue], onStart)))
+  const jobs = await Promise.all(
+    queues.map((queue) => holdfast.jobs.enqueue(defineJob('hold', { queue, run() {} }), null)),
+  )
+  await Promise.all(jobs.map(({ id }) => of(id, 1)))
+  const other = await startWorker(url, queues, onStart)
+  for (const victim of victims) victim.kill('SIGSTOP')
+  const frozenAt = Date.now()
+  const tookMs = await Promise.all(jobs.map(async ({ id }) => (await of(id, 2)).at - frozenAt))
+  for (const child of [...victims, other]) child.kill('SIGKILL')
+  return tookMs
+}
+
+export function show({ killed, frozen }) {
+  const row = (what, tookMs, goal) => [
+    what,
+    tookMs.length,
+    Math.round(percentile(tookMs, 50)),
+    Math.round(percentile(tookMs, 99)),
+    Math.round(Math.max(...tookMs)),
+    goal,
+  ]
+  return table(
+    ['Until the job runs elsewhere, default settings', 'workers', 'p50 ms', 'p99 ms', 'longest', 'goal'],
+    [
+      row('killed (SIGKILL)', killed, 'p50 ≤ 500, p99 ≤ 1,000'),
+      row('frozen (SIGSTOP), expiry 10 s', frozen, '≤ 10,000'),
+    ],
+  )
+}

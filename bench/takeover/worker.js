@@ -1,0 +1,17 @@
+// A worker process of the bench, with default settings. It runs each job until told to finish, and says when it began.
+import { defineJob, Holdfast } from 'holdfast'
+
+const [url, ...queues] = process.argv.slice(2)
+const holdfast = await Holdfast.open({ url })
+const finishing = new Map()
+process.on('message', ({ finish }) => finishing.get(finish)?.())
+const hold = defineJob('hold', {
+  run: (_, { id, attempt, signal }) =>
+    new Promise((resolve, reject) => {
+      finishing.set(id, resolve)
+      signal.addEventListener('abort', () => reject(signal.reason))
+      process.send({ id, attempt, at: Date.now() })
+    }),
+})
+holdfast.jobs.work([hold], { queues })
+process.send('working')

@@ -2,6 +2,7 @@
 // process runs it.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { defineJob, Holdfast } from 'holdfast'
 import { percentile } from './measure.js'
@@ -60,6 +61,8 @@ async function killing(url, holdfast, progress) {
     const { id } = await holdfast.jobs.enqueue(hold, null)
     const { child } = await of(id, 1)
     fleet.delete(child)
+    // At any moment between two rounds of the maintenance.
+    await sleep(Math.random() * 1_000)
     child.kill('SIGKILL')
     const killedAt = Date.now()
     const second = await of(id, 2)

@@ -42,6 +42,7 @@ export { ClosedError, HoldfastError, UsageError } from './base/index.js'
 export type { Campaign, CampaignOptions, Elections, Leader, Leadership, SteppingDown } from './elections/index.js'
 export { SteppedDownError } from './elections/index.js'
 export type {
+  ChildOptions,
   EnqueueOptions,
   FailedAttempt,
   JobContext,

@@ -14,7 +14,7 @@ import {
 } from './errors.js'
 import { arrayOf, type Ledger } from './ledger.js'
 import type { Rounds } from './rounds.js'
-import { type Claim, type Claimed, Run } from './run.js'
+import { type Claim, type Claimed, Run, type RunGround } from './run.js'
 
 /** What a worker tells of an attempt that failed. */
 export interface FailedAttempt {
@@ -31,6 +31,7 @@ export interface AttemptsOptions {
   readonly endings: Endings
   readonly concurrency: number
   readonly onFailure: ((error: unknown, job: FailedAttempt) => void) | undefined
+  readonly enqueueChild: RunGround['enqueueChild']
   /** Whether the life under which jobs were claimed still vouches for them. */
   readonly isTrusted: () => boolean
   /** Aborts when nothing more is to begin. */
@@ -51,6 +52,7 @@ export class Attempts {
   readonly #options: AttemptsOptions
   readonly #ledger: Ledger
   readonly #endings: Endings
+  readonly #ground: RunGround
   readonly #queue: Claimed[] = []
   #queueHead = 0
   #isStarting = false
@@ -64,6 +66,13 @@ export class Attempts {
     this.#options = options
     this.#ledger = options.ledger
     this.#endings = options.endings
+    this.#ground = {
+      database: this.#ledger.database,
+      statements: this.#ledger.transactionStatements,
+      expiryMs: this.#ledger.expiryMs,
+      noted: (noted) => this.#noteSoon(noted),
+      enqueueChild: options.enqueueChild,
+    }
     this.#starts = new Gather<Run, boolean>((runs) => this.#markStarted(runs))
   }
 
@@ -141,12 +150,7 @@ export class Attempts {
   }
 
   #start(job: Claimed): void {
-    const run = new Run(job, {
-      database: this.#ledger.database,
-      statements: this.#ledger.transactionStatements,
-      expiryMs: this.#ledger.expiryMs,
-      noted: (noted) => this.#noteSoon(noted),
-    })
+    const run = new Run(job, this.#ground)
     this.#running.set(job.id, run)
     if (job.crashes > 0 || job.maxCrashes === 1) void this.#runCautiously(run)
     else this.#run(run)

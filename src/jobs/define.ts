@@ -11,6 +11,7 @@ import {
 } from '../base/index.js'
 import type { Transaction } from '../once/index.js'
 import { InvalidInputError } from './errors.js'
+import type { EnqueueOptions, JobRef } from './jobs.js'
 
 /** A schema of any library that keeps to standardschema.dev (Zod, Valibot, ArkType …). */
 export interface Schema<Input = unknown, Output = Input> {
@@ -38,11 +39,24 @@ export interface JobContext {
   readonly signal: AbortSignal
   /** Writes that commit together with the end of the job, exactly once. The transaction begins with the first query. */
   readonly tx: Transaction
+  /**
+   * Enqueues a job by `tx`: it is there when the end of this attempt is recorded, and not when the attempt fails or is
+   * lost. The transaction stays open from here to the end of the attempt: enqueue last.
+   */
+  enqueue<Input>(
+    // biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
+    definition: JobDefinition<Input, any, any>,
+    input: Input,
+    options?: ChildOptions,
+  ): Promise<JobRef>
   /** Says how far it is, as a number of your own meaning. Seen by `jobs.find` a moment later. */
   progress(value: number): void
   /** Adds a line to the log of the job. The last hundred are kept. */
   log(line: string): void
 }
+
+/** As for `jobs.enqueue`; the transaction is that of the job. */
+export type ChildOptions = Omit<EnqueueOptions, 'tx'>
 
 export interface RetryOptions {
   /** How many attempts may fail before the job is buried. Default 5. */

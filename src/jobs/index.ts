@@ -1,5 +1,6 @@
 export type { FailedAttempt } from './attempts.js'
 export {
+  type ChildOptions,
   cancel,
   defineJob,
   discard,

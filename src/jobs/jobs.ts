@@ -18,11 +18,12 @@ import {
 import { type CallerTransaction, type Database, executorOf, type Presence } from '../postgres/index.js'
 import type { FailedAttempt } from './attempts.js'
 import { highestPriority, lowestPriority } from './cursors.js'
-import { type AnyDefinition, type JobDefinition, validated } from './define.js'
+import { type AnyDefinition, type ChildOptions, type JobDefinition, validated } from './define.js'
 import { Enqueuing, type Way } from './enqueuing.js'
 import { clip, JobFailedError, type RecordedError } from './errors.js'
 import { arrayOf, Ledger } from './ledger.js'
 import { Rounds } from './rounds.js'
+import type { Run } from './run.js'
 import { Worker } from './worker.js'
 
 export interface EnqueueOptions {
@@ -124,8 +125,7 @@ interface StatusRow {
 const longestMs = 3_650 * 86_400_000
 const keepDays = 7
 
-const enqueueRules = {
-  tx: made<CallerTransaction>('a client inside a transaction (of pg, or the sql of postgres.js)'),
+const childRules = {
   delay: duration(0, longestMs),
   runAt: {
     expected: 'a valid Date',
@@ -133,6 +133,13 @@ const enqueueRules = {
   },
   priority: wholeNumber(lowestPriority, highestPriority),
 }
+const enqueueRules = {
+  ...childRules,
+  tx: made<CallerTransaction>('a client inside a transaction (of pg, or the sql of postgres.js)'),
+}
+/** What was asked for, as it was read. */
+type Asked = ReturnType<typeof readOptions<typeof childRules>>
+
 const workRules = {
   concurrency: wholeNumber(1, 10_000),
   queues: {
@@ -191,7 +198,9 @@ export class Jobs {
     input: Input,
     options?: EnqueueOptions,
   ): Promise<JobRef> {
-    const { head, way, tx } = this.#read('jobs.enqueue', definition, options)
+    this.#throwIfClosed()
+    const { tx, ...asked } = readOptions('jobs.enqueue', options, enqueueRules)
+    const { head, way } = this.#headOf(definition, asked)
     const payload = await this.#payloadOf(definition, input)
     if (tx === undefined) return { id: await this.#enqueuing.one({ head, payload }, way) }
     const [id] = await this.#enqueuing.many(head, [payload], way, executorOf(tx))
@@ -210,7 +219,9 @@ export class Jobs {
     inputs: readonly Input[],
     options?: EnqueueOptions,
   ): Promise<JobRef[]> {
-    const { head, way, tx } = this.#read('jobs.enqueueMany', definition, options)
+    this.#throwIfClosed()
+    const { tx, ...asked } = readOptions('jobs.enqueueMany', options, enqueueRules)
+    const { head, way } = this.#headOf(definition, asked)
     if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
     // All are checked before any is enqueued.
     const payloads: string[] = []
@@ -261,6 +272,7 @@ export class Jobs {
       queues: queues.map((queue) => this.#keyOf(queue)),
       concurrency,
       onFailure,
+      enqueueChild: (parent, definition, input, options) => this.#enqueueChild(parent, definition, input, options),
     })
     this.#workers.add(worker)
     this.#begun ??= this.#rounds.begin()
@@ -425,17 +437,26 @@ export class Jobs {
     return key
   }
 
-  #read(where: string, definition: AnyDefinition, given: EnqueueOptions | undefined) {
+  /** A job of a handler, by the transaction in which the end of its attempt is recorded. Closing does not keep it from it. */
+  async #enqueueChild(parent: Run, definition: AnyDefinition, input: unknown, options: ChildOptions | undefined) {
+    const asked = readOptions('job.enqueue', options, childRules)
+    // What a child has from its parent is read here from `parent.job.ties`.
+    const { head, way } = this.#headOf(definition, asked)
+    const payload = await this.#payloadOf(definition, input)
+    const [id] = await this.#enqueuing.many(head, [payload], way, executorOf(parent.tx))
+    return { id: id! }
+  }
+
+  #headOf(definition: AnyDefinition, asked: Asked) {
     checkDefinition(definition)
-    this.#throwIfClosed()
-    const { tx, delay, runAt, priority = 0 } = readOptions(where, given, enqueueRules)
+    const { delay, runAt, priority = 0 } = asked
     if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected delay or runAt, got both')
     const { queue, kind, maxCrashes } = definition
     let head = `{"queue":${this.#keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
     if (delay !== undefined) head += `,"delay_ms":${Math.ceil(delay)}`
     if (runAt !== undefined) head += `,"run_at":"${runAt.toISOString()}"`
     const way: Way = delay !== undefined || runAt !== undefined ? 'enqueue_later' : 'enqueue'
-    return { head, tx, way }
+    return { head, way }
   }
 
   /** The input as it is written down: as it was given, because what a schema makes of it is made again before the run. */

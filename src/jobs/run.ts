@@ -1,9 +1,9 @@
 import { formatDuration, type HoldfastError } from '../base/index.js'
 import { RunTransaction, type Transaction, type TransactionStatements } from '../once/index.js'
 import type { Database } from '../postgres/index.js'
-import type { AnyDefinition, JobContext } from './define.js'
+import type { AnyDefinition, ChildOptions, JobContext } from './define.js'
 import { clip, type DrainingError, type JobCancelledError, JobLostError, JobTimeoutError } from './errors.js'
-
+import type { JobRef } from './jobs.js'
 import type { Ties } from './ties.js'
 
 /** A claim: jobs that were claimed by one statement. */
@@ -37,6 +37,13 @@ export interface RunGround {
   readonly expiryMs: number
   /** Asks for notes to be written down soon. */
   noted(run: Run): void
+  /** Enqueues a job by the transaction of its parent. */
+  enqueueChild(
+    parent: Run,
+    definition: AnyDefinition,
+    input: unknown,
+    options: ChildOptions | undefined,
+  ): Promise<JobRef>
 }
 
 /** One attempt, as its handler sees it. Whatever costs something is made when it is first asked for. */
@@ -46,6 +53,7 @@ export class Run implements JobContext {
   #controller: AbortController | undefined
   #reason: HoldfastError | undefined
   #transaction: RunTransaction | undefined
+  #isSealed = false
   notes: Notes | undefined
   /** What has been decided about it is not decided again. */
   isOver = false
@@ -82,16 +90,20 @@ export class Run implements JobContext {
   }
 
   get tx(): Transaction {
-    this.#transaction ??= new RunTransaction(
-      this.#ground.database,
-      this.#ground.statements,
-      this.#ground.expiryMs,
-      this.signal,
-    )
+    if (this.#transaction === undefined) {
+      const { database, statements, expiryMs } = this.#ground
+      this.#transaction = new RunTransaction(database, statements, expiryMs, this.signal)
+      // Nobody would end one that was begun now.
+      if (this.#isSealed) this.#transaction.seal()
+    }
     return this.#transaction.tx
   }
 
   // Handlers take their context apart, so these must not need it.
+  get enqueue(): JobContext['enqueue'] {
+    return (definition, input, options) => this.#ground.enqueueChild(this, definition, input, options)
+  }
+
   readonly progress = (value: number): void => {
     if (this.isOver || !Number.isFinite(value)) return
     this.#note().progress = value
@@ -127,6 +139,7 @@ export class Run implements JobContext {
 
   /** Its transaction, if it has begun one; takes no query any more. */
   sealed(): RunTransaction | undefined {
+    this.#isSealed = true
     return this.#transaction?.seal() ? this.#transaction : undefined
   }
 

@@ -7,7 +7,7 @@ import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError } from './errors.js'
 import { arrayOf, type Ledger } from './ledger.js'
 import type { Rounds } from './rounds.js'
-import type { Claim, Claimed } from './run.js'
+import type { Claim, Claimed, RunGround } from './run.js'
 import type { Ties } from './ties.js'
 
 export interface WorkerOptions {
@@ -21,6 +21,7 @@ export interface WorkerOptions {
   readonly queues: readonly string[]
   readonly concurrency: number
   readonly onFailure: ((error: unknown, job: FailedAttempt) => void) | undefined
+  readonly enqueueChild: RunGround['enqueueChild']
 }
 
 /** As job_claim writes it; what is left out is the usual. */
@@ -116,6 +117,7 @@ export class Worker {
       endings: this.#endings,
       concurrency: options.concurrency,
       onFailure: options.onFailure,
+      enqueueChild: options.enqueueChild,
       isTrusted: () => this.#life?.trusted === true,
       draining: this.#draining.signal,
       onRoom: () => this.#nudge(),

@@ -43,6 +43,7 @@ export type { Campaign, CampaignOptions, Elections, Leader, Leadership, Stepping
 export { SteppedDownError } from './elections/index.js'
 export type {
   ChildOptions,
+  EnqueueManyOptions,
   EnqueueOptions,
   FailedAttempt,
   JobContext,
@@ -56,6 +57,7 @@ export type {
   ResultOptions,
   RetryOptions,
   Schema,
+  UniqueOptions,
   Worker,
   WorkOptions,
 } from './jobs/index.js'
@@ -71,6 +73,7 @@ export {
   JobTimeoutError,
   NonRetryableError,
   retryAfter,
+  UniqueKeyBusyError,
 } from './jobs/index.js'
 export type { Lease, LeaseOptions, Leases } from './leases/index.js'
 export { LeaseLostError, LeaseTimeoutError } from './leases/index.js'

@@ -14,6 +14,7 @@ export {
 } from './define.js'
 export * from './errors.js'
 export {
+  type EnqueueManyOptions,
   type EnqueueOptions,
   type JobRef,
   type JobStatus,
@@ -22,4 +23,5 @@ export {
   type ResultOptions,
   type WorkOptions,
 } from './jobs.js'
+export { UniqueKeyBusyError, type UniqueOptions } from './unique.js'
 export type { Worker } from './worker.js'

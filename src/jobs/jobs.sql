@@ -13,6 +13,11 @@ select array_to_string(holdfast.job_enqueue_later($1::text::json, $2::text::json
 -- Jobs with ties.
 select array_to_string(holdfast.job_enqueue_tied($1::text::json, $2::text::json, $3::boolean), ',') as ids
 
+-- name: enqueue_unique
+-- Jobs that hold a key. See job_enqueue_unique.
+select array_to_string(ids, ',') as ids, are_new
+from holdfast.job_enqueue_unique($1::text::json, $2::text::json, $3::boolean, $4::text)
+
 -- name: know_queue
 -- Writes down the name of a queue, for people.
 select holdfast.job_know_queue($1::bigint, $2, $3)
@@ -162,9 +167,23 @@ where answer is not null
 
 -- name: retry
 -- A job that has ended otherwise than done, or waits, may run now; one with ties as soon as they let it.
-with ended as (
-  delete from holdfast.job_history
+-- A unique one only if no other has its key.
+with candidate as materialized (
+  select id, queue, kind, ties
+  from holdfast.job_history
   where id = $1
+    and state <> 'done'
+  for update
+),
+admitted as materialized (
+  select id
+  from candidate
+  where ties is null
+    or holdfast.job_retake_key(id, queue, kind, ties)
+),
+ended as (
+  delete from holdfast.job_history
+  where id = any(array(select id from admitted))
     and state <> 'done'
   returning id, queue, priority, kind, payload, enqueued_at, max_crashes, log, failures, ties
 ),
@@ -205,15 +224,32 @@ select id, holdfast.job_wake(queue, 1)
 from (select * from back union all select * from tied union all select * from hurried) as moved
 
 -- name: redrive
--- Buried jobs of a queue may run again, so many at a time; those with ties as soon as they let them. Relies on
--- job_history_buried.
-with buried as materialized (
-  select id, ended_at
+-- Buried jobs of a queue may run again, so many at a time; those with ties as soon as they let them, and
+-- unique ones if no other has their key. Relies on job_history_buried.
+with candidate as materialized (
+  select id, ended_at, queue, kind, ties
   from holdfast.job_history
   where queue = $1
     and state = 'buried'
+    and (
+      ties is null
+      or ties->'unique'->>'until' = 'window'
+      or not exists (
+        select from holdfast.unique_job u
+        where u.queue = job_history.queue
+          and u.kind = job_history.kind
+          and u.key = job_history.ties->'unique'->>'key'
+          and (u.expires_at is null or u.expires_at > clock_timestamp())
+      )
+    )
   limit $2
   for update skip locked
+),
+buried as materialized (
+  select id, ended_at
+  from (select * from candidate order by ties->'unique'->>'key' collate "C") as in_order
+  where ties is null
+    or holdfast.job_retake_key(id, queue, kind, ties)
 ),
 ended as (
   delete from holdfast.job_history

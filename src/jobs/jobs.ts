@@ -15,7 +15,7 @@ import {
   wholeNumber,
   writeJson,
 } from '../base/index.js'
-import { type CallerTransaction, type Database, executorOf, type Presence } from '../postgres/index.js'
+import { type CallerTransaction, type Database, type Executor, executorOf, type Presence } from '../postgres/index.js'
 import type { FailedAttempt } from './attempts.js'
 import { highestPriority, lowestPriority } from './cursors.js'
 import { type AnyDefinition, type ChildOptions, type JobDefinition, validated } from './define.js'
@@ -24,6 +24,7 @@ import { clip, JobFailedError, type RecordedError } from './errors.js'
 import { arrayOf, Ledger } from './ledger.js'
 import { Rounds } from './rounds.js'
 import type { Run } from './run.js'
+import { readUnique, UniqueEnqueuing, type UniqueOptions, uniqueRule } from './unique.js'
 import { Worker } from './worker.js'
 
 export interface EnqueueOptions {
@@ -35,11 +36,20 @@ export interface EnqueueOptions {
   runAt?: Date | undefined
   /** Larger goes first: a whole number from -5 to 5. Default 0. */
   priority?: number | undefined
+  /** A key that only one job of its queue and kind has at a time: the job is enqueued, or it is there already. */
+  unique?: string | UniqueOptions | undefined
+}
+
+export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, 'unique'> {
+  /** What gives the key of an input. */
+  unique?: ((input: Input) => string) | UniqueOptions<(input: Input) => string> | undefined
 }
 
 /** A job that was enqueued. */
 export interface JobRef {
   readonly id: number
+  /** False when another job had the unique key: then this is that one. */
+  readonly isNew: boolean
 }
 
 export interface WorkOptions {
@@ -132,6 +142,7 @@ const childRules = {
     read: (given: unknown) => (given instanceof Date && !Number.isNaN(given.getTime()) ? given : undefined),
   },
   priority: wholeNumber(lowestPriority, highestPriority),
+  unique: uniqueRule,
 }
 const enqueueRules = {
   ...childRules,
@@ -170,6 +181,7 @@ export class Jobs {
   readonly #options: JobsOptions
   readonly #ledger: Ledger
   readonly #enqueuing: Enqueuing
+  readonly #unique: UniqueEnqueuing
   readonly #rounds: Rounds
   readonly #workers = new Set<Worker>()
   readonly #queueKeys = new Map<string, string>()
@@ -182,6 +194,7 @@ export class Jobs {
     this.#options = options
     this.#ledger = new Ledger(options)
     this.#enqueuing = new Enqueuing(this.#ledger)
+    this.#unique = new UniqueEnqueuing(this.#ledger)
     this.#rounds = new Rounds(this.#ledger, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays })
   }
 
@@ -200,11 +213,7 @@ export class Jobs {
   ): Promise<JobRef> {
     this.#throwIfClosed()
     const { tx, ...asked } = readOptions('jobs.enqueue', options, enqueueRules)
-    const { head, way } = this.#headOf(definition, asked)
-    const payload = await this.#payloadOf(definition, input)
-    if (tx === undefined) return { id: await this.#enqueuing.one({ head, payload }, way) }
-    const [id] = await this.#enqueuing.many(head, [payload], way, executorOf(tx))
-    return { id: id! }
+    return this.#enqueueOne(definition, input, asked, tx && executorOf(tx))
   }
 
   /**
@@ -217,11 +226,11 @@ export class Jobs {
     // biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
     definition: JobDefinition<Input, any, any>,
     inputs: readonly Input[],
-    options?: EnqueueOptions,
+    options?: EnqueueManyOptions<Input>,
   ): Promise<JobRef[]> {
     this.#throwIfClosed()
     const { tx, ...asked } = readOptions('jobs.enqueueMany', options, enqueueRules)
-    const { head, way } = this.#headOf(definition, asked)
+    const { head, way, slotOf } = this.#headOf(definition, asked, true)
     if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
     // All are checked before any is enqueued.
     const payloads: string[] = []
@@ -229,6 +238,7 @@ export class Jobs {
       const payload = this.#payloadOf(definition, input)
       payloads.push(payload instanceof Promise ? await payload : payload)
     }
+    const slots = slotOf && inputs.map(slotOf)
     const executor = tx && executorOf(tx)
     const refs: JobRef[] = []
     for (let from = 0; from < payloads.length; ) {
@@ -236,7 +246,13 @@ export class Jobs {
       for (let bytes = 0; to < payloads.length && to - from < mostTogether && bytes < mostBytes; to++) {
         bytes += payloads[to]!.length
       }
-      for (const id of await this.#enqueuing.many(head, payloads.slice(from, to), way, executor)) refs.push({ id })
+      const together = payloads.slice(from, to)
+      if (slots) {
+        const asked = together.map((payload, at) => ({ payload, ...slots[from + at]! }))
+        refs.push(...(await this.#unique.many(asked, executor)))
+      } else {
+        for (const id of await this.#enqueuing.many(head, together, way, executor)) refs.push({ id, isNew: true })
+      }
       from = to
     }
     return refs
@@ -441,22 +457,43 @@ export class Jobs {
   async #enqueueChild(parent: Run, definition: AnyDefinition, input: unknown, options: ChildOptions | undefined) {
     const asked = readOptions('job.enqueue', options, childRules)
     // What a child has from its parent is read here from `parent.job.ties`.
-    const { head, way } = this.#headOf(definition, asked)
-    const payload = await this.#payloadOf(definition, input)
-    const [id] = await this.#enqueuing.many(head, [payload], way, executorOf(parent.tx))
-    return { id: id! }
+    return this.#enqueueOne(definition, input, asked, executorOf(parent.tx))
   }
 
-  #headOf(definition: AnyDefinition, asked: Asked) {
+  async #enqueueOne(
+    definition: AnyDefinition,
+    input: unknown,
+    asked: Asked,
+    tx: Executor | undefined,
+  ): Promise<JobRef> {
+    const { head, way, slotOf } = this.#headOf(definition, asked, false)
+    const payload = await this.#payloadOf(definition, input)
+    if (slotOf) {
+      const one = { payload, ...slotOf(input) }
+      return tx ? (await this.#unique.many([one], tx))[0]! : this.#unique.one(one)
+    }
+    if (tx === undefined) return { id: await this.#enqueuing.one({ head, payload }, way), isNew: true }
+    const [id] = await this.#enqueuing.many(head, [payload], way, tx)
+    return { id: id!, isNew: true }
+  }
+
+  /** All that jobs with these options have in common, as the beginning of a JSON object; and what makes each unique. */
+  #headOf(definition: AnyDefinition, asked: Asked, many: boolean) {
     checkDefinition(definition)
-    const { delay, runAt, priority = 0 } = asked
+    const { delay, runAt, priority = 0, unique } = asked
     if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected delay or runAt, got both')
     const { queue, kind, maxCrashes } = definition
     let head = `{"queue":${this.#keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
     if (delay !== undefined) head += `,"delay_ms":${Math.ceil(delay)}`
     if (runAt !== undefined) head += `,"run_at":"${runAt.toISOString()}"`
     const way: Way = delay !== undefined || runAt !== undefined ? 'enqueue_later' : 'enqueue'
-    return { head, way }
+    if (unique === undefined) return { head, way }
+    const uniqueOf = readUnique(unique, way === 'enqueue_later', many)
+    const slotOf = (input: unknown) => {
+      const { key, json } = uniqueOf(input)
+      return { head: `${head},"unique":${json}}`, slot: `${queue}\0${kind}\0${key}` }
+    }
+    return { head, way, slotOf }
   }
 
   /** The input as it is written down: as it was given, because what a schema makes of it is made again before the run. */

@@ -11,6 +11,7 @@ type Name =
   | 'enqueue'
   | 'enqueue_later'
   | 'enqueue_tied'
+  | 'enqueue_unique'
   | 'know_queue'
   | 'enlist'
   | 'sleep'

@@ -6,6 +6,7 @@ const busyMs = 450
 /** For so long after the last sign of work. Whoever has work gives one each second. */
 const busyForMs = 5_000
 const most = 500
+const leftMs = 20
 const daysEveryMs = 3_600_000
 
 /**
@@ -72,7 +73,8 @@ export class Rounds {
     try {
       const [row] = await this.#ledger.run<{ due_ms: number | null; moved: number | null }>('round', [most])
       this.#failures = 0
-      if (row!.due_ms !== null) dueMs = Math.max(1, row!.due_ms)
+      // What is due and was left: somebody's open transaction has locked it.
+      if (row!.due_ms !== null) dueMs = row!.due_ms > 0 ? row!.due_ms : leftMs
       if ((row!.moved ?? 0) >= most) dueMs = 0
       if (performance.now() - this.#daysAt > daysEveryMs) await this.#days()
     } catch {

@@ -201,6 +201,24 @@ comment on column holdfast.claim.session is 'The number of the life that has cla
 comment on column holdfast.claim.token is 'How the worker calls the claim, so that it finds one whose answer was lost.';
 comment on column holdfast.claim.jobs is 'Their ids. The row goes when all of them have ended.';
 
+create table holdfast.unique_job (
+  queue bigint not null,
+  kind text not null,
+  key text not null,
+  id bigint not null,
+  until text not null,
+  expires_at timestamptz,
+  primary key (queue, kind, key)
+);
+comment on table holdfast.unique_job is 'Keys of unique jobs that are held. Whoever enqueues writes its row; who has none holds no key.';
+comment on column holdfast.unique_job.queue is 'The key of the queue.';
+comment on column holdfast.unique_job.kind is 'The name of the definition.';
+comment on column holdfast.unique_job.key is 'The key, unique in its queue and kind.';
+comment on column holdfast.unique_job.id is 'The job that holds it.';
+comment on column holdfast.unique_job.until is 'For how long. started: until it is claimed. ended: until it has ended. window: until expires_at, or it is cancelled.';
+comment on column holdfast.unique_job.expires_at is 'From then on the window is over; null when there is none.';
+create index unique_job_expires_at on holdfast.unique_job (expires_at) where expires_at is not null;
+
 create function holdfast.job_channel() returns text
   language sql stable
   as $$ select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace where pg_class.oid = 'holdfast.job'::regclass $$;
@@ -347,11 +365,41 @@ create function holdfast.job_admit(ids bigint[]) returns integer
 comment on function holdfast.job_admit(bigint[]) is
   'Lets jobs with ties that are due go on, as far as what ties them allows. Answers how many moved.';
 
+create function holdfast.job_free_keys(tied jsonb) returns void
+  language plpgsql
+  set jit = off
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  as $$
+  begin
+    -- Nobody waits here: the row is locked only by who takes an expired window over, and then it is theirs.
+    delete from holdfast.unique_job
+    where ctid = any(
+      array(
+        select held.ctid
+        from jsonb_to_recordset(tied) as t (id bigint, queue bigint, kind text, state text, ties jsonb)
+        join holdfast.unique_job held
+          on held.queue = t.queue and held.kind = t.kind and held.key = t.ties->'unique'->>'key' and held.id = t.id
+        where case t.state
+            when 'retried' then false
+            when 'running' then held.until = 'started'
+            when 'cancelled' then true
+            else held.until <> 'window'
+          end
+        for update of held skip locked
+      )
+    );
+  end
+  $$;
+comment on function holdfast.job_free_keys(jsonb) is
+  'Frees the keys of unique jobs that begin to run or leave, as job_settle is told of them; state running: they were claimed.';
+
 create function holdfast.job_settle(tied jsonb) returns void
   language plpgsql
   as $$
   begin
-    null;
+    perform holdfast.job_free_keys(tied);
   end
   $$;
 comment on function holdfast.job_settle(jsonb) is
@@ -369,10 +417,10 @@ create function holdfast.job_enqueue_tied(heads json, inputs json, is_alone bool
         number, queue, priority, kind, payload, max_crashes,
         coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), ties
       from (
-        select nextval('holdfast.job_number') as number, h.*, e.payload
+        select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload
         from json_to_recordset(heads)
-          as h (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint, run_at timestamptz,
-            ties jsonb, above integer, upto integer)
+          as h (id bigint, queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
+            run_at timestamptz, ties jsonb, above integer, upto integer)
         join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
         offset 0
       ) as numbered
@@ -391,7 +439,248 @@ create function holdfast.job_enqueue_tied(heads json, inputs json, is_alone bool
   end
   $$;
 comment on function holdfast.job_enqueue_tied(json, json, boolean) is
-  'Enqueues jobs with "ties": as job_enqueue_later, and lets those that may run now go on at once, if it is alone in its transaction.';
+  'Enqueues jobs with "ties": as job_enqueue_later, and lets those that may run now go on at once, if it is alone in its transaction. Whoever has drawn the number of a job already gives its "id".';
+
+create function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns boolean
+  language plpgsql
+  as $$
+  declare
+    moved jsonb;
+  begin
+    -- What its attempts failed of was another input.
+    update holdfast.waiting
+    set payload = input,
+        priority = new_priority,
+        run_at = coalesce(new_run_at, run_at),
+        failed = 0,
+        crashes = 0,
+        failures = null
+    where id = job_id;
+    if found then
+      return true;
+    end if;
+    if new_run_at is null then
+      -- Another priority is another order, where cursors may have passed its number.
+      update holdfast.job
+      set payload = input,
+          priority = new_priority,
+          seq = case when priority = new_priority then seq else nextval('holdfast.job_number') end,
+          failed = 0,
+          crashes = 0,
+          failures = null
+      where id = job_id
+        and session is null;
+      return found;
+    end if;
+    with gone as (
+      delete from holdfast.job
+      where id = job_id
+        and session is null
+      returning *
+    ),
+    delayed as (
+      insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, ties)
+      select id, queue, new_priority, kind, input, enqueued_at, new_run_at, max_crashes, log, ties
+      from gone
+      returning id, queue, kind, ties
+    )
+    select
+      jsonb_agg(
+        jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'retried', 'ties', ties, 'placed', true)
+      )
+    into moved
+    from delayed;
+    if moved is not null then
+      perform holdfast.job_settle(moved);
+    end if;
+    return moved is not null;
+  end
+  $$;
+comment on function holdfast.job_replace(bigint, json, smallint, timestamptz) is
+  'Gives a job that waits another input and priority, and another time if there is one. False when it does not wait.';
+
+create function holdfast.job_enqueue_unique(
+  heads json,
+  inputs json,
+  is_alone boolean,
+  patience text,
+  out ids bigint[],
+  out are_new boolean[]
+)
+  language plpgsql
+  set jit = off
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  as $$
+  declare
+    one record;
+    held record;
+    number bigint;
+    at_once bigint[] := '{}';
+    later bigint[] := '{}';
+    is_taken boolean;
+    new_ties jsonb;
+    is_new boolean;
+  begin
+    if patience is not null then
+      perform set_config('lock_timeout', patience, true);
+    end if;
+    -- Before numbers are drawn, as in job_enqueue.
+    perform pg_current_xact_id();
+    -- In one order everywhere, so that two who enqueue the same keys together do not wait for each other.
+    for one in
+      select
+        a.*,
+        a.unique_by->>'key' as key,
+        a.unique_by->>'until' as until,
+        a.unique_by->>'existing' as existing,
+        clock_timestamp() + make_interval(secs => (a.unique_by->>'for_ms')::bigint / 1000.0) as expires_at,
+        case
+          when a.delay_ms is null then a.run_at
+          else clock_timestamp() + make_interval(secs => a.delay_ms / 1000.0)
+        end as due_at
+      from rows from (
+        json_to_recordset(heads) as (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
+          run_at timestamptz, ties jsonb, "unique" jsonb),
+        json_array_elements(inputs)
+      ) with ordinality as a (queue, kind, priority, max_crashes, delay_ms, run_at, ties, unique_by, payload, at)
+      order by a.queue, a.kind collate "C", a.unique_by->>'key' collate "C", a.at
+    loop
+      loop
+        select
+          u.id, u.until, u.expires_at <= clock_timestamp() as is_over,
+          j.id is not null and j.session is null or w.id is not null as waits,
+          j.session is not null as runs
+        into held
+        from holdfast.unique_job u
+        left join holdfast.job j on j.id = u.id
+        left join holdfast.waiting w on w.id = u.id
+        where u.queue = one.queue
+          and u.kind = one.kind
+          and u.key = one.key;
+        if not found then
+          number := nextval('holdfast.job_number');
+          insert into holdfast.unique_job (queue, kind, key, id, until, expires_at)
+          values (one.queue, one.kind, one.key, number, one.until, one.expires_at)
+          on conflict on constraint unique_job_pkey do nothing;
+          is_new := found;
+          -- Somebody was quicker.
+          continue when not is_new;
+        elsif held.is_over or held.until <> 'window' and not held.waits and not held.runs then
+          -- Its window is over; or somebody has removed the job by hand.
+          number := nextval('holdfast.job_number');
+          update holdfast.unique_job
+          set id = number,
+              until = one.until,
+              expires_at = one.expires_at
+          where queue = one.queue
+            and kind = one.kind
+            and key = one.key
+            and id = held.id;
+          is_new := found;
+          continue when not is_new;
+        else
+          is_new := false;
+          number := held.id;
+          if held.waits and one.existing <> 'keep' then
+            continue when not holdfast.job_replace(held.id, one.payload, one.priority, one.due_at);
+            later := later || one.queue;
+          elsif held.waits and held.until = 'started' and not is_alone then
+            -- It must not start before the caller's transaction has ended: it would not see what that has written.
+            perform from holdfast.job where id = held.id and session is null for key share;
+            is_taken := found;
+            if not is_taken then
+              perform from holdfast.waiting where id = held.id for key share;
+              is_taken := found;
+            end if;
+            continue when not is_taken;
+            later := later || one.queue;
+          end if;
+        end if;
+        exit;
+      end loop;
+      ids[one.at] := number;
+      are_new[one.at] := is_new;
+      continue when not is_new;
+      new_ties := coalesce(one.ties, '{}') || jsonb_build_object('unique', jsonb_build_object('key', one.key, 'until', one.until));
+      if one.ties is not null then
+        perform holdfast.job_enqueue_tied(
+          json_build_array(json_build_object(
+            'id', number, 'queue', one.queue, 'kind', one.kind, 'priority', one.priority, 'max_crashes', one.max_crashes,
+            'run_at', one.due_at, 'ties', new_ties, 'above', 0, 'upto', 1
+          )),
+          json_build_array(one.payload),
+          is_alone
+        );
+      elsif one.due_at is not null then
+        insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
+        values (number, one.queue, one.priority, one.kind, one.payload, one.max_crashes, one.due_at, new_ties);
+        later := later || one.queue;
+      else
+        insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes, ties)
+        values (number, number, one.queue, one.priority, one.kind, one.payload, one.max_crashes, new_ties);
+        at_once := at_once || one.queue;
+      end if;
+    end loop;
+    perform holdfast.job_wake(queue, jobs)
+    from (
+      select queue, count(*) as jobs from unnest(at_once) as queue group by queue
+      union all
+      select distinct queue, 1 from unnest(later) as queue
+    ) as news;
+  end
+  $$;
+comment on function holdfast.job_enqueue_unique(json, json, boolean, text) is
+  'Enqueues jobs each of which holds a key, or finds that another job does. A head for each input, with "unique": {"key": …, "until": …, "for_ms": …, "existing": …}. Patience: for how long to wait for a transaction that is about to write such a key; null: as long as it takes.';
+
+create function holdfast.job_retake_key(job_id bigint, job_queue bigint, job_kind text, ties jsonb) returns boolean
+  language plpgsql
+  as $$
+  declare
+    wanted constant text := ties->'unique'->>'key';
+    until_when constant text := ties->'unique'->>'until';
+  begin
+    if wanted is null or until_when = 'window' then
+      return true;
+    end if;
+    insert into holdfast.unique_job as held (queue, kind, key, id, until)
+    values (job_queue, job_kind, wanted, job_id, until_when)
+    on conflict on constraint unique_job_pkey do update
+    set id = excluded.id,
+        until = excluded.until,
+        expires_at = null
+    where held.expires_at <= clock_timestamp();
+    return found;
+  end
+  $$;
+comment on function holdfast.job_retake_key(bigint, bigint, text, jsonb) is
+  'Whether a job that has ended may come back: it holds its key again, if it had one and no other job has it now.';
+
+create function holdfast.job_sweep_keys(most integer) returns integer
+  language plpgsql
+  set jit = off
+  set enable_seqscan = off
+  as $$
+  declare
+    swept integer;
+  begin
+    delete from holdfast.unique_job
+    where ctid = any(
+      array(
+        select ctid
+        from holdfast.unique_job
+        where expires_at <= clock_timestamp()
+        order by expires_at
+        limit most
+        for update skip locked
+      )
+    );
+    get diagnostics swept = row_count;
+    return swept;
+  end
+  $$;
+comment on function holdfast.job_sweep_keys(integer) is 'Forgets keys whose window is over, so many at a time. Answers how many.';
 
 create function holdfast.job_cancel(job_id bigint, reason text) returns text
   language plpgsql
@@ -456,7 +745,8 @@ create function holdfast.enqueue(
   priority integer default 0,
   delay interval default null,
   run_at timestamptz default null,
-  namespace text default 'default'
+  namespace text default 'default',
+  unique_key text default null
 ) returns bigint
   language plpgsql
   as $$
@@ -469,6 +759,10 @@ create function holdfast.enqueue(
       raise exception 'Expected a queue, a kind, a payload and a priority from -5 to 5'
         using errcode = '22023';
     end if;
+    if unique_key = '' or length(unique_key) > 500 then
+      raise exception 'Expected unique_key to have 1 to 500 characters, got %', length(unique_key)
+        using errcode = '22023';
+    end if;
     perform holdfast.job_know_queue(key, namespace, queue);
     inputs := '[' || payload::text || ']';
     heads := json_build_array(json_build_object(
@@ -479,16 +773,22 @@ create function holdfast.enqueue(
       'delay_ms', (extract(epoch from delay) * 1000)::bigint,
       'run_at', run_at,
       'above', 0,
-      'upto', 1
+      'upto', 1,
+      'unique', case
+        when unique_key is not null then json_build_object('key', unique_key, 'until', 'ended', 'existing', 'keep')
+      end
     ));
+    if unique_key is not null then
+      return (select ids[1] from holdfast.job_enqueue_unique(heads, inputs, false, null));
+    end if;
     if delay is null and run_at is null then
       return (holdfast.job_enqueue(heads, inputs))[1];
     end if;
     return (holdfast.job_enqueue_later(heads, inputs))[1];
   end
   $$;
-comment on function holdfast.enqueue(text, text, json, integer, interval, timestamptz, text) is
-  'Enqueues a job from SQL, in the transaction that runs it: select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). Answers with its id.';
+comment on function holdfast.enqueue(text, text, json, integer, interval, timestamptz, text, text) is
+  'Enqueues a job from SQL, in the transaction that runs it: select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). Answers with its id, or with that of the job that has the unique_key.';
 
 create function holdfast.job_claim(
   session integer,
@@ -523,6 +823,7 @@ create function holdfast.job_claim(
     upto bigint;
     reached bigint[] := cursors;
     ids bigint[];
+    keyed jsonb;
     short integer := most;
     is_one_kind constant boolean := cardinality(kinds) = 1;
     now constant timestamptz := clock_timestamp();
@@ -577,7 +878,7 @@ create function holdfast.job_claim(
             fence = job_claim.fence,
             claimed_at = now
         where ctid = any(rows)
-        returning id, seq, priority, kind, payload, failed, crashes, max_crashes, ties
+        returning id, seq, queue, priority, kind, payload, failed, crashes, max_crashes, ties
       )
       select
         -- Most jobs have nothing to tell but these three, and to write it costs as much as the claim itself.
@@ -592,9 +893,14 @@ create function holdfast.job_claim(
           end,
           ','
         ) || ']',
-        array_agg(id)
-      into jobs, ids
+        array_agg(id),
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'running', 'ties', ties))
+          filter (where ties ? 'unique')
+      into jobs, ids, keyed
       from mine;
+      if keyed is not null then
+        perform holdfast.job_free_keys(keyed);
+      end if;
       passed := array_to_json(reached)::text;
       insert into holdfast.claim values (fence, session, token, ids);
       if announces then
@@ -606,6 +912,24 @@ create function holdfast.job_claim(
       last := (select last_value - 1 from holdfast.job_number);
       if cardinality(paused) > 0 then
         -- What waits there was not looked at.
+        oldest := null;
+      end if;
+      if short > 0 and exists (
+        select
+        from unnest(queues, priorities, cursors) as l (queue, priority, start)
+        cross join lateral (
+          select
+          from holdfast.job
+          where job.queue = l.queue
+            and job.priority = l.priority
+            and job.seq > l.start
+            and job.session is null
+            and job.kind = any(kinds)
+            and job.ties ? 'unique'
+          limit 1
+        ) as skipped
+      ) then
+        -- Whoever enqueues the same key keeps it locked; it must be found when they are done.
         oldest := null;
       end if;
       newest := pg_snapshot_xmax(pg_current_snapshot())::text;
@@ -950,6 +1274,7 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
     if tied is not null then
       moved := moved + holdfast.job_admit(tied);
     end if;
+    moved := moved + holdfast.job_sweep_keys(most);
     select ceil(extract(epoch from min(run_at) - clock_timestamp()) * 1000)::integer
     into due_ms
     from (select run_at from holdfast.waiting where run_at < clock_timestamp() + interval '1 day' order by run_at limit 1) w;

@@ -1,0 +1,80 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { randomFrom } from '../property/random.mjs'
+import { countOf, seedOf } from '../property/seed.js'
+import { sql, until, within } from '../setup/facts.js'
+import { later, openDatabase, takeAwayAfterEach } from './stage.js'
+
+takeAwayAfterEach()
+
+const program = fileURLToPath(new URL('./unique-enqueuer.mjs', import.meta.url))
+const documents = 5
+
+/** What would be a key that two jobs hold. */
+const doubles = `
+  select kind, key, count(*)
+  from (
+    select kind, ties->'unique'->>'key' as key from holdfast.job
+    where kind = 'only' or kind = 'index' and session is null and failed = 0
+    union all
+    select kind, ties->'unique'->>'key' from holdfast.waiting
+    where kind = 'only' or kind = 'index' and failed = 0
+  ) as live
+  group by kind, key
+  having count(*) > 1`
+
+test('whatever two processes enqueue at once, a key has one job, and what was written is seen by a later run', async () => {
+  const seed = seedOf('unique jobs')
+  const random = randomFrom(seed)
+  const { url } = await openDatabase()
+  await sql(
+    url,
+    `create table document (id integer primary key, version integer not null default 0);
+     insert into document select n from generate_series(0, ${documents - 1}) as n;
+     create table seen (document integer, version integer, job bigint);
+     create table working (document integer primary key)`,
+  )
+  const children = Array.from({ length: 2 }, () =>
+    fork(program, [JSON.stringify({ url, seed: random.below(2 ** 31), documents, rounds: countOf(30) })], {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    }),
+  )
+  for (const child of children) later(async () => child.kill('SIGKILL'))
+  const reports = children.map((child) => once(child, 'message').then(([report]) => report))
+  let isOver = false
+  const watching = (async () => {
+    for (; !isOver; ) expect(await sql(url, doubles)).toEqual([])
+  })()
+  const totals = await within(120_000, 'Enqueueing', Promise.all(reports))
+  await until('all have ended', async () => {
+    const [row] = await sql<{ left: number }>(
+      url,
+      'select (select count(*) from holdfast.job)::int + (select count(*) from holdfast.waiting)::int as left',
+    )
+    return row!.left === 0
+  })
+  isOver = true
+  await watching
+  // The last version of each document was seen by a run that began after it was written.
+  const unseen = await sql(
+    url,
+    `select id, document.version, max(seen.version) as seen
+     from document left join seen on seen.document = document.id
+     group by id, document.version
+     having max(seen.version) is distinct from document.version and document.version > 0`,
+  )
+  expect(unseen).toEqual([])
+  // Two at once would have violated the key of the table.
+  const [row] = await sql<{ runs: number; failed: number }>(
+    url,
+    "select count(*)::int as runs, count(*) filter (where failed > 0 or state <> 'done')::int as failed from holdfast.job_history where kind = 'only'",
+  )
+  expect(row!.failed).toBe(0)
+  expect(row!.runs).toBe(totals.reduce((sum, { created }) => sum + created, 0))
+  expect(await sql(url, 'select * from holdfast.unique_job')).toEqual([])
+  const exits = children.map((child) => once(child, 'exit'))
+  for (const child of children) child.send('close')
+  await within(40_000, 'Closing', Promise.all(exits))
+})

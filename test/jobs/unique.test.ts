@@ -1,0 +1,360 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  defineJob,
+  type EnqueueOptions,
+  type Holdfast,
+  NonRetryableError,
+  UniqueKeyBusyError,
+  UsageError,
+} from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+import { gate, untilState, work } from './stage.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+const start = (namespace: string) => open({ url: fresh.url, namespace })
+const job = defineJob('job', { queue: 'unique', run: (n: number) => n })
+
+const held = async (url = fresh.url) => {
+  const [row] = await sql<{ count: number }>(url, 'select count(*)::int from holdfast.unique_job')
+  return row!.count
+}
+
+/** Enqueues the same once more: whose it is, and whether it is new. */
+const again = (holdfast: Holdfast, options: EnqueueOptions, n = 0) => holdfast.jobs.enqueue(job, n, options)
+
+describe('a key is held', () => {
+  test('until its job has ended, through retries, by default', async () => {
+    const holdfast = await start('ended')
+    const opening = gate()
+    const tries: number[] = []
+    const failing = defineJob('failing', {
+      retry: { backoff: 10 },
+      run: async (_: null, { attempt }) => {
+        tries.push(attempt)
+        if (attempt === 1) throw new Error('once')
+        await opening.opened
+      },
+    })
+    const first = await holdfast.jobs.enqueue(failing, null, { unique: 'invoice:42' })
+    expect(first.isNew).toBe(true)
+    const other = { id: first.id, isNew: false }
+    expect(await holdfast.jobs.enqueue(failing, null, { unique: 'invoice:42' })).toEqual(other)
+    work(holdfast, [failing])
+    await until('it runs again', () => tries.length === 2)
+    expect(await holdfast.jobs.enqueue(failing, null, { unique: { key: 'invoice:42' } })).toEqual(other)
+    expect((await holdfast.jobs.enqueue(failing, null, { unique: 'invoice:43', delay: '1h' })).isNew).toBe(true)
+    opening.open()
+    await holdfast.jobs.result(first.id)
+    expect((await holdfast.jobs.enqueue(failing, null, { unique: 'invoice:42' })).isNew).toBe(true)
+  })
+
+  test('only while it waits, when it is unique until it is started', async () => {
+    const holdfast = await start('started')
+    const unique = { key: 'a', until: 'started' } as const
+    const opening = gate()
+    const ran: number[] = []
+    const slow = defineJob('slow', {
+      run: async (n: number) => {
+        ran.push(n)
+        await opening.opened
+      },
+    })
+    const first = await holdfast.jobs.enqueue(slow, 1, { unique })
+    expect(await holdfast.jobs.enqueue(slow, 2, { unique })).toEqual({ id: first.id, isNew: false })
+    work(holdfast, [slow], { concurrency: 1 })
+    await until('the first runs', () => ran.length === 1)
+    const second = await holdfast.jobs.enqueue(slow, 3, { unique })
+    expect(second.isNew).toBe(true)
+    expect(await holdfast.jobs.enqueue(slow, 4, { unique })).toEqual({ id: second.id, isNew: false })
+    opening.open()
+    await holdfast.jobs.result(second.id)
+    expect(ran).toEqual([1, 3])
+  })
+
+  test('for a time, whatever becomes of its job, unless that is cancelled', async () => {
+    const url = await databaseUrl()
+    const holdfast = await open({ url })
+    work(holdfast, [job])
+    const unique = { key: 'a', for: '1h' }
+    const first = await again(holdfast, { unique })
+    await holdfast.jobs.result(first.id)
+    expect(await again(holdfast, { unique })).toEqual({ id: first.id, isNew: false })
+    const cancelled = await again(holdfast, { unique: { key: 'b', for: '1h' }, delay: '1h' })
+    await holdfast.jobs.cancel(cancelled.id)
+    expect((await again(holdfast, { unique: { key: 'b', for: '1h' } })).isNew).toBe(true)
+    // When it is over, another takes the key; and what nobody takes is swept.
+    await sql(url, "update holdfast.unique_job set expires_at = clock_timestamp() where key = 'a'")
+    expect((await again(holdfast, { unique })).isNew).toBe(true)
+    for (let n = 0; n < 5; n++) await again(holdfast, { unique: { key: `c${n}`, for: 1 } })
+    await until('what is over is swept', async () => (await held(url)) === 2)
+  })
+
+  test('in its queue and kind, and in no other', async () => {
+    const holdfast = await start('scope')
+    const kinds = [
+      defineJob('one', { queue: 'one', run: () => {} }),
+      defineJob('other', { queue: 'one', run: () => {} }),
+      defineJob('one', { queue: 'other', run: () => {} }),
+    ]
+    for (const kind of kinds) expect((await holdfast.jobs.enqueue(kind, null, { unique: 'a' })).isNew).toBe(true)
+    for (const kind of kinds) expect((await holdfast.jobs.enqueue(kind, null, { unique: 'a' })).isNew).toBe(false)
+  })
+
+  test('and is freed by every end', async () => {
+    const url = await databaseUrl()
+    const holdfast = await open({ url })
+    const end = defineJob('end', {
+      run: (how: string) => {
+        if (how === 'buried') throw new NonRetryableError('no')
+      },
+    })
+    const delayed = await holdfast.jobs.enqueue(end, 'cancelled', { unique: 'delayed', delay: '1h' })
+    const ready = await holdfast.jobs.enqueue(end, 'cancelled', { unique: 'ready' })
+    for (const { id } of [delayed, ready]) await holdfast.jobs.cancel(id)
+    const done = await holdfast.jobs.enqueue(end, 'done', { unique: 'done' })
+    const buried = await holdfast.jobs.enqueue(end, 'buried', { unique: 'buried' })
+    const crashed = await holdfast.jobs.enqueue(end, 'crashed', { unique: 'crashed' })
+    await sql(
+      url,
+      `with life as (insert into holdfast.worker (session, number, instance, queues) values (-7, 0, 'dead', '{}'))
+       insert into holdfast.claim values (-1, -7, 1, array[${crashed.id}])`,
+    )
+    await sql(url, `update holdfast.job set session = -7, fence = -1, max_crashes = 1, started = true where id = $1`, [
+      crashed.id,
+    ])
+    work(holdfast, [end])
+    await untilState(holdfast, done.id, 'done')
+    await untilState(holdfast, buried.id, 'buried')
+    await untilState(holdfast, crashed.id, 'buried')
+    expect(await held(url)).toBe(0)
+  })
+})
+
+describe('when another job has the key', () => {
+  test('replace gives one that waits the new input and priority; its time stays, unless a new one is given', async () => {
+    const holdfast = await start('replace')
+    const unique = { key: 'a', existing: 'replace' } as const
+    const first = await again(holdfast, { unique, delay: '1h' }, 1)
+    const before = (await holdfast.jobs.find(first.id))!
+    expect(await again(holdfast, { unique, priority: 2 }, 2)).toEqual({ id: first.id, isNew: false })
+    expect(await holdfast.jobs.find(first.id)).toMatchObject({ input: 2, priority: 2, runAt: before.runAt })
+    await again(holdfast, { unique, delay: '2h' }, 3)
+    const after = (await holdfast.jobs.find(first.id))!
+    expect(after.runAt!.getTime() - before.runAt!.getTime()).toBeGreaterThan(3_500_000)
+    // One that is ready, too: in its place, in another order, and put off.
+    const ready = { key: 'b', existing: 'replace' } as const
+    const second = await again(holdfast, { unique: ready }, 1)
+    await again(holdfast, { unique: ready }, 2)
+    expect(await holdfast.jobs.find(second.id)).toMatchObject({ state: 'ready', input: 2, priority: 0 })
+    await again(holdfast, { unique: ready, priority: -1 }, 3)
+    expect(await holdfast.jobs.find(second.id)).toMatchObject({ state: 'ready', input: 3, priority: -1 })
+    await again(holdfast, { unique: ready, delay: 50 }, 4)
+    expect(await holdfast.jobs.find(second.id)).toMatchObject({ state: 'waiting', input: 4 })
+    work(holdfast, [job])
+    expect(await holdfast.jobs.result(second.id)).toBe(4)
+  })
+
+  test('one in retry begins anew with the new input, at its time; one that runs is kept', async () => {
+    const holdfast = await start('replace in retry')
+    const seen: [number, number][] = []
+    const opening = gate()
+    const fail = defineJob('fail', {
+      retry: { attempts: 2, backoff: '1h' },
+      run: async (n: number, { attempt }) => {
+        seen.push([n, attempt])
+        if (n === 1) throw new Error('no')
+        await opening.opened
+      },
+    })
+    const unique = { key: 'a', existing: 'replace' } as const
+    const { id } = await holdfast.jobs.enqueue(fail, 1, { unique })
+    work(holdfast, [fail])
+    const { runAt } = await untilState(holdfast, id, 'waiting')
+    await holdfast.jobs.enqueue(fail, 2, { unique })
+    expect(await holdfast.jobs.find(id)).toMatchObject({ input: 2, failed: 0, runAt })
+    expect(await holdfast.jobs.retry(id)).toBe(true)
+    await until('it runs again', () => seen.length === 2)
+    expect(await holdfast.jobs.enqueue(fail, 3, { unique })).toEqual({ id, isNew: false })
+    opening.open()
+    await holdfast.jobs.result(id)
+    expect(seen).toEqual([
+      [1, 1],
+      [2, 1],
+    ])
+  })
+
+  test('debounce puts it off with each further enqueue', async () => {
+    const holdfast = await start('debounce')
+    const ran: number[] = []
+    const note = defineJob('note', { run: (n: number) => void ran.push(n) })
+    work(holdfast, [note])
+    const options = { unique: { key: 'a', existing: 'debounce' }, delay: 400 } as const
+    const from = performance.now()
+    const first = await holdfast.jobs.enqueue(note, 0, options)
+    let last = 0
+    let lastAt = 0
+    while (performance.now() - from < 900) {
+      await holdfast.jobs.enqueue(note, ++last, options)
+      lastAt = performance.now()
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    await holdfast.jobs.result(first.id)
+    expect(ran).toEqual([last])
+    expect(performance.now() - lastAt).toBeGreaterThan(390)
+  })
+
+  test('many are enqueued together, and each input has its key', async () => {
+    const holdfast = await start('many')
+    const inputs = Array.from({ length: 6_000 }, (_, n) => n)
+    const unique = (n: number) => `${n % 5_500}`
+    const refs = await holdfast.jobs.enqueueMany(job, inputs, { unique })
+    expect(refs.filter(({ isNew }) => isNew)).toHaveLength(5_500)
+    for (const [n, { id }] of refs.slice(5_500).entries()) expect(id).toBe(refs[n]!.id)
+    expect((await holdfast.jobs.find(refs[77]!.id))!.input).toBe(77)
+    const later = await holdfast.jobs.enqueueMany(job, [1, -1], { unique: { key: unique, existing: 'replace' } })
+    expect(later.map(({ isNew }) => isNew)).toEqual([false, true])
+  })
+})
+
+describe('an open transaction', () => {
+  test('keeps those waiting who want its keys, and nobody else', async () => {
+    const url = await databaseUrl()
+    const holdfast = await open({ url })
+    const client = await sqlSession(url)
+    await client.query('begin')
+    const mine = await again(holdfast, { unique: 'a', tx: client }, 1)
+    const answers: unknown[] = []
+    const waiting = Array.from({ length: 30 }, () =>
+      again(holdfast, { unique: 'a' }, 2).then((answer) => answers.push(answer)),
+    )
+    const free = Array.from({ length: 30 }, (_, n) => again(holdfast, { unique: `free ${n}` }, 3))
+    await within(5_000, 'Enqueueing other keys', Promise.all(free))
+    await within(5_000, 'Enqueueing plain jobs', holdfast.jobs.enqueueMany(job, [1, 2, 3]))
+    expect(answers).toEqual([])
+    await client.query('commit')
+    await within(10_000, 'Enqueueing the key', Promise.all(waiting))
+    expect(answers).toEqual(Array.from({ length: 30 }, () => ({ id: mine.id, isNew: false })))
+    // When it is rolled back, the key is free.
+    await client.query('begin')
+    await again(holdfast, { unique: 'b', tx: client }, 1)
+    const next = again(holdfast, { unique: 'b' }, 2)
+    await client.query('rollback')
+    expect((await next).isNew).toBe(true)
+  })
+
+  test('that finds a job keeps it from starting before it has ended, and it is found then', async () => {
+    const holdfast = await start('keeping')
+    const ran: number[] = []
+    const note = defineJob('note', { run: (n: number) => void ran.push(n) })
+    const other = defineJob('other', { run: () => {} })
+    const unique = { key: 'a', until: 'started' } as const
+    const { id } = await holdfast.jobs.enqueue(note, 1, { unique })
+    const client = await sqlSession(fresh.url)
+    await client.query('begin')
+    expect(await holdfast.jobs.enqueue(note, 2, { unique, tx: client })).toEqual({ id, isNew: false })
+    work(holdfast, [note, other])
+    // Whatever comes after it, and however often it is passed over.
+    const until2s = performance.now() + 2_500
+    while (performance.now() < until2s) {
+      const refs = await holdfast.jobs.enqueueMany(other, [1, 2, 3])
+      await holdfast.jobs.result(refs[2]!.id)
+    }
+    expect(ran).toEqual([])
+    const from = performance.now()
+    await client.query('commit')
+    await until('it runs', () => ran.length === 1)
+    expect(performance.now() - from).toBeLessThan(4_000)
+  })
+})
+
+test('retry and redrive bring a job back only if its key is free', async () => {
+  const holdfast = await start('back')
+  let isBroken = true
+  const fail = defineJob('fail', {
+    queue: 'back',
+    retry: { attempts: 1 },
+    run: (n: number) => {
+      if (isBroken) throw new Error(`no ${n}`)
+    },
+  })
+  const first = work(holdfast, [fail])
+  const bury = async (n: number, unique: string) => {
+    const { id } = await holdfast.jobs.enqueue(fail, n, { unique })
+    await untilState(holdfast, id, 'buried')
+    return id
+  }
+  const ids = [await bury(1, 'a'), await bury(2, 'a'), await bury(3, 'b'), await bury(4, 'c')]
+  await first.close()
+  const now = await holdfast.jobs.enqueue(fail, 5, { unique: 'c' })
+  // Two have the same key, another has the third.
+  expect(await holdfast.jobs.redrive('back')).toBe(2)
+  expect(await holdfast.jobs.redrive('back')).toBe(0)
+  const states = async () => Promise.all(ids.map(async (id) => (await holdfast.jobs.find(id))!.state))
+  expect((await states()).filter((state) => state === 'buried')).toHaveLength(2)
+  expect(await holdfast.jobs.retry(ids[3]!)).toBe(false)
+  expect((await holdfast.jobs.enqueue(fail, 6, { unique: 'b' })).id).toBe(ids[2])
+  isBroken = false
+  work(holdfast, [fail])
+  await holdfast.jobs.result(now.id)
+  expect(await holdfast.jobs.retry(ids[3]!)).toBe(true)
+  await holdfast.jobs.result(ids[3]!)
+})
+
+test('from SQL', async () => {
+  const holdfast = await start('sql')
+  const enqueue = async (key: string) => {
+    const [row] = await sql<{ id: string }>(
+      fresh.url,
+      `select holdfast.enqueue('unique', 'job', '7', namespace => 'sql', unique_key => $1) as id`,
+      [key],
+    )
+    return Number(row!.id)
+  }
+  const id = await enqueue('x')
+  expect(await enqueue('x')).toBe(id)
+  expect(await again(holdfast, { unique: 'x' })).toEqual({ id, isNew: false })
+  await expect(enqueue('')).rejects.toThrow('Expected unique_key to have 1 to 500 characters, got 0')
+  work(holdfast, [job])
+  expect(await holdfast.jobs.result(id)).toBe(7)
+  expect(await enqueue('x')).not.toBe(id)
+})
+
+test('a job that was removed by hand leaves nobody without its key', async () => {
+  const holdfast = await start('by hand')
+  const { id } = await again(holdfast, { unique: 'a' })
+  await sql(fresh.url, 'delete from holdfast.job where id = $1', [id])
+  expect((await again(holdfast, { unique: 'a' })).isNew).toBe(true)
+})
+
+test('mistakes are refused', async () => {
+  const holdfast = await start('mistakes')
+  const refused = async (message: string, options: object) =>
+    expect((await caught(UsageError, again(holdfast, options))).message).toContain(message)
+  await refused('Expected unique to be a key, or an object with one, got 7 (number)', { unique: 7 })
+  await refused('Expected unique.key to be a string of 1 to 500 characters', { unique: '' })
+  await refused('Expected unique.key to be a string of 1 to 500 characters without zero bytes, got undefined', {
+    unique: {},
+  })
+  await refused('Expected unique.key to be a string, got a function', { unique: () => 'a' })
+  await refused('Expected until to be "started" or "ended", got "end" (string)', { unique: { key: 'a', until: 'end' } })
+  await refused('Expected until or for, got both', { unique: { key: 'a', until: 'ended', for: '1m' } })
+  await refused('Expected for to be a duration of at least 1ms', { unique: { key: 'a', for: 0 } })
+  await refused('Expected a delay with existing: "debounce"', { unique: { key: 'a', existing: 'debounce' } })
+  const error = await caught(UsageError, holdfast.jobs.enqueueMany(job, [1], { unique: 'a' as never }))
+  expect(error.message).toBe('Expected unique.key to be a function that gives the key of an input, got "a" (string)')
+})
+
+test('an error says who stands in the way', () => {
+  const error = new UniqueKeyBusyError(30)
+  expect(error.message).toBe(
+    'An open transaction has been enqueueing a job with the same unique key for more than 30 s',
+  )
+  expect(error).toMatchObject({ code: 'UNIQUE_KEY_BUSY', retryable: true })
+})

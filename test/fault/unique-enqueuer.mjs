@@ -34,16 +34,25 @@ const note = ({ isNew }) => {
   if (isNew) created++
 }
 
+async function nextOf(client, document) {
+  const text = 'update document set version = version + 1 where id = $1 returning version'
+  return (await client.query(text, [document])).rows[0].version
+}
+
+/** Some run of the job sees this version, or a later one. */
+const promise = (client, ...values) => client.query('insert into promise values ($1, $2, $3)', values)
+
 async function writeInTransaction(document) {
   const client = await pool.connect()
   try {
     await client.query('begin')
-    await client.query('update document set version = version + 1 where id = $1', [document])
-    await holdfast.jobs.enqueue(index, document, {
+    const version = await nextOf(client, document)
+    const { id } = await holdfast.jobs.enqueue(index, document, {
       unique: { key: `${document}`, until: 'started', existing: random.pick(['keep', 'replace']) },
       priority: random.below(3),
       tx: client,
     })
+    await promise(client, document, version, id)
     await sleep(random.below(20))
     await client.query(random.chance(0.8) ? 'commit' : 'rollback')
   } finally {
@@ -52,11 +61,12 @@ async function writeInTransaction(document) {
 }
 
 async function write(document) {
-  await pool.query('update document set version = version + 1 where id = $1', [document])
-  await holdfast.jobs.enqueue(index, document, {
+  const version = await nextOf(pool, document)
+  const { id } = await holdfast.jobs.enqueue(index, document, {
     unique: { key: `${document}`, until: 'started', existing: random.pick(['keep', 'replace']) },
     ...(random.chance(0.3) ? { delay: random.below(100) } : {}),
   })
+  await promise(pool, document, version, id)
 }
 
 for (let round = 0; round < rounds; round++) {

@@ -225,7 +225,7 @@ from (select * from back union all select * from tied union all select * from hu
 
 -- name: redrive
 -- Buried jobs of a queue may run again, so many at a time; those with ties as soon as they let them, and
--- unique ones if no other has their key. Relies on job_history_buried.
+-- unique ones if no other has their key. Relies on job_history_failed.
 with candidate as materialized (
   select id, ended_at, queue, kind, ties
   from holdfast.job_history

@@ -398,10 +398,16 @@ export class Jobs {
   async redrive(queue: string): Promise<number> {
     let all = 0
     for (;;) {
-      const [row] = await this.#ledger.run<{ jobs: number }>('redrive', [this.#keyOf(queue), 1_000])
-      all += row!.jobs
-      if (row!.jobs === 0) return all
+      const jobs = await this.redriveSome(queue)
+      all += jobs
+      if (jobs === 0) return all
     }
+  }
+
+  /** @internal A thousand at most. */
+  async redriveSome(queue: string): Promise<number> {
+    const [row] = await this.#ledger.run<{ jobs: number }>('redrive', [this.#keyOf(queue), 1_000])
+    return row!.jobs
   }
 
   /** @internal What the fleet says of jobs. */

@@ -1,4 +1,4 @@
-import { backoffMs, pause } from '../base/index.js'
+import { backoffMs, type Duration, describe, parseDuration, pause, UsageError } from '../base/index.js'
 import type { Life, Presence } from '../postgres/index.js'
 import { Attempts, type FailedAttempt } from './attempts.js'
 import { Cursors, type Reach } from './cursors.js'
@@ -142,7 +142,11 @@ export class Worker {
    * @example
    * process.once('SIGTERM', () => worker.close('20s'))
    */
-  close(withinMs = 30_000): Promise<void> {
+  close(within: Duration = 30_000): Promise<void> {
+    const withinMs = parseDuration(within)
+    if (withinMs === undefined) {
+      throw new UsageError(`Expected the time to close in to be a duration, got ${describe(within)}`)
+    }
     this.#closing ??= this.#close(withinMs)
     return this.#closing
   }

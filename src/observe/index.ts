@@ -1,2 +1,11 @@
 export * from './graph.js'
+export {
+  type JobFilter,
+  type JobState,
+  jobStates,
+  mostCounted,
+  type ObservedJob,
+  type ObservedQueue,
+  type QueueFilter,
+} from './jobs.js'
 export * from './observer.js'

@@ -210,3 +210,227 @@ left join held on held.instance = instance.id
 left join leased on leased.instance = instance.id
 left join waited on waited.instance = instance.id
 order by opened_at, id
+
+-- name: queue_keys
+-- The queues that are known by name, and those in which jobs may run or wait: each found by one step in job_order and in
+-- waiting_queue.
+with recursive
+of_jobs as (
+  (select queue from holdfast.job order by queue limit 1)
+  union all
+  select (select min(queue) from holdfast.job where job.queue > of_jobs.queue)
+  from of_jobs
+  where queue is not null
+),
+of_waiting as (
+  (select queue from holdfast.waiting order by queue limit 1)
+  union all
+  select (select min(queue) from holdfast.waiting where waiting.queue > of_waiting.queue)
+  from of_waiting
+  where queue is not null
+)
+select key::text as key, namespace, name
+from (
+  select key from holdfast.queue
+  union
+  select queue from of_jobs where queue is not null
+  union
+  select queue from of_waiting where queue is not null
+) as keys
+left join holdfast.queue using (key)
+where ($1::text is null or namespace = $1)
+  and ($2::text is null or name = $2)
+order by name is null, namespace, name, key
+
+-- name: queues
+-- How many jobs of the queues ($1) are where, each counted up to a bound ($2). What runs is found by the claims, because
+-- no index tells it. Relies on job_order, waiting_queue and job_history_failed.
+with running as materialized (
+  select job.queue, count(*) as jobs
+  from holdfast.claim
+  cross join lateral unnest(claim.jobs) as claimed (id)
+  join holdfast.job on job.id = claimed.id and job.fence = claim.fence
+  group by job.queue
+),
+alive as materialized (
+  select session
+  from (select distinct session from holdfast.worker) as known
+  where holdfast.is_present(session)
+),
+worked as materialized (
+  select queue, count(*) as workers
+  from holdfast.worker
+  join alive using (session)
+  cross join lateral unnest(worker.queues) as queue
+  group by queue
+)
+select
+  key::text as key,
+  queue.namespace,
+  queue.name,
+  -- All but those that run, so that the index alone can answer.
+  (
+    select count(*)
+    from (select from holdfast.job where job.queue = key limit $2 + coalesce(running.jobs, 0)) as counted
+  )::integer - coalesce(running.jobs, 0)::integer as ready,
+  coalesce(running.jobs, 0)::integer as running,
+  (select count(*) from (select from holdfast.waiting where waiting.queue = key limit $2) as counted)::integer as waiting,
+  (
+    select count(*)
+    from (select from holdfast.job_history h where h.queue = key and h.state = 'buried' limit $2) as counted
+  )::integer as buried,
+  (extract(epoch from paused_at) * 1000)::float8 as paused_ms,
+  (extract(epoch from clock_timestamp() - paused_at) * 1000)::float8 as paused_for_ms,
+  coalesce(worked.workers, 0)::integer as workers
+from unnest($1::text::bigint[]) with ordinality as asked (key, place)
+left join holdfast.queue using (key)
+left join running on running.queue = key
+left join worked on worked.queue = key
+order by place
+
+-- name: jobs
+-- Jobs of the queues ($1), in the states ($2) and of the kind ($3, or null), at most so many ($4): first those that run,
+-- then those that may, in the order in which they are claimed, then those that wait, the next due one first, then those
+-- that have ended, the newest first. To find a kind so many are looked through in each place of an index ($5), and so many
+-- ($6) of the last that are done. A limit that the planner cannot see makes it walk the index, also where much is in one
+-- queue. Relies on job_order, waiting_queue, job_history_failed and job_history_id.
+with asked as materialized (
+  select unnest($1::text::bigint[]) as key
+),
+running as (
+  select
+    1 as part, row_number() over (order by job.claimed_at, job.id) as place,
+    job.id, job.queue, 'running' as state, job.kind, job.priority, job.enqueued_at, null::timestamptz as run_at,
+    job.claimed_at, null::timestamptz as ended_at, job.session, job.failed, job.crashes, job.progress, job.cancelled,
+    null::json as error, job.failures
+  from holdfast.claim
+  cross join lateral unnest(claim.jobs) as claimed (id)
+  join holdfast.job on job.id = claimed.id and job.fence = claim.fence
+  where 'running' = any($2::text[])
+    and job.queue in (select key from asked)
+    and ($3::text is null or job.kind = $3)
+  order by place
+  limit $4::integer
+),
+ready as (
+  select
+    2, row_number() over (order by priority desc, seq),
+    id, queue, 'ready', kind, priority, enqueued_at, null::timestamptz,
+    null::timestamptz, null::timestamptz, null::integer, failed, crashes, null::real, null,
+    null::json, failures
+  from asked
+  cross join generate_series(-5, 5) as level
+  cross join lateral (
+    select *
+    from holdfast.job
+    where job.queue = key
+      and job.priority = level
+      and job.session is null
+    order by seq
+    limit (select $5::integer)
+  ) as looked
+  where 'ready' = any($2::text[])
+    and ($3::text is null or kind = $3)
+  order by 2
+  limit $4::integer
+),
+waiting as (
+  select
+    3, row_number() over (order by run_at, id),
+    id, queue, 'waiting', kind, priority, enqueued_at, run_at,
+    null::timestamptz, null::timestamptz, null::integer, failed, crashes, null::real, null,
+    null::json, failures
+  from asked
+  cross join lateral (
+    select *
+    from holdfast.waiting
+    where waiting.queue = key
+    order by run_at
+    limit (select $5::integer)
+  ) as looked
+  where 'waiting' = any($2::text[])
+    and ($3::text is null or kind = $3)
+  order by 2
+  limit $4::integer
+),
+failed as (
+  select
+    4, -id,
+    id, queue, state, kind, priority, enqueued_at, null::timestamptz,
+    claimed_at, ended_at, null::integer, failed, crashes, progress, null,
+    error, failures
+  from asked
+  cross join unnest(array['buried', 'cancelled', 'discarded']) as wanted
+  cross join lateral (
+    select *
+    from holdfast.job_history h
+    where h.queue = key
+      and h.state = wanted
+      and h.state <> 'done'
+    order by id desc
+    limit (select $5::integer)
+  ) as looked
+  where wanted = any($2::text[])
+    and ($3::text is null or kind = $3)
+  order by 2
+  limit $4::integer
+),
+done as (
+  select
+    4, -id,
+    id, queue, state, kind, priority, enqueued_at, null::timestamptz,
+    claimed_at, ended_at, null::integer, failed, crashes, progress, null,
+    error, failures
+  from (
+    select *
+    from holdfast.job_history
+    order by id desc
+    limit $6::integer
+  ) as looked
+  where 'done' = any($2::text[])
+    and state = 'done'
+    and queue in (select key from asked)
+    and ($3::text is null or kind = $3)
+  order by id desc
+  limit $4::integer
+),
+listed as (
+  select * from running
+  union all
+  select * from ready
+  union all
+  select * from waiting
+  union all
+  select * from failed
+  union all
+  select * from done
+  order by part, place
+  limit $4::integer
+)
+select
+  listed.id::text as id,
+  listed.kind,
+  listed.queue::text as queue_key,
+  queue.name as queue,
+  queue.namespace,
+  listed.state,
+  queue.paused_at is not null and listed.state = 'ready' as paused,
+  listed.priority,
+  listed.failed,
+  listed.crashes,
+  listed.progress,
+  (select min(worker.instance) from holdfast.worker where worker.session = listed.session) as instance,
+  listed.cancelled as cancelling,
+  coalesce(listed.error ->> 'message', listed.failures -> -1 ->> 'message') as failure,
+  (extract(epoch from listed.enqueued_at) * 1000)::float8 as enqueued_ms,
+  (extract(epoch from listed.run_at) * 1000)::float8 as run_at_ms,
+  (extract(epoch from listed.claimed_at) * 1000)::float8 as claimed_ms,
+  (extract(epoch from listed.ended_at) * 1000)::float8 as ended_ms,
+  greatest(
+    0,
+    extract(epoch from clock_timestamp() - coalesce(listed.ended_at, listed.claimed_at, listed.enqueued_at)) * 1000
+  )::float8 as for_ms,
+  greatest(0, extract(epoch from listed.run_at - clock_timestamp()) * 1000)::float8 as due_in_ms
+from listed
+left join holdfast.queue on queue.key = listed.queue
+order by part, place

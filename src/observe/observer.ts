@@ -1,12 +1,29 @@
 import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
 import { buildGraph, type WaitGraph } from './graph.js'
+import {
+  type JobFilter,
+  type JobRow,
+  jobStates,
+  mostCounted,
+  type ObservedJob,
+  type ObservedQueue,
+  type QueueFilter,
+  type QueueRow,
+  readJob,
+  readQueue,
+} from './jobs.js'
+
+/** To find jobs of a kind, so many of a state are looked through, and not millions. */
+const mostLooked = 20_000
+/** The same for those that are done, which lie beside each other. */
+const mostDoneLooked = 100_000
 
 /**
  * Observing: what anybody may know about the fleet without taking part in it.
  *
  * - **Who is authoritative.** PostgreSQL's lock table for who holds and who waits; the row of a lease for who has it; the
- *   lock on an instance's session number, or else the time in its row, for whether it lives. Other rows of Holdfast only
- *   add what people want to read: names, hosts, since when.
+ *   lock on an instance's session number, or else the time in its row, for whether it lives; the table that a job is in for
+ *   its state. Other rows of Holdfast only add what people want to read: names, hosts, since when.
  * - **It only reads**, through any connection and any pooler, by queries of its own, so that it also works when the
  *   rooms that it looks at do not.
  * - **It takes no lock**, and sees one moment: a name can change hands while the answer travels.
@@ -14,7 +31,7 @@ import { buildGraph, type WaitGraph } from './graph.js'
  */
 export class Observer {
   readonly #executor: Executor
-  readonly #sql: Record<'locks' | 'leases' | 'instances', Statement>
+  readonly #sql: Record<'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs', Statement>
 
   constructor(executor: Executor, schema = 'holdfast') {
     this.#executor = executor
@@ -42,6 +59,36 @@ export class Observer {
   async instances(): Promise<ObservedInstance[]> {
     return (await this.#executor.query<InstanceRow>(this.#sql.instances.text)).map(readInstance)
   }
+
+  /** The queues that were used, by name: how many of their jobs are where, and who works on them. */
+  async queues(only: QueueFilter = {}): Promise<ObservedQueue[]> {
+    const keys = await this.#queueKeys(only)
+    return (await this.#executor.query<QueueRow>(this.#sql.queues.text, [arrayOf(keys), mostCounted + 1])).map(readQueue)
+  }
+
+  /**
+   * Jobs, at most `limit`: first those that run, then the ready ones in their order, then those that wait, the next due one
+   * first, then those that have ended, the newest first. It does not look through millions to find a kind, or what is done in
+   * one queue: only through the first twenty thousand of a state, and the last hundred thousand that are done.
+   */
+  async jobs(only: JobFilter = {}): Promise<ObservedJob[]> {
+    const { states = jobStates, kind = null, limit = 50 } = only
+    const keys = await this.#queueKeys(only)
+    const looked = kind === null ? limit : Math.max(limit, Math.floor(mostLooked / Math.max(1, keys.length)))
+    const values = [arrayOf(keys), states, kind, limit, looked, mostDoneLooked]
+    return (await this.#executor.query<JobRow>(this.#sql.jobs.text, values)).map(readJob)
+  }
+
+  async #queueKeys({ namespace, queue }: QueueFilter): Promise<string[]> {
+    const values = [namespace ?? null, queue ?? null]
+    const rows = await this.#executor.query<{ key: string }>(this.#sql.queue_keys.text, values)
+    return rows.map(({ key }) => key)
+  }
+}
+
+/** As PostgreSQL reads it from text, whatever the driver. */
+function arrayOf(keys: readonly string[]): string {
+  return `{${keys.join(',')}}`
 }
 
 export interface LockFilter {

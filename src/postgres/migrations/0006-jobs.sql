@@ -97,6 +97,8 @@ comment on column holdfast.waiting.log is 'As in job.';
 comment on column holdfast.waiting.failures is 'As in job.';
 comment on column holdfast.waiting.ties is 'As in job.';
 create index waiting_run_at on holdfast.waiting (run_at);
+-- For people who look into one queue.
+create index waiting_queue on holdfast.waiting (queue, run_at);
 
 create table holdfast.job_history (
   id bigint not null,
@@ -143,7 +145,7 @@ comment on column holdfast.job_history.log is 'As in job.';
 comment on column holdfast.job_history.failures is 'As in job.';
 comment on column holdfast.job_history.ties is 'As in job.';
 create index job_history_id on holdfast.job_history (id);
-create index job_history_buried on holdfast.job_history (queue) where state = 'buried';
+create index job_history_failed on holdfast.job_history (queue, state, id) where state <> 'done';
 
 create table holdfast.job_history_rest partition of holdfast.job_history default;
 comment on table holdfast.job_history_rest is 'Jobs that ended on a day whose table was not there yet.';

@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { UsageError } from '../base/index.js'
+import { Holdfast } from '../holdfast.js'
 import { checkSchema, checkUrl, type Database, fromPgPool, schemaState } from '../postgres/index.js'
 import type { Settings } from './settings.js'
 
@@ -12,7 +13,7 @@ export interface Connection {
 }
 
 /** Where the settings lead: to a URL, or else to where the PG* variables say, which the driver reads by itself. */
-export function connect(settings: Settings): Connection {
+export function connect(settings: Settings, mostConnections = 5): Connection {
   const url = settings.text('url')
   if (url === undefined && !Object.keys(process.env).some((name) => /^PG(HOST|DATABASE|USER|PORT)$/.test(name))) {
     throw new UsageError('No database was given', 'Set DATABASE_URL, or PGHOST and its kin, or give --url.')
@@ -23,7 +24,7 @@ export function connect(settings: Settings): Connection {
       : { connectionString: checkUrl(url, url === process.env.DATABASE_URL ? 'DATABASE_URL' : '--url') }),
     connectionTimeoutMillis: connectMs,
   }
-  const pool = new pg.Pool({ ...connection, max: 5, application_name: 'holdfast command line' })
+  const pool = new pg.Pool({ ...connection, max: mostConnections, application_name: 'holdfast command line' })
   return {
     pool,
     database: fromPgPool(pool, connection, { close: () => pool.end() }),
@@ -40,6 +41,21 @@ export async function withDatabase<T>(
   try {
     checkSchema(await schemaState(database, schema), schema)
     return await work(database, schema)
+  } finally {
+    await database.close()
+  }
+}
+
+/** The same as a member of the fleet, for what its rooms do. It holds nothing, so it needs no session of its own. */
+export async function withHoldfast<T>(
+  settings: Settings,
+  work: (holdfast: Holdfast, database: Database, schema: string) => Promise<T>,
+): Promise<T> {
+  const { pool, database, schema } = connect(settings)
+  try {
+    const namespace = settings.text('namespace')
+    await using holdfast = await Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false })
+    return await work(holdfast, database, schema)
   } finally {
     await database.close()
   }

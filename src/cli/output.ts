@@ -72,10 +72,11 @@ export function printFacts(settings: Settings, facts: readonly (readonly [string
   }
   const width = Math.max(...facts.map(([field]) => field.length))
   const room = (process.stdout.columns || 80) - width - 2
-  for (const [field, value] of facts) {
+  for (const [at, [field, value]] of facts.entries()) {
     const [first, ...rest] = wrap(visible(value), room)
+    const title = field === facts[at - 1]?.[0] ? '' : field
     write([
-      `${paint(settings, field.padEnd(width), 'dim')}  ${first}`,
+      `${paint(settings, title.padEnd(width), 'dim')}  ${first}`,
       ...rest.map((line) => ' '.repeat(width + 2) + line),
     ])
   }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
-import { Settings, TwinOption } from './settings.js'
+import { repeated, Settings, TwinOption } from './settings.js'
 
 /**
  * The words of the command line. What a command does is imported when it runs, so that `--help` is fast.
@@ -21,11 +21,16 @@ export function makeProgram(): Command {
     'holdfast lock run nightly-report -- node report.js',
     'holdfast lock ls',
     'holdfast lease ls',
+    'holdfast work jobs.js',
+    'holdfast job ls --state buried',
     'holdfast graph',
     'holdfast migrate --dry-run',
   ])
   addLock(program)
   addLease(program)
+  addWork(program)
+  addJob(program)
+  addQueue(program)
   addInstance(program)
   addGraph(program)
   addMigrate(program)
@@ -163,6 +168,152 @@ function addLease(program: Command): void {
     )
   withExamples(expire, ['holdfast lease expire etl', 'holdfast lease expire --yes etl'])
   withoutGlobalOptions(lease)
+}
+
+function addWork(program: Command): void {
+  const work = program
+    .command('work')
+    .summary('run the jobs that files define')
+    .description(
+      'Runs jobs: those whose definitions, made by defineJob, the files export, alone, in a list or as the default. ' +
+        'SIGTERM or SIGINT drains: what runs may come to its end. A second one ends the process at once.',
+    )
+    .argument('<file...>', 'modules, relative to the working directory; TypeScript where Node.js reads it')
+    .addOption(new TwinOption('--concurrency <number>', 'how many jobs run at once (default: 10)'))
+    .addOption(
+      repeated(new TwinOption('--queue <name>', 'serve this queue, and not those of the definitions; repeatable')),
+    )
+    .addOption(new TwinOption('--drain <duration>', 'how long running jobs may take after a signal (default: 20s)'))
+    .action(async (files: string[], _options, self: Command) =>
+      (await import('./work.js')).work(new Settings(self), files),
+    )
+  withExamples(work, [
+    'holdfast work jobs.js',
+    'holdfast work dist/jobs/*.js --concurrency 50',
+    'holdfast work jobs.js --queue mail --queue reports --drain 1m',
+  ])
+}
+
+function addJob(program: Command): void {
+  const job = noun(program, 'job', 'see, add, retry and cancel jobs')
+  withExamples(job, ['holdfast job ls', 'holdfast job show 42', 'holdfast job retry 42'])
+  const ls = job
+    .command('ls')
+    .summary('list jobs')
+    .description(
+      'Lists jobs: first those that run, then the ready ones in their order, then those that wait, the next due one first, ' +
+        'then those that have ended, the newest first. In all namespaces, unless one is given. It reads little of a large ' +
+        'queue: for a kind, the first 20,000 of each state; for those that are done in one queue, the last 100,000.',
+    )
+    .addOption(new TwinOption('--queue <name>', 'only those of this queue'))
+    .addOption(new TwinOption('--state <state>', 'ready, running, waiting, done, cancelled, discarded or buried'))
+    .addOption(new TwinOption('--kind <name>', 'only those of this definition'))
+    .addOption(new TwinOption('--limit <number>', 'how many at most (default: 50)'))
+    .action(async (_options, self: Command) => (await import('./job-ls.js')).jobLs(new Settings(self)))
+  withExamples(ls, [
+    'holdfast job ls',
+    'holdfast job ls --queue mail --state buried',
+    'holdfast job ls --limit 500 --jsonl',
+  ])
+
+  const show = job
+    .command('show')
+    .summary('tell all about one job')
+    .description('Tells where a job is, why it waits, what its attempts failed of, and what came of it.')
+    .argument('<id>', 'the id of the job')
+    .action(async (id: string, _options, self: Command) =>
+      (await import('./job-show.js')).jobShow(new Settings(self), id),
+    )
+  withExamples(show, ['holdfast job show 42', 'holdfast job show 42 --json'])
+
+  const add = job
+    .command('add')
+    .summary('enqueue a job')
+    .description('Enqueues a job of any kind, and prints its id. Its input is JSON; - reads it from stdin.')
+    .argument('<queue>', 'where it waits')
+    .argument('<kind>', 'the name of its definition')
+    .argument('[json]', 'its input, or - (default: null)')
+    .addOption(new TwinOption('--delay <duration>', 'not before so long from now'))
+    .addOption(new TwinOption('--run-at <moment>', 'not before this moment, such as 2030-01-31T18:00Z'))
+    .addOption(new TwinOption('--priority <number>', 'larger goes first, from -5 to 5 (default: 0)'))
+    .action(async (queue: string, kind: string, json: string | undefined, _options, self: Command) =>
+      (await import('./job-add.js')).jobAdd(new Settings(self), queue, kind, json),
+    )
+  withExamples(add, [
+    `holdfast job add mail send-email '{"to": "ada@example.com"}'`,
+    'holdfast job add reports make-report --delay 10m --priority 2',
+    'jq -c . input.json | holdfast job add default import -',
+  ])
+
+  const retry = job
+    .command('retry')
+    .summary('let jobs run again')
+    .description('Lets jobs run again that have ended otherwise than done, or at once, if they wait.')
+    .argument('<id...>', 'the ids of the jobs')
+    .action(async (ids: string[], _options, self: Command) =>
+      (await import('./job-act.js')).jobRetry(new Settings(self), ids),
+    )
+  withExamples(retry, ['holdfast job retry 42', 'holdfast job retry 42 43 44'])
+
+  const cancel = job
+    .command('cancel')
+    .summary('cancel jobs')
+    .description(
+      'Cancels jobs. One that waits ends here; one that runs is told by its signal, and ends when its handler does.',
+    )
+    .argument('<id...>', 'the ids of the jobs')
+    .addOption(new TwinOption('--reason <text>', 'what is recorded, and what the handler is told'))
+    .action(async (ids: string[], _options, self: Command) =>
+      (await import('./job-act.js')).jobCancel(new Settings(self), ids),
+    )
+  withExamples(cancel, ['holdfast job cancel 42', "holdfast job cancel 42 43 --reason 'the order was withdrawn'"])
+  withoutGlobalOptions(job)
+}
+
+function addQueue(program: Command): void {
+  const queue = noun(program, 'queue', 'see, pause and resume queues; bring buried jobs back')
+  withExamples(queue, ['holdfast queue ls', 'holdfast queue pause mail', 'holdfast queue redrive mail'])
+  const ls = queue
+    .command('ls')
+    .summary('list the queues')
+    .description(
+      'Lists the queues: how many of their jobs are where, counted up to 10,000, and how many workers serve them. In all ' +
+        'namespaces, unless one is given.',
+    )
+    .action(async (_options, self: Command) => (await import('./queue-ls.js')).queueLs(new Settings(self)))
+  withExamples(ls, ['holdfast queue ls', 'holdfast queue ls --namespace billing --json'])
+
+  const pause = queue
+    .command('pause')
+    .summary('let no more jobs of a queue begin')
+    .description('Pauses a queue: none of its jobs is claimed, by anybody, until it is resumed. Those that run go on.')
+    .argument('<name>', 'the queue')
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./queue-pause.js')).queuePause(new Settings(self), name),
+    )
+  withExamples(pause, ['holdfast queue pause mail'])
+
+  const resume = queue
+    .command('resume')
+    .summary('let the jobs of a paused queue begin again')
+    .description('Resumes a paused queue: its jobs are claimed again.')
+    .argument('<name>', 'the queue')
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./queue-pause.js')).queueResume(new Settings(self), name),
+    )
+  withExamples(resume, ['holdfast queue resume mail'])
+
+  const redrive = queue
+    .command('redrive')
+    .summary('let the buried jobs of a queue run again')
+    .description('Lets all buried jobs of a queue run again, with all their attempts before them.')
+    .argument('<name>', 'the queue')
+    .addOption(new TwinOption('--yes', 'do not ask'))
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./queue-redrive.js')).queueRedrive(new Settings(self), name),
+    )
+  withExamples(redrive, ['holdfast queue redrive mail', 'holdfast queue redrive --yes mail'])
+  withoutGlobalOptions(queue)
 }
 
 function addInstance(program: Command): void {

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { formatDuration, parseDuration, UsageError } from '../base/index.js'
+import { formatDuration, parseDuration, suggest, UsageError } from '../base/index.js'
 
 /** An option whose value may also come from the environment. The command line wins; an empty variable counts as unset. */
 export class TwinOption extends Option {
@@ -10,6 +10,11 @@ export class TwinOption extends Option {
     this.twin = twin ?? `HOLDFAST_${this.long!.slice(2).replaceAll('-', '_').toUpperCase()}`
     this.description = `${description} [${this.twin}]`
   }
+}
+
+/** One that may be given several times. */
+export function repeated(option: TwinOption): TwinOption {
+  return option.argParser((word: string, words: string[] = []) => [...words, word]) as TwinOption
 }
 
 interface Given {
@@ -53,21 +58,47 @@ export class Settings {
   wholeNumber(name: string, atLeast: number, atMost: number): number | undefined {
     return this.#read(name, `a whole number between ${atLeast} and ${atMost}`, (text) => {
       const number = Number(text)
-      return /^\d+$/.test(text) && number >= atLeast && number <= atMost ? number : undefined
+      return /^-?\d+$/.test(text) && number >= atLeast && number <= atMost ? number : undefined
     })
+  }
+
+  /** A moment that means the same everywhere. */
+  moment(name: string): Date | undefined {
+    return this.#read(name, 'a moment with its zone, such as 2030-01-31T18:00Z or 2030-01-31T18:00+01:00', (text) => {
+      if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text)) return undefined
+      const moment = new Date(text)
+      return Number.isNaN(moment.getTime()) ? undefined : moment
+    })
+  }
+
+  /** An option that may be given several times; in the environment, words between commas. */
+  list(name: string): string[] | undefined {
+    const value = this.#given(name)?.value
+    if (Array.isArray(value)) return value
+    return typeof value === 'string' ? value.split(',').map((word) => word.trim()) : undefined
   }
 
   oneOf<const T extends string>(name: string, ...words: T[]): T | undefined {
     const expected = words.map((word) => `"${word}"`).join(' or ')
-    return this.#read(name, expected, (text) => words.find((word) => word === text))
+    const meant = (text: string) => suggest(text, words)
+    return this.#read(name, expected, (text) => words.find((word) => word === text), meant)
   }
 
-  #read<T>(name: string, expected: string, read: (text: string) => T | undefined): T | undefined {
+  #read<T>(
+    name: string,
+    expected: string,
+    read: (text: string) => T | undefined,
+    meant: (text: string) => string | undefined = () => undefined,
+  ): T | undefined {
     const given = this.#given(name)
     if (typeof given?.value !== 'string') return undefined
     const value = read(given.value)
     if (value === undefined) {
-      throw new UsageError(`Expected ${given.as} to be ${expected}, got ${JSON.stringify(given.value)}`)
+      const word = meant(given.value)
+      throw new UsageError(
+        `Expected ${given.as} to be ${expected}, got ${JSON.stringify(given.value)}`,
+        word && `Did you mean ${word}?`,
+      )
     }
     return value
   }

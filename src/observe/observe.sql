@@ -434,3 +434,7 @@ select
 from listed
 left join holdfast.queue on queue.key = listed.queue
 order by part, place
+
+-- name: clock
+-- The time, by the database's clock.
+select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms

@@ -31,7 +31,7 @@ const mostDoneLooked = 100_000
  */
 export class Observer {
   readonly #executor: Executor
-  readonly #sql: Record<'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs', Statement>
+  readonly #sql: Record<'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs' | 'clock', Statement>
 
   constructor(executor: Executor, schema = 'holdfast') {
     this.#executor = executor
@@ -63,7 +63,9 @@ export class Observer {
   /** The queues that were used, by name: how many of their jobs are where, and who works on them. */
   async queues(only: QueueFilter = {}): Promise<ObservedQueue[]> {
     const keys = await this.#queueKeys(only)
-    return (await this.#executor.query<QueueRow>(this.#sql.queues.text, [arrayOf(keys), mostCounted + 1])).map(readQueue)
+    return (await this.#executor.query<QueueRow>(this.#sql.queues.text, [arrayOf(keys), mostCounted + 1])).map(
+      readQueue,
+    )
   }
 
   /**
@@ -77,6 +79,12 @@ export class Observer {
     const looked = kind === null ? limit : Math.max(limit, Math.floor(mostLooked / Math.max(1, keys.length)))
     const values = [arrayOf(keys), states, kind, limit, looked, mostDoneLooked]
     return (await this.#executor.query<JobRow>(this.#sql.jobs.text, values)).map(readJob)
+  }
+
+  /** The time by the database's clock, to which all moments here belong. */
+  async now(): Promise<Date> {
+    const [row] = await this.#executor.query<{ now_ms: number }>(this.#sql.clock.text)
+    return new Date(row!.now_ms)
   }
 
   async #queueKeys({ namespace, queue }: QueueFilter): Promise<string[]> {

@@ -2,7 +2,7 @@ import { backoffMs, Gather, writeJson } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
 import type { Executor } from '../postgres/index.js'
 import { Outcome, validated } from './define.js'
-import { type Ending, type Endings, emptiedBy } from './endings.js'
+import type { Ending, Endings } from './endings.js'
 import {
   DrainingError,
   InvalidInputError,
@@ -14,7 +14,7 @@ import {
 } from './errors.js'
 import { arrayOf, type Ledger } from './ledger.js'
 import type { Rounds } from './rounds.js'
-import { type Claim, type Claimed, Run, type RunGround } from './run.js'
+import { type Claimed, Run, type RunGround } from './run.js'
 
 /** What a worker tells of an attempt that failed. */
 export interface FailedAttempt {
@@ -271,13 +271,7 @@ export class Attempts {
       throw error
     }
     if (typeof end === 'object' && end.state === 'retried') this.#options.rounds.soon(end.delayMs)
-    this.#over(run, () => this.#forgetClaim(claim))
-  }
-
-  /** Its last job has ended in another statement. */
-  #forgetClaim(claim: Claim): void {
-    const emptied = emptiedBy([{ claim }])
-    if (emptied.length > 0) void this.#ledger.run('end', ['[]', arrayOf(emptied)]).catch(() => {})
+    this.#over(run, () => this.#endings.recorded([run.job], []))
   }
 
   #failed(run: Run, error: unknown): void {

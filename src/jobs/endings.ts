@@ -96,8 +96,18 @@ export class Endings {
     }
   }
 
-  async #recordDone(batch: readonly Done[], emptied = emptiedBy(batch)): Promise<void> {
+  /** They have left their claims. A claim is forgotten with the last of its jobs, whichever statement recorded that. */
+  recorded(batch: readonly { readonly claim: Claim }[], forgotten: readonly number[]): void {
+    const empty: number[] = []
+    for (const { claim } of batch) {
+      if (--claim.left === 0 && !forgotten.includes(claim.fence)) empty.push(claim.fence)
+    }
+    if (empty.length > 0) void this.#ledger.run('end', ['[]', arrayOf(empty)]).catch(() => {})
+  }
+
+  async #recordDone(batch: readonly Done[]): Promise<void> {
     if (batch.length === 0) return
+    const emptied = emptiedBy(batch)
     // In one order everywhere, so that statements which touch the same jobs cannot deadlock.
     const sorted = [...batch].sort((a, b) => a.id - b.id)
     const hasResults = sorted.some(({ result }) => result !== undefined)
@@ -110,22 +120,25 @@ export class Endings {
     ]
     try {
       const rows = await this.#surely<{ recorded: unknown[] | null }>('done', values, hasResults)
-      if (rows?.[0]?.recorded) this.refused += batch.length - rows[0].recorded.length
+      if (rows === undefined) return
+      if (rows[0]!.recorded) this.refused += batch.length - rows[0]!.recorded.length
+      this.recorded(batch, emptied)
     } catch (error) {
       // The database does not take one of the results: the others must not suffer from it.
       if (batch.length > 1) {
         const half = batch.length >> 1
-        await this.#recordDone(batch.slice(0, half), [])
-        return this.#recordDone(batch.slice(half), emptied)
+        await this.#recordDone(batch.slice(0, half))
+        return this.#recordDone(batch.slice(half))
       }
       const [{ id, claim }] = batch as [Done]
       const ending = { id, claim, state: 'buried', error: recordOf(error), delayMs: 0, failed: true } as const
-      await this.#recordOthers([ending], emptied)
+      await this.#recordOthers([ending])
     }
   }
 
-  async #recordOthers(batch: readonly Ending[], emptied = emptiedBy(batch)): Promise<void> {
+  async #recordOthers(batch: readonly Ending[]): Promise<void> {
     if (batch.length === 0) return
+    const emptied = emptiedBy(batch)
     const sorted = [...batch].sort((a, b) => a.id - b.id)
     const asked = sorted.map(({ id, claim, state, error, delayMs, failed }) => ({
       id,
@@ -136,7 +149,9 @@ export class Endings {
       failed: failed ? 1 : 0,
     }))
     const recorded = await this.#surely<{ recorded: unknown[] }>('end', [JSON.stringify(asked), arrayOf(emptied)])
-    if (recorded) this.refused += batch.length - recorded[0]!.recorded.length
+    if (recorded === undefined) return
+    this.refused += batch.length - recorded[0]!.recorded.length
+    this.recorded(batch, emptied)
   }
 
   /** Tries until it succeeds; `mayBeRefused`: or until the server says that it never will. */
@@ -159,9 +174,12 @@ export class Endings {
   }
 }
 
-/** The claims of which these were the last. */
-export function emptiedBy(batch: readonly { readonly claim: Claim }[]): number[] {
-  const emptied: number[] = []
-  for (const { claim } of batch) if (--claim.left === 0) emptied.push(claim.fence)
-  return emptied
+/**
+ * The claims of which nothing is left when these are recorded: the same statement forgets them. Not sooner: a claim leads
+ * to the jobs of a dead worker, also to those whose record is under way.
+ */
+function emptiedBy(batch: readonly { readonly claim: Claim }[]): number[] {
+  const ended = new Map<Claim, number>()
+  for (const { claim } of batch) ended.set(claim, (ended.get(claim) ?? 0) + 1)
+  return [...ended].filter(([claim, count]) => claim.left === count).map(([claim]) => claim.fence)
 }

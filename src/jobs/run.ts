@@ -9,7 +9,7 @@ import type { Ties } from './ties.js'
 /** A claim: jobs that were claimed by one statement. */
 export interface Claim {
   readonly fence: number
-  /** How many of its jobs have not ended yet. */
+  /** How many of its jobs have no recorded end yet. */
   left: number
 }
 

@@ -13,7 +13,7 @@ import {
   UsageError,
 } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sql, until, within } from '../setup/facts.js'
+import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { gate, rowsOf, untilState, work } from './stage.js'
 
@@ -425,4 +425,28 @@ test('mistakes are refused at the door', async () => {
   await refused('Two definitions are named "job"', () => jobs.work([job, job]))
   await refused('Expected the id of a job, a whole number, got "1" (string)', () => jobs.find('1' as never))
   await refused('Expected the time of retryAfter to be a duration', () => retryAfter('soon'))
+})
+
+test('a claim is not forgotten while the end of one of its jobs is still to be recorded', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const job = defineJob('job', {
+    run: (fails: boolean) => {
+      if (fails) throw new NonRetryableError('for good')
+    },
+  })
+  // The first claim takes one, the second the other two.
+  const [, done, failed] = await holdfast.jobs.enqueueMany(job, [false, false, true])
+  const client = await sqlSession(url)
+  await client.query(`
+    create function hold() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(7); return old; end $$;
+    create trigger hold before delete on holdfast.job
+    for each row when (old.id = ${done!.id}) execute function hold();
+    select pg_advisory_lock(7)`)
+  work(holdfast, [job])
+  await untilState(holdfast, failed!.id, 'buried')
+  expect(await rowsOf(url)).toMatchObject({ job: 1, claim: 1 })
+  await client.query('select pg_advisory_unlock(7)')
+  await holdfast.jobs.result(done!.id)
+  await until('it is forgotten with the last of them', async () => (await rowsOf(url)).claim === 0)
 })

@@ -1,0 +1,143 @@
+/**
+ * Time zones as data: which offset from UTC holds when, and what the clocks do where it changes. All in whole seconds, because
+ * that is what zones are made of. It reads the time zone tables of the runtime, never its clock and never its own zone.
+ */
+export interface Stretch {
+  /** Seconds since the epoch: from this one, and before `upto`. */
+  readonly from: number
+  readonly upto: number
+  /** Local time minus UTC. */
+  readonly offset: number
+  /** How much local time is skipped at `from`, because the clocks go forward there; mostly 0. */
+  readonly skipped: number
+  /** The clocks went back: every local time of this stretch has been there before. */
+  readonly again: boolean
+}
+
+const day = 86_400
+/** Days remembered in one zone; then it begins afresh, so that a long look back fills no memory. */
+const mostDays = 4_096
+const zones = new Map<string, Zone>()
+
+/** The zone of this name. Whether there is one is asked before, with `isZone`. */
+export function zoneOf(name: string): Zone {
+  const known = zones.get(name)
+  if (known) return known
+  const zone = new Zone(name)
+  zones.set(name, zone)
+  return zone
+}
+
+/**
+ * Whether it names a zone by a place, or is `UTC`. The runtime takes more: offsets, which have no clocks to change, abbreviations
+ * such as `PST`, which are names of its own, and any capitals.
+ */
+export function isZone(name: string): boolean {
+  if (zones.has(name)) return true
+  const listed = zoneNames().find((known) => known.toLowerCase() === name.toLowerCase())
+  if (listed !== undefined) return listed === name
+  // What is not listed may be another name of a zone that is.
+  if (!/^[A-Z].*\//.test(name)) return false
+  try {
+    new Intl.DateTimeFormat('en-US', { timeZone: name })
+    return true
+  } catch {
+    return false
+  }
+}
+
+export function zoneNames(): string[] {
+  return ['UTC', ...Intl.supportedValuesOf('timeZone')]
+}
+
+export class Zone {
+  readonly #format: Intl.DateTimeFormat
+  readonly #offsets = new Map<number, number>()
+  readonly #stretches = new Map<number, readonly Stretch[]>()
+
+  constructor(name: string) {
+    this.#format = new Intl.DateTimeFormat('en-US', { timeZone: name, timeZoneName: 'longOffset' })
+  }
+
+  /** The stretches of one UTC day, counted from the epoch, in order and without a hole. */
+  day(number: number): readonly Stretch[] {
+    const known = this.#stretches.get(number)
+    if (known) return known
+    if (this.#stretches.size >= mostDays) this.#stretches.clear()
+    const stretches = this.#cut(number)
+    this.#stretches.set(number, stretches)
+    return stretches
+  }
+
+  at(second: number): Stretch {
+    return this.day(Math.floor(second / day)).find(({ upto }) => second < upto)!
+  }
+
+  #cut(number: number): Stretch[] {
+    const first = number * day
+    const last = first + day
+    // What the clocks did on the day before matters, too: all its local times may be there again.
+    const changes = [...this.#changes(first - day, first), ...this.#changes(first, last)]
+    if (changes.length === 0) {
+      return [{ from: first, upto: last, offset: this.#offsetAt(last - 1), skipped: 0, again: false }]
+    }
+    const edges = new Set([first, last])
+    for (const { at, gained } of changes) {
+      for (const edge of [at, at - gained]) if (edge > first && edge < last) edges.add(edge)
+    }
+    const cuts = [...edges].sort((a, b) => a - b)
+    return cuts.slice(1).map((upto, index) => {
+      const from = cuts[index]!
+      const change = changes.find(({ at }) => at === from)
+      return {
+        from,
+        upto,
+        offset: this.#offsetAt(from),
+        skipped: Math.max(0, change?.gained ?? 0),
+        again: changes.some(({ at, gained }) => at <= from && from < at - gained),
+      }
+    })
+  }
+
+  /** The changes of offset at or after `from` and before `upto`, which are midnights of UTC. */
+  #changes(from: number, upto: number): { at: number; gained: number }[] {
+    const changes: { at: number; gained: number }[] = []
+    // A change at the very midnight belongs to the day that begins with it.
+    let known = from - 1
+    let offset = this.#offsetAt(known)
+    while (offset !== this.#offsetAt(upto - 1)) {
+      let same = known
+      let other = upto - 1
+      while (other - same > 1) {
+        const middle = Math.floor((same + other) / 2)
+        if (this.#offsetAt(middle) === offset) same = middle
+        else other = middle
+      }
+      const next = this.#offsetAt(other)
+      changes.push({ at: other, gained: next - offset })
+      known = other
+      offset = next
+    }
+    return changes
+  }
+
+  #offsetAt(second: number): number {
+    const known = this.#offsets.get(second)
+    if (known !== undefined) return known
+    const offset = this.#askOffset(second)
+    // Only the ends of days are asked for again.
+    if (second % day === day - 1 || second % day === -1) {
+      if (this.#offsets.size >= mostDays) this.#offsets.clear()
+      this.#offsets.set(second, offset)
+    }
+    return offset
+  }
+
+  #askOffset(second: number): number {
+    const [, sign, hours, minutes, seconds] =
+      /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/.exec(this.#format.format(second * 1_000)) ?? []
+    if (!sign) return 0
+    const size = Number(hours) * 3_600 + Number(minutes) * 60 + Number(seconds ?? 0)
+    return sign === '-' ? -size : size
+  }
+}

@@ -38,6 +38,8 @@ type Row = [
   ties?: Ties | null,
 ]
 
+type Look = Exclude<Reach, 'onward'>
+
 interface ClaimRow {
   readonly state: 'claimed' | 'gone' | 'unsettled'
   readonly fence: string | null
@@ -52,6 +54,7 @@ interface ClaimRow {
 const mostAClaim = 1_000
 /** Jobs that a worker has claimed ahead are at most what it does in this time. */
 const aheadMs = 40
+const mostALook = 100
 const mostAhead = 4_000
 /** While so many ends are not recorded yet, nothing more is claimed. */
 const mostUnrecorded = 10_000
@@ -93,6 +96,8 @@ export class Worker {
   #isFlagged = false
   #busySince = 0
   #rate = 0
+  /** How many jobs it may have claimed ahead, at the pace of late. */
+  #ahead = 0
   #rateFrom = performance.now()
   #lookedAt = { near: 0, far: 0, head: 0 }
   #lookCost = { near: 0, far: 0, head: 0 }
@@ -222,10 +227,13 @@ export class Worker {
           await this.#nudged(1_000)
           continue
         }
-        const found = await this.#claim('onward', Math.min(want, this.#ramp))
+        const most = Math.min(want, this.#ramp)
+        // Whoever takes nothing ahead has room for what it looks back for now and then only.
+        const reach = this.#ahead === 0 ? this.#dueLook() : undefined
+        const found = reach ? await this.#look(reach, most) : await this.#claim('onward', most)
         failures = 0
         if (found > 0) this.#stayAwake(found)
-        else await this.#sleep()
+        else if (!reach) await this.#sleep()
       } catch {
         if (this.#draining.signal.aborted) return
         // Whatever it is, it may pass; doctor and the observer tell about rights and schemas.
@@ -259,9 +267,9 @@ export class Worker {
       this.#rateFrom = now
     }
     if (this.#endings.unrecorded > mostUnrecorded) return 0
-    const ahead = Math.min(mostAhead, Math.floor(this.#rate * aheadMs))
-    const want = this.#options.concurrency + ahead - this.#attempts.running - this.#attempts.queued
-    const few = Math.min(mostAClaim, Math.max(1, Math.floor(ahead / 2)))
+    this.#ahead = Math.min(mostAhead, Math.floor(this.#rate * aheadMs))
+    const want = this.#options.concurrency + this.#ahead - this.#attempts.running - this.#attempts.queued
+    const few = Math.min(mostAClaim, Math.max(1, Math.floor(this.#ahead / 2)))
     return want >= few ? Math.min(want, mostAClaim) : 0
   }
 
@@ -384,22 +392,31 @@ export class Worker {
   #lookBack(): void {
     if (this.#draining.signal.aborted) return
     this.#lookTimer = setTimeout(() => this.#lookBack(), nearEveryMs)
-    if (this.#isLooking || this.#busySince === 0 || !this.#life?.trusted) return
+    // At the cost of a few more than it has room for: a job that came late must not wait for a queue that never ends.
+    const most = Math.min(mostALook, this.#ahead)
+    const reach = most > 0 && this.#attempts.queued <= mostAhead ? this.#dueLook() : undefined
+    if (reach) void this.#look(reach, most).catch(() => {})
+  }
+
+  #dueLook(): Look | undefined {
+    if (this.#isLooking || this.#busySince === 0 || !this.#life?.trusted) return undefined
     const now = performance.now()
     const every = { near: nearEveryMs * 0.9, far: farEveryMs, head: headEveryMs }
-    const isDue = (reach: 'near' | 'far' | 'head') =>
-      now - this.#lookedAt[reach] >= Math.max(every[reach], this.#lookCost[reach] * lookShare)
-    const reach = (['head', 'far', 'near'] as const).find(isDue)
-    // At the cost of a few more than it has room for: a job that came late must not wait for a queue that never ends.
-    if (!reach || this.#attempts.queued > mostAhead) return
+    return (['head', 'far', 'near'] as const).find(
+      (reach) => now - this.#lookedAt[reach] >= Math.max(every[reach], this.#lookCost[reach] * lookShare),
+    )
+  }
+
+  async #look(reach: Look, most: number): Promise<number> {
+    const from = performance.now()
     this.#isLooking = true
-    this.#claim(reach, 100)
-      .catch(() => {})
-      .finally(() => {
-        this.#isLooking = false
-        this.#lookedAt[reach] = performance.now()
-        this.#lookCost[reach] = performance.now() - now
-      })
+    try {
+      return await this.#claim(reach, most)
+    } finally {
+      this.#isLooking = false
+      this.#lookedAt[reach] = performance.now()
+      this.#lookCost[reach] = performance.now() - from
+    }
   }
 
   /** Asks about the jobs that have run for a while: whether they are still ours, and not cancelled. */

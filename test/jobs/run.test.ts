@@ -13,7 +13,7 @@ import {
   UsageError,
 } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
+import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { gate, rowsOf, untilState, work } from './stage.js'
 
@@ -449,4 +449,24 @@ test('a claim is not forgotten while the end of one of its jobs is still to be r
   await client.query('select pg_advisory_unlock(7)')
   await holdfast.jobs.result(done!.id)
   await until('it is forgotten with the last of them', async () => (await rowsOf(url)).claim === 0)
+})
+
+test('a worker that is busy for long takes nothing that it cannot run', async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  const opening = gate()
+  const long = defineJob('long', { run: () => opening.opened })
+  const jobs = await holdfast.jobs.enqueueMany(long, new Array(20).fill(null))
+  const worker = work(holdfast, [long], { concurrency: 2 })
+  await until('two run', () => worker.running === 2)
+  // Longer than it takes to look back, near and far.
+  await stays(
+    'two are claimed',
+    async () => {
+      const states = await Promise.all(jobs.map(async ({ id }) => (await holdfast.jobs.find(id))!.state))
+      return states.filter((state) => state === 'running').length === 2
+    },
+    1_500,
+  )
+  opening.open()
+  await Promise.all(jobs.map(({ id }) => holdfast.jobs.result(id)))
 })

@@ -23,7 +23,7 @@ export async function until<T>(
 export async function stays(what: string, fact: () => unknown, forMs: number): Promise<void> {
   const over = performance.now() + forMs
   do {
-    if (!fact()) throw new Error(`Not any more: ${what}`)
+    if (!(await fact())) throw new Error(`Not any more: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
   } while (performance.now() < over)
 }

@@ -367,7 +367,9 @@ export class Worker {
     for (let restMs = 20; ; restMs = Math.min(longestMs, restMs * 2)) {
       const want = this.#wanted()
       this.#wasWoken = false
-      if (want > 0 && (await this.#claim('far', Math.min(want, this.#ramp))) > 0) return
+      const reach = performance.now() - this.#lookedAt.head >= headEveryMs ? 'head' : 'far'
+      if (want > 0 && (await this.#claim(reach, Math.min(want, this.#ramp))) > 0) return
+      if (want > 0 && reach === 'head') this.#lookedAt.head = performance.now()
       if (this.#draining.signal.aborted) return
       if (!this.#wasWoken) await this.#rest(restMs * (0.75 + Math.random() / 2))
       if (this.#wasWoken || !this.#life?.trusted || this.#draining.signal.aborted) return

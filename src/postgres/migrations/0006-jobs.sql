@@ -847,6 +847,10 @@ create function holdfast.job_claim(
     if looks_back then
       -- Before the look: what was running then may not be visible to it.
       oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
+      last := (select last_value - (not is_called)::integer from holdfast.job_number);
+      -- Of our own and drawn after that: whoever has drawn one of these numbers has a lower one. The end of a snapshot would
+      -- not do: transactions that have begun since the last one was over lie above it.
+      newest := pg_current_xact_id()::text;
     end if;
     paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
     for level in 1 .. cardinality(queues) loop
@@ -909,32 +913,27 @@ create function holdfast.job_claim(
         perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || session);
       end if;
     end if;
-    if looks_back then
-      -- Less than the last number that was drawn, by a transaction which the next snapshot still shows unless it is over.
-      last := (select last_value - 1 from holdfast.job_number);
-      if cardinality(paused) > 0 then
-        -- What waits there was not looked at.
-        oldest := null;
-      end if;
-      if short > 0 and exists (
+    if cardinality(paused) > 0 then
+      -- What waits there was not looked at.
+      oldest := null;
+    end if;
+    if looks_back and short > 0 and exists (
+      select
+      from unnest(queues, priorities, cursors) as l (queue, priority, start)
+      cross join lateral (
         select
-        from unnest(queues, priorities, cursors) as l (queue, priority, start)
-        cross join lateral (
-          select
-          from holdfast.job
-          where job.queue = l.queue
-            and job.priority = l.priority
-            and job.seq > l.start
-            and job.session is null
-            and job.kind = any(kinds)
-            and job.ties ? 'unique'
-          limit 1
-        ) as skipped
-      ) then
-        -- Whoever enqueues the same key keeps it locked; it must be found when they are done.
-        oldest := null;
-      end if;
-      newest := pg_snapshot_xmax(pg_current_snapshot())::text;
+        from holdfast.job
+        where job.queue = l.queue
+          and job.priority = l.priority
+          and job.seq > l.start
+          and job.session is null
+          and job.kind = any(kinds)
+          and job.ties ? 'unique'
+        limit 1
+      ) as skipped
+    ) then
+      -- Whoever enqueues the same key keeps it locked; it must be found when they are done.
+      oldest := null;
     end if;
   end
   $$;
@@ -1031,6 +1030,8 @@ create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
     recorded bigint[];
     tied jsonb;
   begin
+    -- Numbers are drawn under a transaction id, as in job_enqueue.
+    perform pg_current_xact_id();
     with e as materialized (
       select *
       from json_to_recordset(asked)

@@ -42,6 +42,10 @@ export { ClosedError, HoldfastError, UsageError } from './base/index.js'
 export type { Campaign, CampaignOptions, Elections, Leader, Leadership, SteppingDown } from './elections/index.js'
 export { SteppedDownError } from './elections/index.js'
 export type {
+  BatchHandler,
+  BatchJob,
+  BatchJobOptions,
+  BatchOptions,
   ChildOptions,
   EnqueueManyOptions,
   EnqueueOptions,

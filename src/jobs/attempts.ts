@@ -1,6 +1,7 @@
 import { backoffMs, Gather, writeJson } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
 import type { Executor } from '../postgres/index.js'
+import { answersOf, type BatchJob, Gathering, seenBy } from './batches.js'
 import { Outcome, validated } from './define.js'
 import type { Ending, Endings } from './endings.js'
 import {
@@ -56,7 +57,10 @@ export class Attempts {
   readonly #queue: Claimed[] = []
   #queueHead = 0
   #isStarting = false
+  readonly #gathering = new Gathering<Claimed>(() => this.#startMore())
   readonly #running = new Map<number, Run>()
+  /** How many places are taken. A batch takes one. */
+  #taken = 0
   readonly #starts
   readonly #noted = new Set<Run>()
   #notesTimer: NodeJS.Timeout | undefined
@@ -83,6 +87,10 @@ export class Attempts {
 
   /** How many have not begun. */
   get queued(): number {
+    return this.#inQueue + this.#gathering.size
+  }
+
+  get #inQueue(): number {
     return this.#queue.length - this.#queueHead
   }
 
@@ -102,12 +110,13 @@ export class Attempts {
   /** Nothing of it is ours for certain any more. */
   loseAll(reason: Error | undefined): void {
     this.#takeQueue()
+    this.#gathering.takeAll()
     for (const run of this.#running.values()) run.lose(reason)
   }
 
   /** What has not begun may run elsewhere. */
   giveBackQueued(): void {
-    for (const job of this.#takeQueue()) this.#giveBack(job)
+    for (const job of [...this.#takeQueue(), ...this.#gathering.takeAll()]) this.#giveBack(job)
   }
 
   stopAll(reason: DrainingError): void {
@@ -121,6 +130,7 @@ export class Attempts {
 
   close(): void {
     clearTimeout(this.#notesTimer)
+    this.#gathering.takeAll()
   }
 
   #takeQueue(): Claimed[] {
@@ -134,13 +144,24 @@ export class Attempts {
     // A handler that is not asynchronous ends while it is started, and asks for the next.
     if (this.#isStarting) return
     this.#isStarting = true
-    while (this.#running.size < this.#options.concurrency && this.#queueHead < this.#queue.length) {
+    while (this.#taken < this.#options.concurrency) {
+      const batch = this.#gathering.take(this.#inQueue === 0)
+      if (batch) {
+        if (this.#options.draining.aborted) for (const one of batch) this.#giveBack(one)
+        else if (this.#options.isTrusted()) void this.#startBatch(batch)
+        continue
+      }
+      if (this.#inQueue === 0) break
       const job = this.#queue[this.#queueHead]!
       this.#queue[this.#queueHead++] = undefined as never
       if (this.#queueHead === this.#queue.length) this.#takeQueue()
       if (this.#options.draining.aborted) this.#giveBack(job)
       // A process that was frozen must not begin what may be somebody else's.
-      else if (this.#options.isTrusted()) this.#start(job)
+      else if (this.#options.isTrusted()) {
+        // One that has its last chance does not share it.
+        if (job.definition.batch && !hasLastChance(job)) this.#gathering.add(job)
+        else this.#start(job)
+      }
     }
     this.#isStarting = false
     if (this.#queueHead > mostPassed) {
@@ -152,8 +173,18 @@ export class Attempts {
   #start(job: Claimed): void {
     const run = new Run(job, this.#ground)
     this.#running.set(job.id, run)
-    if (job.crashes > 0 || job.maxCrashes === 1) void this.#runCautiously(run)
+    this.#taken++
+    if (isSuspect(job)) void this.#runCautiously(run)
     else this.#run(run)
+  }
+
+  async #startBatch(jobs: readonly Claimed[]): Promise<void> {
+    const batch = { left: jobs.length }
+    const runs = jobs.map((job) => new Run(job, this.#ground, batch))
+    for (const run of runs) this.#running.set(run.id, run)
+    this.#taken++
+    await Promise.all(runs.filter(({ job }) => isSuspect(job)).map((run) => this.#isMarked(run)))
+    await this.#runBatch(runs.filter(({ isOver }) => !isOver))
   }
 
   /**
@@ -162,15 +193,20 @@ export class Attempts {
    */
   async #runCautiously(run: Run): Promise<void> {
     const begin = async () => {
-      const isOurs = await this.#starts.ask(run).catch(() => undefined)
-      if (isOurs === undefined) return this.#over(run, () => this.#giveBack(run.job))
-      if (!isOurs || run.isLost) return this.#over(run, () => {})
-      await this.#run(run)
+      if (await this.#isMarked(run)) await this.#run(run)
     }
-    if (run.job.crashes < run.job.maxCrashes - 1) return begin()
+    if (!hasLastChance(run.job)) return begin()
     const turn = this.#lastChance.then(begin)
     this.#lastChance = turn
     await turn
+  }
+
+  /** Marks that it is run; false when it is over instead. */
+  async #isMarked(run: Run): Promise<boolean> {
+    const isOurs = await this.#starts.ask(run).catch(() => undefined)
+    if (isOurs && !run.isLost) return true
+    this.#over(run, isOurs === undefined ? () => this.#giveBack(run.job) : () => {})
+    return false
   }
 
   async #markStarted(runs: readonly Run[]): Promise<boolean[]> {
@@ -186,20 +222,13 @@ export class Attempts {
   /** Runs the handler. What is not asynchronous is not made so: most of the cost of a small job would be that. */
   #run(run: Run): Promise<void> | undefined {
     const { definition } = run.job
-    let timer: NodeJS.Timeout | undefined
-    if (definition.timeoutMs !== undefined) {
-      timer = setTimeout(() => {
-        run.timeOut()
-        // A handler that does not stop keeps neither its place nor its job.
-        timer = setTimeout(() => this.#failed(run, run.stopReason), stopMs)
-      }, definition.timeoutMs)
-    }
+    const inTime = this.#limitTime([run], definition.timeoutMs)
     const succeed = (value: unknown) => {
-      clearTimeout(timer)
+      inTime?.()
       return this.#succeeded(run, value)
     }
     const fail = (error: unknown) => {
-      clearTimeout(timer)
+      inTime?.()
       this.#failed(run, error)
     }
     try {
@@ -212,6 +241,53 @@ export class Attempts {
       fail(error)
       return undefined
     }
+  }
+
+  /** Runs the handler for many jobs, each of which ends by itself. */
+  async #runBatch(runs: readonly Run[]): Promise<void> {
+    if (runs.length === 0) return
+    const { definition } = runs[0]!.job
+    const inTime = this.#limitTime(runs, definition.timeoutMs)
+    const taken: Run[] = []
+    const seen: BatchJob[] = []
+    for (const run of runs) {
+      try {
+        seen.push(seenBy(run, await validated(definition, run.job.input)))
+        taken.push(run)
+      } catch (error) {
+        this.#failed(run, error)
+      }
+    }
+    try {
+      const answers = seen.length > 0 ? await answersOf(definition.batch!, seen) : []
+      for (const [at, run] of taken.entries()) this.#answered(run, answers[at])
+    } catch (error) {
+      for (const run of taken) this.#failed(run, error)
+    } finally {
+      inTime?.()
+    }
+  }
+
+  #answered(run: Run, answer: unknown): void {
+    try {
+      if (answer instanceof Error) throw answer
+      void this.#succeeded(run, answer)
+    } catch (error) {
+      this.#failed(run, error)
+    }
+  }
+
+  /** Tells handlers when their time is over, until what this answers is called. */
+  #limitTime(runs: readonly Run[], timeoutMs: number | undefined): (() => void) | undefined {
+    if (timeoutMs === undefined) return undefined
+    let timer = setTimeout(() => {
+      for (const run of runs) run.timeOut()
+      // A handler that does not stop keeps neither its place nor its job.
+      timer = setTimeout(() => {
+        for (const run of runs) this.#failed(run, run.stopReason)
+      }, stopMs)
+    }, timeoutMs)
+    return () => clearTimeout(timer)
   }
 
   #succeeded(run: Run, value: unknown): Promise<void> | undefined {
@@ -325,6 +401,7 @@ export class Attempts {
     if (run.isOver) return
     run.isOver = true
     if (this.#running.get(run.id) === run) this.#running.delete(run.id)
+    if (run.batch === undefined || --run.batch.left === 0) this.#taken--
     this.finished++
     if (run.notes) void this.#flushNotes().then(record)
     else record()
@@ -351,4 +428,13 @@ export class Attempts {
     // What people read only: nothing waits for it to succeed.
     await this.#ledger.run('note', [JSON.stringify(asked)]).catch(() => {})
   }
+}
+
+/** Its worker has died once, or may not die at all: it is marked before it runs. */
+function isSuspect({ crashes, maxCrashes }: Claimed): boolean {
+  return crashes > 0 || maxCrashes === 1
+}
+
+function hasLastChance({ crashes, maxCrashes }: Claimed): boolean {
+  return crashes >= maxCrashes - 1
 }

@@ -10,6 +10,7 @@ import {
   wholeNumber,
 } from '../base/index.js'
 import type { Transaction } from '../once/index.js'
+import { type Batch, type BatchHandler, type BatchOptions, readBatch, runAlone } from './batches.js'
 import { InvalidInputError } from './errors.js'
 import type { EnqueueOptions, JobRef } from './jobs.js'
 
@@ -79,6 +80,14 @@ export interface JobOptions<Input, Handled, Result> {
   maxCrashes?: number | undefined
   /** The handler. What it returns, anything that JSON can carry, is the result of the job. */
   run: (input: Handled, job: JobContext) => Promise<Result | Outcome> | Result | Outcome
+  batch?: undefined
+}
+
+/** A handler that takes many jobs at once. */
+export interface BatchJobOptions<Input, Handled, Result>
+  extends Omit<JobOptions<Input, Handled, Result>, 'run' | 'batch'> {
+  batch: BatchOptions
+  run: BatchHandler<Handled, Result>
 }
 
 /** A kind of job: its name, how its input is checked, how often it is tried, and what it does. */
@@ -91,6 +100,8 @@ export interface JobDefinition<Input = unknown, Handled = Input, Result = unknow
   readonly timeoutMs: number | undefined
   readonly maxCrashes: number
   readonly schema: Schema<Input, Handled> | undefined
+  /** How it takes many jobs at once; `run` does it for one. */
+  readonly batch?: Batch<Handled, Result> | undefined
   readonly run: (input: Handled, job: JobContext) => Promise<Result | Outcome> | Result | Outcome
 }
 
@@ -105,6 +116,7 @@ const rules = {
   retry: { expected: 'an object', read: (given: unknown) => given },
   timeout: duration(1, 24 * 86_400_000),
   maxCrashes: wholeNumber(1, 1_000),
+  batch: { expected: 'an object', read: (given: unknown) => given },
   run: { expected: 'a function', read: (given: unknown) => (typeof given === 'function' ? given : undefined) },
 }
 const retryRules = {
@@ -133,14 +145,33 @@ export function defineJob<Input = unknown, Result = unknown>(
   kind: string,
   options: JobOptions<Input, Input, Result> & { input?: undefined },
 ): JobDefinition<Input, Input, Result>
+/** With `batch` the handler gets many jobs at once, and answers for each. */
+export function defineJob<Input, Handled, Result = unknown>(
+  kind: string,
+  options: BatchJobOptions<Input, Handled, Result> & { input: Schema<Input, Handled> },
+): JobDefinition<Input, Handled, Result>
+/** The same without a schema. */
+export function defineJob<Input = unknown, Result = unknown>(
+  kind: string,
+  options: BatchJobOptions<Input, Input, Result> & { input?: undefined },
+): JobDefinition<Input, Input, Result>
 /** @internal */
 export function defineJob(
   kind: string,
-  options: JobOptions<unknown, unknown, unknown>,
+  options: JobOptions<unknown, unknown, unknown> | BatchJobOptions<unknown, unknown, unknown>,
 ): JobDefinition<unknown, unknown, unknown> {
-  const { input, queue = 'default', retry, timeout, maxCrashes = 3, run } = readOptions('defineJob', options, rules)
+  const {
+    input,
+    queue = 'default',
+    retry,
+    timeout,
+    maxCrashes = 3,
+    batch: given,
+    run,
+  } = readOptions('defineJob', options, rules)
   const { attempts = 5, backoff = 1_000, longest = 3_600_000 } = readOptions('retry', retry, retryRules)
   if (run === undefined) throw new UsageError(`Expected run to be a function, got ${describe(options?.run)}`)
+  const batch = given === undefined ? undefined : readBatch(given, run as BatchHandler<unknown, unknown>)
   return Object.freeze({
     kind: checkName(kind, 'the name of the job'),
     queue,
@@ -150,7 +181,8 @@ export function defineJob(
     timeoutMs: timeout,
     maxCrashes,
     schema: input,
-    run: run as JobDefinition['run'],
+    batch,
+    run: batch ? runAlone(batch) : (run as JobDefinition['run']),
   })
 }
 

@@ -1,5 +1,7 @@
 export type { FailedAttempt } from './attempts.js'
+export type { BatchHandler, BatchJob, BatchOptions } from './batches.js'
 export {
+  type BatchJobOptions,
   type ChildOptions,
   cancel,
   defineJob,

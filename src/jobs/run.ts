@@ -61,6 +61,8 @@ export class Run implements JobContext {
   constructor(
     readonly job: Claimed,
     ground: RunGround,
+    /** The batch that it runs in: how many of it are not over yet. */
+    readonly batch?: { left: number },
   ) {
     this.#ground = ground
   }

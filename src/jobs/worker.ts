@@ -84,6 +84,8 @@ export class Worker {
   readonly #kinds: readonly string[]
   readonly #definitions: readonly AnyDefinition[]
   readonly #attempts: Attempts
+  /** How many jobs a place takes: those of a batch. Kinds without batches must not be claimed for places that they will not get. */
+  readonly #together: number
   readonly #draining = new AbortController()
   readonly #givingUp = new AbortController()
   readonly #unanswered = new Map<string, number>()
@@ -116,6 +118,8 @@ export class Worker {
     this.#endings = new Endings(options.ledger, this.#givingUp.signal, () => this.#nudge())
     this.#kinds = [...options.definitions.keys()]
     this.#definitions = [...options.definitions.values()]
+    this.#together = Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1))
+    this.#ramp = this.#together
     this.#attempts = new Attempts({
       ledger: options.ledger,
       rounds: options.rounds,
@@ -236,6 +240,8 @@ export class Worker {
         else if (!reach) await this.#sleep()
       } catch {
         if (this.#draining.signal.aborted) return
+        // It may have been too much at once.
+        this.#ramp = this.#together
         // Whatever it is, it may pass; doctor and the observer tell about rights and schemas.
         await pause(backoffMs(failures++, 50, 5_000), this.#draining.signal)
       }
@@ -268,7 +274,8 @@ export class Worker {
     }
     if (this.#endings.unrecorded > mostUnrecorded) return 0
     this.#ahead = Math.min(mostAhead, Math.floor(this.#rate * aheadMs))
-    const want = this.#options.concurrency + this.#ahead - this.#attempts.running - this.#attempts.queued
+    const want =
+      this.#options.concurrency * this.#together + this.#ahead - this.#attempts.running - this.#attempts.queued
     const few = Math.min(mostAClaim, Math.max(1, Math.floor(this.#ahead / 2)))
     return want >= few ? Math.min(want, mostAClaim) : 0
   }
@@ -358,7 +365,7 @@ export class Worker {
   /** Nothing was found: asks to be told, looks again, and rests. */
   async #sleep(): Promise<void> {
     this.#busySince = 0
-    this.#ramp = 1
+    this.#ramp = this.#together
     if (!this.#isFlagged) {
       await this.#flag(true)
       this.#isFlagged = true

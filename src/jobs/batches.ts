@@ -1,0 +1,144 @@
+import { type Duration, describe, duration, readOptions, UsageError, wholeNumber } from '../base/index.js'
+import type { JobContext, Outcome } from './define.js'
+import { NonRetryableError } from './errors.js'
+
+export interface BatchOptions {
+  /** How many jobs the handler is given at most. */
+  size: number
+  /** How long to wait for a batch to become full. Default: not at all; it gets what is there. */
+  wait?: Duration | undefined
+}
+
+/** One job of a batch. Each has its own attempts, its own signal and its own end. */
+export interface BatchJob<Input = unknown>
+  extends Pick<JobContext, 'id' | 'kind' | 'attempt' | 'fence' | 'signal' | 'progress' | 'log'> {
+  readonly input: Input
+}
+
+/**
+ * The handler of a batch. Returns nothing when all is done, or for each job, in order, its result: a value, an `Outcome`,
+ * or an `Error` when that one has failed. What it throws, all have failed of.
+ */
+export type BatchHandler<Handled, Result> = (
+  jobs: readonly BatchJob<Handled>[],
+) => BatchAnswer<Result> | Promise<BatchAnswer<Result>>
+
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler that returns nothing
+type BatchAnswer<Result> = readonly (Result | Outcome | Error)[] | undefined | void
+
+export interface Batch<Handled = unknown, Result = unknown> {
+  readonly size: number
+  readonly waitMs: number
+  readonly run: BatchHandler<Handled, Result>
+}
+
+const rules = { size: wholeNumber(1, 1_000), wait: duration(0, 3_600_000) }
+
+export function readBatch(given: unknown, run: BatchHandler<unknown, unknown>): Batch {
+  const { size, wait = 0 } = readOptions('batch', given, rules)
+  if (size === undefined) {
+    throw new UsageError('Expected batch.size, got none', 'For example { batch: { size: 100, wait: "50ms" } }.')
+  }
+  return Object.freeze({ size, waitMs: wait, run })
+}
+
+/** Runs the handler of a batch for a single job. */
+export function runAlone(batch: Batch): (input: unknown, job: JobContext) => Promise<unknown> {
+  return async (input, job) => {
+    const [answer] = await answersOf(batch, [seenBy(job, input)])
+    if (answer instanceof Error) throw answer
+    return answer
+  }
+}
+
+/** What the handler is given of an attempt. It has no `tx`: a handler that used those of many would run out of connections. */
+export function seenBy(job: JobContext, input: unknown): BatchJob {
+  const { id, kind, attempt, fence, progress, log } = job
+  return {
+    id,
+    kind,
+    input,
+    attempt,
+    fence,
+    progress,
+    log,
+    get signal() {
+      return job.signal
+    },
+  }
+}
+
+/** What the handler answers for each of the jobs. */
+export async function answersOf({ run }: Batch, jobs: readonly BatchJob[]): Promise<readonly unknown[]> {
+  const answers = await run(jobs)
+  if (answers === undefined) return jobs.map(() => undefined)
+  if (Array.isArray(answers) && answers.length === jobs.length) return answers
+  const got = Array.isArray(answers) ? `${answers.length}` : describe(answers)
+  // Another attempt would do the work again, for the same answer.
+  throw new NonRetryableError(
+    `Expected the handler of a batch to return nothing, or ${jobs.length} results, got ${got}`,
+  )
+}
+
+/** What a batch is made of, before it begins. */
+interface Member {
+  readonly definition: { readonly kind: string; readonly batch?: Batch | undefined }
+}
+
+/** Jobs that wait for their batch to become full, or for its time to be over. */
+export class Gathering<Job extends Member> {
+  readonly #onReady: () => void
+  readonly #kinds = new Map<string, { readonly jobs: Job[]; isOver: boolean; timer: NodeJS.Timeout | undefined }>()
+  #size = 0
+
+  /** `onReady`: the time of a batch is over. */
+  constructor(onReady: () => void) {
+    this.#onReady = onReady
+  }
+
+  /** How many there are. */
+  get size(): number {
+    return this.#size
+  }
+
+  add(job: Job): void {
+    const { kind, batch } = job.definition
+    const waitMs = batch!.waitMs
+    let gathered = this.#kinds.get(kind)
+    if (gathered === undefined) {
+      const begun = { jobs: [] as Job[], isOver: false, timer: undefined as NodeJS.Timeout | undefined }
+      if (waitMs > 0) {
+        begun.timer = setTimeout(() => {
+          begun.isOver = true
+          this.#onReady()
+        }, waitMs)
+      }
+      gathered = begun
+      this.#kinds.set(kind, gathered)
+    }
+    gathered.jobs.push(job)
+    this.#size++
+  }
+
+  /** A batch that is to begin now, if there is one. `isAll`: no other job is at hand. */
+  take(isAll: boolean): Job[] | undefined {
+    for (const [kind, { jobs, isOver, timer }] of this.#kinds) {
+      const isFull = jobs.length >= jobs[0]!.definition.batch!.size
+      const isPatient = timer !== undefined
+      if (!isFull && !isOver && (isPatient || !isAll)) continue
+      clearTimeout(timer)
+      this.#kinds.delete(kind)
+      this.#size -= jobs.length
+      return jobs
+    }
+    return undefined
+  }
+
+  takeAll(): Job[] {
+    const all = [...this.#kinds.values()]
+    for (const { timer } of all) clearTimeout(timer)
+    this.#kinds.clear()
+    this.#size = 0
+    return all.flatMap(({ jobs }) => jobs)
+  }
+}

@@ -1,0 +1,266 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  type BatchJob,
+  cancel,
+  DrainingError,
+  defineJob,
+  discard,
+  JobCancelledError,
+  retryAfter,
+  UsageError,
+} from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql, until } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { gate, untilState, work } from './stage.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+const start = (namespace: string) => open({ url: fresh.url, namespace })
+const numbers = (count: number) => Array.from({ length: count }, (_, n) => n)
+
+test('a handler gets many at once, and each has its result', async () => {
+  const holdfast = await start('many')
+  const sizes: number[] = []
+  const double = defineJob('double', {
+    batch: { size: 100 },
+    run: async (jobs: readonly BatchJob<number>[]) => {
+      sizes.push(jobs.length)
+      return jobs.map(({ input }) => input * 2)
+    },
+  })
+  const refs = await holdfast.jobs.enqueueMany(double, numbers(950))
+  work(holdfast, [double], { concurrency: 1 })
+  for (const [n, { id }] of refs.entries()) {
+    if (n % 50 === 0) expect(await holdfast.jobs.result(id)).toBe(n * 2)
+  }
+  await until('all have run', () => sizes.reduce((sum, size) => sum + size, 0) === 950)
+  expect(Math.max(...sizes)).toBe(100)
+  expect(sizes.length).toBeLessThan(20)
+})
+
+test('no more batches run at once than the concurrency, and a worker brings enough jobs for them', async () => {
+  const holdfast = await start('places')
+  const opening = gate()
+  const running: number[] = []
+  const hold = defineJob('hold', {
+    batch: { size: 5 },
+    run: async (jobs) => {
+      running.push(jobs.length)
+      await opening.opened
+    },
+  })
+  await holdfast.jobs.enqueueMany(hold, numbers(30))
+  const worker = work(holdfast, [hold], { concurrency: 3 })
+  await until('three run', () => running.length === 3 && worker.running === 15)
+  expect(running).toEqual([5, 5, 5])
+  opening.open()
+  await until('all have run', () => running.length === 6)
+})
+
+test('a batch waits for more, but not for ever', async () => {
+  const holdfast = await start('waits')
+  const sizes: number[] = []
+  const note = defineJob('note', { batch: { size: 3, wait: '300ms' }, run: (jobs) => void sizes.push(jobs.length) })
+  work(holdfast, [note])
+  for (const n of numbers(3)) {
+    await holdfast.jobs.enqueue(note, n)
+    if (n < 2) await untilState(holdfast, (await holdfast.jobs.enqueue(note, n)).id, 'running')
+    if (n === 0) expect(sizes).toEqual([])
+  }
+  await until('a full one, and the rest', () => sizes.length === 2)
+  expect(sizes).toEqual([3, 2])
+})
+
+test('each ends by itself: results, outcomes and errors', async () => {
+  const holdfast = await start('each')
+  const told: [number, string][] = []
+  const mixed = defineJob('mixed', {
+    batch: { size: 10 },
+    retry: { attempts: 2, backoff: 10 },
+    run: (jobs: readonly BatchJob<string>[]) =>
+      jobs.map(({ input, attempt, progress, log }) => {
+        log(`attempt ${attempt}`)
+        progress(attempt)
+        if (input === 'later') return attempt === 1 && told.length < 2 ? retryAfter(30) : 'at last'
+        if (input === 'fails') return new Error(`no ${attempt}`)
+        if (input === 'fails once') return attempt === 1 ? new TypeError('once') : 'then'
+        if (input === 'no JSON') return 1n
+        return input === 'cancel' ? cancel('unwanted') : input === 'discard' ? discard('gone') : input
+      }),
+  })
+  const inputs = ['value', 'later', 'fails', 'fails once', 'no JSON', 'cancel', 'discard']
+  const refs = await holdfast.jobs.enqueueMany(mixed, inputs)
+  work(holdfast, [mixed], { onFailure: (_, { attempt, state }) => told.push([attempt, state]) })
+  const state = async (at: number, wanted: string) => untilState(holdfast, refs[at]!.id, wanted)
+  expect(await state(0, 'done')).toMatchObject({ result: 'value', progress: 1, log: ['attempt 1'] })
+  expect(await state(1, 'done')).toMatchObject({ result: 'at last', failed: 0 })
+  expect((await state(2, 'buried')).failures.map(({ message }) => message)).toEqual(['no 1', 'no 2'])
+  expect(await state(3, 'done')).toMatchObject({ result: 'then', failed: 1 })
+  expect((await state(4, 'buried')).error!.message).toContain('Expected a result that JSON can carry')
+  expect((await state(5, 'cancelled')).error!.message).toBe('unwanted')
+  expect((await state(6, 'discarded')).error!.message).toBe('gone')
+  expect(told.sort()).toEqual([
+    [1, 'buried'],
+    [1, 'retried'],
+    [1, 'retried'],
+    [2, 'buried'],
+  ])
+})
+
+test('what the handler throws, all have failed of; what it answers must fit', async () => {
+  const holdfast = await start('throws')
+  const throws = defineJob('throws', {
+    batch: { size: 10 },
+    retry: { attempts: 1 },
+    run: (_: readonly BatchJob[]) => {
+      throw new Error('all of them')
+    },
+  })
+  const miscounts = defineJob('miscounts', { batch: { size: 10 }, run: (_: readonly BatchJob[]) => [1] })
+  const failed = await holdfast.jobs.enqueueMany(throws, numbers(3))
+  const miscounted = await holdfast.jobs.enqueueMany(miscounts, numbers(3))
+  work(holdfast, [throws, miscounts])
+  for (const { id } of failed) await expect(holdfast.jobs.result(id)).rejects.toThrow('was buried: all of them')
+  for (const { id } of miscounted) {
+    await expect(holdfast.jobs.result(id)).rejects.toThrow(
+      'Expected the handler of a batch to return nothing, or 3 results, got 1',
+    )
+  }
+})
+
+test('an input that does not fit is buried alone', async () => {
+  const holdfast = await start('schema')
+  const schema = (most: number) => ({
+    '~standard': {
+      version: 1 as const,
+      vendor: 'test',
+      validate: (value: unknown) =>
+        typeof value === 'number' && value <= most ? { value: `${value}` } : { issues: [{ message: 'too much' }] },
+      types: undefined as { input: number; output: string } | undefined,
+    },
+  })
+  const sizes: number[] = []
+  const options = (most: number) => ({
+    input: schema(most),
+    batch: { size: 10 },
+    run: (jobs: readonly BatchJob<string>[]) => {
+      sizes.push(jobs.length)
+      return jobs.map(({ input }) => input.padStart(3, '0'))
+    },
+  })
+  const refs = await holdfast.jobs.enqueueMany(defineJob('checked', options(10)), [1, 9, 3])
+  work(holdfast, [defineJob('checked', options(5))], { concurrency: 1 })
+  expect(await holdfast.jobs.result(refs[0]!.id)).toBe('001')
+  await expect(holdfast.jobs.result(refs[1]!.id)).rejects.toThrow('too much')
+  expect(await holdfast.jobs.result(refs[2]!.id)).toBe('003')
+  expect(sizes).toEqual([2])
+})
+
+test('one of a batch is cancelled, another lost: the others do not hear of it', async () => {
+  const holdfast = await start('cancelled')
+  const opening = gate()
+  const jobsSeen: BatchJob<number>[] = []
+  const hold = defineJob('hold', {
+    batch: { size: 4 },
+    run: async (jobs: readonly BatchJob<number>[]) => {
+      jobsSeen.push(...jobs)
+      for (const { signal } of jobs) expect(signal.aborted).toBe(false)
+      await opening.opened
+      return jobs.map(({ input, signal }) => (signal.aborted ? (signal.reason as Error) : input))
+    },
+  })
+  const refs = await holdfast.jobs.enqueueMany(hold, numbers(4))
+  const worker = work(holdfast, [hold])
+  await until('they run', () => jobsSeen.length === 4)
+  await holdfast.jobs.cancel(refs[1]!.id, 'not this one')
+  await sql(fresh.url, 'update holdfast.job set fence = fence + 1, session = 0 where id = $1', [refs[2]!.id])
+  await until('it is told', () => jobsSeen[1]!.signal.aborted && jobsSeen[2]!.signal.aborted)
+  expect(jobsSeen[1]!.signal.reason).toBeInstanceOf(JobCancelledError)
+  expect(jobsSeen.map(({ signal }) => signal.aborted)).toEqual([false, true, true, false])
+  opening.open()
+  expect(await holdfast.jobs.result(refs[0]!.id)).toBe(0)
+  expect(await holdfast.jobs.result(refs[3]!.id)).toBe(3)
+  await expect(holdfast.jobs.result(refs[1]!.id)).rejects.toThrow('was cancelled: not this one')
+  await until('nothing runs', () => worker.running === 0)
+  expect((await holdfast.jobs.find(refs[2]!.id))!.state).toBe('running')
+})
+
+test('a batch takes too long: all have failed, and its place is free', async () => {
+  const holdfast = await start('timeout')
+  let calls = 0
+  const slow = defineJob('slow', {
+    batch: { size: 3 },
+    timeout: 50,
+    retry: { attempts: 1 },
+    run: async (jobs: readonly BatchJob[]) => {
+      calls++
+      await new Promise((resolve) => jobs[0]!.signal.addEventListener('abort', resolve))
+    },
+  })
+  const refs = await holdfast.jobs.enqueueMany(slow, numbers(6))
+  work(holdfast, [slow], { concurrency: 1 })
+  for (const { id } of refs) {
+    await expect(holdfast.jobs.result(id)).rejects.toThrow('The attempt took longer than 50ms')
+  }
+  expect(calls).toBe(2)
+})
+
+test('jobs that were with dead workers are charged, and one with its last chance runs alone', async () => {
+  const holdfast = await start('crashed')
+  const batches: number[][] = []
+  const opening = gate()
+  const note = defineJob('note', {
+    batch: { size: 10 },
+    run: async (jobs: readonly BatchJob<number>[]) => {
+      batches.push(jobs.map(({ input }) => input))
+      await opening.opened
+    },
+  })
+  const refs = await holdfast.jobs.enqueueMany(note, numbers(5))
+  await sql(fresh.url, 'update holdfast.job set crashes = 1 where id = $1', [refs[1]!.id])
+  await sql(fresh.url, 'update holdfast.job set crashes = 2 where id = any($1)', [[refs[2]!.id, refs[3]!.id]])
+  work(holdfast, [note])
+  await until('all but one of the last chances have begun', () => batches.length === 2)
+  const started = await sql<{ id: string }>(fresh.url, 'select id from holdfast.job where started order by id')
+  expect(started.map(({ id }) => Number(id))).toEqual([refs[1]!.id, refs[2]!.id])
+  expect(batches.sort((a, b) => b.length - a.length)).toEqual([[0, 1, 4], [2]])
+  opening.open()
+  for (const { id } of refs) await holdfast.jobs.result(id)
+  expect(batches).toContainEqual([3])
+})
+
+test('closing gives back what waits for its batch, and tells what runs', async () => {
+  const holdfast = await start('closing')
+  const reasons: unknown[] = []
+  const hold = defineJob('hold', {
+    batch: { size: 2, wait: '1h' },
+    run: async (jobs: readonly BatchJob[]) => {
+      await new Promise((resolve) => jobs[0]!.signal.addEventListener('abort', resolve))
+      reasons.push(jobs[1]!.signal.reason)
+      throw new Error('stopped')
+    },
+  })
+  const refs = await holdfast.jobs.enqueueMany(hold, numbers(3))
+  const worker = work(holdfast, [hold])
+  await until('two run', () => worker.running === 2)
+  await untilState(holdfast, refs[2]!.id, 'running')
+  await worker.close(50)
+  expect(reasons[0]).toBeInstanceOf(DrainingError)
+  for (const { id } of refs) expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready', failed: 0 })
+})
+
+test('mistakes are refused', async () => {
+  const refused = async (message: string, call: () => unknown) =>
+    expect((await caught(UsageError, async () => call())).message).toContain(message)
+  const run = () => {}
+  await refused('Expected the options of batch to be an object, got null', () => defineJob('x', { batch: null as never, run }))
+  await refused('Expected batch.size, got none', () => defineJob('x', { batch: {} as never, run }))
+  await refused('Expected size to be a whole number between 1 and 1000, got 0', () =>
+    defineJob('x', { batch: { size: 0 }, run }),
+  )
+})

@@ -194,6 +194,8 @@ export class Holdfast {
   readonly jobs: Jobs
   readonly shares: Shares
   readonly namespace: string
+  /** @internal For the kit of tests. */
+  readonly ground: Pick<Ground, 'database' | 'schema'>
   readonly #databases: ReadonlySet<Database>
   readonly #presence: Presence
   #closing: Promise<void> | undefined
@@ -263,6 +265,7 @@ export class Holdfast {
   private constructor(ground: Ground) {
     const { namespace, database, lifeline, presence } = ground
     this.namespace = namespace
+    this.ground = ground
     this.#databases = new Set([database, lifeline])
     this.#presence = presence
     this.locks = new Locks(ground)

@@ -410,6 +410,16 @@ export class Jobs {
     return row!.jobs
   }
 
+  /** @internal The keys of the queues that this instance has used, whether or not they are written down yet. */
+  get usedQueues(): readonly string[] {
+    return [...this.#queueKeys.values()]
+  }
+
+  /** @internal */
+  keysOf(queues: readonly string[]): string {
+    return arrayOf(queues.map((queue) => this.#keyOf(queue)))
+  }
+
   /** @internal What the fleet says of jobs. */
   hear(what: string, detail: string): void {
     if (what === 'jobs-busy') {

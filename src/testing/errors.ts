@@ -1,0 +1,63 @@
+import { formatDuration, HoldfastError } from '../base/index.js'
+import type { Holdfast, JobStatus } from '../holdfast.js'
+import { Observer } from '../observe/index.js'
+import { Ground } from './ground.js'
+
+const mostTold = 5
+
+/** A test has waited for jobs to end, and they have not in time. The message says where each is, and why it waits. */
+export class TestTimeoutError extends HoldfastError {
+  /** The jobs that have not ended, as they were then; null for one that is not there. */
+  readonly jobs: readonly (JobStatus | null)[]
+
+  /** @internal */
+  constructor(what: string, jobs: readonly (JobStatus | null)[], said: readonly string[], withinMs: number) {
+    const more = said.length > mostTold ? `\n  and ${said.length - mostTold} more` : ''
+    const lines = said.slice(0, mostTold).map((line) => `\n  ${line}`)
+    super(`${what} within ${formatDuration(withinMs)}:${lines.join('')}${more}`, {
+      code: 'TEST_TIMEOUT',
+      retryable: false,
+    })
+    this.jobs = jobs
+  }
+}
+
+/** Where each of the jobs is, and why it waits. */
+export async function timedOut(holdfast: Holdfast, what: string, ids: readonly number[], withinMs: number) {
+  const told = await Promise.all(
+    ids.slice(0, 100).map(async (id) => {
+      const status = await holdfast.jobs.find(id)
+      return { status, said: await whereIs(holdfast, id, status) }
+    }),
+  )
+  return new TestTimeoutError(
+    what,
+    told.map(({ status }) => status),
+    told.map(({ said }) => said),
+    withinMs,
+  )
+}
+
+async function whereIs(holdfast: Holdfast, id: number, job: JobStatus | null): Promise<string> {
+  if (!job) return `job ${id} is not there: it never was, its transaction is open or rolled back, or it was removed`
+  const { state, kind, queue, waitsFor, runAt, instance, claimedAt, failures, progress } = job
+  const last = failures.at(-1)
+  const called = `job ${id} (${kind})`
+  const failed = last ? `; its attempt ${last.attempt} failed: ${last.message}` : ''
+  if (state === 'running') {
+    const by = instance === holdfast.id ? 'on this instance' : `on instance ${instance ?? 'that is gone'}`
+    const reached = progress === undefined ? '' : `, and is at ${progress}`
+    return `${called} runs ${by}, since ${claimedAt!.toISOString()}${reached}${failed}`
+  }
+  if (state === 'waiting') {
+    const until = runAt ? `, until ${runAt.toISOString()}: passTime lets it come sooner` : ''
+    return `${called} waits for ${waitsFor ?? 'something'}${until}${failed}`
+  }
+  if (state !== 'ready') return `${called} is ${state}`
+  if (waitsFor) return `${called} is ready, and waits for ${waitsFor}${failed}`
+  const { database, schema } = new Ground(holdfast)
+  const [served] = await new Observer(database, schema).queues({ namespace: holdfast.namespace, queue })
+  const workers = served?.workers ?? 0
+  const why = workers === 0 ? 'where nobody works' : 'where all who work are busy, or do not know its kind'
+  return `${called} is ready in the queue "${queue}", ${why}${failed}`
+}

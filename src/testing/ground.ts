@@ -1,0 +1,52 @@
+import { describe, UsageError } from '../base/index.js'
+import { Holdfast } from '../holdfast.js'
+import { type Database, loadStatements, type Statement } from '../postgres/index.js'
+
+type Name =
+  | 'queues'
+  | 'enqueued'
+  | 'unended'
+  | 'attempted'
+  | 'left'
+  | 'round'
+  | 'pass_time'
+  | 'are_due'
+  | 'remove'
+  | 'settle'
+  | 'resume'
+
+/** How the kit asks the database of an instance. */
+export class Ground {
+  readonly database: Database
+  readonly schema: string
+  readonly sql: Record<Name, Statement>
+  readonly #holdfast: Holdfast
+
+  constructor(holdfast: Holdfast) {
+    if (!(holdfast instanceof Holdfast)) {
+      throw new UsageError(`Expected an instance, as Holdfast.open answers, got ${describe(holdfast)}`)
+    }
+    const { database, schema } = holdfast.ground
+    this.database = database
+    this.schema = schema
+    this.sql = loadStatements<Name>(new URL('./testing.sql', import.meta.url), schema)
+    this.#holdfast = holdfast
+  }
+
+  run<Row>(name: Name, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.database.query<Row>(this.sql[name].text, values)
+  }
+
+  /** The keys of all queues of the namespace, as PostgreSQL reads an array from text. */
+  async queues(): Promise<string> {
+    const { namespace, jobs } = this.#holdfast
+    const rows = await this.run<{ key: string }>('queues', [namespace, `{${jobs.usedQueues.join(',')}}`])
+    return `{${rows.map(({ key }) => key).join(',')}}`
+  }
+
+  /** Lets run what is due. True when nothing was left to move. */
+  async round(): Promise<boolean> {
+    const [row] = await this.run<{ moved: number | null }>('round')
+    return row!.moved === 0
+  }
+}

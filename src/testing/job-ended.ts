@@ -1,0 +1,30 @@
+import { backoffMs, duration, pause, readOptions } from '../base/index.js'
+import type { Duration, Holdfast, JobStatus } from '../holdfast.js'
+import { timedOut } from './errors.js'
+
+export interface JobEndedOptions {
+  /** How long to wait. Default `10s`. */
+  within?: Duration | undefined
+}
+
+const rules = { within: duration() }
+
+/**
+ * Waits for the end of one job, whoever runs it, and answers with its status: done, cancelled, discarded or buried. When it
+ * has not ended in time, a `TestTimeoutError` says where it is and why it waits.
+ *
+ * @example
+ * const { id } = await holdfast.jobs.enqueue(makeReport, { year: 2030 })
+ * expect(await jobEnded(holdfast, id, { within: '5s' })).toMatchObject({ state: 'done', result: { pages: 12 } })
+ */
+export async function jobEnded(holdfast: Holdfast, id: number, options?: JobEndedOptions): Promise<JobStatus> {
+  const { within = 10_000 } = readOptions('jobEnded', options, rules)
+  const until = performance.now() + within
+  for (let attempt = 0; ; attempt++) {
+    const status = await holdfast.jobs.find(id)
+    if (status && !['ready', 'running', 'waiting'].includes(status.state)) return status
+    const leftMs = until - performance.now()
+    if (leftMs <= 0) throw await timedOut(holdfast, 'The job has not ended', [id], within)
+    await pause(Math.min(leftMs, backoffMs(attempt, 5, 100)))
+  }
+}

@@ -1,0 +1,155 @@
+-- What tests of users ask. The queues are those of a namespace ($1): the ones that are written down, and the ones that the
+-- instance has used itself ($2), because nobody waits until they are.
+
+-- name: queues
+-- Their keys.
+select key::text as key
+from holdfast.queue
+where namespace = $1
+union
+select unnest($2::text::bigint[])::text
+
+-- name: enqueued
+-- Jobs that have not begun: in the queues ($1), of a kind ($2) or of any (null), in the order in which they were enqueued.
+select
+  unbegun.id::text as id, kind, coalesce(name, queue::text) as queue, payload::text as payload, priority,
+  (extract(epoch from enqueued_at) * 1000)::float8 as enqueued_ms,
+  (extract(epoch from nullif(run_at, 'infinity')) * 1000)::float8 as run_at_ms
+from (
+  select id, kind, queue, payload, priority, enqueued_at, null::timestamptz as run_at
+  from holdfast.job
+  where session is null
+    and failed = 0
+    and crashes = 0
+  union all
+  select id, kind, queue, payload, priority, enqueued_at, run_at
+  from holdfast.waiting
+  where failed = 0
+    and crashes = 0
+) as unbegun
+left join holdfast.queue on queue.key = unbegun.queue
+where queue = any($1::text::bigint[])
+  and ($2::text is null or kind = $2)
+order by unbegun.id
+
+-- name: unended
+-- The jobs of the kinds ($2) in the queues ($1) that have not ended: how often they have failed where they wait for a later
+-- time, or -1; and the last number.
+select
+  (select last_value from holdfast.job_number)::text as last,
+  coalesce(json_object_agg(id, tries) filter (where id is not null), '{}')::text as tries
+from (
+  select id, -1 as tries
+  from holdfast.job
+  where queue = any($1::text::bigint[])
+    and kind = any($2::text[])
+  union all
+  select id, case when run_at > clock_timestamp() then failed + crashes else -1 end
+  from holdfast.waiting
+  where queue = any($1::text::bigint[])
+    and kind = any($2::text[])
+) as unended
+
+-- name: attempted
+-- Those that were there ($3, as unended tells it), or came later ($4), and have ended since, or wait anew. Relies on
+-- job_history_id.
+select id::text as id
+from (
+  select id
+  from holdfast.job_history
+  where id = any(array(select json_object_keys($3::text::json)::bigint))
+  union
+  select id
+  from holdfast.job_history
+  where id > $4::bigint
+    and queue = any($1::text::bigint[])
+    and kind = any($2::text[])
+  union
+  select id
+  from holdfast.waiting
+  where queue = any($1::text::bigint[])
+    and kind = any($2::text[])
+    and failed + crashes > coalesce(($3::text::json ->> id::text)::integer, 0)
+) as attempted
+order by attempted.id
+
+-- name: left
+-- What keeps a drain going: jobs that run, or that are ready in a queue which is not paused, a hundred at most; and whether
+-- others are due.
+select
+  array(
+    select id::text
+    from holdfast.job
+    where queue = any($1::text::bigint[])
+      and kind = any($2::text[])
+      and (session is not null or not exists (select from holdfast.queue where key = job.queue and paused_at is not null))
+    order by id
+    limit 100
+  ) as active,
+  exists (
+    select
+    from holdfast.waiting
+    where queue = any($1::text::bigint[])
+      and kind = any($2::text[])
+      and run_at <= clock_timestamp()
+  ) as due
+
+-- name: round
+-- Lets run what is due. Null when somebody else is at it.
+select moved
+from holdfast.job_round(1000)
+
+-- name: pass_time
+-- So many milliseconds ($2) nearer to the time of each job that waits in the queues ($1). Answers how many are due by it.
+with nearer as (
+  update holdfast.waiting
+  set run_at = run_at - make_interval(secs => $2::float8 / 1000)
+  where queue = any($1::text::bigint[])
+  returning run_at
+)
+select count(*)::integer as due
+from nearer
+where run_at <= clock_timestamp()
+
+-- name: are_due
+-- Whether a job in the queues is due, and still waits.
+select exists (
+  select from holdfast.waiting where queue = any($1::text::bigint[]) and run_at <= clock_timestamp()
+) as are_due
+
+-- name: remove
+-- Removes all jobs of the queues. Answers how many, and with those that have ties, as job_settle wants them.
+with ready as (
+  delete from holdfast.job where queue = any($1::text::bigint[]) returning id, queue, kind, ties, true as placed
+),
+waiting as (
+  delete from holdfast.waiting where queue = any($1::text::bigint[]) returning id, queue, kind, ties, false
+),
+ended as (
+  delete from holdfast.job_history where queue = any($1::text::bigint[]) returning 1
+),
+unended as (
+  select * from ready
+  union all
+  select * from waiting
+)
+select
+  (select count(*) from unended)::integer + (select count(*) from ended)::integer as jobs,
+  (
+    select jsonb_agg(
+      jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'ties', ties, 'placed', placed)
+    )::text
+    from unended
+    where ties is not null
+  ) as tied
+
+-- name: settle
+-- See job_settle.
+select holdfast.job_settle($1::text::jsonb)
+
+-- name: resume
+-- No queue stays paused.
+update holdfast.queue
+set paused_at = null
+where key = any($1::text::bigint[])
+  and paused_at is not null

@@ -1,0 +1,126 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { defineJob, type Holdfast, NonRetryableError, retryAfter, UsageError } from '../../src/holdfast.js'
+import { drain, enqueued, passTime, TestTimeoutError } from '../../src/testing/index.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+function openAlone(): Promise<Holdfast> {
+  return open({ url: fresh.url, namespace: `kit ${randomBytes(4).toString('hex')}` })
+}
+
+const double = defineJob('double', { run: (n: number) => n * 2 })
+const fail = defineJob('fail', {
+  retry: { attempts: 2, backoff: '10m' },
+  run: (_: unknown, { attempt }) => {
+    throw new Error(`attempt ${attempt}`)
+  },
+})
+
+test('runs what is ready, what is due and what is enqueued meanwhile, and answers how each ended', async () => {
+  const holdfast = await openAlone()
+  const parent = defineJob('parent', {
+    queue: 'families',
+    run: async (_, job) => {
+      await job.enqueue(double, 21)
+      await job.enqueue(double, 5, { delay: '1h' })
+    },
+  })
+  const due = await holdfast.jobs.enqueue(double, 1, { delay: '1h' })
+  await passTime(holdfast, '1h')
+  const first = await holdfast.jobs.enqueue(parent, null)
+  const answer = await drain(holdfast, [parent, double])
+  expect(answer).toMatchObject([
+    { id: due.id, state: 'done', result: 2 },
+    { id: first.id, kind: 'parent', state: 'done' },
+    { kind: 'double', state: 'done', input: 21, result: 42 },
+  ])
+  expect(await enqueued(holdfast)).toMatchObject([{ kind: 'double', input: 5 }])
+  expect(await drain(holdfast, [parent, double])).toEqual([])
+})
+
+test('what fails is in the answer, and what is tried again later does not hold it up', async () => {
+  const holdfast = await openAlone()
+  const bury = defineJob('bury', {
+    run: () => {
+      throw new NonRetryableError('never')
+    },
+  })
+  const wait = defineJob('wait', { run: () => retryAfter('1h') })
+  const strict = defineJob('strict', { run: () => {} })
+  const ids = [
+    await holdfast.jobs.enqueue(fail, 1),
+    await holdfast.jobs.enqueue(bury, 1),
+    await holdfast.jobs.enqueue(wait, 1),
+    await holdfast.jobs.enqueue(strict, 1),
+  ].map(({ id }) => id)
+  const picky = defineJob('strict', {
+    input: {
+      '~standard': { version: 1 as const, vendor: 'test', validate: () => ({ issues: [{ message: 'no good' }] }) },
+    },
+    run: () => {},
+  })
+  const all = [fail, bury, wait, picky]
+  expect(await drain(holdfast, all)).toMatchObject([
+    { id: ids[0], state: 'waiting', waitsFor: 'its next attempt', failures: [{ message: 'attempt 1' }] },
+    { id: ids[1], state: 'buried', error: { message: 'never' } },
+    { id: ids[2], state: 'waiting' },
+    { id: ids[3], state: 'buried', error: { code: 'INVALID_INPUT' } },
+  ])
+  expect(await drain(holdfast, all)).toEqual([])
+  expect(await passTime(holdfast, '10m')).toBe(1)
+  expect(await drain(holdfast, all)).toMatchObject([{ id: ids[0], state: 'buried', failed: 2 }])
+})
+
+test('leaves other kinds, other queues and paused queues alone', async () => {
+  const holdfast = await openAlone()
+  const elsewhere = defineJob('double', { queue: 'elsewhere', run: (n: number) => n * 2 })
+  await holdfast.jobs.enqueue(double, 1)
+  await holdfast.jobs.enqueue(elsewhere, 2)
+  await holdfast.jobs.enqueue(fail, 3)
+  expect(await drain(holdfast, [double], { queue: 'elsewhere' })).toMatchObject([{ input: 2 }])
+  await holdfast.jobs.pause('default')
+  expect(await drain(holdfast, [double])).toEqual([])
+  await holdfast.jobs.resume('default')
+  expect(await drain(holdfast, [double])).toMatchObject([{ input: 1 }])
+  expect(await enqueued(holdfast)).toMatchObject([{ kind: 'fail', input: 3 }])
+})
+
+test('when it takes too long, the error says where each job is', async () => {
+  const holdfast = await openAlone()
+  const slow = defineJob('slow', {
+    run: (_, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+  })
+  const { id } = await holdfast.jobs.enqueue(slow, null)
+  const error = await caught(TestTimeoutError, drain(holdfast, [slow], { within: '200ms' }))
+  expect(error).toMatchObject({ code: 'TEST_TIMEOUT', jobs: [{ id, state: 'running' }] })
+  expect(error.message).toMatch(
+    new RegExp(
+      `^The drain has not come to its end within 200ms:\n  job ${id} \\(slow\\) runs on this instance, since `,
+    ),
+  )
+  // It was given back, without a failure.
+  expect(await enqueued(holdfast, slow)).toMatchObject([{ id }])
+})
+
+test('says what is wrong with what it is given', async () => {
+  const holdfast = await openAlone()
+  const messageOf = async (work: Promise<unknown>) => (await caught(UsageError, work)).message
+  expect(await messageOf(drain(holdfast, []))).toBe('Expected a list of definitions made by defineJob, got an array')
+  expect(await messageOf(drain(holdfast, double as never))).toBe(
+    'Expected a list of definitions made by defineJob, got an object (Object)',
+  )
+  expect(await messageOf(drain(holdfast, [double], { whithin: 1 } as never))).toBe(
+    'drain has no option "whithin": did you mean "within"?',
+  )
+  expect(await messageOf(drain({} as never, [double]))).toBe(
+    'Expected an instance, as Holdfast.open answers, got an object (Object)',
+  )
+})

@@ -1,0 +1,196 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest'
+import { defineJob, type Holdfast, type JobStatus, UsageError } from '../../src/holdfast.js'
+import {
+  drain,
+  type EnqueuedJob,
+  emptyQueues,
+  enqueued,
+  jobEnded,
+  passTime,
+  TestTimeoutError,
+} from '../../src/testing/index.js'
+import { gate, work } from '../jobs/stage.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql, sqlSession } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+function openAlone(namespace = `kit ${randomBytes(4).toString('hex')}`): Promise<Holdfast> {
+  return open({ url: fresh.url, namespace })
+}
+
+const mail = defineJob('mail', { queue: 'post', run: ({ to }: { to: string }) => ({ sent: to }) })
+
+describe('jobEnded', () => {
+  test('answers with the status of the end, whatever it is', async () => {
+    const holdfast = await openAlone()
+    const bury = defineJob('bury', {
+      retry: { attempts: 1 },
+      run: () => {
+        throw new TypeError('broken')
+      },
+    })
+    const done = await holdfast.jobs.enqueue(mail, { to: 'ada' })
+    const buried = await holdfast.jobs.enqueue(bury, null)
+    const ended = [jobEnded(holdfast, done.id), jobEnded(holdfast, buried.id, { within: '10s' })]
+    work(holdfast, [mail, bury])
+    expect(await Promise.all(ended)).toMatchObject([
+      { state: 'done', result: { sent: 'ada' } },
+      { state: 'buried', error: { name: 'TypeError', message: 'broken' } },
+    ])
+    expectTypeOf(jobEnded).returns.resolves.toEqualTypeOf<JobStatus>()
+  })
+
+  test.each([
+    ['ready, and nobody works', {}, 'is ready in the queue "post", where nobody works'],
+    ['delayed', { delay: '1h' }, /waits for its time, until 20.*Z: passTime lets it come sooner$/],
+  ])('says where a job is that is %s', async (_, options, said) => {
+    const holdfast = await openAlone()
+    const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' }, options)
+    const error = await caught(TestTimeoutError, jobEnded(holdfast, id, { within: 20 }))
+    expect(error.message).toMatch(new RegExp(`^The job has not ended within 20ms:\n  job ${id} \\(mail\\) `))
+    expect(error.message).toMatch(said)
+    expect(error.jobs).toMatchObject([{ id }])
+  })
+
+  test('says so when its queue is paused, when its worker knows other kinds, when it runs, and when it is not there', async () => {
+    const holdfast = await openAlone()
+    const messageOf = async (id: number) =>
+      (await caught(TestTimeoutError, jobEnded(holdfast, id, { within: 20 }))).message
+    const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' })
+    await holdfast.jobs.pause('post')
+    expect(await messageOf(id)).toContain('is ready, and waits for the queue, which is paused')
+    await holdfast.jobs.resume('post')
+    work(holdfast, [defineJob('other', { queue: 'post', run: () => {} })])
+    await expect.poll(() => messageOf(id)).toContain('where all who work are busy, or do not know its kind')
+    const { opened, open } = gate()
+    const hold = defineJob('hold', {
+      run: (_, job) => {
+        job.progress(0.5)
+        return opened
+      },
+    })
+    const held = await holdfast.jobs.enqueue(hold, null)
+    work(holdfast, [hold])
+    await expect.poll(() => messageOf(held.id)).toMatch(/\(hold\) runs on this instance, since 20.*Z, and is at 0.5$/)
+    open()
+    await jobEnded(holdfast, held.id)
+    expect(await messageOf(2 ** 40)).toContain(`job ${2 ** 40} is not there: it never was`)
+  })
+})
+
+describe('enqueued', () => {
+  test('lists what has not begun, with what it carries', async () => {
+    const holdfast = await openAlone()
+    const other = await openAlone()
+    await other.jobs.enqueue(mail, { to: 'not ours' })
+    const plain = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { priority: 3 })
+    const delayed = await holdfast.jobs.enqueue(mail, { to: 'bob' }, { delay: '10m' })
+    const runAt = new Date(Date.now() + 3_600_000)
+    const dated = await holdfast.jobs.enqueue(defineJob('dated', { run: () => {} }), ['x'], { runAt })
+    const mails = await enqueued(holdfast, mail)
+    expectTypeOf(mails).toEqualTypeOf<EnqueuedJob<{ to: string }>[]>()
+    expect(mails).toEqual([
+      { id: plain.id, kind: 'mail', queue: 'post', input: { to: 'ada' }, priority: 3, runAt: undefined, delayMs: 0 },
+      {
+        id: delayed.id,
+        kind: 'mail',
+        queue: 'post',
+        input: { to: 'bob' },
+        priority: 0,
+        runAt: expect.any(Date),
+        delayMs: 600_000,
+      },
+    ])
+    const all = await enqueued(holdfast)
+    expectTypeOf(all).toEqualTypeOf<EnqueuedJob<unknown>[]>()
+    expect(all.map(({ id }) => id)).toEqual([plain.id, delayed.id, dated.id])
+    expect(all[2]).toMatchObject({ kind: 'dated', input: ['x'], runAt })
+    await drain(holdfast, [mail])
+    expect(await enqueued(holdfast, mail)).toMatchObject([{ id: delayed.id }])
+  })
+
+  test('does not list what was rolled back', async () => {
+    const holdfast = await openAlone()
+    const client = await sqlSession(fresh.url)
+    await client.query('begin')
+    await holdfast.jobs.enqueue(mail, { to: 'ada' }, { tx: client })
+    await client.query('rollback')
+    expect(await enqueued(holdfast)).toEqual([])
+  })
+})
+
+describe('passTime', () => {
+  test('makes due what waits in this namespace, and only that', async () => {
+    const holdfast = await openAlone()
+    const other = await openAlone()
+    for (const { jobs } of [holdfast, other]) {
+      await jobs.enqueue(mail, { to: 'soon' }, { delay: '30m' })
+      await jobs.enqueue(mail, { to: 'later' }, { delay: '2h' })
+    }
+    expect(await passTime(holdfast, '1h')).toBe(1)
+    // It may run now: nobody has to look for it first.
+    expect(await enqueued(holdfast)).toMatchObject([
+      { input: { to: 'soon' }, runAt: undefined },
+      { input: { to: 'later' }, delayMs: 3_600_000 },
+    ])
+    expect(await enqueued(other)).toMatchObject([{ delayMs: 1_800_000 }, { delayMs: 7_200_000 }])
+    expect(await passTime(holdfast, '30m')).toBe(0)
+  })
+
+  test('also for a worker that waits for nothing yet', async () => {
+    const holdfast = await openAlone()
+    work(holdfast, [mail])
+    const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay: '1d' })
+    await passTime(holdfast, '1d')
+    expect(await jobEnded(holdfast, id, { within: '2s' })).toMatchObject({ state: 'done' })
+  })
+
+  test('refuses what is no time', async () => {
+    const holdfast = await openAlone()
+    expect((await caught(UsageError, passTime(holdfast, 'soon'))).message).toBe(
+      'Expected the time that passes to be a duration, got "soon" (string)',
+    )
+  })
+})
+
+test('emptyQueues leaves nothing of this namespace, and all of others', async () => {
+  const holdfast = await openAlone()
+  const other = await openAlone()
+  const kept = await other.jobs.enqueue(mail, { to: 'kept' })
+  await holdfast.jobs.enqueue(mail, { to: 'done' })
+  await drain(holdfast, [mail])
+  let reason: unknown
+  const hold = defineJob('hold', {
+    run: (_, { signal }) =>
+      new Promise<void>((resolve) =>
+        signal.addEventListener('abort', () => {
+          reason = signal.reason
+          resolve()
+        }),
+      ),
+  })
+  const worker = work(holdfast, [hold])
+  const running = await holdfast.jobs.enqueue(hold, null)
+  await expect.poll(() => worker.running).toBe(1)
+  await holdfast.jobs.pause('post')
+  await holdfast.jobs.enqueue(mail, { to: 'ready' })
+  await holdfast.jobs.enqueue(mail, { to: 'waiting' }, { delay: '1h' })
+  expect(await emptyQueues(holdfast)).toBe(4)
+  expect(await emptyQueues(holdfast)).toBe(0)
+  expect(await enqueued(holdfast)).toEqual([])
+  expect(await holdfast.jobs.find(running.id)).toBeNull()
+  await expect.poll(() => reason, { timeout: 5_000 }).toMatchObject({ code: 'JOB_LOST' })
+  expect(await holdfast.jobs.find(running.id)).toBeNull()
+  expect(await enqueued(other)).toMatchObject([{ id: kept.id }])
+  await holdfast.jobs.enqueue(mail, { to: 'next' })
+  expect(await drain(holdfast, [mail])).toMatchObject([{ state: 'done' }])
+  await worker.close()
+  expect(await sql(fresh.url, 'select from holdfast.claim')).toEqual([])
+})

@@ -1,0 +1,255 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { defineJob, type Holdfast, JobCancelledError } from '../../src/holdfast.js'
+import { drain } from '../../src/testing/index.js'
+import { work } from '../jobs/stage.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { open } from '../setup/instances.js'
+import { eventually, run, start, startOnTerminal } from './program.js'
+
+let database: FreshDatabase
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.drop())
+
+let holdfast: Holdfast
+let env: NodeJS.ProcessEnv
+beforeEach(async () => {
+  const namespace = `verbs ${randomBytes(4).toString('hex')}`
+  env = { DATABASE_URL: database.url, HOLDFAST_NAMESPACE: namespace }
+  holdfast = await open({ url: database.url, namespace })
+})
+
+async function json(args: string[]): Promise<unknown> {
+  return JSON.parse((await run([...args, '--json'], env)).stdout)
+}
+
+const mail = defineJob('mail', { queue: 'post', run: ({ to }: { to: string }) => ({ sent: to }) })
+const fail = defineJob('fail', {
+  retry: { attempts: 1 },
+  run: (_: unknown, job) => {
+    job.log('about to fail')
+    job.progress(0.5)
+    throw new TypeError('broken\tin\nlines')
+  },
+})
+const hold = defineJob('hold', {
+  run: (_: unknown, { signal }) =>
+    new Promise<void>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+})
+
+describe('job ls', () => {
+  test('lists what runs, what is ready in its order, what waits and what has ended', async () => {
+    const ended = await holdfast.jobs.enqueue(mail, { to: 'done' })
+    const buried = await holdfast.jobs.enqueue(fail, null)
+    await drain(holdfast, [mail, fail])
+    const worker = work(holdfast, [hold])
+    const running = await holdfast.jobs.enqueue(hold, null)
+    await eventually(() => worker.running).toBe(1)
+    const later = await holdfast.jobs.enqueue(mail, { to: 'later' }, { delay: '2h' })
+    const sooner = await holdfast.jobs.enqueue(mail, { to: 'sooner' }, { delay: '1h' })
+    const ready = await holdfast.jobs.enqueue(mail, { to: 'ready' })
+    const urgent = await holdfast.jobs.enqueue(mail, { to: 'urgent' }, { priority: 5 })
+    const listed = [running, urgent, ready, sooner, later, buried, ended]
+    expect(await json(['job', 'ls'])).toMatchObject([
+      { id: running.id, state: 'running', instance: holdfast.id, claimedAt: expect.any(String) },
+      { id: urgent.id, state: 'ready', kind: 'mail', queue: 'post', priority: 5, paused: false },
+      { id: ready.id, state: 'ready' },
+      { id: sooner.id, state: 'waiting', runAt: expect.any(String) },
+      { id: later.id, state: 'waiting' },
+      { id: buried.id, state: 'buried', failed: 1, failure: 'broken\tin\nlines' },
+      { id: ended.id, state: 'done', endedAt: expect.any(String) },
+    ])
+    const ids = async (...args: string[]) =>
+      ((await json(['job', 'ls', ...args])) as { id: number }[]).map(({ id }) =>
+        listed.findIndex((job) => job.id === id),
+      )
+    expect(await ids('--state', 'ready')).toEqual([1, 2])
+    expect(await ids('--state', 'running')).toEqual([0])
+    expect(await ids('--state', 'waiting', '--limit', '1')).toEqual([3])
+    expect(await ids('--queue', 'post')).toEqual([1, 2, 3, 4, 6])
+    expect(await ids('--kind', 'fail')).toEqual([5])
+    expect(await ids('--kind', 'mail', '--state', 'done')).toEqual([6])
+    expect(await ids('--queue', 'nowhere')).toEqual([])
+    expect(await ids('--namespace', 'nobody')).toEqual([])
+  })
+
+  test('gives lines of JSON, or fields between tabs; says on stderr when there may be more', async () => {
+    const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' })
+    const { stdout: lines } = await run(['job', 'ls', '--jsonl'], env)
+    expect(JSON.parse(lines)).toMatchObject({ id, kind: 'mail' })
+    const { stdout, stderr } = await run(['job', 'ls', '--limit', '1'], env)
+    expect(stdout.split('\t').slice(0, 5)).toEqual([String(id), 'mail', 'post', holdfast.namespace, 'ready'])
+    expect(stderr).toBe('There may be more than these 1: --limit shows more, `holdfast queue ls` counts.\n')
+    expect(await run(['job', 'ls', '--state', 'done'], env)).toEqual({
+      status: 0,
+      stdout: '',
+      stderr: 'There is no such job.\n',
+    })
+  })
+
+  test.runIf(process.platform === 'linux')('is a table on a terminal, which fits', async () => {
+    await holdfast.jobs.enqueue(fail, null)
+    await drain(holdfast, [fail])
+    await holdfast.jobs.enqueue(defineJob('a-rather-long-name/'.repeat(9), { run: () => {} }), null)
+    await holdfast.jobs.pause('default')
+    const { stdout } = await startOnTerminal(['job', 'ls'], { ...env, NO_COLOR: '1' }).ended
+    const plain = stdout.replaceAll('\r', '')
+    expect(plain).toMatch(/^ID +KIND +QUEUE +STATE +WHEN +FAILED +WHY\n/)
+    expect(plain).toMatch(/buried +.*ago +1× +broken/)
+    expect(plain).toMatch(/ready +for .* its queue is p/)
+    for (const line of plain.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
+  })
+
+  test.each([
+    [['--state', 'redy'], 'Expected --state to be "ready" or "running" or', 'Did you mean ready?'],
+    [['--limit', '0'], 'Expected --limit to be a whole number between 1 and 10000, got "0"'],
+    [['--stat', 'ready'], "unknown option '--stat'", 'Did you mean --state?'],
+  ])('%j is a usage error', async (options, ...complaint) => {
+    const { status, stdout, stderr } = await run(['job', 'ls', ...options], env)
+    expect(stderr.startsWith(`holdfast: ${complaint[0]}`)).toBe(true)
+    if (complaint[1]) expect(stderr.split('\n')[1]).toBe(complaint[1])
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+  })
+})
+
+describe('job show', () => {
+  test('tells all about a job that failed', async () => {
+    const { id } = await holdfast.jobs.enqueue(fail, { some: 'input' }, { priority: -1 })
+    await drain(holdfast, [fail])
+    expect(await json(['job', 'show', String(id)])).toMatchObject({
+      id,
+      state: 'buried',
+      failures: [{ attempt: 1, message: 'broken\tin\nlines' }],
+      log: ['about to fail'],
+    })
+    const { stdout, status } = await run(['job', 'show', String(id)], env)
+    const facts = stdout.split('\n').map((line) => line.split('\t'))
+    const fact = (field: string) =>
+      facts
+        .find(([name]) => name === field)
+        ?.slice(1)
+        .join('\t')
+    expect(fact('state')).toBe('buried')
+    expect(fact('priority')).toBe('-1')
+    expect(fact('input')).toBe('{"some":"input"}')
+    expect(fact('progress')).toBe('0.5')
+    expect(fact('failed')).toBe('once')
+    expect(fact('error')).toBe('TypeError: broken\\tin\\nlines')
+    expect(fact('attempt 1')).toMatch(/^20.*Z {2}TypeError: broken/)
+    expect(fact('stack')).toMatch(/^at .*job-verbs\.test/)
+    expect(fact('log')).toBe('about to fail')
+    expect(status).toBe(0)
+  })
+
+  test('tells why one waits, and what came of one', async () => {
+    const waiting = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay: '1h' })
+    const shown = await run(['job', 'show', String(waiting.id)], env)
+    expect(shown.stdout).toContain('state\twaiting: it waits for its time\n')
+    expect(shown.stdout).toMatch(/^runs at\t20.*Z$/m)
+    const done = await holdfast.jobs.enqueue(mail, { to: 'bob' })
+    await drain(holdfast, [mail])
+    expect((await run(['job', 'show', String(done.id)], env)).stdout).toContain('result\t{"sent":"bob"}\n')
+    await holdfast.jobs.pause('post')
+    const ready = await holdfast.jobs.enqueue(mail, { to: 'eve' })
+    expect((await run(['job', 'show', String(ready.id)], env)).stdout).toContain(
+      'state\tready: it waits for the queue, which is paused\n',
+    )
+  })
+
+  test('of a job that is not there is exit code 3; of what is no id, 2', async () => {
+    expect(await run(['job', 'show', '999999999'], env)).toEqual({
+      status: 3,
+      stdout: '',
+      stderr: 'There is no job 999999999: it never was, or ended so long ago that it is forgotten.\n',
+    })
+    expect(await run(['job', 'show', '4x2'], env)).toMatchObject({
+      status: 2,
+      stderr: 'holdfast: Expected the id of a job, a whole number, got "4x2"\n',
+    })
+  })
+})
+
+describe('job add', () => {
+  test('enqueues, and prints the id', async () => {
+    const { stdout, stderr, status } = await run(['job', 'add', 'post', 'mail', '{"to": "ada"}'], env)
+    expect({ stderr, status }).toEqual({ stderr: '', status: 0 })
+    expect(await holdfast.jobs.find(Number(stdout))).toMatchObject({
+      kind: 'mail',
+      queue: 'post',
+      state: 'ready',
+      input: { to: 'ada' },
+      priority: 0,
+    })
+    expect(await drain(holdfast, [mail])).toMatchObject([{ result: { sent: 'ada' } }])
+  })
+
+  test('takes a delay or a moment, a priority, and JSON from stdin', async () => {
+    const { id } = (await json(['job', 'add', 'post', 'mail', '--delay', '10m', '--priority', '-3'])) as { id: number }
+    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'waiting', input: null, priority: -3 })
+    const dated = await run(['job', 'add', 'post', 'mail', '1', '--run-at', '2099-12-24T18:00+01:00'], env)
+    expect((await holdfast.jobs.find(Number(dated.stdout)))!.runAt).toEqual(new Date('2099-12-24T17:00Z'))
+    const piped = start(['job', 'add', 'post', 'mail', '-'], env)
+    piped.process.stdin!.end('{"to": "bob"}\n')
+    expect(await holdfast.jobs.find(Number((await piped.ended).stdout))).toMatchObject({ input: { to: 'bob' } })
+  })
+
+  test.each([
+    [['{to: 1}'], 'Expected the payload to be JSON, got "{to: 1}": ', 'Quote it for the shell: '],
+    [['1', '--priority', '6'], 'Expected --priority to be a whole number between -5 and 5, got "6"'],
+    [['1', '--run-at', 'tomorrow'], 'Expected --run-at to be a moment with its zone, such as 2030-01-31T18:00Z'],
+    [['1', '--run-at', '2030-01-31T18:00'], 'Expected --run-at to be a moment with its zone'],
+    [['1', '--delay', '1h', '--run-at', '2030-01-31T18:00Z'], 'Expected --delay or --run-at, got both'],
+  ])('%j is a usage error', async (words: string[], ...complaint: string[]) => {
+    const { status, stdout, stderr } = await run(['job', 'add', 'post', 'mail', ...words], env)
+    expect(stderr.startsWith(`holdfast: ${complaint[0]}`)).toBe(true)
+    if (complaint[1]) expect(stderr.split('\n')[1]!.startsWith(complaint[1])).toBe(true)
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+    expect(await json(['job', 'ls'])).toEqual([])
+  })
+})
+
+describe('job retry and job cancel', () => {
+  test('retry lets run what has failed, or waits; the rest is exit code 3', async () => {
+    const buried = await holdfast.jobs.enqueue(fail, null)
+    const waiting = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay: '1h' })
+    await drain(holdfast, [fail])
+    expect(await run(['job', 'retry', String(buried.id), String(waiting.id)], env)).toEqual({
+      status: 0,
+      stdout: '',
+      stderr: `Job ${buried.id} may run now.\nJob ${waiting.id} may run now.\n`,
+    })
+    expect(await holdfast.jobs.find(buried.id)).toMatchObject({ state: 'ready', failed: 0 })
+    const again = await run(['job', 'retry', '999999999', String(waiting.id), '--json'], env)
+    expect(JSON.parse(again.stdout)).toEqual({ retried: [] })
+    expect(again.stderr).toContain(`Job ${waiting.id} is ready already.\n`)
+    expect(again.status).toBe(3)
+  })
+
+  test('cancel ends what waits, and tells what runs', async () => {
+    const worker = work(holdfast, [hold])
+    const running = await holdfast.jobs.enqueue(hold, null)
+    const waiting = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay: '1h' })
+    await eventually(() => worker.running).toBe(1)
+    const words = ['job', 'cancel', String(waiting.id), String(running.id), '--reason', 'no need']
+    const { stdout, stderr, status } = await run([...words, '--json'], env)
+    expect(JSON.parse(stdout)).toEqual({ cancelled: [waiting.id, running.id] })
+    expect(stderr).toContain(`Cancelled job ${waiting.id}.\n`)
+    expect(status).toBe(0)
+    const error = { name: JobCancelledError.name, message: 'no need' }
+    expect(await holdfast.jobs.find(waiting.id)).toMatchObject({ state: 'cancelled', error })
+    await eventually(() => holdfast.jobs.find(running.id)).toMatchObject({ state: 'cancelled', error })
+    expect(await run(['job', 'cancel', String(waiting.id)], env)).toEqual({
+      status: 3,
+      stdout: '',
+      stderr: `Job ${waiting.id} is cancelled already.\n`,
+    })
+  })
+
+  test('a mistake in one id is found before anything is done', async () => {
+    const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' })
+    expect((await run(['job', 'cancel', String(id), 'x'], env)).status).toBe(2)
+    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready' })
+  })
+})

@@ -1,0 +1,161 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { defineJob, type Holdfast } from '../../src/holdfast.js'
+import { drain } from '../../src/testing/index.js'
+import { work } from '../jobs/stage.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { sql } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { eventually, run, startOnTerminal } from './program.js'
+
+let database: FreshDatabase
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.drop())
+
+let holdfast: Holdfast
+let env: NodeJS.ProcessEnv
+beforeEach(async () => {
+  const namespace = `queues ${randomBytes(4).toString('hex')}`
+  env = { DATABASE_URL: database.url, HOLDFAST_NAMESPACE: namespace }
+  holdfast = await open({ url: database.url, namespace })
+})
+
+async function json(args: string[]): Promise<unknown> {
+  return JSON.parse((await run([...args, '--json'], env)).stdout)
+}
+
+const mail = defineJob('mail', { queue: 'post', run: ({ to }: { to: string }) => ({ sent: to }) })
+const fail = defineJob('fail', {
+  queue: 'post',
+  retry: { attempts: 1 },
+  run: () => {
+    throw new Error('broken')
+  },
+})
+const hold = defineJob('hold', {
+  queue: 'post',
+  run: (_: unknown, { signal }) =>
+    new Promise<void>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+})
+
+describe('queue ls', () => {
+  test('counts what is where, and who works', async () => {
+    await holdfast.jobs.enqueueMany(fail, [1, 2])
+    await drain(holdfast, [fail])
+    const worker = work(holdfast, [hold])
+    await holdfast.jobs.enqueue(hold, null)
+    await eventually(() => worker.running).toBe(1)
+    await holdfast.jobs.enqueueMany(mail, [{ to: 'ada' }, { to: 'bob' }, { to: 'eve' }])
+    await holdfast.jobs.enqueue(mail, { to: 'later' }, { delay: '1h' })
+    await holdfast.jobs.enqueue(defineJob('other', { queue: 'other', run: () => {} }), null)
+    expect(await json(['queue', 'ls'])).toMatchObject([
+      { name: 'other', namespace: holdfast.namespace, ready: 1, running: 0, waiting: 0, buried: 0, workers: 0 },
+      { name: 'post', ready: 3, running: 1, waiting: 1, buried: 2, workers: 1, pausedAt: null },
+    ])
+    const { stdout } = await run(['queue', 'ls'], env)
+    expect(stdout.split('\n')[1]).toBe(`post\t${holdfast.namespace}\t3\t1\t1\t2\t1\t`)
+  })
+
+  test('counts ten thousand, and no more', async () => {
+    await holdfast.jobs.enqueueMany(mail, Array(10_000).fill({ to: 'ada' }))
+    expect((await run(['queue', 'ls'], env)).stdout).toContain('\t10000\t0\t0\t0\t0\t')
+    await holdfast.jobs.enqueue(mail, { to: 'one more' })
+    expect((await run(['queue', 'ls'], env)).stdout).toContain('\t10000+\t0\t0\t0\t0\t')
+  })
+
+  test('does not count workers that died', async () => {
+    work(holdfast, [mail])
+    await eventually(() => json(['queue', 'ls'])).toMatchObject([{ workers: 1 }])
+    // As a dead one leaves it, where nobody is left to take it away.
+    await sql(
+      database.url,
+      `insert into holdfast.worker (session, number, instance, queues)
+       select 2147483647, 0, 'dead', array[key] from holdfast.queue where namespace = $1`,
+      [holdfast.namespace],
+    )
+    expect(await json(['queue', 'ls'])).toMatchObject([{ workers: 1 }])
+  })
+
+  test('says on stderr that there is nothing', async () => {
+    expect(await run(['queue', 'ls'], env)).toEqual({ status: 0, stdout: '', stderr: 'No queue was ever used.\n' })
+  })
+
+  test.runIf(process.platform === 'linux')('is a table on a terminal', async () => {
+    await holdfast.jobs.enqueue(mail, { to: 'ada' })
+    await holdfast.jobs.pause('post')
+    const { stdout } = await startOnTerminal(['queue', 'ls'], { ...env, NO_COLOR: '1' }).ended
+    expect(stdout).toMatch(/^QUEUE +READY +RUNNING +WAITING +BURIED +WORKERS +PAUSED\r\n/)
+    expect(stdout).toMatch(/^post +1 +0 +0 +0 +0 +for [\d.]+m?s\r$/m)
+  })
+})
+
+describe('queue pause and queue resume', () => {
+  test('stop claims, and let them go on', async () => {
+    await holdfast.jobs.enqueue(mail, { to: 'ada' })
+    expect(await run(['queue', 'pause', 'post'], env)).toEqual({
+      status: 0,
+      stdout: '',
+      stderr: 'Paused "post": none of its jobs is claimed until it is resumed.\n',
+    })
+    expect((await run(['queue', 'pause', 'post'], env)).stderr).toBe('"post" was paused already.\n')
+    expect(await json(['queue', 'ls'])).toMatchObject([{ name: 'post', pausedAt: expect.any(String) }])
+    expect(await drain(holdfast, [mail])).toEqual([])
+    expect(await json(['queue', 'resume', 'post'])).toEqual({ resumed: 'post' })
+    expect(await drain(holdfast, [mail])).toMatchObject([{ state: 'done' }])
+    expect(await run(['queue', 'resume', 'post'], env)).toEqual({
+      status: 3,
+      stdout: '',
+      stderr: '"post" is not paused.\n',
+    })
+  })
+
+  test('a name that nobody has used may be a slip', async () => {
+    await holdfast.jobs.enqueue(mail, { to: 'ada' })
+    const slip = 'Nobody has used a queue "psot" yet. Did you mean "post"?\n'
+    expect(await run(['queue', 'resume', 'psot'], env)).toEqual({ status: 3, stdout: '', stderr: slip })
+    const { status, stderr } = await run(['queue', 'pause', 'psot'], env)
+    expect(stderr).toBe(`Paused "psot": none of its jobs is claimed until it is resumed.\n${slip}`)
+    expect(status).toBe(0)
+  })
+})
+
+describe('queue redrive', () => {
+  test('without a terminal and without --yes says what it would do, and refuses', async () => {
+    await holdfast.jobs.enqueueMany(fail, [1, 2])
+    await drain(holdfast, [fail])
+    const { status, stdout, stderr } = await run(['queue', 'redrive', 'post'], env)
+    expect(stderr).toBe(
+      'This lets 2 buried jobs of "post" run again, with all attempts before them.\n' +
+        'holdfast: Nothing was done: bringing jobs back must be confirmed\nGive --yes where nobody can be asked.\n',
+    )
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+    expect(await json(['queue', 'ls'])).toMatchObject([{ ready: 0, buried: 2 }])
+  })
+
+  test('with --yes lets them run again; with none is exit code 3', async () => {
+    await holdfast.jobs.enqueueMany(fail, [1, 2])
+    await drain(holdfast, [fail])
+    expect(await json(['queue', 'redrive', 'post', '--yes'])).toEqual({ redriven: 2 })
+    expect(await json(['queue', 'ls'])).toMatchObject([{ ready: 2, buried: 0 }])
+    expect(await run(['queue', 'redrive', 'post', '--yes'], env)).toEqual({
+      status: 3,
+      stdout: '',
+      stderr: 'No job of "post" is buried.\n',
+    })
+  })
+
+  test.runIf(process.platform === 'linux')('asks on a terminal', async () => {
+    await holdfast.jobs.enqueue(fail, 1)
+    await drain(holdfast, [fail])
+    const refused = startOnTerminal(['queue', 'redrive', 'post'], env)
+    await refused.says(/Let them run again\? \[y\/N\]/)
+    refused.type('\r')
+    expect(await refused.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
+    const agreed = startOnTerminal(['queue', 'redrive', 'post'], env)
+    await agreed.says(/Let them run again\? \[y\/N\]/)
+    agreed.type('y\r')
+    expect(await agreed.ended).toMatchObject({ status: 0, stdout: expect.stringContaining('1 job of "post" may run') })
+  })
+})

@@ -1,0 +1,248 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { defineJob, type Holdfast } from '../../src/holdfast.js'
+import { jobEnded } from '../../src/testing/index.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { open } from '../setup/instances.js'
+import { eventually, type Running, run, start, startOnTerminal } from './program.js'
+
+let database: FreshDatabase
+let directory: string
+beforeAll(async () => {
+  database = await freshDatabase()
+  // Where the files are, `holdfast` is the built package.
+  directory = mkdtempSync(join(tmpdir(), 'holdfast-work-'))
+  const home = fileURLToPath(new URL('../..', import.meta.url))
+  writeFileSync(join(directory, 'package.json'), '{ "type": "module" }')
+  symlinkSync(home, join(directory, 'holdfast-home'))
+  for (const [name, text] of Object.entries(files)) {
+    writeFileSync(join(directory, name), text.replaceAll("'holdfast'", "'./holdfast-home/dist/holdfast.js'"))
+  }
+})
+afterAll(async () => {
+  rmSync(directory, { recursive: true })
+  await database.drop()
+})
+
+let holdfast: Holdfast
+let env: NodeJS.ProcessEnv
+beforeEach(async () => {
+  const namespace = `work ${randomBytes(4).toString('hex')}`
+  env = { DATABASE_URL: database.url, HOLDFAST_NAMESPACE: namespace, HOLDFAST_EXPIRY: '2s' }
+  holdfast = await open({ url: database.url, namespace })
+})
+
+const files = {
+  'jobs.js': `
+    import { existsSync } from 'node:fs'
+    import { setTimeout as sleep } from 'node:timers/promises'
+    import { defineJob } from 'holdfast'
+    export const double = defineJob('double', { queue: 'numbers', run: (n) => n * 2 })
+    export const alike = double
+    export const listed = [defineJob('fail', { retry: { attempts: 2, backoff: 1 }, run: (_, { attempt }) => {
+      throw new TypeError('broken ' + attempt)
+    } })]
+    export default defineJob('slow', { run: async ({ until }, job) => {
+      console.error('began ' + job.id + ' attempt ' + job.attempt + ' in ' + process.pid)
+      while (!existsSync(until)) await sleep(20, undefined, { signal: job.signal })
+      return job.attempt
+    } })
+    export const others = { neither: 1 }
+  `,
+  'jobs.cjs': `
+    const make = async () => {
+      const { defineJob } = await import('holdfast')
+      return { triple: defineJob('triple', { run: (n) => n * 3 }) }
+    }
+    module.exports = { kind: 'nothing', make, triple: { kind: 'triple', queue: 'default', attempts: 1, backoffMs: 0,
+      longestMs: 0, maxCrashes: 3, run: (n) => n * 3 } }
+  `,
+  'throws.js': "throw new RangeError('no configuration')",
+  'broken.js': 'export const x = (',
+  'nothing.js': 'export const x = 1; export default { kind: "looks like one" }',
+  'twice.js': "import { defineJob } from 'holdfast'; export const other = defineJob('double', { run: () => 1 })",
+  'typed.ts': `
+    import { defineJob } from 'holdfast'
+    export const typed = defineJob('typed', { run: (n: number): number => n + 1 })
+  `,
+}
+
+const double = defineJob('double', { queue: 'numbers', run: () => {} })
+const fail = defineJob('fail', { run: () => {} })
+const slow = defineJob('slow', { run: () => {} })
+const triple = defineJob('triple', { run: () => {} })
+
+const never = '/nowhere/never'
+
+const file = (name: keyof typeof files) => join(directory, name)
+
+/** Waits until it has said something on stderr. */
+async function tells(running: Running, pattern: RegExp): Promise<void> {
+  await eventually(() => running.stderr).toMatch(pattern)
+}
+
+describe('what it works on', () => {
+  test('all that the files export: alone, in lists, by default and by module.exports', async () => {
+    const running = start(['work', file('jobs.js'), file('jobs.cjs'), '--concurrency', '7'], env)
+    await tells(
+      running,
+      /^holdfast: works on the queues "numbers", "default", 7 jobs at once: double, slow, fail, triple \(instance \w+\)\n/,
+    )
+    const { id } = await holdfast.jobs.enqueue(double, 21)
+    expect(await jobEnded(holdfast, id)).toMatchObject({ state: 'done', result: 42 })
+    const other = await holdfast.jobs.enqueue(triple, 7)
+    expect(await jobEnded(holdfast, other.id)).toMatchObject({ state: 'done', result: 21 })
+    running.process.kill('SIGTERM')
+    const { status, stdout, stderr } = await running.ended
+    expect(stderr).toMatch(/^holdfast: SIGTERM: takes no more jobs; none runs\nholdfast: stopped\n$/m)
+    expect({ status, stdout }).toEqual({ status: 0, stdout: '' })
+  })
+
+  test('only the queues that it is told to', async () => {
+    const words = ['work', '--queue', 'numbers', '--queue', 'more', file('jobs.js')]
+    const running = start(words, env)
+    await tells(running, /^holdfast: works on the queues "numbers", "more", 10 jobs at once: /)
+    const passedOver = await holdfast.jobs.enqueue(slow, { until: directory })
+    const { id } = await holdfast.jobs.enqueue(double, 1)
+    expect(await jobEnded(holdfast, id)).toMatchObject({ state: 'done' })
+    expect(await holdfast.jobs.find(passedOver.id)).toMatchObject({ state: 'ready' })
+  })
+
+  test('each attempt that fails is told, with what becomes of the job', async () => {
+    const running = start(['work', file('jobs.js')], env)
+    const { id } = await holdfast.jobs.enqueue(fail, null)
+    await jobEnded(holdfast, id)
+    await tells(
+      running,
+      new RegExp(
+        `holdfast: fail ${id}: attempt 1 failed, it is tried again: TypeError: broken 1\n` +
+          `holdfast: fail ${id}: attempt 2 failed, the job is buried: TypeError: broken 2\n$`,
+      ),
+    )
+    expect(running.stdout).toBe('')
+  })
+})
+
+describe('what it refuses', () => {
+  test.each([
+    [
+      ['throws.js'],
+      1,
+      /^holdfast: \S*throws\.js cannot be imported: RangeError: no configuration\n +at file:.*throws\.js/,
+    ],
+    [['broken.js'], 1, /^holdfast: \S*broken\.js cannot be imported: SyntaxError: /],
+    [['jobs.js', 'throws.js'], 1, /throws\.js cannot be imported/],
+    [
+      ['nothing.js'],
+      2,
+      /^holdfast: Expected files that export definitions made by defineJob, got none\nSuch as: export/,
+    ],
+    [['missing.js'], 2, /^holdfast: There is no file "\S*missing\.js" in \//],
+    [
+      ['jobs.js', 'twice.js'],
+      2,
+      /^holdfast: Two definitions are named "double": one in \S*jobs\.js, one in \S*twice\.js\n/,
+    ],
+    [[], 2, /^holdfast: missing required argument 'file'\n/],
+  ])('%j', async (names, code, complaint) => {
+    const { status, stdout, stderr } = await run(['work', ...names.map((name) => join(directory, name))], env)
+    expect(stderr).toMatch(complaint)
+    expect({ status, stdout }).toEqual({ status: code, stdout: '' })
+  })
+
+  test.each([
+    [['--drain', 'soon'], 'Expected --drain to be a duration of at least 0ms, such as 30s or 5m, got "soon"'],
+    [['--concurrency', '0'], 'Expected --concurrency to be a whole number between 1 and 10000, got "0"'],
+  ])('%j', async (options, complaint) => {
+    const { status, stderr } = await run(['work', file('jobs.js'), ...options], env)
+    expect(stderr).toBe(`holdfast: ${complaint}\n`)
+    expect(status).toBe(2)
+  })
+
+  test('a database that cannot be reached is exit code 4', async () => {
+    const { status } = await run(['work', file('jobs.js'), '--url', 'postgres://app:s3cret@127.0.0.1:1/app'], env)
+    expect(status).toBe(4)
+  })
+
+  const readsTypeScript = Boolean((process.features as { typescript?: unknown }).typescript)
+  test.runIf(readsTypeScript)('TypeScript works where Node.js reads it', async () => {
+    const running = start(['work', file('typed.ts')], env)
+    await tells(running, /at once: typed /)
+  })
+  test.skipIf(readsTypeScript)('TypeScript where Node.js does not read it, with the way out', async () => {
+    const { status, stderr } = await run(['work', file('typed.ts')], env)
+    expect(stderr).toMatch(
+      /typed\.ts cannot be imported: Node\.js v\d+\S* does not read TypeScript\nUse Node\.js 22\.18 /,
+    )
+    expect(status).toBe(1)
+  })
+})
+
+describe('how it ends', () => {
+  test('SIGTERM lets a running job come to its end, and takes no other', async () => {
+    const running = start(['work', file('jobs.js')], env)
+    const until = join(directory, 'first')
+    const { id } = await holdfast.jobs.enqueue(slow, { until })
+    await tells(running, new RegExp(`began ${id} `))
+    running.process.kill('SIGTERM')
+    await tells(running, /SIGTERM: takes no more jobs; 1 job may take 20s to end/)
+    const late = await holdfast.jobs.enqueue(slow, { until: directory })
+    writeFileSync(until, '')
+    const { status, stderr } = await running.ended
+    expect(stderr).toMatch(/holdfast: stopped\n$/)
+    expect(status).toBe(0)
+    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'done', result: 1, crashes: 0 })
+    expect(await holdfast.jobs.find(late.id)).toMatchObject({ state: 'ready' })
+  })
+
+  test('what takes longer than --drain is told to stop and given back, and runs elsewhere', async () => {
+    const running = start(['work', file('jobs.js'), '--drain', '200ms'], env)
+    const { id } = await holdfast.jobs.enqueue(slow, { until: never })
+    await tells(running, new RegExp(`began ${id} `))
+    running.process.kill('SIGINT')
+    const { status, stderr } = await running.ended
+    expect(stderr).toContain('SIGINT: takes no more jobs; 1 job may take 200ms to end\n')
+    expect(stderr).toContain('the time is over; 1 job told to stop, and given back\n')
+    expect(status).toBe(0)
+    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready', failed: 0, crashes: 0 })
+  })
+
+  test.each([
+    ['SIGTERM', 143],
+    ['SIGINT', 130],
+  ] as const)('a second %s ends it at once', async (signal, code) => {
+    const running = start(['work', file('jobs.js')], env)
+    const { id } = await holdfast.jobs.enqueue(slow, { until: never })
+    await tells(running, new RegExp(`began ${id} `))
+    running.process.kill(signal)
+    await tells(running, /1 job may take 20s to end/)
+    running.process.kill(signal)
+    const { status, stderr } = await running.ended
+    expect(stderr).toContain(`${signal} again: ends now`)
+    expect(status).toBe(code)
+  })
+
+  test('kill -9, and the job runs in another one', async () => {
+    const first = start(['work', file('jobs.js')], env)
+    const until = join(directory, 'second')
+    const { id } = await holdfast.jobs.enqueue(slow, { until })
+    await tells(first, new RegExp(`began ${id} attempt 1`))
+    const second = start(['work', file('jobs.js')], env)
+    await tells(second, /works on the queues/)
+    first.process.kill('SIGKILL')
+    await tells(second, new RegExp(`began ${id} attempt 2 in ${second.pid}`))
+    writeFileSync(until, '')
+    expect(await jobEnded(holdfast, id)).toMatchObject({ state: 'done', result: 2, crashes: 1 })
+  })
+
+  test.runIf(process.platform === 'linux')('Ctrl-C on a terminal', async () => {
+    const running = startOnTerminal(['work', file('jobs.js')], env)
+    await running.says(/works on the queues/)
+    running.type('\x03')
+    expect(await running.ended).toMatchObject({ status: 0, stdout: expect.stringContaining('holdfast: stopped') })
+  })
+})

@@ -303,14 +303,12 @@ class CronRule implements TickRule {
   #note(second: number): string | null {
     const stretch = this.#zone.at(second)
     const local = second + stretch.offset
-    if (stretch.again) return `the second of two ${clock(local)}: clocks went back`
-    if (this.#comesAgain(second, local)) return `the first of two ${clock(local)}: clocks go back`
+    if (stretch.again) return `second of two ${clock(local)}`
+    if (this.#comesAgain(second, local)) return `first of two ${clock(local)}`
     const skipped = this.#skippedBefore(second)
     if (!skipped) return null
-    const times = this.#span(skipped)
-    return skipped.from === second && this.#standIns(skipped) > 0
-      ? `for ${times}, skipped: clocks go forward`
-      : `after ${times}, skipped: clocks go forward`
+    const standsIn = skipped.from === second && this.#standIns(skipped) > 0
+    return `clocks forward, ${standsIn ? 'for' : 'no'} ${this.#span(skipped)}`
   }
 
   #comesAgain(second: number, local: number): boolean {
@@ -343,7 +341,7 @@ class CronRule implements TickRule {
     const first = this.#calendar.first(from + offset - skipped)
     const last = this.#calendar.last(from + offset)
     if (skipped >= day) return written(first).slice(0, 10)
-    return first === last ? clock(first) : `${clock(first)} to ${clock(last)}`
+    return first === last ? clock(first) : `${clock(first)}–${clock(last)}`
   }
 }
 

@@ -23,6 +23,7 @@ export function makeProgram(): Command {
     'holdfast lease ls',
     'holdfast work jobs.js',
     'holdfast job ls --state buried',
+    'holdfast schedule next "0 3 * * *"',
     'holdfast graph',
     'holdfast migrate --dry-run',
   ])
@@ -31,6 +32,7 @@ export function makeProgram(): Command {
   addWork(program)
   addJob(program)
   addQueue(program)
+  addSchedule(program)
   addInstance(program)
   addGraph(program)
   addMigrate(program)
@@ -314,6 +316,31 @@ function addQueue(program: Command): void {
     )
   withExamples(redrive, ['holdfast queue redrive mail', 'holdfast queue redrive --yes mail'])
   withoutGlobalOptions(queue)
+}
+
+function addSchedule(program: Command): void {
+  const schedule = noun(program, 'schedule', 'see when rules tick')
+  withExamples(schedule, ['holdfast schedule next "0 3 * * *" --timezone Europe/London'])
+  const next = schedule
+    .command('next')
+    .summary('list the coming ticks of a rule')
+    .description(
+      'Lists the coming ticks of a cron expression or an interval, and what changes of the clocks do to them. Needs no database.',
+    )
+    .argument('[cron]', 'five fields, six with seconds in front, or a nickname such as @daily; in quotes')
+    .addOption(new TwinOption('--timezone <zone>', 'whose local time it names (default: UTC)'))
+    .addOption(new TwinOption('--every <duration>', 'instead of a cron expression, an interval'))
+    .addOption(new TwinOption('--count <number>', 'how many ticks (default: 10)'))
+    .addOption(new TwinOption('--from <moment>', 'the ticks after this moment (default: now)'))
+    .action(async (cron: string | undefined, _options, self: Command) =>
+      (await import('./schedule-next.js')).scheduleNext(new Settings(self), cron),
+    )
+  withExamples(next, [
+    'holdfast schedule next "0 3 * * *" --timezone Europe/London',
+    'holdfast schedule next "*/10 2 * * *" --timezone America/New_York --from 2026-03-08T00:00:00Z',
+    'holdfast schedule next --every 15m --count 3 --json',
+  ])
+  withoutGlobalOptions(schedule)
 }
 
 function addInstance(program: Command): void {

@@ -62,12 +62,12 @@ export class Settings {
     })
   }
 
-  /** A moment that means the same everywhere. */
+  /** With its zone, or a date alone, which begins in UTC: what means another moment on each machine is refused. */
   moment(name: string): Date | undefined {
-    return this.#read(name, 'a moment with its zone, such as 2030-01-31T18:00Z or 2030-01-31T18:00+01:00', (text) => {
-      if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text)) return undefined
-      const moment = new Date(text)
-      return Number.isNaN(moment.getTime()) ? undefined : moment
+    return this.#read(name, 'a moment with its zone, such as 2030-01-31T18:00Z, or a date', (text) => {
+      const date = new Date(text)
+      const isWhole = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
+      return isWhole && !Number.isNaN(date.getTime()) ? date : undefined
     })
   }
 

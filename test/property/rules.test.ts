@@ -1,0 +1,302 @@
+// Ten thousand rules, in zones and years at random, hold against three others that know nothing of our arithmetic: croner's own
+// search, cron-parser's, and a walk over every minute that the clocks of the zone show, which also counts.
+import { CronExpressionParser } from 'cron-parser'
+import { Cron } from 'croner'
+import { expect, test } from 'vitest'
+import { readRule, type TickRule } from '../../src/base/index.js'
+import { randomFrom } from '../setup/random.js'
+import { seedOf } from './seed.js'
+
+/** More of them, or fewer: HOLDFAST_RULES. */
+const many = Number(process.env.HOLDFAST_RULES ?? 1_000)
+const patienceMs = 30_000 + many * 20
+const seed = seedOf('rules')
+const random = randomFrom(seed)
+
+const dayMs = 86_400_000
+const notable = [
+  'Europe/London',
+  'America/New_York',
+  'Australia/Lord_Howe',
+  'America/Sao_Paulo',
+  'Asia/Kathmandu',
+  'Pacific/Apia',
+  'Africa/Casablanca',
+  'America/St_Johns',
+  'Asia/Gaza',
+  'UTC',
+]
+const zones = [...notable, ...Intl.supportedValuesOf('timeZone')]
+
+const below = (limit: number) => Math.floor(random() * limit)
+const pick = <T>(from: readonly T[]): T => from[below(from.length)]!
+const zoneAtRandom = () => (random() < 0.5 ? pick(notable) : pick(zones))
+
+/** A field and what it names, worked out here and not by a parser. */
+interface Field {
+  text: string
+  values: Set<number>
+  /** It has a `*` or a step. */
+  loose: boolean
+}
+
+function range(from: number, upto: number, step = 1): number[] {
+  const values: number[] = []
+  for (let value = from; value <= upto; value += step) values.push(value)
+  return values
+}
+
+function fieldAtRandom(least: number, most: number, stars: number): Field {
+  const value = () => least + below(most - least + 1)
+  const span = () => {
+    const [from, upto] = [value(), value()].sort((a, b) => a - b) as [number, number]
+    return { from, upto }
+  }
+  if (random() < stars) return { text: '*', values: new Set(range(least, most)), loose: true }
+  const step = 1 + below(Math.ceil((most - least) / 2))
+  switch (below(5)) {
+    case 0: {
+      return { text: `*/${step}`, values: new Set(range(least, most, step)), loose: true }
+    }
+    case 1: {
+      const { from, upto } = span()
+      return { text: `${from}-${upto}/${step}`, values: new Set(range(from, upto, step)), loose: true }
+    }
+    case 2: {
+      const { from, upto } = span()
+      return { text: `${from}-${upto}`, values: new Set(range(from, upto)), loose: false }
+    }
+    case 3: {
+      const values = [value(), value(), value()]
+      return { text: values.join(','), values: new Set(values), loose: false }
+    }
+    default: {
+      const one = value()
+      return { text: String(one), values: new Set([one]), loose: false }
+    }
+  }
+}
+
+/** A minute as a clock on a wall shows it. */
+interface Shown {
+  minute: number
+  hour: number
+  date: number
+  month: number
+  weekday: number
+}
+
+function shown(localMinute: number): Shown {
+  const at = new Date(localMinute * 60_000)
+  return {
+    minute: at.getUTCMinutes(),
+    hour: at.getUTCHours(),
+    date: at.getUTCDate(),
+    month: at.getUTCMonth() + 1,
+    weekday: at.getUTCDay(),
+  }
+}
+
+interface RandomRule {
+  cron: string
+  timezone: string
+  /** By the documented words: no `*` and no step in seconds, minutes and hours. */
+  fixed: boolean
+  seconds: number[]
+  names(minute: Shown): boolean
+}
+
+function ruleAtRandom(timezone: string): RandomRule {
+  const withSeconds = random() < 0.2
+  const second = withSeconds ? fieldAtRandom(0, 59, 0.2) : { text: '0', values: new Set([0]), loose: false }
+  const minute = fieldAtRandom(0, 59, 0.2)
+  // The small hours are when clocks change.
+  const hour = random() < 0.5 ? fieldAtRandom(0, 3, 0) : fieldAtRandom(0, 23, 0.3)
+  // A step from a star means the whole day, whatever was drawn.
+  if (hour.text.startsWith('*/')) hour.values = new Set(range(0, 23, Number(hour.text.slice(2))))
+  const date = fieldAtRandom(1, 31, 0.7)
+  const month = fieldAtRandom(1, 12, 0.8)
+  const weekday = fieldAtRandom(0, 6, 0.7)
+  const eitherDay = date.text !== '*' && weekday.text !== '*'
+  const fields = [...(withSeconds ? [second] : []), minute, hour, date, month, weekday]
+  return {
+    cron: fields.map(({ text }) => text).join(' '),
+    timezone,
+    fixed: !second.loose && !minute.loose && !hour.loose,
+    seconds: [...second.values].sort((a, b) => a - b),
+    names(at) {
+      if (!minute.values.has(at.minute) || !hour.values.has(at.hour) || !month.values.has(at.month)) return false
+      const byDate = date.values.has(at.date)
+      const byWeekday = weekday.values.has(at.weekday)
+      return eitherDay ? byDate || byWeekday : byDate && byWeekday
+    },
+  }
+}
+
+function read({ cron, timezone }: { cron: string; timezone: string }): TickRule | undefined {
+  try {
+    return readRule('the test', { cron, timezone })
+  } catch (error) {
+    if (String(error).includes('to name a date that comes')) return undefined
+    throw error
+  }
+}
+
+/** The clocks of a zone over some days, read at every minute of UTC. */
+class Clocks {
+  readonly #minutes: { begin: number; shows: Shown; again: boolean; skipped: Shown[] }[] = []
+
+  constructor(timezone: string, from: number, upto: number) {
+    const format = new Intl.DateTimeFormat('en-GB', {
+      timeZone: timezone,
+      hourCycle: 'h23',
+      year: 'numeric',
+      month: '2-digit',
+      day: '2-digit',
+      hour: '2-digit',
+      minute: '2-digit',
+    })
+    const seen = new Set<number>()
+    let before: number | undefined
+    for (let begin = from; begin < upto; begin += 60_000) {
+      const [, date, month, year, hour, minute] = /(\d+)\/(\d+)\/(\d+), (\d+):(\d+)/
+        .exec(format.format(begin))!
+        .map(Number)
+      const local = Date.UTC(year!, month! - 1, date!, hour!, minute!) / 60_000
+      const midnight = Math.floor(local / 1_440) * 1_440
+      // Of a skipped day nothing is left; of a skipped hour, what belongs to the same day.
+      const skipped = before === undefined ? [] : range(Math.max(before + 1, midnight), local - 1).map(shown)
+      this.#minutes.push({ begin, shows: shown(local), again: seen.has(local), skipped })
+      seen.add(local)
+      before = local
+    }
+  }
+
+  /** The documented behaviour, word for word, one minute after the other. */
+  ticks(rule: RandomRule): number[] {
+    const ticks: number[] = []
+    for (const { begin, shows, again, skipped } of this.#minutes) {
+      const named = rule.names(shows) && !(rule.fixed && again)
+      const standsIn = rule.fixed && skipped.some((minute) => rule.names(minute))
+      if (standsIn && !(named && rule.seconds[0] === 0)) ticks.push(begin)
+      if (named) for (const second of rule.seconds) ticks.push(begin + second * 1_000)
+    }
+    return ticks
+  }
+}
+
+const offsets = new Map<string, Intl.DateTimeFormat>()
+function offsetIn(timezone: string, ms: number): string {
+  const format =
+    offsets.get(timezone) ?? new Intl.DateTimeFormat('en-GB', { timeZone: timezone, timeZoneName: 'longOffset' })
+  offsets.set(timezone, format)
+  return format.format(ms).slice(12)
+}
+
+/** A moment within three days of a change of the clocks, mostly; zones without one get any. */
+function momentAtRandom(timezone: string): number {
+  const begin = Date.UTC(1974 + below(63), below(12), 1 + below(28))
+  if (random() < 0.2) return begin
+  for (let at = begin; at < begin + 400 * dayMs; at += 2 * dayMs) {
+    if (offsetIn(timezone, at) !== offsetIn(timezone, at + 2 * dayMs)) return at + below(48) * 3_600_000
+  }
+  return begin
+}
+
+const dates = (ticks: (number | Date)[]) => ticks.map((tick) => new Date(tick).toISOString()).join(' ')
+
+test(
+  `${many} rules tick where the clocks say, and count what they tick`,
+  () => {
+    for (let done = 0; done < many; ) {
+      const timezone = zoneAtRandom()
+      const middle = Math.floor(momentAtRandom(timezone) / dayMs) * dayMs
+      // The first two days are only for what the clocks have shown before.
+      const clocks = new Clocks(timezone, middle - 3 * dayMs, middle + 3 * dayMs)
+      const [from, upto] = [new Date(middle - dayMs), new Date(middle + 3 * dayMs - 1)]
+      for (let turn = 0; turn < 50; turn++, done++) {
+        const drawn = ruleAtRandom(timezone)
+        const rule = read(drawn)
+        if (!rule) continue
+        const expected = clocks.ticks(drawn).filter((tick) => tick > from.getTime())
+        const what = `${drawn.cron} in ${timezone} after ${from.toISOString()}`
+        expect(rule.count(from, upto), what).toBe(expected.length)
+        const most = 1 + below(200)
+        const latest = rule.between(from, upto, most)
+        expect(dates(latest), what).toEqual(dates(expected.slice(-most)))
+        let tick: Date | null = from
+        for (const one of expected.slice(0, 200)) {
+          tick = rule.next(tick!)
+          if (tick?.getTime() !== one) expect(tick, what).toEqual(new Date(one))
+        }
+        const part = new Date(from.getTime() + below(upto.getTime() - from.getTime()))
+        expect(rule.count(from, part) + rule.count(part, upto), what).toBe(expected.length)
+      }
+    }
+  },
+  patienceMs,
+)
+
+/** What only some parsers know. */
+function specialAtRandom(): string {
+  const time = pick(['30 2', '0 0', '*/20 1', '15 1,2', '0 3'])
+  const names = ['MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT', 'SUN']
+  const dates = pick(['L', 'LW', '1W', `${1 + below(31)}W`, '1,L', '15', '*'])
+  const weekdays = pick(['*', `${pick(names)}#${1 + below(5)}`, `${pick(names)}#L`, '5L', `+${pick(names)}`, 'MON-FRI'])
+  const months = pick(['*', '*', 'JAN,JUL', '2', '*/3'])
+  return `${time} ${dates} ${months} ${weekdays}`
+}
+
+test(
+  `${many} rules tick as croner says`,
+  () => {
+    for (let done = 0; done < many; done++) {
+      const timezone = zoneAtRandom()
+      const cron = random() < 0.4 ? specialAtRandom() : ruleAtRandom(timezone).cron
+      const rule = read({ cron, timezone })
+      if (!rule) continue
+      const other = new Cron(cron, { timezone, paused: true, mode: '5-or-6-parts', fixedTimeRule: 'no-wildcard' })
+      const from = new Date(momentAtRandom(timezone) + below(dayMs))
+      let tick: Date | null = from
+      for (const expected of other.nextRuns(3, from)) {
+        tick = rule.next(tick!)
+        expect(tick, `${cron} in ${timezone} after ${from.toISOString()}`).toEqual(expected)
+        expect(rule.previous(new Date(expected.getTime() + 1))).toEqual(expected)
+      }
+    }
+  },
+  patienceMs,
+)
+
+/** What cron-parser says, unless the rule is beyond it. */
+function askCronParser(cron: string, timezone: string, from: Date): Date | undefined {
+  try {
+    return CronExpressionParser.parse(cron, { tz: timezone, currentDate: from }).next().toDate()
+  } catch (error) {
+    // It takes no value twice in a list, and gives up where a date is years away.
+    if (/duplicate values|loop limit/.test(String(error))) return undefined
+    throw error
+  }
+}
+
+test(
+  `${many} rules tick as cron-parser says, which has rules of its own where clocks change`,
+  () => {
+    let compared = 0
+    for (let done = 0; done < many; done++) {
+      const timezone = zoneAtRandom()
+      const { cron } = ruleAtRandom(timezone)
+      const rule = read({ cron, timezone })
+      const from = new Date(momentAtRandom(timezone) + below(dayMs))
+      const expected = rule && askCronParser(cron, timezone, from)
+      if (!expected) continue
+      compared++
+      const tick = rule.next(from)!
+      const first = Math.min(tick.getTime(), expected.getTime())
+      const changes = offsetIn(timezone, first - dayMs) !== offsetIn(timezone, first + dayMs)
+      if (!changes) expect(tick, `${cron} in ${timezone} after ${from.toISOString()}`).toEqual(expected)
+    }
+    expect(compared).toBeGreaterThan(many * 0.8)
+  },
+  patienceMs,
+)

@@ -1,0 +1,330 @@
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { type GivenRule, readRule, ruleOf, type TickRule, UsageError } from '../../src/base/index.js'
+
+const cron = (expression: string, timezone?: string) => readRule('the test', { cron: expression, timezone })
+const at = (text: string) => new Date(text)
+
+function ticks(rule: TickRule, from: string, many: number): string[] {
+  const found: string[] = []
+  for (let tick = rule.next(at(from)); tick && found.length < many; tick = rule.next(tick)) {
+    const { time, offset, note } = rule.local(tick)
+    found.push(`${tick.toISOString().slice(0, 16)} = ${time.slice(5, 16)} ${offset}${note ? `, ${note}` : ''}`)
+  }
+  return found
+}
+
+describe('where the clocks go forward', () => {
+  test('a fixed time that is skipped ticks when they have gone forward', () => {
+    expect(ticks(cron('30 1 * * *', 'Europe/London'), '2026-03-28T00:00Z', 3)).toEqual([
+      '2026-03-28T01:30 = 03-28 01:30 +00:00',
+      '2026-03-29T01:00 = 03-29 02:00 +01:00, clocks forward, for 01:30',
+      '2026-03-30T00:30 = 03-30 01:30 +01:00',
+    ])
+    expect(ticks(cron('30 2,14 * * *', 'America/New_York'), '2026-03-08T00:00Z', 3)).toEqual([
+      '2026-03-08T07:00 = 03-08 03:00 -04:00, clocks forward, for 02:30',
+      '2026-03-08T18:30 = 03-08 14:30 -04:00',
+      '2026-03-09T06:30 = 03-09 02:30 -04:00',
+    ])
+  })
+
+  test('several skipped times, and one that comes when they have gone forward, are one tick', () => {
+    expect(ticks(cron('0,15 2 * * *', 'Australia/Lord_Howe'), '2026-10-03T00:00+11:00', 4)).toEqual([
+      '2026-10-02T15:30 = 10-03 02:00 +10:30',
+      '2026-10-02T15:45 = 10-03 02:15 +10:30',
+      '2026-10-03T15:30 = 10-04 02:30 +11:00, clocks forward, for 02:00–02:15',
+      '2026-10-04T15:00 = 10-05 02:00 +11:00',
+    ])
+    expect(ticks(cron('0 1-3 * * *', 'America/New_York'), '2026-03-08T00:00Z', 3)).toEqual([
+      '2026-03-08T06:00 = 03-08 01:00 -05:00',
+      '2026-03-08T07:00 = 03-08 03:00 -04:00, clocks forward, for 02:00',
+      '2026-03-09T05:00 = 03-09 01:00 -04:00',
+    ])
+  })
+
+  test('a skipped midnight is still of its day', () => {
+    expect(ticks(cron('0 0 * * *', 'America/Sao_Paulo'), '2018-11-03T12:00Z', 2)).toEqual([
+      '2018-11-04T03:00 = 11-04 01:00 -02:00, clocks forward, for 00:00',
+      '2018-11-05T02:00 = 11-05 00:00 -02:00',
+    ])
+  })
+
+  test('a rhythm goes on in real time', () => {
+    expect(ticks(cron('*/20 * * * *', 'Europe/London'), '2026-03-29T00:30Z', 3)).toEqual([
+      '2026-03-29T00:40 = 03-29 00:40 +00:00',
+      '2026-03-29T01:00 = 03-29 02:00 +01:00, clocks forward, no 01:00–01:40',
+      '2026-03-29T01:20 = 03-29 02:20 +01:00',
+    ])
+    expect(ticks(cron('*/10 2 * * *', 'America/New_York'), '2026-03-08T06:00Z', 1)).toEqual([
+      '2026-03-09T06:00 = 03-09 02:00 -04:00, clocks forward, no 02:00–02:50',
+    ])
+  })
+
+  test('a whole skipped day never was', () => {
+    expect(ticks(cron('0 9 * * *', 'Pacific/Apia'), '2011-12-29T00:00-10:00', 3)).toEqual([
+      '2011-12-29T19:00 = 12-29 09:00 -10:00',
+      '2011-12-30T19:00 = 12-31 09:00 +14:00, clocks forward, no 2011-12-30',
+      '2011-12-31T19:00 = 01-01 09:00 +14:00',
+    ])
+    expect(cron('0 9 30 12 *', 'Pacific/Apia').next(at('2011-01-01T00:00Z'))).toEqual(at('2012-12-29T19:00Z'))
+  })
+})
+
+describe('where the clocks go back', () => {
+  test('a fixed time that comes twice ticks the first time', () => {
+    expect(ticks(cron('30 1 * * *', 'America/New_York'), '2026-11-01T00:00Z', 2)).toEqual([
+      '2026-11-01T05:30 = 11-01 01:30 -04:00, first of two 01:30',
+      '2026-11-02T06:30 = 11-02 01:30 -05:00',
+    ])
+    expect(ticks(cron('45 1 * * *', 'Australia/Lord_Howe'), '2026-04-04T12:00Z', 2)).toEqual([
+      '2026-04-04T14:45 = 04-05 01:45 +11:00, first of two 01:45',
+      '2026-04-05T15:15 = 04-06 01:45 +10:30',
+    ])
+  })
+
+  test('a rhythm ticks both times', () => {
+    expect(ticks(cron('*/30 * * * *', 'Europe/London'), '2026-10-25T00:10Z', 4)).toEqual([
+      '2026-10-25T00:30 = 10-25 01:30 +01:00, first of two 01:30',
+      '2026-10-25T01:00 = 10-25 01:00 +00:00, second of two 01:00',
+      '2026-10-25T01:30 = 10-25 01:30 +00:00, second of two 01:30',
+      '2026-10-25T02:00 = 10-25 02:00 +00:00',
+    ])
+  })
+
+  test('over midnight, into the day before', () => {
+    // In St. John's the clocks went back at a minute past midnight, until 2011.
+    expect(ticks(cron('0 * * * *', 'America/St_Johns'), '2010-11-07T01:00Z', 4)).toEqual([
+      '2010-11-07T01:30 = 11-06 23:00 -02:30',
+      '2010-11-07T02:30 = 11-07 00:00 -02:30, first of two 00:00',
+      '2010-11-07T03:30 = 11-07 00:00 -03:30, second of two 00:00',
+      '2010-11-07T04:30 = 11-07 01:00 -03:30',
+    ])
+    expect(ticks(cron('0 0 * * *', 'America/St_Johns'), '2010-11-07T01:00Z', 2)).toEqual([
+      '2010-11-07T02:30 = 11-07 00:00 -02:30, first of two 00:00',
+      '2010-11-08T03:30 = 11-08 00:00 -03:30',
+    ])
+  })
+
+  test('twice in a year by some weeks, for Ramadan', () => {
+    const rule = cron('30 2 * * *', 'Africa/Casablanca')
+    expect(ticks(rule, '2026-02-14T12:00Z', 2)).toEqual([
+      '2026-02-15T01:30 = 02-15 02:30 +01:00, first of two 02:30',
+      '2026-02-16T02:30 = 02-16 02:30 +00:00',
+    ])
+    expect(ticks(rule, '2026-03-21T12:00Z', 2)).toEqual([
+      '2026-03-22T02:00 = 03-22 03:00 +01:00, clocks forward, for 02:30',
+      '2026-03-23T01:30 = 03-23 02:30 +01:00',
+    ])
+  })
+})
+
+test('offsets need not be whole hours', () => {
+  expect(ticks(cron('0 3 * * *', 'Asia/Kathmandu'), '2026-01-01T00:00Z', 1)).toEqual([
+    '2026-01-01T21:15 = 01-02 03:00 +05:45',
+  ])
+})
+
+describe('days', () => {
+  test.each([
+    ['0 0 L * *', '2026-02-28', '2026-03-31'],
+    ['0 0 LW * *', '2026-02-27', '2026-03-31'],
+    ['0 0 15W * *', '2026-02-16', '2026-03-16'],
+    ['0 0 * * FRI#2', '2026-02-13', '2026-03-13'],
+    ['0 0 * * 1L', '2026-02-23', '2026-03-30'],
+    ['0 0 29 2 *', '2028-02-29', '2032-02-29'],
+    ['0 0 13 * FRI', '2026-02-06', '2026-02-13'],
+    ['0 0 13 * +FRI', '2026-02-13', '2026-03-13'],
+    ['@yearly', '2027-01-01', '2028-01-01'],
+  ])('%s', (expression, first, second) => {
+    const rule = cron(expression)
+    expect(rule.next(at('2026-02-01T00:00Z'))).toEqual(at(first))
+    expect(rule.next(at(first))).toEqual(at(second))
+    expect(rule.previous(at(second))).toEqual(at(first))
+  })
+})
+
+describe('an interval', () => {
+  test('ticks at whole multiples since the epoch, so that all agree', () => {
+    const rule = readRule('the test', { every: '15m' })
+    expect(rule.next(at('2026-01-01T00:07:00Z'))).toEqual(at('2026-01-01T00:15:00Z'))
+    expect(rule.next(at('2026-01-01T00:15:00Z'))).toEqual(at('2026-01-01T00:30:00Z'))
+    expect(rule.previous(at('2026-01-01T00:15:00Z'))).toEqual(at('2026-01-01T00:00:00Z'))
+    expect(rule.count(at('2026-01-01T00:00Z'), at('2026-01-02T00:00Z'))).toBe(96)
+    expect(rule.local(at('2026-01-01T00:15:00Z'))).toEqual({
+      time: '2026-01-01 00:15:00',
+      offset: '+00:00',
+      note: null,
+    })
+  })
+
+  test('of milliseconds keeps them', () => {
+    const rule = readRule('the test', { every: 1_500 })
+    expect(rule.between(at('1970-01-01T00:00:00Z'), at('1970-01-01T00:00:04Z'), 9)).toEqual([
+      new Date(1_500),
+      new Date(3_000),
+    ])
+  })
+})
+
+test('a moment ticks once', () => {
+  const moment = at('2026-06-01T12:00:00.250Z')
+  const rule = readRule('the test', { at: moment })
+  const [before, after] = [new Date(moment.getTime() - 1), new Date(moment.getTime() + 1)]
+  expect([rule.next(before), rule.next(moment)]).toEqual([moment, null])
+  expect([rule.previous(after), rule.previous(moment)]).toEqual([moment, null])
+  expect([rule.count(before, moment), rule.count(moment, after)]).toEqual([1, 0])
+  expect(rule.between(before, after, 5)).toEqual([moment])
+})
+
+describe('a ledger', () => {
+  test('knows the first, the last and the number of what it missed, and the latest few', () => {
+    const rule = cron('* * * * * *', 'America/New_York')
+    const [from, upto] = [at('2026-03-06T00:00:00Z'), at('2026-03-13T00:00:00.999Z')]
+    const latest = rule.between(from, upto, 2)
+    expect(latest).toEqual([at('2026-03-12T23:59:59Z'), at('2026-03-13T00:00:00Z')])
+    expect(rule.next(from)).toEqual(at('2026-03-06T00:00:01Z'))
+    expect(rule.previous(latest[0]!)).toEqual(at('2026-03-12T23:59:58Z'))
+    expect(rule.count(from, upto)).toBe(7 * 86_400)
+  })
+
+  test('counts ten years of seconds as quickly as it counts ten years of days', () => {
+    const [from, upto] = [at('2026-01-01T00:00Z'), at('2036-01-01T00:00Z')]
+    expect(cron('* * * * * *', 'Europe/London').count(from, upto)).toBe(3_652 * 86_400)
+    expect(cron('0 3 * * *', 'Europe/London').count(from, upto)).toBe(3_652)
+  })
+
+  test('counts nothing backwards, and answers with no more than it is asked for', () => {
+    const rule = cron('* * * * *')
+    expect(rule.count(at('2026-01-02T00:00Z'), at('2026-01-01T00:00Z'))).toBe(0)
+    expect(readRule('the test', { every: '1m' }).count(at('2026-01-02T00:00Z'), at('2026-01-01T00:00Z'))).toBe(0)
+    expect(rule.between(at('2026-01-01T00:00Z'), at('2026-01-02T00:00Z'), 0)).toEqual([])
+  })
+
+  test('comes to an end at both ends of the calendar', () => {
+    const rule = cron('0 0 29 2 *')
+    expect(rule.next(at('9999-01-01T00:00Z'))).toBeNull()
+    expect(rule.next(new Date(8.64e15))).toBeNull()
+    expect(rule.previous(at('1004-01-01T00:00Z'))).toBeNull()
+    expect(rule.previous(new Date(-8.64e15))).toBeNull()
+    expect(readRule('the test', { every: '1s' }).next(at('9999-12-31T23:59:59Z'))).toBeNull()
+  })
+})
+
+describe('the text', () => {
+  test.each<[GivenRule, string]>([
+    [{ cron: '0 3 * * *' }, '{"cron":"0 3 * * *","timezone":"UTC"}'],
+    [{ cron: ' 0\t3 ? jan mon-fri' }, '{"cron":"0 3 * JAN MON-FRI","timezone":"UTC"}'],
+    [{ cron: '@Daily', timezone: 'Europe/London' }, '{"cron":"0 0 * * *","timezone":"Europe/London"}'],
+    [{ cron: '0 0 3 * * *' }, '{"cron":"0 3 * * *","timezone":"UTC"}'],
+    [{ cron: '*/5 0 3 * * *' }, '{"cron":"*/5 0 3 * * *","timezone":"UTC"}'],
+    [{ cron: '0 3 * * *', timezone: 'Asia/Kathmandu' }, '{"cron":"0 3 * * *","timezone":"Asia/Kathmandu"}'],
+    [{ every: '15m' }, '{"every":900000}'],
+    [{ every: 900_000, cron: undefined }, '{"every":900000}'],
+    [{ at: new Date('2026-06-01T12:00:00+02:00') }, '{"at":"2026-06-01T10:00:00.000Z"}'],
+  ])('of %j is %s, and is read back', (given, text) => {
+    const rule = readRule('the test', given)
+    expect(rule.text).toBe(text)
+    const again = ruleOf(text)
+    expect(again.text).toBe(text)
+    expect(again.next(at('2026-02-01T00:00Z'))).toEqual(rule.next(at('2026-02-01T00:00Z')))
+  })
+
+  test.each([
+    ['{}', 'Expected the text of a rule, got "{}" (string): Expected a rule to be given one of cron, every and at'],
+    ['0 3 * * *', 'Expected the text of a rule, got "0 3 * * *" (string): Unexpected'],
+    ['null', 'got "null" (string): Expected the options of a rule to be an object, got null'],
+    ['{"at":"never"}', 'Expected at to be a Date of the years 1000 to 9999, got an object (Date)'],
+    ['{"sun":"rise"}', 'a rule has no option "sun"'],
+  ])('%s is none', (text, message) => {
+    const complaint = refused(() => ruleOf(text))
+    expect(complaint.message).toContain(message)
+    expect(complaint.hint).toContain('A newer Holdfast may have written it')
+  })
+})
+
+function refused(call: () => unknown): UsageError {
+  try {
+    call()
+  } catch (error) {
+    if (error instanceof UsageError) return error
+    throw error
+  }
+  throw new Error('It was not refused')
+}
+
+describe('what is no rule', () => {
+  test.each<[unknown, string, string?]>([
+    [{}, 'Expected the test to be given one of cron, every and at, got none', "{ cron: '0 3 * * *' }"],
+    [{ cron: '@daily', every: '5m' }, 'one of cron, every and at, got cron and every'],
+    [{ corn: '@daily' }, 'the test has no option "corn": did you mean "cron"?'],
+    [{ every: '5m', timezone: 'UTC' }, 'Expected timezone only together with cron, got it with every', 'leave it out'],
+    [{ every: '500ms' }, 'Expected every to be a duration of at least 1s and at most 365d, got "500ms" (string)'],
+    [{ every: 1_000.5 }, 'Expected every to be whole milliseconds, got 1000.5'],
+    [{ at: '2026-01-01' }, 'Expected at to be a Date of the years 1000 to 9999, got "2026-01-01" (string)'],
+    [{ at: new Date('never') }, 'Expected at to be a Date'],
+    [{ cron: 5 }, 'Expected cron to be a string that is not empty, got 5 (number)'],
+    [{ cron: '0 0 * *' }, 'Expected cron to have five fields'],
+    [{ cron: '* * * * * * 2027' }, 'or six with seconds in front', 'Leave out the year'],
+    [{ cron: '2027-01-01T00:00:00' }, 'Expected cron to have five fields'],
+    [{ cron: '@dayly' }, 'Expected cron to be a nickname (@yearly,', 'Did you mean "@daily"?'],
+    [{ cron: '@every 5m' }, 'Expected cron to be a nickname', "every: '5m'"],
+    [{ cron: '@reboot' }, 'Expected cron to be a nickname', 'needs no schedule'],
+    [{ cron: '@daily 0' }, 'Expected cron to be a nickname'],
+    [{ cron: '60 * * * *' }, 'Expected the minute of cron to be 0 to 59, such as'],
+    [{ cron: '60 0 * * * *' }, 'Expected the second of cron to be 0 to 59'],
+    [{ cron: '0 24 * * *' }, 'Expected the hour of cron to be 0 to 23'],
+    [{ cron: '0 22-3 * * *' }, 'got "22-3" (string) in "0 22-3 * * *" (string)', 'written in two: "22-23,0-3"'],
+    [{ cron: '5/15 * * * *' }, 'Expected the minute of cron', 'Write "*/15", or a range before the slash.'],
+    [{ cron: '0 0 32 * *' }, 'Expected the day of the month of cron to be 1 to 31, "L" for the last'],
+    [{ cron: '0 0 1-5W * *' }, 'Expected the day of the month of cron'],
+    [{ cron: '0 0 L-3 * *' }, 'Expected the day of the month of cron'],
+    [{ cron: '0 0 * 13 *' }, 'Expected the month of cron to be 1 to 12 or JAN to DEC'],
+    [{ cron: '0 0 * * 8' }, 'Expected the day of the week of cron to be 0 to 7 or SUN to SAT'],
+    [{ cron: '0 0 * * FRY' }, 'got "FRY" (string)'],
+    [{ cron: '0 0 * * 1#6' }, 'Expected the day of the week of cron'],
+    [{ cron: '0x5 * * * *' }, 'Expected the minute of cron'],
+    [{ cron: '1,,2 * * * *' }, 'Expected the minute of cron'],
+    [{ cron: '*/0 * * * *' }, 'Expected the minute of cron'],
+    [{ cron: '0 0 30 2 *' }, 'Expected cron to name a date that comes, got "0 0 30 2 *"', 'It would never tick'],
+    [{ cron: '0 0 31 4,6,9,11 *' }, 'Expected cron to name a date that comes'],
+    [{ cron: '0 0 1 * +MON#2' }, 'Expected cron to name a date that comes'],
+    [{ cron: '@daily', timezone: 'Europe/Lodnon' }, 'Expected timezone to be an IANA time zone', '"Europe/London"?'],
+    [{ cron: '@daily', timezone: 'europe/london' }, 'got "europe/london" (string)', 'Did you mean "Europe/London"?'],
+    [{ cron: '@daily', timezone: 'utc' }, 'got "utc" (string)', 'Did you mean "UTC"?'],
+    [{ cron: '@daily', timezone: '+02:00' }, 'Expected timezone to be an IANA time zone', 'the name of a place'],
+    [{ cron: '@daily', timezone: 'PST' }, 'Expected timezone to be an IANA time zone'],
+    [{ cron: '@daily', timezone: 'Nowhere/Land' }, 'Expected timezone to be an IANA time zone'],
+  ])('%j', (given, message, hint) => {
+    const complaint = refused(() => readRule('the test', given as GivenRule))
+    expect(complaint.message).toContain(message)
+    if (hint) expect(complaint.hint).toContain(hint)
+  })
+})
+
+describe('the machine', () => {
+  const zone = process.env.TZ
+  afterEach(() => {
+    vi.useRealTimers()
+    if (zone === undefined) delete process.env.TZ
+    else process.env.TZ = zone
+  })
+
+  test('has no say: neither its clock nor its zone', () => {
+    const all = () =>
+      ['30 2 * * *', '*/20 1-3 * * *', '0 0 L * *', '0 12 * * MON#1'].flatMap((expression) => {
+        const rule = cron(expression, 'America/New_York')
+        return [
+          ...ticks(rule, '2026-03-07T00:00Z', 12),
+          ...ticks(rule, '2026-10-31T00:00Z', 12),
+          rule.previous(at('2026-03-08T12:00Z')),
+          rule.count(at('2026-01-01T00:00Z'), at('2027-01-01T00:00Z')),
+          rule.text,
+        ]
+      })
+    process.env.TZ = 'UTC'
+    const here = all()
+    process.env.TZ = 'Australia/Lord_Howe'
+    vi.useFakeTimers({ now: new Date('1999-12-31T23:59:59Z') })
+    expect([new Date().getFullYear(), new Date(0).getHours()]).toEqual([2000, 10])
+    expect(all()).toEqual(here)
+  })
+})

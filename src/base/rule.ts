@@ -167,7 +167,7 @@ class IntervalRule implements TickRule {
   }
 
   local(tick: Date): LocalTick {
-    return { time: written(tick.getTime() / 1_000), offset: writtenOffset(0), note: null }
+    return inUtc(tick)
   }
 }
 
@@ -198,7 +198,7 @@ class MomentRule implements TickRule {
   }
 
   local(tick: Date): LocalTick {
-    return { time: written(tick.getTime() / 1_000), offset: writtenOffset(0), note: null }
+    return inUtc(tick)
   }
 }
 
@@ -353,6 +353,10 @@ function latestOf(rule: TickRule, from: Date, upto: Date, most: number): Date[] 
     tick = rule.previous(tick)
   }
   return ticks.reverse()
+}
+
+function inUtc(tick: Date): LocalTick {
+  return { time: written(secondOf(tick)), offset: writtenOffset(0), note: null }
 }
 
 function secondOf(moment: Date): number {

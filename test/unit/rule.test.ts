@@ -34,7 +34,9 @@ describe('where the clocks go forward', () => {
       '2026-10-03T15:30 = 10-04 02:30 +11:00, clocks forward, for 02:00–02:15',
       '2026-10-04T15:00 = 10-05 02:00 +11:00',
     ])
-    expect(ticks(cron('0 1-3 * * *', 'America/New_York'), '2026-03-08T00:00Z', 3)).toEqual([
+    const small = cron('0 1-3 * * *', 'America/New_York')
+    expect(small.count(at('2026-03-08T05:00Z'), at('2026-03-09T04:00Z'))).toBe(2)
+    expect(ticks(small, '2026-03-08T00:00Z', 3)).toEqual([
       '2026-03-08T06:00 = 03-08 01:00 -05:00',
       '2026-03-08T07:00 = 03-08 03:00 -04:00, clocks forward, for 02:00',
       '2026-03-09T05:00 = 03-09 01:00 -04:00',
@@ -45,6 +47,13 @@ describe('where the clocks go forward', () => {
     expect(ticks(cron('0 0 * * *', 'America/Sao_Paulo'), '2018-11-03T12:00Z', 2)).toEqual([
       '2018-11-04T03:00 = 11-04 01:00 -02:00, clocks forward, for 00:00',
       '2018-11-05T02:00 = 11-05 00:00 -02:00',
+    ])
+  })
+
+  test('at midnight of UTC', () => {
+    expect(ticks(cron('30 0 * * *', 'Europe/Lisbon'), '1977-03-26T12:00Z', 2)).toEqual([
+      '1977-03-27T00:00 = 03-27 01:00 +01:00, clocks forward, for 00:30',
+      '1977-03-27T23:30 = 03-28 00:30 +01:00',
     ])
   })
 
@@ -101,6 +110,19 @@ describe('where the clocks go back', () => {
     expect(ticks(cron('0 0 * * *', 'America/St_Johns'), '2010-11-07T01:00Z', 2)).toEqual([
       '2010-11-07T02:30 = 11-07 00:00 -02:30, first of two 00:00',
       '2010-11-08T03:30 = 11-08 00:00 -03:30',
+    ])
+  })
+
+  test('by nearly a day', () => {
+    // Kwajalein moved to the other side of the date line and had most of 30 September 1969 twice.
+    expect(ticks(cron('0 20 * * *', 'Pacific/Kwajalein'), '1969-09-30T00:00Z', 2)).toEqual([
+      '1969-09-30T09:00 = 09-30 20:00 +11:00, first of two 20:00',
+      '1969-10-02T08:00 = 10-01 20:00 -12:00',
+    ])
+    expect(ticks(cron('0 */12 * * *', 'Pacific/Kwajalein'), '1969-09-30T00:00Z', 3)).toEqual([
+      '1969-09-30T01:00 = 09-30 12:00 +11:00, first of two 12:00',
+      '1969-10-01T00:00 = 09-30 12:00 -12:00, second of two 12:00',
+      '1969-10-01T12:00 = 10-01 00:00 -12:00',
     ])
   })
 

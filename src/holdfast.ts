@@ -76,6 +76,7 @@ export {
   JobLostError,
   JobTimeoutError,
   NonRetryableError,
+  PayloadTooLargeError,
   retryAfter,
   UniqueKeyBusyError,
 } from './jobs/index.js'
@@ -123,6 +124,14 @@ export type {
 } from './shares/index.js'
 export { ResourceMovedError, ResourcesFailedError } from './shares/index.js'
 
+export interface JobsSettings {
+  /**
+   * How long jobs are remembered when they have ended. They are forgotten by the day, so it may be a day more. Where
+   * instances disagree, the shortest counts. From `1d`; default `7d`.
+   */
+  keep?: Duration | undefined
+}
+
 export interface HoldfastOptions {
   /** Where PostgreSQL is: `postgres://user:password@host:5432/database`. Give this, or `pool`, or `sql`. */
   url?: string | undefined
@@ -142,6 +151,7 @@ export interface HoldfastOptions {
   anchor?: 'required' | 'none' | undefined
   /** Whether to bring the schema up to date when opening. Default true; with false an outdated schema is an error. */
   migrate?: boolean | undefined
+  jobs?: JobsSettings | undefined
   /** On how many connections, at most, this instance waits for contended names. Default 4; opened when needed. */
   parked?: number | undefined
 }
@@ -157,7 +167,9 @@ const rules = {
   anchor: oneOf('required', 'none'),
   migrate: flag,
   parked: wholeNumber(1, 100),
+  jobs: { expected: 'an object', read: (given: unknown) => given },
 }
+const jobsRules = { keep: duration(86_400_000, 3_650 * 86_400_000) }
 
 /** What the rooms stand on. */
 interface Ground {
@@ -172,6 +184,7 @@ interface Ground {
   readonly namespace: string
   readonly expiryMs: number
   readonly parked: number
+  readonly keepDays: number
 }
 
 /** The version of this package. */
@@ -216,7 +229,9 @@ export class Holdfast {
       migrate: migrates = true,
       parked = 4,
       directUrl,
+      jobs,
     } = readOptions('Holdfast.open', options, rules)
+    const { keep = 7 * 86_400_000 } = readOptions('jobs', jobs, jobsRules)
     checkName(namespace, 'namespace')
     const expiryMs = Math.ceil(expiry)
     checkSchemaName(schema)
@@ -251,6 +266,7 @@ export class Holdfast {
         namespace,
         expiryMs,
         parked,
+        keepDays: Math.ceil(keep / 86_400_000),
       }
       const instance = new Holdfast(ground)
       await anchor?.listen(schema, (payload) => instance.#hear(payload))

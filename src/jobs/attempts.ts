@@ -1,4 +1,4 @@
-import { backoffMs, Gather, writeJson } from '../base/index.js'
+import { backoffMs, Gather } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
 import type { Executor } from '../postgres/index.js'
 import { answersOf, type BatchJob, Gathering, seenBy } from './batches.js'
@@ -14,6 +14,7 @@ import {
   recordOf,
 } from './errors.js'
 import { arrayOf, type Ledger } from './ledger.js'
+import { writePayload } from './payload.js'
 import type { Rounds } from './rounds.js'
 import { type Claimed, Run, type RunGround } from './run.js'
 
@@ -305,7 +306,7 @@ export class Attempts {
     }
     let result: string | undefined
     try {
-      result = writeJson(value, 'a result')
+      result = writePayload(value, 'a result')
     } catch (error) {
       // Another attempt would do its work again, for the same answer.
       throw new NonRetryableError((error as Error).message, { cause: error })

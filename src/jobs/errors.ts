@@ -77,6 +77,22 @@ export class InvalidInputError extends HoldfastError {
   }
 }
 
+/** An input, or a result, is larger than a job may carry. */
+export class PayloadTooLargeError extends HoldfastError {
+  readonly bytes: number
+  readonly limit: number
+
+  constructor(what: 'an input' | 'a result', bytes: number, limit: number) {
+    super(`Expected ${what} of at most ${limit} bytes of JSON, got ${bytes}`, {
+      code: 'PAYLOAD_TOO_LARGE',
+      retryable: false,
+      hint: 'Keep large data in a table or a store of its own, and give the job its address.',
+    })
+    this.bytes = bytes
+    this.limit = limit
+  }
+}
+
 /** `result` was asked for of a job that ended without one: it was cancelled, discarded or buried. */
 export class JobFailedError extends HoldfastError {
   readonly id: number

@@ -13,7 +13,6 @@ import {
   UsageError,
   whenAborted,
   wholeNumber,
-  writeJson,
 } from '../base/index.js'
 import { type CallerTransaction, type Database, type Executor, executorOf, type Presence } from '../postgres/index.js'
 import type { FailedAttempt } from './attempts.js'
@@ -22,6 +21,7 @@ import { type AnyDefinition, type ChildOptions, type JobDefinition, validated } 
 import { Enqueuing, type Way } from './enqueuing.js'
 import { clip, JobFailedError, type RecordedError } from './errors.js'
 import { arrayOf, Ledger } from './ledger.js'
+import { writePayload } from './payload.js'
 import { Rounds } from './rounds.js'
 import type { Run } from './run.js'
 import { readUnique, UniqueEnqueuing, type UniqueOptions, uniqueRule } from './unique.js'
@@ -104,6 +104,8 @@ export interface JobsOptions {
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
+  /** How long the history is kept. */
+  readonly keepDays: number
   /** Whether news reaches this instance. */
   readonly anchor?: unknown
 }
@@ -133,7 +135,6 @@ interface StatusRow {
 }
 
 const longestMs = 3_650 * 86_400_000
-const keepDays = 7
 
 const childRules = {
   delay: duration(0, longestMs),
@@ -195,7 +196,7 @@ export class Jobs {
     this.#ledger = new Ledger(options)
     this.#enqueuing = new Enqueuing(this.#ledger)
     this.#unique = new UniqueEnqueuing(this.#ledger)
-    this.#rounds = new Rounds(this.#ledger, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays })
+    this.#rounds = new Rounds(this.#ledger, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays: options.keepDays })
   }
 
   /**
@@ -515,7 +516,7 @@ export class Jobs {
   /** The input as it is written down: as it was given, because what a schema makes of it is made again before the run. */
   #payloadOf(definition: AnyDefinition, input: unknown): string | Promise<string> {
     const checked = validated(definition, input)
-    const write = () => writeJson(input, 'an input') ?? 'null'
+    const write = () => writePayload(input, 'an input') ?? 'null'
     return checked instanceof Promise ? checked.then(write) : write()
   }
 

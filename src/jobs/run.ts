@@ -107,7 +107,8 @@ export class Run implements JobContext {
   }
 
   readonly progress = (value: number): void => {
-    if (this.isOver || !Number.isFinite(value)) return
+    // The column is of four bytes.
+    if (this.isOver || !Number.isFinite(Math.fround(value))) return
     this.#note().progress = value
   }
 

@@ -258,7 +258,9 @@ test('mistakes are refused', async () => {
   const refused = async (message: string, call: () => unknown) =>
     expect((await caught(UsageError, async () => call())).message).toContain(message)
   const run = () => {}
-  await refused('Expected the options of batch to be an object, got null', () => defineJob('x', { batch: null as never, run }))
+  await refused('Expected the options of batch to be an object, got null', () =>
+    defineJob('x', { batch: null as never, run }),
+  )
   await refused('Expected batch.size, got none', () => defineJob('x', { batch: {} as never, run }))
   await refused('Expected size to be a whole number between 1 and 1000, got 0', () =>
     defineJob('x', { batch: { size: 0 }, run }),

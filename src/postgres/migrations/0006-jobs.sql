@@ -761,6 +761,11 @@ create function holdfast.enqueue(
       raise exception 'Expected a queue, a kind, a payload and a priority from -5 to 5'
         using errcode = '22023';
     end if;
+    if octet_length(payload::text) > 1000000 then
+      raise exception 'Expected a payload of at most 1000000 bytes of JSON, got %', octet_length(payload::text)
+        using errcode = '22023',
+              hint = 'Keep large data in a table or a store of its own, and give the job its address.';
+    end if;
     if unique_key = '' or length(unique_key) > 500 then
       raise exception 'Expected unique_key to have 1 to 500 characters, got %', length(unique_key)
         using errcode = '22023';

@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { defineJob, PayloadTooLargeError } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { caught, sql } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { work } from './stage.js'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+test('text that no column of text may hold comes through all ways: zero bytes, halves of characters', async () => {
+  const holdfast = await open({ url: fresh.url, namespace: 'text' })
+  const odd = { text: 'a\u0000b', key: { 'c\u0000d': 'e\ud800f' } }
+  const echo = defineJob('echo', {
+    run: (input: unknown, { log, attempt }) => {
+      log('zero \u0000')
+      if (attempt === 1) throw new Error('half \ud800, zero \u0000')
+      return { back: input }
+    },
+    retry: { backoff: 1 },
+  })
+  work(holdfast, [echo])
+  const refs = [
+    await holdfast.jobs.enqueue(echo, odd),
+    await holdfast.jobs.enqueue(echo, odd, { delay: 10 }),
+    await holdfast.jobs.enqueue(echo, odd, { unique: 'odd' }),
+    await holdfast.jobs.enqueue(echo, odd, { unique: { key: 'odd', existing: 'replace' } }),
+    ...(await holdfast.jobs.enqueueMany(echo, [odd, odd])),
+  ]
+  const [row] = await sql<{ id: string }>(
+    fresh.url,
+    `select holdfast.enqueue('default', 'echo', $1::text::json, namespace => 'text') as id`,
+    [JSON.stringify(odd)],
+  )
+  for (const id of [...refs.map((ref) => ref.id), Number(row!.id)]) {
+    expect(await holdfast.jobs.result(id)).toEqual({ back: odd })
+    expect(await holdfast.jobs.find(id)).toMatchObject({
+      input: odd,
+      result: { back: odd },
+      failures: [{ message: 'half \ufffd, zero \ufffd' }],
+    })
+  }
+})
+
+test('an input, and a result, have a limit', async () => {
+  const holdfast = await open({ url: fresh.url, namespace: 'limit' })
+  const grow = defineJob('grow', { run: (text: string) => text + text })
+  const refused = async (message: string, call: () => unknown) =>
+    expect((await caught(PayloadTooLargeError, async () => call())).message).toBe(message)
+  const fits = 'é'.repeat(499_999)
+  await refused('Expected an input of at most 1000000 bytes of JSON, got 1000002', () =>
+    holdfast.jobs.enqueue(grow, 'é'.repeat(500_000)),
+  )
+  await refused('Expected an input of at most 1000000 bytes of JSON, got 2000002', () =>
+    holdfast.jobs.enqueueMany(grow, ['', 'a'.repeat(2_000_000)]),
+  )
+  const { id } = await holdfast.jobs.enqueue(grow, fits)
+  work(holdfast, [grow])
+  await expect(holdfast.jobs.result(id)).rejects.toThrow(
+    'was buried: Expected a result of at most 1000000 bytes of JSON, got 1999998',
+  )
+  await expect(
+    sql(fresh.url, `select holdfast.enqueue('default', 'grow', to_json(repeat('a', 1000000)))`),
+  ).rejects.toThrow('Expected a payload of at most 1000000 bytes of JSON, got 1000002')
+})

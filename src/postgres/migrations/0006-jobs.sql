@@ -947,9 +947,11 @@ comment on function holdfast.job_claim(integer, bigint, bigint[], integer[], big
 
 create function holdfast.job_done(ids bigint[], fences bigint[], results json, emptied bigint[]) returns bigint[]
   language plpgsql
+  -- One walk over the index for all of them, whatever the table looked like when the plan was made.
   set jit = off
   set enable_seqscan = off
-  set enable_hashjoin = off
+  set enable_bitmapscan = off
+  set enable_nestloop = off
   set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan
   as $$
@@ -961,7 +963,8 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
       with ended as (
         delete from holdfast.job
         using unnest(ids, fences) as e (id, fence)
-        where job.id = e.id
+        where job.id = any(ids)
+          and job.id = e.id
           and job.fence = e.fence
         returning job.*
       ),
@@ -972,19 +975,19 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
         select id, queue, priority, kind, payload, 'done', enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
           progress, log, failures, ties
         from ended
-        returning id, queue, kind, ties
       )
       select
         count(*),
         jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'done', 'ties', ties))
           filter (where ties is not null)
       into recorded, tied
-      from kept;
+      from ended;
     else
       with ended as (
         delete from holdfast.job
         using rows from (unnest(ids), unnest(fences), json_array_elements(results)) as e (id, fence, result)
-        where job.id = e.id
+        where job.id = any(ids)
+          and job.id = e.id
           and job.fence = e.fence
         returning job.*, e.result
       ),
@@ -995,14 +998,13 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
         select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at, claimed_at, session,
           fence, failed, crashes, max_crashes, progress, log, failures, ties
         from ended
-        returning id, queue, kind, ties
       )
       select
         count(*),
         jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'done', 'ties', ties))
           filter (where ties is not null)
       into recorded, tied
-      from kept;
+      from ended;
     end if;
     if tied is not null then
       perform holdfast.job_settle(tied);

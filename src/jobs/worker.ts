@@ -198,7 +198,7 @@ export class Worker {
       await this.#untilIdle(performance.now() + stopMs)
       this.#attempts.abandonAll()
     }
-    await Promise.race([this.#endings.settled(), pause(this.#ledger.expiryMs)])
+    await Promise.race([this.#endings.settled(), pause(this.#ledger.expiryMs, this.#givingUp.signal)])
     this.#givingUp.abort()
     clearInterval(this.#watchTimer)
     clearTimeout(this.#lookTimer)

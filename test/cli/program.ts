@@ -20,9 +20,9 @@ export class Running {
   stdout = ''
   stderr = ''
 
-  constructor(command: string, args: readonly string[], env: NodeJS.ProcessEnv) {
+  constructor(command: string, args: readonly string[], env: NodeJS.ProcessEnv, cwd?: string) {
     // In a session of its own: the terminal of whoever runs the tests must not play a part.
-    this.process = spawn(command, args, { env: { ...cleanEnv(), ...env }, detached: true })
+    this.process = spawn(command, args, { env: { ...cleanEnv(), ...env }, cwd, detached: true })
     this.process.stdout!.on('data', (chunk) => {
       this.stdout += chunk
     })
@@ -88,8 +88,13 @@ export function startOnTerminal(args: readonly string[], env: NodeJS.ProcessEnv 
   })
 }
 
-export function startProgram(command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
-  const running = new Running(command, args, env)
+export function startProgram(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  cwd?: string,
+): Running {
+  const running = new Running(command, args, env, cwd)
   started.push(running)
   return running
 }

@@ -32,6 +32,12 @@ const rooms = [
   'shares/assignment.ts',
   'shares/owned.ts',
   'shares/errors.ts',
+  'testing/drain.ts',
+  'testing/empty-queues.ts',
+  'testing/enqueued.ts',
+  'testing/errors.ts',
+  'testing/job-ended.ts',
+  'testing/time.ts',
 ]
 
 /** Exported classes and functions, and the public methods and accessors of the classes in this house's two-space style. */

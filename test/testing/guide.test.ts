@@ -1,0 +1,24 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { startProgram } from '../cli/program.js'
+import { databaseUrl } from '../setup/instances.js'
+
+test('the test in the guide passes', async () => {
+  const guide = readFileSync(new URL('../../docs/guides/testing.md', import.meta.url), 'utf8')
+  const [, code] = /```js\n(.*?)```/s.exec(guide)!
+  const url = await databaseUrl()
+  const text = code!
+    .replace('server = await startEmbedded()', `server = { createDatabase: () => ${JSON.stringify(url)}, stop() {} }`)
+    // The oldest Node.js that we run on cannot read it yet.
+    .replace('await using worker', 'const worker')
+  expect(text).not.toContain('await startEmbedded')
+  // From stdin a module is read as if it stood in the working directory, where the package knows itself by name.
+  const home = fileURLToPath(new URL('../..', import.meta.url))
+  const running = startProgram(process.execPath, ['--input-type=module', '-'], {}, home)
+  running.process.stdin!.end(text)
+  const { status, stdout, stderr } = await running.ended
+  expect(stderr).toBe('')
+  expect(stdout).toMatch(/^(# |ℹ )pass 4$/m)
+  expect(status).toBe(0)
+})

@@ -128,6 +128,10 @@ waiting as (
 ended as (
   delete from holdfast.job_history where queue = any($1::text::bigint[]) returning 1
 ),
+-- Also those that outlive their job.
+keys as (
+  delete from holdfast.unique_job where queue = any($1::text::bigint[])
+),
 unended as (
   select * from ready
   union all

@@ -164,7 +164,8 @@ test('emptyQueues leaves nothing of this namespace, and all of others', async ()
   const holdfast = await openAlone()
   const other = await openAlone()
   const kept = await other.jobs.enqueue(mail, { to: 'kept' })
-  await holdfast.jobs.enqueue(mail, { to: 'done' })
+  const once = { unique: { key: 'once', for: '1h' } }
+  await holdfast.jobs.enqueue(mail, { to: 'done' }, once)
   await drain(holdfast, [mail])
   let reason: unknown
   const hold = defineJob('hold', {
@@ -189,7 +190,7 @@ test('emptyQueues leaves nothing of this namespace, and all of others', async ()
   await expect.poll(() => reason, { timeout: 5_000 }).toMatchObject({ code: 'JOB_LOST' })
   expect(await holdfast.jobs.find(running.id)).toBeNull()
   expect(await enqueued(other)).toMatchObject([{ id: kept.id }])
-  await holdfast.jobs.enqueue(mail, { to: 'next' })
+  expect((await holdfast.jobs.enqueue(mail, { to: 'next' }, once)).isNew).toBe(true)
   expect(await drain(holdfast, [mail])).toMatchObject([{ state: 'done' }])
   await worker.close()
   expect(await sql(fresh.url, 'select from holdfast.claim')).toEqual([])

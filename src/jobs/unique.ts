@@ -166,7 +166,7 @@ export class UniqueEnqueuing {
 
 interface Row {
   readonly ids: string
-  readonly are_new: boolean[]
+  readonly are_new: string
 }
 
 function valuesOf(asked: readonly UniqueAsked[]): unknown[] {
@@ -174,5 +174,6 @@ function valuesOf(asked: readonly UniqueAsked[]): unknown[] {
 }
 
 function refsOf([row]: readonly Row[]): JobRef[] {
-  return row!.ids.split(',').map((id, at) => ({ id: Number(id), isNew: row!.are_new[at]! }))
+  const areNew = row!.are_new.split(',')
+  return row!.ids.split(',').map((id, at) => ({ id: Number(id), isNew: areNew[at] === 't' }))
 }

@@ -153,6 +153,8 @@ test('an input that does not fit is buried alone', async () => {
       return jobs.map(({ input }) => input.padStart(3, '0'))
     },
   })
+  // Its type comes from the schema.
+  defineJob('typed', { input: schema(1), batch: { size: 2 }, run: (jobs) => jobs.map(({ input }) => input.length) })
   const refs = await holdfast.jobs.enqueueMany(defineJob('checked', options(10)), [1, 9, 3])
   work(holdfast, [defineJob('checked', options(5))], { concurrency: 1 })
   expect(await holdfast.jobs.result(refs[0]!.id)).toBe('001')

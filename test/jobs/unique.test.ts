@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import {
   defineJob,
   type EnqueueOptions,
@@ -311,6 +312,29 @@ test('retry and redrive bring a job back only if its key is free', async () => {
   await holdfast.jobs.result(now.id)
   expect(await holdfast.jobs.retry(ids[3]!)).toBe(true)
   await holdfast.jobs.result(ids[3]!)
+})
+
+test('also where snapshots are kept for whole transactions, and with postgres.js', async () => {
+  const url = await databaseUrl()
+  const database = new URL(url).pathname.slice(1)
+  await sql(url, `alter database "${database}" set default_transaction_isolation to 'repeatable read'`)
+  const client = postgres(url, { max: 5, onnotice: () => {} })
+  onTestFinished(() => client.end())
+  const fleet = [await open({ url }), await open({ sql: client })]
+  const ran: number[] = []
+  const note = defineJob('note', { queue: 'unique', run: (n: number) => void ran.push(n) })
+  for (const existing of ['keep', 'replace'] as const) {
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, (_, n) =>
+        fleet[n % 2]!.jobs.enqueue(note, n, { unique: { key: existing, until: 'started', existing } }),
+      ),
+    )
+    expect(answers.filter(({ isNew }) => isNew)).toHaveLength(1)
+    expect(new Set(answers.map(({ id }) => id)).size).toBe(1)
+  }
+  for (const holdfast of fleet) work(holdfast, [note])
+  await until('both have run', () => ran.length === 2)
+  expect(await held(url)).toBe(0)
 })
 
 test('from SQL', async () => {

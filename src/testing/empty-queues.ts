@@ -3,7 +3,8 @@ import { Ground } from './ground.js'
 
 /**
  * Removes all jobs of this namespace: those that wait, those that run (their handlers' signals abort within about a second,
- * and nothing of them is recorded) and those that have ended. No queue stays paused. Answers how many jobs there were.
+ * and nothing of them is recorded) and those that have ended. No key of a unique job stays held, and no queue paused. Answers
+ * how many jobs there were.
  *
  * For the time between two tests. Never against a database whose jobs matter to anybody.
  *

@@ -100,8 +100,15 @@ select moved
 from holdfast.job_round(1000)
 
 -- name: pass_time
--- So many milliseconds ($2) nearer to the time of each job that waits in the queues ($1). Answers how many are due by it.
-with nearer as (
+-- So many milliseconds ($2) nearer to the time of each job that waits in the queues ($1), and to the end of each window of
+-- a unique job. Answers how many are due by it.
+with windows as (
+  update holdfast.unique_job
+  set expires_at = expires_at - make_interval(secs => $2::float8 / 1000)
+  where queue = any($1::text::bigint[])
+    and expires_at is not null
+),
+nearer as (
   update holdfast.waiting
   set run_at = run_at - make_interval(secs => $2::float8 / 1000)
   where queue = any($1::text::bigint[])
@@ -118,7 +125,8 @@ select exists (
 ) as are_due
 
 -- name: remove
--- Removes all jobs of the queues. Answers how many, and with those that have ties, as job_settle wants them.
+-- Removes all jobs of the queues, and the keys that they held. Answers how many, and with those that have ties, as
+-- job_settle wants them.
 with ready as (
   delete from holdfast.job where queue = any($1::text::bigint[]) returning id, queue, kind, ties, true as placed
 ),

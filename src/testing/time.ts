@@ -4,7 +4,7 @@ import { Ground } from './ground.js'
 
 /**
  * Lets so much time pass for the jobs of this namespace that wait: delayed ones, and those that wait for their next
- * attempt. What is due by it may run when this resolves. Answers how many that are.
+ * attempt; and for the windows of unique jobs. What is due by it may run when this resolves. Answers how many that are.
  *
  * It moves nothing else: no clock, no timeout of a job that runs, no lease, rate, limit or retention, and no other namespace.
  *

@@ -152,6 +152,17 @@ describe('passTime', () => {
     expect(await jobEnded(holdfast, id, { within: '2s' })).toMatchObject({ state: 'done' })
   })
 
+  test('moves the windows of unique jobs', async () => {
+    const holdfast = await openAlone()
+    const unique = { key: 'ada', for: '1h' }
+    const isNew = async () => (await holdfast.jobs.enqueue(mail, { to: 'ada' }, { unique })).isNew
+    expect([await isNew(), await isNew()]).toEqual([true, false])
+    await passTime(holdfast, '59m')
+    expect(await isNew()).toBe(false)
+    await passTime(holdfast, '1m')
+    expect(await isNew()).toBe(true)
+  })
+
   test('refuses what is no time', async () => {
     const holdfast = await openAlone()
     expect((await caught(UsageError, passTime(holdfast, 'soon'))).message).toBe(
@@ -181,7 +192,7 @@ test('emptyQueues leaves nothing of this namespace, and all of others', async ()
   const running = await holdfast.jobs.enqueue(hold, null)
   await expect.poll(() => worker.running).toBe(1)
   await holdfast.jobs.pause('post')
-  await holdfast.jobs.enqueue(mail, { to: 'ready' })
+  await holdfast.jobs.enqueue(mail, { to: 'ready' }, { unique: 'key' })
   await holdfast.jobs.enqueue(mail, { to: 'waiting' }, { delay: '1h' })
   expect(await emptyQueues(holdfast)).toBe(4)
   expect(await emptyQueues(holdfast)).toBe(0)
@@ -190,7 +201,7 @@ test('emptyQueues leaves nothing of this namespace, and all of others', async ()
   await expect.poll(() => reason, { timeout: 5_000 }).toMatchObject({ code: 'JOB_LOST' })
   expect(await holdfast.jobs.find(running.id)).toBeNull()
   expect(await enqueued(other)).toMatchObject([{ id: kept.id }])
-  expect((await holdfast.jobs.enqueue(mail, { to: 'next' }, once)).isNew).toBe(true)
+  expect(await holdfast.jobs.enqueue(mail, { to: 'next' }, { unique: 'key' })).toMatchObject({ isNew: true })
   expect(await drain(holdfast, [mail])).toMatchObject([{ state: 'done' }])
   await worker.close()
   expect(await sql(fresh.url, 'select from holdfast.claim')).toEqual([])

@@ -183,7 +183,13 @@ function addWork(program: Command): void {
     .argument('<file...>', 'modules, relative to the working directory; TypeScript where Node.js reads it')
     .addOption(new TwinOption('--concurrency <number>', 'how many jobs run at once (default: 10)'))
     .addOption(
-      repeated(new TwinOption('--queue <name>', 'serve this queue, and not those of the definitions; repeatable')),
+      repeated(
+        new TwinOption(
+          '--queue <name>',
+          'serve this queue, not those of the definitions; repeatable',
+          'HOLDFAST_QUEUES',
+        ),
+      ),
     )
     .addOption(new TwinOption('--drain <duration>', 'how long running jobs may take after a signal (default: 20s)'))
     .action(async (files: string[], _options, self: Command) =>

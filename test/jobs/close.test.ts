@@ -1,6 +1,8 @@
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { defineJob, UsageError } from '../../src/holdfast.js'
-import { caught, until } from '../setup/facts.js'
+import { startProgram } from '../cli/program.js'
+import { caught, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 
 test('close takes a duration, in words as well', async () => {
@@ -17,4 +19,23 @@ test('close takes a duration, in words as well', async () => {
   )
   await worker.close('10ms')
   expect(await jobs.find(id)).toMatchObject({ state: 'ready', failed: 0 })
+})
+
+test('a process whose worker was closed ends', async () => {
+  const url = await databaseUrl()
+  const home = fileURLToPath(new URL('../..', import.meta.url))
+  const running = startProgram(process.execPath, ['--input-type=module', '-'], {}, home)
+  running.process.stdin!.end(`
+    import { defineJob, Holdfast } from 'holdfast'
+    const holdfast = await Holdfast.open({ url: '${url}', expiry: '1m' })
+    const job = defineJob('job', { run: () => {} })
+    const worker = holdfast.jobs.work([job])
+    const { id } = await holdfast.jobs.enqueue(job, 1)
+    await holdfast.jobs.result(id)
+    await worker.close()
+    await holdfast.close()
+    console.log('closed')
+  `)
+  await running.says(/closed/)
+  expect(await within(10_000, 'Ending', running.ended)).toMatchObject({ status: 0, stderr: '' })
 })

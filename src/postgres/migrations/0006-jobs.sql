@@ -825,6 +825,7 @@ create function holdfast.job_claim(
   as $$
   declare
     paused bigint[];
+    level integer;
     rows tid[] := '{}';
     more tid[];
     upto bigint;
@@ -858,8 +859,23 @@ create function holdfast.job_claim(
       newest := pg_current_xact_id()::text;
     end if;
     paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
-    for level in 1 .. cardinality(queues) loop
-      continue when queues[level] = any(paused);
+    for level in
+      select l.level
+      from unnest(queues, priorities, cursors) with ordinality as l (queue, priority, start, level)
+      where l.queue <> all(paused)
+        and (
+          -- Most levels are empty, and to begin to lock costs more than to see that. Not asked twice of what lies far back.
+          looks_back
+          or exists (
+            select
+            from holdfast.job
+            where job.queue = l.queue
+              and job.priority = l.priority
+              and job.seq > l.start
+          )
+        )
+      order by l.level
+    loop
       select array_agg(found.ctid), max(found.seq)
       into more, upto
       from (

@@ -75,6 +75,7 @@ export {
   JobFailedError,
   JobLostError,
   JobTimeoutError,
+  MixedClaimsError,
   NonRetryableError,
   PayloadTooLargeError,
   retryAfter,
@@ -130,6 +131,11 @@ export interface JobsSettings {
    * instances disagree, the shortest counts. From `1d`; default `7d`.
    */
   keep?: Duration | undefined
+  /**
+   * How workers claim jobs: `rows` (the default) by writing on their rows, `advisory` by locking them on the session of this
+   * instance. All workers of a queue must claim in one way.
+   */
+  claims?: 'rows' | 'advisory' | undefined
 }
 
 export interface HoldfastOptions {
@@ -169,7 +175,7 @@ const rules = {
   parked: wholeNumber(1, 100),
   jobs: { expected: 'an object', read: (given: unknown) => given },
 }
-const jobsRules = { keep: duration(86_400_000, 3_650 * 86_400_000) }
+const jobsRules = { keep: duration(86_400_000, 3_650 * 86_400_000), claims: oneOf('rows', 'advisory') }
 
 /** What the rooms stand on. */
 interface Ground {
@@ -185,6 +191,7 @@ interface Ground {
   readonly expiryMs: number
   readonly parked: number
   readonly keepDays: number
+  readonly claims: 'rows' | 'advisory'
 }
 
 /** The version of this package. */
@@ -231,7 +238,7 @@ export class Holdfast {
       directUrl,
       jobs,
     } = readOptions('Holdfast.open', options, rules)
-    const { keep = 7 * 86_400_000 } = readOptions('jobs', jobs, jobsRules)
+    const { keep = 7 * 86_400_000, claims = 'rows' } = readOptions('jobs', jobs, jobsRules)
     checkName(namespace, 'namespace')
     const expiryMs = Math.ceil(expiry)
     checkSchemaName(schema)
@@ -267,6 +274,7 @@ export class Holdfast {
         expiryMs,
         parked,
         keepDays: Math.ceil(keep / 86_400_000),
+        claims,
       }
       const instance = new Holdfast(ground)
       await anchor?.listen(schema, (payload) => instance.#hear(payload))

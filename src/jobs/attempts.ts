@@ -2,8 +2,9 @@ import { backoffMs, Gather } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
 import type { Executor } from '../postgres/index.js'
 import { answersOf, type BatchJob, Gathering, seenBy } from './batches.js'
+import { type Claims, placesOf } from './claims.js'
 import { Outcome, validated } from './define.js'
-import type { Ending, Endings } from './endings.js'
+import { type Ending, type Endings, endingFor, unstamped } from './endings.js'
 import {
   DrainingError,
   InvalidInputError,
@@ -31,6 +32,7 @@ export interface AttemptsOptions {
   readonly ledger: Ledger
   readonly rounds: Rounds
   readonly endings: Endings
+  readonly claims: Claims
   readonly concurrency: number
   readonly onFailure: ((error: unknown, job: FailedAttempt) => void) | undefined
   readonly enqueueChild: RunGround['enqueueChild']
@@ -55,6 +57,7 @@ export class Attempts {
   readonly #ledger: Ledger
   readonly #endings: Endings
   readonly #ground: RunGround
+  readonly #claims: Claims
   readonly #queue: Claimed[] = []
   #queueHead = 0
   #isStarting = false
@@ -71,6 +74,7 @@ export class Attempts {
     this.#options = options
     this.#ledger = options.ledger
     this.#endings = options.endings
+    this.#claims = options.claims
     this.#ground = {
       database: this.#ledger.database,
       statements: this.#ledger.transactionStatements,
@@ -158,11 +162,11 @@ export class Attempts {
       if (this.#queueHead === this.#queue.length) this.#takeQueue()
       if (this.#options.draining.aborted) this.#giveBack(job)
       // A process that was frozen must not begin what may be somebody else's.
-      else if (this.#options.isTrusted()) {
-        // One that has its last chance does not share it.
-        if (job.definition.batch && !hasLastChance(job)) this.#gathering.add(job)
-        else this.#start(job)
-      }
+      else if (!this.#options.isTrusted()) continue
+      else if (job.cancelled !== null) this.#cancelled(job, job.cancelled)
+      // One that has its last chance does not share it.
+      else if (job.definition.batch && !hasLastChance(job)) this.#gathering.add(job)
+      else this.#start(job)
     }
     this.#isStarting = false
     if (this.#queueHead > mostPassed) {
@@ -190,23 +194,25 @@ export class Attempts {
 
   /**
    * A job that was with a worker when it died is marked before it runs, so that those which were only claimed are not
-   * charged; and one that has its last chance runs alone among such.
+   * charged; and one that has its last chance runs alone among such, until its end is recorded: if the next one kills this
+   * process, it is not charged.
    */
   async #runCautiously(run: Run): Promise<void> {
     const begin = async () => {
       if (await this.#isMarked(run)) await this.#run(run)
     }
     if (!hasLastChance(run.job)) return begin()
-    const turn = this.#lastChance.then(begin)
-    this.#lastChance = turn
+    const turn = this.#lastChance
+    this.#lastChance = turn.then(() => this.#endings.whenRecorded(run.id))
     await turn
+    await begin()
   }
 
   /** Marks that it is run; false when it is over instead. */
   async #isMarked(run: Run): Promise<boolean> {
     const isOurs = await this.#starts.ask(run).catch(() => undefined)
     if (isOurs && !run.isLost) return true
-    this.#over(run, isOurs === undefined ? () => this.#giveBack(run.job) : () => {})
+    this.#over(run, isOurs === undefined ? () => this.#giveBack(run.job) : () => this.#endings.drop(run.job))
     return false
   }
 
@@ -215,6 +221,10 @@ export class Attempts {
     const rows = await this.#ledger.run<{ id: string }>('start', [
       arrayOf(sorted.map(({ id }) => id)),
       arrayOf(sorted.map(({ fence }) => fence)),
+      placesOf(
+        this.#claims,
+        sorted.map(({ job }) => job),
+      ),
     ])
     const started = new Set(rows.map(({ id }) => Number(id)))
     return runs.map(({ id }) => started.has(id))
@@ -297,7 +307,8 @@ export class Attempts {
     if (stopReason instanceof JobTimeoutError) throw stopReason
     if (value instanceof Outcome) {
       const error = value.reason ? { name: 'Outcome', message: value.reason } : undefined
-      const ending = { id: job.id, claim: job.claim, state: value.state, error, delayMs: value.delayMs, failed: false }
+      const { id, seq, claim } = job
+      const ending = { id, seq, claim, state: value.state, error, delayMs: value.delayMs, failed: false }
       const transaction = run.sealed()
       if (transaction) return this.#commit(run, transaction, ending)
       if (value.state === 'retried') this.#options.rounds.soon(value.delayMs)
@@ -313,7 +324,7 @@ export class Attempts {
     }
     const transaction = run.sealed()
     if (transaction) return this.#commit(run, transaction, result)
-    this.#over(run, () => this.#endings.done(job.id, job.claim, result))
+    this.#over(run, () => this.#endings.done(job, result))
     return undefined
   }
 
@@ -324,14 +335,14 @@ export class Attempts {
       const rows =
         typeof end === 'object'
           ? await this.#ledger.runIn<{ recorded: unknown[] | null }>(tx, 'end', [
-              JSON.stringify([
-                { id, fence: claim.fence, state: end.state, error: end.error, delay_ms: end.delayMs, failed: 0 },
-              ]),
+              JSON.stringify([endingFor(this.#claims, end)]),
+              unstamped(this.#claims, [end]),
               '{}',
             ])
           : await this.#ledger.runIn<{ recorded: unknown[] | null }>(tx, 'done', [
               arrayOf([id]),
               arrayOf([claim.fence]),
+              placesOf(this.#claims, [run.job]),
               end === undefined ? null : `[[${end}]]`,
               '{}',
             ])
@@ -354,12 +365,12 @@ export class Attempts {
   #failed(run: Run, error: unknown): void {
     if (run.isOver) return
     const { job, stopReason } = run
-    const { definition, id, claim } = job
+    const { definition, id, seq, claim } = job
     const transaction = run.sealed()
     if (transaction) void transaction.rollback()
-    const base = { id, claim, error: recordOf(error), delayMs: 0, failed: false }
+    const base = { id, seq, claim, error: recordOf(error), delayMs: 0, failed: false }
     if (run.isLost) {
-      this.#over(run, () => {})
+      this.#over(run, () => this.#endings.drop(job))
       return
     }
     if (stopReason instanceof JobCancelledError) {
@@ -393,8 +404,13 @@ export class Attempts {
     this.#over(run, () => this.#giveBack(run.job))
   }
 
-  #giveBack({ id, claim }: Claimed): void {
-    this.#endings.end({ id, claim, state: 'returned', error: undefined, delayMs: 0, failed: false })
+  #cancelled({ id, seq, claim }: Claimed, reason: string): void {
+    const error = recordOf(new JobCancelledError(id, reason))
+    this.#endings.end({ id, seq, claim, state: 'cancelled', error, delayMs: 0, failed: false })
+  }
+
+  #giveBack({ id, seq, claim }: Claimed): void {
+    this.#endings.end({ id, seq, claim, state: 'returned', error: undefined, delayMs: 0, failed: false })
   }
 
   /** The attempt is over: records it, after what it noted, and makes room for the next. */
@@ -424,7 +440,13 @@ export class Attempts {
     const asked = noted.map((run) => {
       const { progress, lines } = run.notes!
       run.notes = undefined
-      return { id: run.id, fence: run.fence, progress, ...(lines.length > 0 ? { lines: lines.slice(-100) } : {}) }
+      return {
+        id: run.id,
+        fence: run.fence,
+        seq: this.#claims.placeOf(run.job),
+        progress,
+        ...(lines.length > 0 ? { lines: lines.slice(-100) } : {}),
+      }
     })
     // What people read only: nothing waits for it to succeed.
     await this.#ledger.run('note', [JSON.stringify(asked)]).catch(() => {})

@@ -1,13 +1,12 @@
 import { backoffMs, HoldfastError, pause } from '../base/index.js'
 import { sqlstateOf } from '../postgres/index.js'
+import { type Claims, type Held, placesOf } from './claims.js'
 import { type RecordedError, recordOf } from './errors.js'
 import { arrayOf, type Ledger } from './ledger.js'
 import type { Claim } from './run.js'
 
 /** How an attempt ends, but for the usual way. */
-export interface Ending {
-  readonly id: number
-  readonly claim: Claim
+export interface Ending extends Held {
   readonly state: 'cancelled' | 'discarded' | 'buried' | 'retried' | 'returned'
   readonly error: RecordedError | undefined
   readonly delayMs: number
@@ -15,9 +14,7 @@ export interface Ending {
   readonly failed: boolean
 }
 
-interface Done {
-  readonly id: number
-  readonly claim: Claim
+interface Done extends Held {
   /** JSON; undefined for nothing. */
   readonly result: string | undefined
 }
@@ -33,16 +30,19 @@ export class Endings {
   /** How many were refused, because their job had been taken over. */
   refused = 0
   readonly #ledger: Ledger
+  readonly #claims: Claims
   readonly #givingUp: AbortSignal
   readonly #onRecorded: () => void
   #done: Done[] = []
   #others: Ending[] = []
   #unrecorded = 0
+  readonly #awaited = new Map<number, () => void>()
   #running: Promise<void> | undefined
   #isScheduled = false
 
-  constructor(ledger: Ledger, givingUp: AbortSignal, onRecorded: () => void) {
+  constructor(ledger: Ledger, claims: Claims, givingUp: AbortSignal, onRecorded: () => void) {
     this.#ledger = ledger
+    this.#claims = claims
     this.#givingUp = givingUp
     this.#onRecorded = onRecorded
   }
@@ -52,14 +52,25 @@ export class Endings {
     return this.#unrecorded
   }
 
-  done(id: number, claim: Claim, result: string | undefined): void {
-    this.#done.push({ id, claim, result })
+  done({ id, seq, claim }: Held, result: string | undefined): void {
+    this.#done.push({ id, seq, claim, result })
     this.#added()
   }
 
   end(ending: Ending): void {
     this.#others.push(ending)
     this.#added()
+  }
+
+  /** Resolves when the end of this job is recorded, or nothing of it will be. */
+  whenRecorded(id: number): Promise<void> {
+    return new Promise((resolve) => this.#awaited.set(id, resolve))
+  }
+
+  /** The job is somebody else's: nothing of it will be recorded. */
+  drop(job: Held): void {
+    this.#claims.release([job])
+    this.#tell([job])
   }
 
   /** Resolves when nothing is left to record, or it was given up. */
@@ -97,12 +108,22 @@ export class Endings {
   }
 
   /** They have left their claims. A claim is forgotten with the last of its jobs, whichever statement recorded that. */
-  recorded(batch: readonly { readonly claim: Claim }[], forgotten: readonly number[]): void {
+  recorded(batch: readonly Held[], forgotten: readonly number[]): void {
+    this.#claims.release(batch)
+    this.#tell(batch)
     const empty: number[] = []
     for (const { claim } of batch) {
       if (--claim.left === 0 && !forgotten.includes(claim.fence)) empty.push(claim.fence)
     }
-    if (empty.length > 0) void this.#ledger.run('end', ['[]', arrayOf(empty)]).catch(() => {})
+    if (empty.length > 0) void this.#ledger.run('end', ['[]', '{}', arrayOf(empty)]).catch(() => {})
+  }
+
+  #tell(batch: readonly Held[]): void {
+    if (this.#awaited.size === 0) return
+    for (const { id } of batch) {
+      this.#awaited.get(id)?.()
+      this.#awaited.delete(id)
+    }
   }
 
   async #recordDone(batch: readonly Done[]): Promise<void> {
@@ -115,6 +136,7 @@ export class Endings {
     const values = [
       arrayOf(sorted.map(({ id }) => id)),
       arrayOf(sorted.map(({ claim }) => claim.fence)),
+      placesOf(this.#claims, sorted),
       results,
       arrayOf(emptied),
     ]
@@ -130,8 +152,8 @@ export class Endings {
         await this.#recordDone(batch.slice(0, half))
         return this.#recordDone(batch.slice(half))
       }
-      const [{ id, claim }] = batch as [Done]
-      const ending = { id, claim, state: 'buried', error: recordOf(error), delayMs: 0, failed: true } as const
+      const [{ id, seq, claim }] = batch as [Done]
+      const ending = { id, seq, claim, state: 'buried', error: recordOf(error), delayMs: 0, failed: true } as const
       await this.#recordOthers([ending])
     }
   }
@@ -140,15 +162,11 @@ export class Endings {
     if (batch.length === 0) return
     const emptied = emptiedBy(batch)
     const sorted = [...batch].sort((a, b) => a.id - b.id)
-    const asked = sorted.map(({ id, claim, state, error, delayMs, failed }) => ({
-      id,
-      fence: claim.fence,
-      state,
-      error,
-      delay_ms: Math.ceil(delayMs),
-      failed: failed ? 1 : 0,
-    }))
-    const recorded = await this.#surely<{ recorded: unknown[] }>('end', [JSON.stringify(asked), arrayOf(emptied)])
+    const values = [
+      JSON.stringify(sorted.map((ending) => endingFor(this.#claims, ending))),
+      unstamped(this.#claims, batch),
+    ]
+    const recorded = await this.#surely<{ recorded: unknown[] }>('end', [...values, arrayOf(emptied)])
     if (recorded === undefined) return
     this.refused += batch.length - recorded[0]!.recorded.length
     this.recorded(batch, emptied)
@@ -178,8 +196,21 @@ export class Endings {
  * The claims of which nothing is left when these are recorded: the same statement forgets them. Not sooner: a claim leads
  * to the jobs of a dead worker, also to those whose record is under way.
  */
-function emptiedBy(batch: readonly { readonly claim: Claim }[]): number[] {
+function emptiedBy(batch: readonly Held[]): number[] {
   const ended = new Map<Claim, number>()
   for (const { claim } of batch) ended.set(claim, (ended.get(claim) ?? 0) + 1)
   return [...ended].filter(([claim, count]) => claim.left === count).map(([claim]) => claim.fence)
+}
+
+/** As job_end reads it. */
+export function endingFor(claims: Claims, ending: Ending): object {
+  const { id, claim, state, error, delayMs, failed } = ending
+  const seq = claims.placeOf(ending)
+  return { id, fence: claim.fence, seq, state, error, delay_ms: Math.ceil(delayMs), failed: failed ? 1 : 0 }
+}
+
+/** The claims that wrote nothing on the rows of these jobs. */
+export function unstamped(claims: Claims, batch: readonly Held[]): string {
+  const fences = batch.filter((job) => claims.placeOf(job) !== undefined).map(({ claim }) => claim.fence)
+  return arrayOf([...new Set(fences)])
 }

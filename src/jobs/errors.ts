@@ -111,6 +111,29 @@ export class JobFailedError extends HoldfastError {
   }
 }
 
+/**
+ * A worker cannot begin, because another instance serves one of its queues and claims jobs in the other way. It begins by
+ * itself when nobody does any more.
+ */
+export class MixedClaimsError extends HoldfastError {
+  readonly queue: string
+  readonly instance: string
+
+  constructor(way: 'rows' | 'advisory', queue: string, instance: string) {
+    const other = way === 'rows' ? 'advisory' : 'rows'
+    super(
+      `Expected all workers of the queue "${queue}" to claim by ${way}, but those of the instance ${instance} claim by ${other}`,
+      {
+        code: 'MIXED_CLAIMS',
+        retryable: true,
+        hint: `The two ways do not see each other's claims. Close the workers there, or open with jobs: { claims: '${other}' }. This worker tries again until it may begin.`,
+      },
+    )
+    this.queue = queue
+    this.instance = instance
+  }
+}
+
 /** What is kept of an error. */
 export interface RecordedError {
   readonly name: string

@@ -23,10 +23,9 @@ from holdfast.job_enqueue_unique($1::text::json, $2::text::json, $3::boolean, $4
 select holdfast.job_know_queue($1::bigint, $2, $3)
 
 -- name: enlist
--- The life begins to work. Flushed with the first job that it ends, and a crash before that ends it.
-insert into holdfast.worker (session, number, instance, queues)
-values ($1, $2, $3, $4::text::bigint[])
-on conflict (session, number) do update set queues = excluded.queues
+-- See job_enlist. Flushed with the first job that the life ends, and a crash before that ends it.
+select other_instance, other_queue
+from holdfast.job_enlist($1::integer, $2::integer, $3, $4::text::bigint[], $5)
 
 -- name: sleep
 -- Says whether a worker wants to be told of new jobs.
@@ -54,32 +53,65 @@ from holdfast.job_claim(
   $9::boolean
 )
 
+-- name: look
+-- See job_look.
+select jobs, passed, oldest, newest, last
+from holdfast.job_look(
+  $1::text::bigint[], $2::text::integer[], $3::text::bigint[], $4::text[], $5::integer, $6::boolean
+)
+
+-- name: take
+-- See job_take. On the anchor.
+select state, fence, jobs, lives, has_orphans
+from holdfast.job_take(
+  $1::integer, $2::bigint, $3::text::bigint[], $4::text::bigint[], $5::text::bigint[], $6::boolean
+)
+
+-- name: unlock
+-- Jobs that have ended, or were given back. On the anchor.
+select count(pg_advisory_unlock(holdfast.job_class(), holdfast.job_lock_key(id)))
+from unnest($1::text::bigint[]) as id
+
+-- name: unlock_others
+-- Whatever the session has locked beside these: what a claim had locked when it failed. On the anchor.
+select count(pg_advisory_unlock(holdfast.job_class(), holdfast.job_lock_key(object)))
+from (
+  select object
+  from holdfast.job_locks()
+  where pid = pg_backend_pid()
+    and class = holdfast.job_class()
+    and object not in (select id & 4294967295 from unnest($1::text::bigint[]) as id)
+  offset 0
+) as others
+
 -- name: done
 -- See job_done.
-select holdfast.job_done($1::text::bigint[], $2::text::bigint[], $3::text::json, $4::text::bigint[]) as recorded
+select holdfast.job_done(
+  $1::text::bigint[], $2::text::bigint[], $3::text::bigint[], $4::text::json, $5::text::bigint[]
+) as recorded
 
 -- name: end
 -- See job_end.
-select holdfast.job_end($1::text::json, $2::text::bigint[]) as recorded
+select holdfast.job_end($1::text::json, $2::text::bigint[], $3::text::bigint[]) as recorded
 
 -- name: start
 -- Jobs that may have killed a worker are about to be run.
 update holdfast.job
 set started = true
-from unnest($1::text::bigint[], $2::text::bigint[]) as s (id, fence)
+from unnest($1::text::bigint[], $2::text::bigint[], $3::text::bigint[]) as s (id, fence, seq)
 where job.id = s.id
-  and job.fence = s.fence
+  and (job.fence = s.fence or job.session is null and job.seq = s.seq)
 returning job.id
 
 -- name: watch
 -- Those of the running jobs that are still their worker's, and why they are to stop. Tells those who have nothing to do
 -- that somebody has work, and may die of it.
 with told as materialized (
-  select pg_notify(holdfast.job_channel(), 'jobs-busy ' || $3)
+  select pg_notify(holdfast.job_channel(), 'jobs-busy ' || $4)
 )
 select job.id, job.cancelled
-from told, unnest($1::text::bigint[], $2::text::bigint[]) as w (id, fence)
-join holdfast.job on job.id = w.id and job.fence = w.fence
+from told, unnest($1::text::bigint[], $2::text::bigint[], $3::text::bigint[]) as w (id, fence, seq)
+join holdfast.job on job.id = w.id and (job.fence = w.fence or job.session is null and job.seq = w.seq)
 
 -- name: note
 -- What handlers said of their progress, and logged.
@@ -97,9 +129,9 @@ set progress = coalesce(n.progress, job.progress),
         ) as last_lines
       )
     end
-from json_to_recordset($1::text::json) as n (id bigint, fence bigint, progress real, lines json)
+from json_to_recordset($1::text::json) as n (id bigint, fence bigint, seq bigint, progress real, lines json)
 where job.id = n.id
-  and job.fence = n.fence
+  and (job.fence = n.fence or job.session is null and job.seq = n.seq)
 
 -- name: give_back
 -- Gives back what a life has claimed by statements whose answers never arrived ($2: how it calls them).
@@ -115,6 +147,7 @@ select holdfast.job_end(
     from lost
     cross join lateral unnest(jobs) as id
   ),
+  '{}',
   array(select fence from lost)
 )
 
@@ -131,12 +164,21 @@ select holdfast.job_days($1::integer)
 -- Wherever it is.
 select
   j.id, j.kind, j.queue::text, (select name from holdfast.queue where key = j.queue) as queue_name,
-  case when j.session is null then 'ready' else 'running' end as state,
+  case when coalesce(j.session, c.session) is null then 'ready' else 'running' end as state,
   j.priority, j.payload::text as payload, null as result, null as error, j.enqueued_at, null::timestamptz as run_at,
-  j.claimed_at, null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
-  (select min(instance) from holdfast.worker where worker.session = j.session) as instance, j.cancelled,
+  coalesce(j.claimed_at, c.claimed_at), null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
+  (select min(instance) from holdfast.worker where worker.session = coalesce(j.session, c.session)) as instance, j.cancelled,
   exists (select from holdfast.queue where key = j.queue and paused_at is not null) as paused
 from holdfast.job j
+left join lateral (
+  select claim.session, claim.claimed_at
+  from holdfast.claim
+  where j.session is null
+    and j.id = any(claim.jobs)
+    and j.seq <= claim.upto
+  order by claim.fence desc
+  limit 1
+) as c on true
 where j.id = $1
 union all
 select

@@ -14,8 +14,18 @@ import {
   whenAborted,
   wholeNumber,
 } from '../base/index.js'
-import { type CallerTransaction, type Database, type Executor, executorOf, type Presence } from '../postgres/index.js'
+import {
+  type Anchor,
+  type CallerTransaction,
+  type Database,
+  type Executor,
+  executorOf,
+  type Presence,
+  SessionLocksUnavailableError,
+} from '../postgres/index.js'
+import { AdvisoryClaims } from './advisory-claims.js'
 import type { FailedAttempt } from './attempts.js'
+import type { Claims, Way as ClaimWay } from './claims.js'
 import { highestPriority, lowestPriority } from './cursors.js'
 import { type AnyDefinition, type ChildOptions, type JobDefinition, validated } from './define.js'
 import { Enqueuing, type Way } from './enqueuing.js'
@@ -23,6 +33,7 @@ import { clip, JobFailedError, type RecordedError } from './errors.js'
 import { arrayOf, Ledger } from './ledger.js'
 import { writePayload } from './payload.js'
 import { Rounds } from './rounds.js'
+import { RowsClaims } from './rows-claims.js'
 import type { Run } from './run.js'
 import { readUnique, UniqueEnqueuing, type UniqueOptions, uniqueRule } from './unique.js'
 import { Worker } from './worker.js'
@@ -106,8 +117,9 @@ export interface JobsOptions {
   readonly expiryMs: number
   /** How long the history is kept. */
   readonly keepDays: number
-  /** Whether news reaches this instance. */
-  readonly anchor?: unknown
+  /** By which news reaches this instance, and on which jobs are locked. */
+  readonly anchor: Anchor | undefined
+  readonly claims: ClaimWay
 }
 
 interface StatusRow {
@@ -184,6 +196,7 @@ export class Jobs {
   readonly #enqueuing: Enqueuing
   readonly #unique: UniqueEnqueuing
   readonly #rounds: Rounds
+  readonly #claims: Claims | undefined
   readonly #workers = new Set<Worker>()
   readonly #queueKeys = new Map<string, string>()
   readonly #closing = new AbortController()
@@ -197,6 +210,9 @@ export class Jobs {
     this.#enqueuing = new Enqueuing(this.#ledger)
     this.#unique = new UniqueEnqueuing(this.#ledger)
     this.#rounds = new Rounds(this.#ledger, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays: options.keepDays })
+    const { claims, anchor } = options
+    if (claims === 'rows') this.#claims = new RowsClaims(this.#ledger)
+    else this.#claims = anchor && new AdvisoryClaims(this.#ledger, anchor, this.#rounds)
   }
 
   /**
@@ -278,11 +294,13 @@ export class Jobs {
       if (byKind.has(definition.kind)) throw new UsageError(`Two definitions are named "${definition.kind}"`)
       byKind.set(definition.kind, definition)
     }
+    if (this.#claims === undefined) throw new SessionLocksUnavailableError('not-asked-for')
     const queues = [...new Set(given ?? definitions.map(({ queue }) => queue))]
     const worker = new Worker({
       ledger: this.#ledger,
       presence: this.#options.presence,
       rounds: this.#rounds,
+      claims: this.#claims,
       number: this.#numbers++,
       hasListener: this.#hasListener,
       definitions: byKind,

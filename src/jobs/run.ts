@@ -1,6 +1,6 @@
 import { formatDuration, type HoldfastError } from '../base/index.js'
 import { RunTransaction, type Transaction, type TransactionStatements } from '../once/index.js'
-import type { Database } from '../postgres/index.js'
+import type { Database, Life } from '../postgres/index.js'
 import type { AnyDefinition, ChildOptions, JobContext } from './define.js'
 import { clip, type DrainingError, type JobCancelledError, JobLostError, JobTimeoutError } from './errors.js'
 import type { JobRef } from './jobs.js'
@@ -8,6 +8,7 @@ import type { Ties } from './ties.js'
 
 /** A claim: jobs that were claimed by one statement. */
 export interface Claim {
+  readonly life: Life
   readonly fence: number
   /** How many of its jobs have no recorded end yet. */
   left: number
@@ -18,11 +19,15 @@ export interface Claimed {
   readonly claim: Claim
   readonly definition: AnyDefinition
   readonly id: number
+  /** Its place in the order of its queue; another one each time that it comes back. */
+  readonly seq: number
   readonly input: unknown
   readonly failed: number
   readonly crashes: number
   readonly maxCrashes: number
   readonly ties: Ties | null
+  /** Why it is not to run: somebody cancelled it while it was a dead worker's. */
+  readonly cancelled: string | null
 }
 
 /** What handlers said since it was last written down. */

@@ -1,19 +1,20 @@
-import { backoffMs, type Duration, describe, parseDuration, pause, UsageError } from '../base/index.js'
+import { backoffMs, ClosedError, type Duration, describe, parseDuration, pause, UsageError } from '../base/index.js'
 import type { Life, Presence } from '../postgres/index.js'
 import { Attempts, type FailedAttempt } from './attempts.js'
+import { type Claims, placesOf, type Row } from './claims.js'
 import { Cursors, type Reach } from './cursors.js'
 import type { AnyDefinition } from './define.js'
 import { Endings } from './endings.js'
-import { DrainingError, JobCancelledError } from './errors.js'
+import { DrainingError, JobCancelledError, MixedClaimsError } from './errors.js'
 import { arrayOf, type Ledger } from './ledger.js'
 import type { Rounds } from './rounds.js'
 import type { Claim, Claimed, RunGround } from './run.js'
-import type { Ties } from './ties.js'
 
 export interface WorkerOptions {
   readonly ledger: Ledger
   readonly presence: Presence
   readonly rounds: Rounds
+  readonly claims: Claims
   readonly number: number
   readonly hasListener: boolean
   readonly definitions: ReadonlyMap<string, AnyDefinition>
@@ -24,32 +25,7 @@ export interface WorkerOptions {
   readonly enqueueChild: RunGround['enqueueChild']
 }
 
-/** As job_claim writes it; what is left out is the usual. */
-type Row = [
-  id: number,
-  /** Which of the kinds, counted from 1. */
-  kind: number,
-  input: unknown,
-  seq?: number,
-  priority?: number,
-  failed?: number,
-  crashes?: number,
-  maxCrashes?: number,
-  ties?: Ties | null,
-]
-
 type Look = Exclude<Reach, 'onward'>
-
-interface ClaimRow {
-  readonly state: 'claimed' | 'gone' | 'unsettled'
-  readonly fence: string | null
-  readonly jobs: string | null
-  /** How far each level was read. */
-  readonly passed: string | null
-  readonly oldest: string | null
-  readonly newest: string | null
-  readonly last: string | null
-}
 
 const mostAClaim = 1_000
 /** Jobs that a worker has claimed ahead are at most what it does in this time. */
@@ -79,6 +55,7 @@ const busyBeforeAwakeMs = 200
 export class Worker {
   readonly #options: WorkerOptions
   readonly #ledger: Ledger
+  readonly #claims: Claims
   readonly #cursors: Cursors
   readonly #endings: Endings
   readonly #kinds: readonly string[]
@@ -88,8 +65,6 @@ export class Worker {
   readonly #together: number
   readonly #draining = new AbortController()
   readonly #givingUp = new AbortController()
-  readonly #unanswered = new Map<string, number>()
-  #token = Math.floor(Math.random() * 2 ** 40)
   #life: Life | undefined
   #forgetLife = () => {}
   #wake: (() => void) | undefined
@@ -109,13 +84,16 @@ export class Worker {
   #announcedAt = Number.NEGATIVE_INFINITY
   #working: Promise<void>
   #closing: Promise<void> | undefined
+  #hasBegun = false
+  #waiting: { resolve(): void; reject(error: unknown): void }[] = []
 
   /** @internal */
   constructor(options: WorkerOptions) {
     this.#options = options
     this.#ledger = options.ledger
+    this.#claims = options.claims
     this.#cursors = new Cursors(options.queues)
-    this.#endings = new Endings(options.ledger, this.#givingUp.signal, () => this.#nudge())
+    this.#endings = new Endings(options.ledger, options.claims, this.#givingUp.signal, () => this.#nudge())
     this.#kinds = [...options.definitions.keys()]
     this.#definitions = [...options.definitions.values()]
     this.#together = Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1))
@@ -124,6 +102,7 @@ export class Worker {
       ledger: options.ledger,
       rounds: options.rounds,
       endings: this.#endings,
+      claims: options.claims,
       concurrency: options.concurrency,
       onFailure: options.onFailure,
       enqueueChild: options.enqueueChild,
@@ -142,6 +121,20 @@ export class Worker {
   /** How many ends of attempts were refused because their job had been taken over. */
   get refused(): number {
     return this.#endings.refused
+  }
+
+  /**
+   * Resolves when it works. Rejects with what keeps it from it, the next time that it has tried; it goes on trying, so ask
+   * again.
+   *
+   * @example
+   * const worker = holdfast.jobs.work([sendEmail])
+   * await worker.ready()
+   */
+  ready(): Promise<void> {
+    if (this.#draining.signal.aborted) return Promise.reject(new ClosedError('The worker'))
+    if (this.#hasBegun) return Promise.resolve()
+    return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }))
   }
 
   /**
@@ -188,6 +181,7 @@ export class Worker {
 
   async #close(withinMs: number): Promise<void> {
     this.#draining.abort(new DrainingError())
+    for (const { reject } of this.#waiting.splice(0)) reject(new ClosedError('The worker'))
     this.wake()
     await this.#working
     this.#attempts.giveBackQueued()
@@ -205,7 +199,7 @@ export class Worker {
     this.#attempts.close()
     this.#forgetLife()
     if (this.#life?.trusted) {
-      await this.#giveBackUnknown(this.#life).catch(() => {})
+      await this.#claims.giveBackUnknown(this.#life).catch(() => {})
       await this.#ledger.run('leave', [this.#life.number, this.#options.number]).catch(() => {})
     }
   }
@@ -238,7 +232,8 @@ export class Worker {
         failures = 0
         if (found > 0) this.#stayAwake(found)
         else if (!reach) await this.#sleep()
-      } catch {
+      } catch (error) {
+        for (const { reject } of this.#waiting.splice(0)) reject(error)
         if (this.#draining.signal.aborted) return
         // It may have been too much at once.
         this.#ramp = this.#together
@@ -254,13 +249,24 @@ export class Worker {
     this.#attempts.loseAll(this.#life?.loss)
     this.#cursors.reset()
     this.#isFlagged = false
-    await this.#ledger.run('enlist', [life.number, number, presence.instanceId, arrayOf(queues)])
+    const [other] = await this.#ledger.run<{ other_instance: string | null; other_queue: string }>('enlist', [
+      life.number,
+      number,
+      presence.instanceId,
+      arrayOf(queues),
+      this.#claims.way,
+    ])
+    if (other!.other_instance !== null) {
+      throw new MixedClaimsError(this.#claims.way, other!.other_queue, other!.other_instance)
+    }
     this.#life = life
     this.#forgetLife = life.onLoss((reason) => this.#attempts.loseAll(reason))
     clearInterval(this.#watchTimer)
     this.#watchTimer = setInterval(() => void this.#watch(watchEveryMs * 0.9), watchEveryMs)
     this.#lookTimer ??= setTimeout(() => this.#lookBack(), nearEveryMs)
     if (!life.trusted) throw life.loss
+    this.#hasBegun = true
+    for (const { resolve } of this.#waiting.splice(0)) resolve()
   }
 
   /** How many jobs to claim now; none while a later claim would be a larger one. */
@@ -273,9 +279,10 @@ export class Worker {
       this.#rateFrom = now
     }
     if (this.#endings.unrecorded > mostUnrecorded) return 0
-    this.#ahead = Math.min(mostAhead, Math.floor(this.#rate * aheadMs))
-    const want =
+    this.#ahead = Math.min(mostAhead, Math.floor(this.#rate * aheadMs), Math.floor(this.#claims.most / 2))
+    const free =
       this.#options.concurrency * this.#together + this.#ahead - this.#attempts.running - this.#attempts.queued
+    const want = Math.min(free, this.#claims.room)
     const few = Math.min(mostAClaim, Math.max(1, Math.floor(this.#ahead / 2)))
     return want >= few ? Math.min(want, mostAClaim) : 0
   }
@@ -286,56 +293,46 @@ export class Worker {
     const { levels } = this.#cursors
     const starts = this.#cursors.starts(reach)
     const looksBack = reach !== 'onward'
-    const token = String(this.#token++)
     // Whoever has nothing to do must know that somebody may die with work; from time to time is enough.
     const announces = performance.now() - this.#announcedAt >= announceEveryMs
-    this.#unanswered.set(token, Number.POSITIVE_INFINITY)
-    let row: ClaimRow | undefined
-    try {
-      ;[row] = await this.#ledger.run<ClaimRow>('claim', [
-        life.number,
-        token,
-        arrayOf(levels.map(({ queue }) => queue)),
-        arrayOf(levels.map(({ priority }) => priority)),
-        arrayOf(starts),
-        this.#kinds,
-        most,
-        announces,
-        looksBack,
-      ])
-      this.#unanswered.delete(token)
-    } catch (error) {
-      // It may have been granted, or yet be, without our having heard of it.
-      this.#unanswered.set(token, performance.now())
-      throw error
-    }
-    if (row!.state === 'gone') {
+    const found = await this.#claims.claim(life, {
+      queues: levels.map(({ queue }) => queue),
+      priorities: levels.map(({ priority }) => priority),
+      starts,
+      kinds: this.#kinds,
+      most,
+      announces,
+      looksBack,
+    })
+    if (found.state === 'gone') {
       // Somebody has taken over from this life, so it is not ours any more, whatever it believes.
       if (this.#life === life) this.#life = undefined
       this.#attempts.loseAll(undefined)
       throw new Error('gone')
     }
-    if (row!.state === 'unsettled') throw new Error('unsettled')
-    const jobs: Row[] = row!.jobs === null ? [] : JSON.parse(row!.jobs)
-    if (looksBack && jobs.length < most) {
-      if (row!.oldest !== null) this.#cursors.sawAll(starts, BigInt(row!.oldest))
-      this.#cursors.mark(Number(row!.last), BigInt(row!.newest!))
+    if (found.state === 'unsettled') throw new Error('unsettled')
+    if (looksBack && found.isAll) {
+      if (found.oldest !== null) this.#cursors.sawAll(starts, BigInt(found.oldest))
+      this.#cursors.mark(found.last, BigInt(found.newest!))
     }
-    if (jobs.length === 0) return 0
+    if (!looksBack && found.passed) this.#cursors.passed(found.passed)
+    if (found.jobs.length === 0) return 0
     if (announces) this.#announcedAt = performance.now()
-    if (!looksBack) this.#cursors.passed(JSON.parse(row!.passed!))
-    this.#take(life, Number(row!.fence), jobs)
-    return jobs.length
+    this.#take(life, found.fence, found.jobs)
+    return found.jobs.length
   }
 
-  #take(life: Life, fence: number, jobs: Row[]): void {
-    jobs.sort((a, b) => (b[4] ?? 0) - (a[4] ?? 0) || (a[3] ?? a[0]) - (b[3] ?? b[0]))
-    const claim: Claim = { fence, left: jobs.length }
+  #take(life: Life, fence: number, jobs: readonly Row[]): void {
+    const inOrder = [...jobs].sort((a, b) => (b[4] ?? 0) - (a[4] ?? 0) || (a[3] ?? a[0]) - (b[3] ?? b[0]))
+    const claim: Claim = { life, fence, left: jobs.length }
     this.#options.rounds.busy()
     if (life !== this.#life || !life.trusted) return
     this.#attempts.take(
-      jobs.map(([id, kind, input, , , failed = 0, crashes = 0, maxCrashes = 3, ties = null]): Claimed => {
-        return { claim, definition: this.#definitions[kind - 1]!, id, input, failed, crashes, maxCrashes, ties }
+      inOrder.map((row): Claimed => {
+        const [id, kind, input, seq = id, , failed = 0, crashes = 0, maxCrashes = 3, ties = null, cancelled = null] =
+          row
+        const definition = this.#definitions[kind - 1]!
+        return { claim, definition, id, seq, input, failed, crashes, maxCrashes, ties, cancelled }
       }),
     )
   }
@@ -432,7 +429,7 @@ export class Worker {
   async #watch(olderMs: number): Promise<void> {
     const life = this.#life
     if (!life) return
-    if (this.#unanswered.size > 0) await this.#giveBackUnknown(life).catch(() => {})
+    await this.#claims.giveBackUnknown(life).catch(() => {})
     const runs = this.#attempts.olderThan(olderMs)
     if (runs.length === 0) return
     this.#options.rounds.busy()
@@ -440,6 +437,10 @@ export class Worker {
       .run<{ id: string; cancelled: string | null }>('watch', [
         arrayOf(runs.map(({ id }) => id)),
         arrayOf(runs.map(({ fence }) => fence)),
+        placesOf(
+          this.#claims,
+          runs.map(({ job }) => job),
+        ),
         life.number,
       ])
       .catch(() => undefined)
@@ -451,14 +452,5 @@ export class Worker {
       if (cancelled === undefined) run.lose()
       else if (cancelled !== null) run.stop(new JobCancelledError(run.id, cancelled))
     }
-  }
-
-  /** Gives back what was claimed by statements whose answers never arrived. */
-  async #giveBackUnknown(life: Life): Promise<void> {
-    const forgetBefore = performance.now() - 60_000
-    const failed = [...this.#unanswered].filter(([, at]) => at !== Number.POSITIVE_INFINITY)
-    if (failed.length === 0) return
-    await this.#ledger.run('give_back', [life.number, arrayOf(failed.map(([token]) => token))])
-    for (const [token, at] of failed) if (at < forgetBefore) this.#unanswered.delete(token)
   }
 }

@@ -249,7 +249,7 @@ with running as materialized (
   select job.queue, count(*) as jobs
   from holdfast.claim
   cross join lateral unnest(claim.jobs) as claimed (id)
-  join holdfast.job on job.id = claimed.id and job.fence = claim.fence
+  join holdfast.job on job.id = claimed.id and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
   group by job.queue
 ),
 alive as materialized (
@@ -299,13 +299,13 @@ with asked as materialized (
 ),
 running as (
   select
-    1 as part, row_number() over (order by job.claimed_at, job.id) as place,
+    1 as part, row_number() over (order by claim.claimed_at, job.id) as place,
     job.id, job.queue, 'running' as state, job.kind, job.priority, job.enqueued_at, null::timestamptz as run_at,
-    job.claimed_at, null::timestamptz as ended_at, job.session, job.failed, job.crashes, job.progress, job.cancelled,
+    claim.claimed_at, null::timestamptz as ended_at, claim.session, job.failed, job.crashes, job.progress, job.cancelled,
     null::json as error, job.failures
   from holdfast.claim
   cross join lateral unnest(claim.jobs) as claimed (id)
-  join holdfast.job on job.id = claimed.id and job.fence = claim.fence
+  join holdfast.job on job.id = claimed.id and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
   where 'running' = any($2::text[])
     and job.queue in (select key from asked)
     and ($3::text is null or job.kind = $3)
@@ -326,6 +326,7 @@ ready as (
     where job.queue = key
       and job.priority = level
       and job.session is null
+      and not exists (select from holdfast.claim where job.id = any(claim.jobs) and job.seq <= claim.upto)
     order by seq
     limit (select $5::integer)
   ) as looked

@@ -166,7 +166,7 @@ const unfitness: Record<Unfit, { message: string; hint: string }> = {
   },
   'not-asked-for': {
     message: 'This instance was opened with anchor: "none", so it has no session to hold locks on',
-    hint: 'Open with an anchor (the default), or use leases and locks.inTransaction.',
+    hint: 'Open with an anchor (the default), or use leases, locks.inTransaction, and jobs with claims: "rows".',
   },
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { defineJob, type Holdfast } from '../../src/holdfast.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { randomFrom } from '../property/random.mjs'
@@ -10,7 +10,8 @@ import { startWorker, type WorkerProcess } from './jobs-stage.js'
 import { openDatabase, openInstance, openServer, takeAwayAfterEach } from './stage.js'
 
 // Several processes work while they are killed, frozen, cut from their sessions, and the server restarts. Afterwards every
-// job that was committed has ended once, its effect by tx happened once, and nothing of what was rolled back ever was.
+// job that was committed has ended once, its effect by tx happened once, nothing of what was rolled back ever was, and
+// no end was recorded of an attempt after which another had begun.
 takeAwayAfterEach()
 
 interface World {
@@ -20,6 +21,7 @@ interface World {
   readonly witness: Witness
   readonly holdfast: Holdfast
   readonly anchor: 'required' | 'none'
+  readonly claims: 'rows' | 'advisory'
   readonly faults: readonly (keyof typeof faults)[]
   readonly restart: () => Promise<void>
 }
@@ -29,6 +31,8 @@ const write = defineJob('write', {
   retry: { attempts: 1_000, backoff: 5, longest: 100 },
   run: (_: { name: string; ms: number; failures: number; late: boolean }) => {},
 })
+
+const tell = defineJob('tell', { maxCrashes: 1_000, run: (_: { ms: number }) => {} })
 
 const faults = {
   async kill(_: World, workers: WorkerProcess[], pick: (below: number) => number) {
@@ -40,7 +44,7 @@ const faults = {
     const { child } = workers[pick(workers.length)]!
     child.kill('SIGSTOP')
     // Shorter than the expiry, about as long, and longer.
-    await sleep([300, 1_900, 2_600][pick(3)])
+    await sleep([300, 1_900, 2_600, 3_200][pick(4)])
     child.kill('SIGCONT')
   },
   async terminate({ witness, url }: World) {
@@ -60,11 +64,12 @@ const faults = {
 async function walk(world: World, seed: number, steps: number): Promise<void> {
   const random = randomFrom(seed)
   const pick = (below: number) => random.below(below)
-  const { witness, holdfast, anchor, url, directUrl } = world
+  const { witness, holdfast, anchor, claims, url, directUrl } = world
   await witness.query('create table effect (id bigint not null, name text not null)')
+  await witness.query('create table begun (id bigint not null, fence bigint not null)')
   const workers: WorkerProcess[] = []
   const start = async () => {
-    workers.push(await startWorker(url, { queues: ['default'], anchor, concurrency: 1 + pick(20) }))
+    workers.push(await startWorker(url, { queues: ['default'], anchor, claims, concurrency: 1 + pick(20) }))
   }
   await Promise.all([start(), start(), start()])
 
@@ -86,7 +91,12 @@ async function walk(world: World, seed: number, steps: number): Promise<void> {
       try {
         await client.connect()
         await client.query('begin')
-        ids = (await holdfast.jobs.enqueueMany(write, inputs, { ...options, tx: client })).map(({ id }) => id)
+        const told = Array.from({ length: pick(4) }, () => ({ ms: pick(3) === 0 ? 300 + pick(2_500) : pick(50) }))
+        const refs = [
+          ...(await holdfast.jobs.enqueueMany(write, inputs, { ...options, tx: client })),
+          ...(await holdfast.jobs.enqueueMany(tell, told, { ...options, tx: client })),
+        ]
+        ids = refs.map(({ id }) => id)
         if (pick(5) === 0) await sleep(pick(400))
         if (pick(4) === 0) {
           undone.push(...ids)
@@ -130,42 +140,58 @@ async function walk(world: World, seed: number, steps: number): Promise<void> {
   expect(undone.filter((id) => ends.has(id))).toEqual([])
   const effects = await witness.query<{ id: string; count: number }>('select id, count(*)::int from effect group by id')
   expect(effects.filter(({ count }) => count !== 1)).toEqual([])
-  expect(effects.map(({ id }) => Number(id)).sort((a, b) => a - b)).toEqual([...ends.keys()].sort((a, b) => a - b))
+  const written = await witness.query<{ id: string }>("select id from holdfast.job_history where kind = 'write'")
+  const numbers = (rows: { id: string }[]) => rows.map(({ id }) => Number(id)).sort((a, b) => a - b)
+  expect(numbers(effects)).toEqual(numbers(written))
+  const stale = await witness.query(
+    `select id, result::text as recorded, max(begun.fence)::text as last
+     from holdfast.job_history
+     join begun using (id)
+     group by id, result::text
+     having max(begun.fence)::text <> result::text`,
+  )
+  expect(stale).toEqual([])
   const left = await witness.query('select session, jobs from holdfast.claim')
   expect(left).toEqual([])
-  console.log(`${committed.length} jobs committed, ${undone.length} rolled back, ${steps} faults`)
+  console.log(`${claims}: ${committed.length} jobs committed, ${undone.length} rolled back, ${steps} faults`)
   expect(committed.length).toBeGreaterThan(50)
 }
 
-const lightCount = countOf(15)
+describe.each(['rows', 'advisory'] as const)('claims by %s', (claims) => {
+  const lightCount = countOf(10)
 
-test(`${lightCount} kills, freezes and ended sessions`, { timeout: 0 }, async () => {
-  const seed = seedOf('jobs under faults')
-  const { url, witness } = await openDatabase()
-  const holdfast = await openInstance(url)
-  const faults = ['kill', 'freeze', 'terminate'] as const
-  await walk(
-    { url, directUrl: url, witness, holdfast, anchor: 'required', faults, async restart() {} },
-    seed,
-    lightCount,
-  )
+  test(`${lightCount} kills, freezes and ended sessions`, { timeout: 0 }, async () => {
+    const seed = seedOf(`jobs by ${claims} under faults`)
+    const { url, witness } = await openDatabase()
+    const holdfast = await openInstance(url, { jobs: { claims } })
+    const faults = ['kill', 'freeze', 'terminate'] as const
+    await walk(
+      { url, directUrl: url, witness, holdfast, anchor: 'required', claims, faults, async restart() {} },
+      seed,
+      lightCount,
+    )
+  })
+
+  const restartCount = countOf(3)
+
+  test(`${restartCount} restarts of the server, and kills`, { timeout: 0 }, async () => {
+    const seed = seedOf(`jobs by ${claims} under restarts`)
+    // Crashes are real here: what was answered must have been flushed.
+    const { server, url, witness } = await openServer({ fsync: 'on' })
+    const holdfast = await openInstance(url, { jobs: { claims } })
+    const restart = async () => {
+      await server.restart('immediate')
+    }
+    const faults = ['restart', 'kill'] as const
+    await walk(
+      { url, directUrl: url, witness, holdfast, anchor: 'required', claims, faults, restart },
+      seed,
+      restartCount,
+    )
+  })
 })
 
-const restartCount = countOf(4)
-
-test(`${restartCount} restarts of the server, and kills`, { timeout: 0 }, async () => {
-  const seed = seedOf('jobs under restarts')
-  // Crashes are real here: what was answered must have been flushed.
-  const { server, url, witness } = await openServer({ fsync: 'on' })
-  const holdfast = await openInstance(url)
-  const restart = async () => {
-    await server.restart('immediate')
-  }
-  const faults = ['restart', 'kill'] as const
-  await walk({ url, directUrl: url, witness, holdfast, anchor: 'required', faults, restart }, seed, restartCount)
-})
-
-const pooledCount = countOf(6)
+const pooledCount = countOf(4)
 
 test.skipIf(withoutPgBouncer)(
   `${pooledCount} kills, freezes and ended sessions without an anchor, through PgBouncer in transaction mode`,
@@ -177,6 +203,10 @@ test.skipIf(withoutPgBouncer)(
     const url = pooler.through(directUrl)
     const holdfast = await openInstance(url, { anchor: 'none' })
     const faults = ['kill', 'freeze', 'terminate'] as const
-    await walk({ url, directUrl, witness, holdfast, anchor: 'none', faults, async restart() {} }, seed, pooledCount)
+    await walk(
+      { url, directUrl, witness, holdfast, anchor: 'none', claims: 'rows', faults, async restart() {} },
+      seed,
+      pooledCount,
+    )
   },
 )

@@ -17,11 +17,15 @@ export interface WorkerProcess {
 
 export async function startWorker(
   url: string,
-  options: { queues: string[]; anchor?: 'required' | 'none'; concurrency?: number },
+  options: { queues: string[]; anchor?: 'required' | 'none'; concurrency?: number; claims?: 'rows' | 'advisory' },
 ): Promise<WorkerProcess> {
-  const child = fork(program, [JSON.stringify({ url, expiryMs, anchor: 'required', concurrency: 10, ...options })], {
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  })
+  const child = fork(
+    program,
+    [JSON.stringify({ url, expiryMs, anchor: 'required', claims: 'rows', concurrency: 10, ...options })],
+    {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    },
+  )
   later(async () => child.kill('SIGKILL'))
   const held = new Map<number, number>()
   const waiting = new Map<number, (attempt: number) => void>()

@@ -1,9 +1,12 @@
 // A process that works. What it does with a job is in the input of the job.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Holdfast } from 'holdfast'
+import pg from 'pg'
 
-const { url, expiryMs, queues, anchor, concurrency } = JSON.parse(process.argv[2])
-const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
+const { url, expiryMs, queues, anchor, claims, concurrency } = JSON.parse(process.argv[2])
+const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor, jobs: { claims } })
+const log = new pg.Pool({ connectionString: url, max: 2 })
+log.on('error', () => {})
 
 const definitions = [
   defineJob('hold', {
@@ -24,6 +27,22 @@ const definitions = [
       return attempt
     },
   }),
+  // Writes down that it begins, and answers with its fence, whatever has become of it meanwhile.
+  defineJob('tell', {
+    maxCrashes: 1_000,
+    retry: { attempts: 1_000, backoff: 5, longest: 100 },
+    run: async ({ ms }, { id, fence }) => {
+      await log.query('insert into begun values ($1, $2)', [id, fence])
+      await sleep(ms)
+      return fence
+    },
+  }),
+  defineJob('block', {
+    run: (ms, { attempt }) => {
+      if (attempt === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+      return 'blocked'
+    },
+  }),
   defineJob('poison', { maxCrashes: 3, run: () => process.kill(process.pid, 'SIGKILL') }),
   defineJob('mild', { run: () => 'mild' }),
 ]
@@ -32,5 +51,6 @@ process.send({ open: holdfast.id })
 process.on('message', async (message) => {
   if (message !== 'close') return
   await holdfast.close()
+  await log.end()
   process.disconnect()
 })

@@ -9,6 +9,9 @@ export type Direction = 'to-server' | 'to-client'
 export class SilentProxy {
   readonly #server: net.Server
   readonly #links = new Set<Link>()
+  #isCut = false
+  /** The next statement with this in it gets no answer. */
+  #swallowed: string | undefined
   readonly #targetPort: number
   /** Called for each new connection, which waits for it. */
   onConnection: (link: Link) => unknown = () => {}
@@ -22,7 +25,8 @@ export class SilentProxy {
   private constructor(targetPort: number) {
     this.#targetPort = targetPort
     this.#server = net.createServer({ allowHalfOpen: true }, async (client) => {
-      const link = new Link(client)
+      const link = new Link(client, (data) => this.#swallows(data))
+      if (this.#isCut) return link.destroy()
       this.#links.add(link)
       client.on('close', () => this.#links.delete(link))
       await this.onConnection(link)
@@ -40,6 +44,36 @@ export class SilentProxy {
   /** Silences every connection that reaches the server now; later ones work. */
   silence(...directions: Direction[]): void {
     for (const link of this.#links) if (link.isConnected) link.silence(...directions)
+  }
+
+  /**
+   * The next statement with this text in it reaches the server, and nothing that the server says on that connection comes
+   * back any more. Resolves when it has been sent.
+   */
+  swallowReplyTo(text: string): Promise<void> {
+    this.#swallowed = text
+    return new Promise((resolve) => {
+      this.#onSwallowed = resolve
+    })
+  }
+
+  #onSwallowed = () => {}
+
+  #swallows(data: Buffer): boolean {
+    if (this.#swallowed === undefined || !data.includes(this.#swallowed)) return false
+    this.#swallowed = undefined
+    this.#onSwallowed()
+    return true
+  }
+
+  /** The server is gone: every connection ends, and none comes about. */
+  cut(): void {
+    this.#isCut = true
+    for (const link of this.#links) link.destroy()
+  }
+
+  restore(): void {
+    this.#isCut = false
   }
 
   /** How many connections the clients believe in. */
@@ -61,9 +95,11 @@ export class Link {
   #server: net.Socket | undefined
   readonly #silent = new Set<Direction>()
   #silentOnceReady = false
+  readonly #swallows: (data: Buffer) => boolean
 
-  constructor(client: net.Socket) {
+  constructor(client: net.Socket, swallows: (data: Buffer) => boolean = () => false) {
     this.#client = client
+    this.#swallows = swallows
     client.on('error', () => {})
     client.pause()
   }
@@ -97,6 +133,7 @@ export class Link {
 
   #pass(from: net.Socket, to: net.Socket, direction: Direction): void {
     from.on('data', (data) => {
+      if (direction === 'to-server' && this.#swallows(data)) this.silence('to-client')
       if (!this.#silent.has(direction)) to.write(data)
       const isReady = direction === 'to-client' && data.subarray(-readyForQuery.length).equals(readyForQuery)
       if (this.#silentOnceReady && isReady) this.silence('to-server', 'to-client')

@@ -4,6 +4,7 @@ import {
   DrainingError,
   defineJob,
   discard,
+  type HoldfastOptions,
   InvalidInputError,
   JobCancelledError,
   JobFailedError,
@@ -15,7 +16,7 @@ import {
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { gate, rowsOf, untilState, work } from './stage.js'
+import { gate, rowsOf, untilState, ways, work } from './stage.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {
@@ -29,8 +30,9 @@ const effects = async (name: string) => {
   return row!.count
 }
 
-describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
-  const start = () => open({ url: fresh.url, anchor, namespace: `run ${anchor}` })
+describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) => {
+  const start = (more: Partial<HoldfastOptions> = {}) =>
+    open({ url: fresh.url, anchor, jobs: settings, namespace: `run ${way}`, ...more })
   const wait = { wait: '15s' }
 
   test('a job runs with its input, and its result is kept', async () => {
@@ -168,7 +170,7 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
 
   test('what a handler writes by tx commits with the end of the job, once', async () => {
     const holdfast = await start()
-    const name = `${anchor} tx`
+    const name = `${way} tx`
     let tries = 0
     const write = defineJob('write', {
       retry: { backoff: 10 },
@@ -310,7 +312,7 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
   })
 
   test('closing lets jobs come to their end, gives back the others, and leaves nothing', async () => {
-    const holdfast = await open({ url: fresh.url, anchor, namespace: `closing ${anchor}` })
+    const holdfast = await start({ namespace: `closing ${way}` })
     const opening = gate()
     const running: number[] = []
     const reasons: unknown[] = []
@@ -338,68 +340,122 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(states.map(({ failed, crashes }) => failed + crashes)).toEqual([0, 0, 0, 0])
     await holdfast.close()
   })
-})
 
-describe('a job that was taken over', () => {
   const cases = { returns: 'return', throws: 'throw', 'asks for another time': 'later', 'has written by tx': 'tx' }
 
-  test.each(Object.entries(cases))('cannot be ended by an attempt that %s late', async (_, way) => {
-    const holdfast = await open({ url: fresh.url, namespace: `taken over ${way}` })
-    const opening = gate()
-    const begun = gate()
-    const job = defineJob('taken over', {
-      run: async (_: null, { tx }) => {
-        if (way === 'tx') await tx.query('insert into effect values ($1)', ['taken over'])
-        begun.open()
-        await opening.opened
-        if (way === 'throw') throw new Error('late')
-        return way === 'later' ? retryAfter(1) : 'late'
+  test.each(Object.entries(cases))(
+    'a job that was taken over cannot be ended by an attempt that %s late',
+    async (_, late) => {
+      const holdfast = await start({ namespace: `taken over ${way} ${late}` })
+      const opening = gate()
+      const begun = gate()
+      const job = defineJob('taken over', {
+        run: async (_: null, { tx }) => {
+          if (late === 'tx') await tx.query('insert into effect values ($1)', ['taken over'])
+          begun.open()
+          await opening.opened
+          if (late === 'throw') throw new Error('late')
+          return late === 'later' ? retryAfter(1) : 'late'
+        },
+      })
+      const worker = work(holdfast, [job])
+      const { id } = await holdfast.jobs.enqueue(job, null)
+      await begun.opened
+      // As if another worker had it, whose life is another.
+      await sql(
+        fresh.url,
+        `update holdfast.job
+       set fence = ${way === 'advisory locks' ? 'null' : 'fence + 1'},
+           session = ${way === 'advisory locks' ? 'null' : '0'},
+           seq = nextval('holdfast.job_number')
+       where id = $1`,
+        [id],
+      )
+      opening.open()
+      await until('the record was refused, or the loss seen', () => worker.running === 0)
+      await worker.close()
+      expect((await holdfast.jobs.find(id))!).toMatchObject({ failed: 0, result: undefined })
+      expect(await rowsOf(fresh.url, id)).toMatchObject({ job: 1, waiting: 0, history: 0 })
+      expect(await effects('taken over')).toBe(0)
+    },
+  )
+
+  test('a job with its last chance runs when the end of the one before it is recorded', async () => {
+    const url = await databaseUrl()
+    const holdfast = await start({ url })
+    const begun: number[] = []
+    const job = defineJob('job', { run: (n: number) => void begun.push(n) })
+    const [first] = await holdfast.jobs.enqueueMany(job, [1, 2])
+    const client = await sqlSession(url)
+    await client.query(`
+      create function hold() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(7); return old; end $$;
+      create trigger hold before delete on holdfast.job
+      for each row when (old.id = ${first!.id}) execute function hold();
+      update holdfast.job set crashes = 2;
+      select pg_advisory_lock(7)`)
+    work(holdfast, [job])
+    await until('the first has begun', () => begun.length === 1)
+    await stays('the other waits', () => begun.length === 1, 300)
+    await client.query('select pg_advisory_unlock(7)')
+    await until('the other has begun', () => begun.length === 2)
+  })
+
+  test('nothing is left of claims and workers when all is done', async () => {
+    const url = await databaseUrl()
+    const holdfast = await start({ url })
+    const noop = defineJob('noop', { run: () => {} })
+    const worker = work(holdfast, [noop], { concurrency: 20 })
+    await holdfast.jobs.enqueueMany(
+      noop,
+      Array.from({ length: 2_000 }, (_, at) => at),
+    )
+    await until('all have ended', async () => (await rowsOf(url)).history === 2_000)
+    await within(5_000, 'Closing', worker.close())
+    expect(await rowsOf(url)).toEqual({ job: 0, waiting: 0, claim: 0, worker: 0, history: 2_000 })
+    expect(worker.refused).toBe(0)
+  })
+
+  test('no more run at once than the concurrency', async () => {
+    const holdfast = await start({ namespace: `concurrency ${way}` })
+    let now = 0
+    let most = 0
+    const job = defineJob('counted', {
+      run: async () => {
+        most = Math.max(most, ++now)
+        await new Promise((resolve) => setImmediate(resolve))
+        now--
       },
     })
-    const worker = work(holdfast, [job])
-    const { id } = await holdfast.jobs.enqueue(job, null)
-    await begun.opened
-    // As if another worker had it, whose life is another.
-    await sql(fresh.url, 'update holdfast.job set fence = fence + 1, session = 0 where id = $1', [id])
-    opening.open()
-    await until('the record was refused, or the loss seen', () => worker.running === 0)
-    await worker.close()
-    expect((await holdfast.jobs.find(id))!).toMatchObject({ state: 'running', failed: 0 })
-    expect(await effects('taken over')).toBe(0)
+    work(holdfast, [job], { concurrency: 7 })
+    const jobs = await holdfast.jobs.enqueueMany(job, new Array(500).fill(null))
+    for (const { id } of jobs.slice(-5)) await holdfast.jobs.result(id)
+    await until('all have ended', () => now === 0)
+    expect(most).toBe(7)
   })
-})
 
-test('nothing is left of claims and workers when all is done', async () => {
-  const url = await databaseUrl()
-  const holdfast = await open({ url })
-  const noop = defineJob('noop', { run: () => {} })
-  const worker = work(holdfast, [noop], { concurrency: 20 })
-  await holdfast.jobs.enqueueMany(
-    noop,
-    Array.from({ length: 2_000 }, (_, at) => at),
-  )
-  await until('all have ended', async () => (await rowsOf(url)).history === 2_000)
-  await within(5_000, 'Closing', worker.close())
-  expect(await rowsOf(url)).toEqual({ job: 0, waiting: 0, claim: 0, worker: 0, history: 2_000 })
-  expect(worker.refused).toBe(0)
-})
-
-test('no more run at once than the concurrency', async () => {
-  const holdfast = await open({ url: fresh.url, namespace: 'concurrency' })
-  let now = 0
-  let most = 0
-  const job = defineJob('counted', {
-    run: async () => {
-      most = Math.max(most, ++now)
-      await new Promise((resolve) => setImmediate(resolve))
-      now--
-    },
+  test('a claim is not forgotten while the end of one of its jobs is still to be recorded', async () => {
+    const url = await databaseUrl()
+    const holdfast = await start({ url })
+    const job = defineJob('job', {
+      run: (fails: boolean) => {
+        if (fails) throw new NonRetryableError('for good')
+      },
+    })
+    // The first claim takes one, the second the other two.
+    const [, done, failed] = await holdfast.jobs.enqueueMany(job, [false, false, true])
+    const client = await sqlSession(url)
+    await client.query(`
+    create function hold() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(7); return old; end $$;
+    create trigger hold before delete on holdfast.job
+    for each row when (old.id = ${done!.id}) execute function hold();
+    select pg_advisory_lock(7)`)
+    work(holdfast, [job])
+    await untilState(holdfast, failed!.id, 'buried')
+    expect(await rowsOf(url)).toMatchObject({ job: 1, claim: 1 })
+    await client.query('select pg_advisory_unlock(7)')
+    await holdfast.jobs.result(done!.id)
+    await until('it is forgotten with the last of them', async () => (await rowsOf(url)).claim === 0)
   })
-  work(holdfast, [job], { concurrency: 7 })
-  const jobs = await holdfast.jobs.enqueueMany(job, new Array(500).fill(null))
-  for (const { id } of jobs.slice(-5)) await holdfast.jobs.result(id)
-  await until('all have ended', () => now === 0)
-  expect(most).toBe(7)
 })
 
 test('mistakes are refused at the door', async () => {
@@ -425,30 +481,6 @@ test('mistakes are refused at the door', async () => {
   await refused('Two definitions are named "job"', () => jobs.work([job, job]))
   await refused('Expected the id of a job, a whole number, got "1" (string)', () => jobs.find('1' as never))
   await refused('Expected the time of retryAfter to be a duration', () => retryAfter('soon'))
-})
-
-test('a claim is not forgotten while the end of one of its jobs is still to be recorded', async () => {
-  const url = await databaseUrl()
-  const holdfast = await open({ url })
-  const job = defineJob('job', {
-    run: (fails: boolean) => {
-      if (fails) throw new NonRetryableError('for good')
-    },
-  })
-  // The first claim takes one, the second the other two.
-  const [, done, failed] = await holdfast.jobs.enqueueMany(job, [false, false, true])
-  const client = await sqlSession(url)
-  await client.query(`
-    create function hold() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(7); return old; end $$;
-    create trigger hold before delete on holdfast.job
-    for each row when (old.id = ${done!.id}) execute function hold();
-    select pg_advisory_lock(7)`)
-  work(holdfast, [job])
-  await untilState(holdfast, failed!.id, 'buried')
-  expect(await rowsOf(url)).toMatchObject({ job: 1, claim: 1 })
-  await client.query('select pg_advisory_unlock(7)')
-  await holdfast.jobs.result(done!.id)
-  await until('it is forgotten with the last of them', async () => (await rowsOf(url)).claim === 0)
 })
 
 test('a worker that is busy for long takes nothing that it cannot run', async () => {

@@ -175,6 +175,7 @@ create table holdfast.worker (
   number integer not null,
   instance text not null,
   queues bigint[] not null,
+  claims text not null default 'rows',
   sleeping boolean not null default false,
   since timestamptz not null default clock_timestamp(),
   primary key (session, number)
@@ -185,6 +186,7 @@ comment on column holdfast.worker.session is 'The number of the life (see instan
 comment on column holdfast.worker.number is 'Which of the workers of the instance.';
 comment on column holdfast.worker.instance is 'The instance.';
 comment on column holdfast.worker.queues is 'The keys of the queues that it serves.';
+comment on column holdfast.worker.claims is 'How it claims: rows, which writes on the row of each job, or advisory, which locks them (see job_take).';
 comment on column holdfast.worker.sleeping is 'Whether it wants to be told of new jobs, because it has nothing to do.';
 comment on column holdfast.worker.since is 'Since when.';
 
@@ -192,7 +194,9 @@ create table holdfast.claim (
   fence bigint primary key,
   session integer not null,
   token bigint not null,
-  jobs bigint[] not null
+  jobs bigint[] not null,
+  upto bigint,
+  claimed_at timestamptz not null default clock_timestamp()
 );
 -- To compress it would cost more than to write it.
 alter table holdfast.claim alter column jobs set storage external;
@@ -202,6 +206,8 @@ comment on column holdfast.claim.fence is 'The fence of the claim.';
 comment on column holdfast.claim.session is 'The number of the life that has claimed them.';
 comment on column holdfast.claim.token is 'How the worker calls the claim, so that it finds one whose answer was lost.';
 comment on column holdfast.claim.jobs is 'Their ids. The row goes when all of them have ended.';
+comment on column holdfast.claim.upto is 'For a claim by advisory locks, which writes nothing on the rows of jobs: those that have come back with a larger seq are not meant any more. Null for the others.';
+comment on column holdfast.claim.claimed_at is 'When.';
 
 create table holdfast.unique_job (
   queue bigint not null,
@@ -585,7 +591,8 @@ create function holdfast.job_enqueue_unique(
         else
           is_new := false;
           number := held.id;
-          if held.waits and one.existing <> 'keep' then
+          -- What runs by advisory lock looks as if it waited. It is kept, and so is what is just being claimed.
+          if held.waits and one.existing <> 'keep' and holdfast.job_at_rest(held.id) then
             continue when not holdfast.job_replace(held.id, one.payload, one.priority, one.due_at);
             later := later || one.queue;
           elsif held.waits and held.until = 'started' and not is_alone then
@@ -700,6 +707,18 @@ create function holdfast.job_cancel(job_id bigint, reason text) returns text
     if found then
       perform pg_notify(holdfast.job_channel(), 'jobs-cancel ' || life);
       return 'told';
+    end if;
+    if not holdfast.job_at_rest(job_id) then
+      update holdfast.job
+      set cancelled = reason
+      where id = job_id;
+      if found then
+        perform pg_notify(holdfast.job_channel(), 'jobs-cancel ' || claim.session)
+        from holdfast.claim
+        where upto is not null
+          and job_id = any(jobs);
+        return 'told';
+      end if;
     end if;
     with ready as (
       delete from holdfast.job
@@ -929,7 +948,7 @@ create function holdfast.job_claim(
         perform holdfast.job_free_keys(keyed);
       end if;
       passed := array_to_json(reached)::text;
-      insert into holdfast.claim values (fence, session, token, ids);
+      insert into holdfast.claim (fence, session, token, jobs) values (fence, session, token, ids);
       if announces then
         perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || session);
       end if;
@@ -961,7 +980,7 @@ create function holdfast.job_claim(
 comment on function holdfast.job_claim(integer, bigint, bigint[], integer[], bigint[], text[], integer, boolean, boolean) is
   'Claims jobs for a life: at most so many, level by level (queue and priority), each from its cursor onward. Who looks back learns from which number on others may still appear.';
 
-create function holdfast.job_done(ids bigint[], fences bigint[], results json, emptied bigint[]) returns bigint[]
+create function holdfast.job_done(ids bigint[], fences bigint[], seqs bigint[], results json, emptied bigint[]) returns bigint[]
   language plpgsql
   -- One walk over the index for all of them, whatever the table looked like when the plan was made.
   set jit = off
@@ -974,59 +993,74 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
   declare
     recorded bigint;
     tied jsonb;
+    -- Only claims by advisory locks know jobs by their places.
+    over constant bigint[] := case when cardinality(seqs) > 0 then holdfast.job_over(fences) else '{}' end;
+    unstamped bigint[];
+    unstamped_fences bigint[];
   begin
     if results is null then
       with ended as (
         delete from holdfast.job
-        using unnest(ids, fences) as e (id, fence)
+        using unnest(ids, fences, seqs) as e (id, fence, seq)
         where job.id = any(ids)
           and job.id = e.id
-          and job.fence = e.fence
-        returning job.*
+          and (job.fence = e.fence or job.session is null and job.seq = e.seq and e.fence <> all(over))
+        returning job.*, e.fence as claim
       ),
       kept as (
         insert into holdfast.job_history
           (id, queue, priority, kind, payload, state, enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
            progress, log, failures, ties)
-        select id, queue, priority, kind, payload, 'done', enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
-          progress, log, failures, ties
+        select id, queue, priority, kind, payload, 'done', enqueued_at,
+          coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = ended.claim)),
+          coalesce(session, (select claim.session from holdfast.claim where claim.fence = ended.claim)), claim,
+          failed, crashes, max_crashes, progress, log, failures, ties
         from ended
       )
       select
         count(*),
         jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'done', 'ties', ties))
-          filter (where ties is not null)
-      into recorded, tied
+          filter (where ties is not null),
+        array_agg(id) filter (where fence is null),
+        array_agg(claim) filter (where fence is null)
+      into recorded, tied, unstamped, unstamped_fences
       from ended;
     else
       with ended as (
         delete from holdfast.job
-        using rows from (unnest(ids), unnest(fences), json_array_elements(results)) as e (id, fence, result)
+        using rows from (unnest(ids), unnest(fences), unnest(seqs), json_array_elements(results)) as e (id, fence, seq, result)
         where job.id = any(ids)
           and job.id = e.id
-          and job.fence = e.fence
-        returning job.*, e.result
+          and (job.fence = e.fence or job.session is null and job.seq = e.seq and e.fence <> all(over))
+        returning job.*, e.fence as claim, e.result
       ),
       kept as (
         insert into holdfast.job_history
           (id, queue, priority, kind, payload, state, result, enqueued_at, claimed_at, session, fence, failed, crashes,
            max_crashes, progress, log, failures, ties)
-        select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at, claimed_at, session,
-          fence, failed, crashes, max_crashes, progress, log, failures, ties
+        select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at,
+          coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = ended.claim)),
+          coalesce(session, (select claim.session from holdfast.claim where claim.fence = ended.claim)), claim,
+          failed, crashes, max_crashes, progress, log, failures, ties
         from ended
       )
       select
         count(*),
         jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'done', 'ties', ties))
-          filter (where ties is not null)
-      into recorded, tied
+          filter (where ties is not null),
+        array_agg(id) filter (where fence is null),
+        array_agg(claim) filter (where fence is null)
+      into recorded, tied, unstamped, unstamped_fences
       from ended;
+    end if;
+    if unstamped is not null then
+      perform holdfast.job_prove(unstamped, unstamped_fences);
     end if;
     if tied is not null then
       perform holdfast.job_settle(tied);
     end if;
     if cardinality(emptied) > 0 then
-      delete from holdfast.claim where fence = any(emptied);
+      delete from holdfast.claim where fence = any(emptied) and fence <> all(over);
     end if;
     if recorded = cardinality(ids) then
       return null;
@@ -1038,10 +1072,10 @@ create function holdfast.job_done(ids bigint[], fences bigint[], results json, e
     );
   end
   $$;
-comment on function holdfast.job_done(bigint[], bigint[], json, bigint[]) is
-  'Records that jobs are done, each only for the claim whose fence is still in its row, and forgets claims that are emptied. Answers null when all were recorded, or else with those that were, now or before.';
+comment on function holdfast.job_done(bigint[], bigint[], bigint[], json, bigint[]) is
+  'Records that jobs are done, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock, and forgets claims that are emptied. Answers null when all were recorded, or else with those that were, now or before.';
 
-create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
+create function holdfast.job_end(asked json, unstamped bigint[], emptied bigint[]) returns bigint[]
   language plpgsql
   -- One plan, by index, whatever the table looked like when it was made.
   set jit = off
@@ -1052,21 +1086,24 @@ create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
   declare
     recorded bigint[];
     tied jsonb;
+    over constant bigint[] := case when cardinality(unstamped) > 0 then holdfast.job_over(unstamped) else '{}' end;
+    unproven bigint[];
+    unproven_fences bigint[];
   begin
     -- Numbers are drawn under a transaction id, as in job_enqueue.
     perform pg_current_xact_id();
     with e as materialized (
       select *
       from json_to_recordset(asked)
-        as e (id bigint, fence bigint, state text, error jsonb, delay_ms bigint, failed integer)
+        as e (id bigint, fence bigint, seq bigint, state text, error jsonb, delay_ms bigint, failed integer)
     ),
     ended as (
       delete from holdfast.job
       using e
       where job.id = e.id
-        and job.fence = e.fence
+        and (job.fence = e.fence or job.session is null and job.seq = e.seq and e.fence <> all(over))
         and e.state <> 'returned'
-      returning job.*, e.state, e.error, e.delay_ms, e.failed as failed_now
+      returning job.*, e.fence as claim, e.state, e.error, e.delay_ms, e.failed as failed_now
     ),
     told as (
       select
@@ -1085,7 +1122,9 @@ create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
       insert into holdfast.job_history
         (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
          max_crashes, progress, log, failures, ties)
-      select id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence,
+      select id, queue, priority, kind, payload, state, error, enqueued_at,
+        coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = told.claim)),
+        coalesce(session, (select claim.session from holdfast.claim where claim.fence = told.claim)), claim,
         failed + failed_now, crashes, max_crashes, progress, log, all_failures, ties
       from told
       where state <> 'retried'
@@ -1110,9 +1149,14 @@ create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
           seq = nextval('holdfast.job_number')
       from e
       where job.id = e.id
-        and job.fence = e.fence
+        and (job.fence = e.fence or job.session is null and job.seq = e.seq and e.fence <> all(over))
         and e.state = 'returned'
-      returning job.id, job.queue
+      returning job.id, job.queue, e.fence as claim, e.seq is not null as is_unstamped
+    ),
+    unstamped_ones as (
+      select id, claim from told where fence is null
+      union all
+      select id, claim from returned where is_unstamped
     ),
     woken as (
       select holdfast.job_wake(queue, count(*)) from returned group by queue
@@ -1135,17 +1179,22 @@ create function holdfast.job_end(asked json, emptied bigint[]) returns bigint[]
         select jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', state, 'ties', ties))
         from told
         where ties is not null
-      )
-    into recorded, tied;
+      ),
+      (select array_agg(id order by id) from unstamped_ones),
+      (select array_agg(claim order by id) from unstamped_ones)
+    into recorded, tied, unproven, unproven_fences;
+    if unproven is not null then
+      perform holdfast.job_prove(unproven, unproven_fences);
+    end if;
     if tied is not null then
       perform holdfast.job_settle(tied);
     end if;
-    delete from holdfast.claim where fence = any(emptied);
+    delete from holdfast.claim where fence = any(emptied) and fence <> all(over);
     return coalesce(recorded, '{}');
   end
   $$;
-comment on function holdfast.job_end(json, bigint[]) is
-  'Ends attempts in any other way, each only for the claim whose fence is still in its row: into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). Answers with those that were.';
+comment on function holdfast.job_end(json, bigint[], bigint[]) is
+  'Ends attempts in any other way, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock (unstamped: the fences of such claims): into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). Answers with those that were.';
 
 create function holdfast.job_take_over(session integer) returns integer
   language plpgsql
@@ -1166,7 +1215,7 @@ create function holdfast.job_take_over(session integer) returns integer
       return 0;
     end if;
     for one in
-      select claim.fence, claim.jobs from holdfast.claim where claim.session = job_take_over.session order by claim.fence limit 100
+      select * from holdfast.claim where claim.session = job_take_over.session order by claim.fence limit 100
     loop
       with mine as materialized (
         select
@@ -1177,7 +1226,7 @@ create function holdfast.job_take_over(session integer) returns integer
           end as charge
         from holdfast.job
         where job.id = any(one.jobs)
-          and job.fence = one.fence
+          and (job.fence = one.fence or job.session is null and job.seq <= one.upto)
         order by job.id
         for update
       ),
@@ -1216,7 +1265,7 @@ create function holdfast.job_take_over(session integer) returns integer
             )
             else json_build_object('name', 'JobCancelledError', 'message', cancelled, 'code', 'JOB_CANCELLED')
           end,
-          enqueued_at, claimed_at, ended.session, fence, failed, crashes + charge, max_crashes, progress, log, failures, ties
+          enqueued_at, one.claimed_at, one.session, one.fence, failed, crashes + charge, max_crashes, progress, log, failures, ties
         from ended
         returning id, queue, kind, state, ties
       ),

@@ -1,0 +1,79 @@
+import type { Life } from '../postgres/index.js'
+import { arrayOf } from './ledger.js'
+import type { Claim } from './run.js'
+import type { Ties } from './ties.js'
+
+/** How jobs are claimed. All that serve a queue at one time must do it in one way. */
+export type Way = 'rows' | 'advisory'
+
+/** As job_claim and job_look write it; what is left out is the usual. */
+export type Row = [
+  id: number,
+  /** Which of the kinds, counted from 1. */
+  kind: number,
+  input: unknown,
+  seq?: number,
+  priority?: number,
+  failed?: number,
+  crashes?: number,
+  maxCrashes?: number,
+  ties?: Ties | null,
+  cancelled?: string | null,
+  /** Which version of its row was seen. */
+  version?: number,
+]
+
+export interface Asked {
+  /** The queue and the priority of each level, and from where it is read. */
+  readonly queues: readonly string[]
+  readonly priorities: readonly number[]
+  readonly starts: readonly number[]
+  readonly kinds: readonly string[]
+  readonly most: number
+  readonly announces: boolean
+  readonly looksBack: boolean
+}
+
+export interface Found {
+  readonly state: 'claimed' | 'gone' | 'unsettled'
+  readonly fence: number
+  readonly jobs: readonly Row[]
+  /** How far each level was read; undefined when nothing was found. */
+  readonly passed: readonly number[] | undefined
+  /** Whether nothing more was there. */
+  readonly isAll: boolean
+  readonly oldest: string | null
+  readonly newest: string | null
+  readonly last: number
+}
+
+/** What a statement must know of a job to find out whether it still is whose it was. */
+export interface Held {
+  readonly id: number
+  readonly seq: number
+  readonly claim: Claim
+}
+
+/**
+ * A way to claim jobs. There are two: `RowsClaims` writes life and fence on the rows of the jobs; `AdvisoryClaims` locks the
+ * jobs, and writes nothing on their rows. Either way a claim has one row of its own, which leads to its jobs.
+ */
+export interface Claims {
+  readonly way: Way
+  /** How many jobs an instance may have claimed at a time. */
+  readonly most: number
+  /** How many more it may claim now. */
+  readonly room: number
+  claim(life: Life, asked: Asked): Promise<Found>
+  /** The place in the order by which a job is known, where a claim writes no fence on its row. */
+  placeOf(job: Held): number | undefined
+  /** Jobs that are not this worker's any more: their end is recorded, or somebody else has them. */
+  release(jobs: readonly Held[]): void
+  /** Gives back what was claimed by statements whose answers never arrived. */
+  giveBackUnknown(life: Life): Promise<void>
+}
+
+/** The places of jobs, for statements; empty where rows carry fences. */
+export function placesOf(claims: Claims, jobs: readonly Held[]): string {
+  return arrayOf(jobs.map((job) => claims.placeOf(job)).filter((place) => place !== undefined))
+}

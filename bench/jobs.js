@@ -22,8 +22,10 @@ export async function run(_, { rounds, roundMs, progress }) {
     [1, true],
     [2, true],
   ]) {
-    progress(`jobs: sustained, ${workers} worker${isSnapshotOpen ? ', a forgotten snapshot' : ''}`)
-    sustained.push(await onOwnServer((url) => sustain(url, { workers, isSnapshotOpen, seconds })))
+    for (const claims of ['rows', 'advisory']) {
+      progress(`jobs by ${claims}: sustained, ${workers} worker${isSnapshotOpen ? ', a forgotten snapshot' : ''}`)
+      sustained.push(await onOwnServer((url) => sustain(url, { claims, workers, isSnapshotOpen, seconds })))
+    }
   }
   progress('jobs: latency and enqueueing')
   return { seconds, sustained, ...(await onOwnServer(enqueueing)) }
@@ -38,8 +40,8 @@ async function onOwnServer(work) {
   }
 }
 
-async function startWorkers(url, count) {
-  const children = Array.from({ length: count }, () => fork(program, [url]))
+async function startWorkers(url, count, claims) {
+  const children = Array.from({ length: count }, () => fork(program, [url, claims]))
   const counts = children.map(() => 0)
   for (const [at, child] of children.entries()) {
     await once(child, 'message')
@@ -57,7 +59,7 @@ async function startWorkers(url, count) {
 }
 
 /** Keeps a backlog before the workers and counts what reaches the history. */
-async function sustain(url, { workers, isSnapshotOpen, seconds }) {
+async function sustain(url, { claims, workers, isSnapshotOpen, seconds }) {
   const holdfast = await Holdfast.open({ url })
   const noop = defineJob('noop', { run() {} })
   const client = new pg.Client({ connectionString: url })
@@ -66,7 +68,7 @@ async function sustain(url, { workers, isSnapshotOpen, seconds }) {
     await client.query('begin isolation level repeatable read')
     await client.query('select count(*) from holdfast.job')
   }
-  const { done, stop } = await startWorkers(url, workers)
+  const { done, stop } = await startWorkers(url, workers, claims)
   let enqueued = 0
   let isOver = false
   const inputs = Array.from({ length: 1_000 }, (_, at) => ({ at }))
@@ -94,6 +96,7 @@ async function sustain(url, { workers, isSnapshotOpen, seconds }) {
   }
   const quarter = Math.ceil(samples.length / 4)
   const outcome = {
+    claims,
     workers,
     isSnapshotOpen,
     perSecond: rate(samples),
@@ -143,8 +146,8 @@ export function show({ seconds, sustained, latency, singlesPerSecond, bulkPerSec
   return [
     table(
       [`Sustained for ${seconds} s, everything counted`, 'jobs/s', 'first quarter', 'last quarter'],
-      sustained.map(({ workers, isSnapshotOpen, perSecond, first, last }) => [
-        `${workers} worker${workers > 1 ? 's' : ''}${isSnapshotOpen ? ', a snapshot forgotten elsewhere' : ''}`,
+      sustained.map(({ claims, workers, isSnapshotOpen, perSecond, first, last }) => [
+        `${claims}: ${workers} worker${workers > 1 ? 's' : ''}${isSnapshotOpen ? ', a snapshot forgotten elsewhere' : ''}`,
         perSecond,
         first,
         last,

@@ -166,7 +166,7 @@ select
   j.id, j.kind, j.queue::text, (select name from holdfast.queue where key = j.queue) as queue_name,
   case when coalesce(j.session, c.session) is null then 'ready' else 'running' end as state,
   j.priority, j.payload::text as payload, null as result, null as error, j.enqueued_at, null::timestamptz as run_at,
-  coalesce(j.claimed_at, c.claimed_at), null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
+  coalesce(j.claimed_at, c.claimed_at) as claimed_at, null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
   (select min(instance) from holdfast.worker where worker.session = coalesce(j.session, c.session)) as instance, j.cancelled,
   exists (select from holdfast.queue where key = j.queue and paused_at is not null) as paused
 from holdfast.job j

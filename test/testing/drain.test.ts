@@ -99,11 +99,11 @@ test('when it takes too long, the error says where each job is', async () => {
     run: (_, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
   })
   const { id } = await holdfast.jobs.enqueue(slow, null)
-  const error = await caught(TestTimeoutError, drain(holdfast, [slow], { within: '200ms' }))
+  const error = await caught(TestTimeoutError, drain(holdfast, [slow], { within: '2s' }))
   expect(error).toMatchObject({ code: 'TEST_TIMEOUT', jobs: [{ id, state: 'running' }] })
   expect(error.message).toMatch(
     new RegExp(
-      `^The drain has not come to its end within 200ms:\n  job ${id} \\(slow\\) runs on this instance, since `,
+      `^The drain has not come to its end within 2s:\n  job ${id} \\(slow\\) runs on this instance, since `,
     ),
   )
   // It was given back, without a failure.

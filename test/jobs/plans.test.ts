@@ -80,10 +80,11 @@ test(`with ${many} jobs ready and ${many} delayed, claims, ends and rounds read 
     const { ids, fence } = await claim(200)
     const fences = (part: string[]) => part.map(() => fence)
     const done = ids.slice(0, 100)
-    const plain = await readsOf(client, "select holdfast.job_done($1::bigint[], $2::bigint[], null, null, '{}') as answer", [
-      done,
-      fences(done),
-    ])
+    const plain = await readsOf(
+      client,
+      "select holdfast.job_done($1::bigint[], $2::bigint[], null, null, '{}') as answer",
+      [done, fences(done)],
+    )
     expect(plain.row.answer).toBeNull()
     expect(plain.scanned + plain.fetched, `ends, statistics: ${statistics}`).toBeLessThan(1_000)
     const told = ids.slice(100, 150)

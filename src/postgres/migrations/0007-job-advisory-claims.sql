@@ -60,6 +60,9 @@ create function holdfast.job_look(
     if looks_back then
       -- Before the look: what was running then may not be visible to it.
       oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
+      -- As in job_claim.
+      last := (select last_value - (not is_called)::integer from holdfast.job_number);
+      newest := pg_current_xact_id()::text;
     end if;
     paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
     for level in 1 .. cardinality(queues) loop
@@ -100,13 +103,8 @@ create function holdfast.job_look(
     end loop;
     jobs := '[' || jobs || ']';
     passed := array_to_json(reached)::text;
-    if looks_back then
-      -- As in job_claim.
-      last := (select last_value - 1 from holdfast.job_number);
-      if cardinality(paused) > 0 then
-        oldest := null;
-      end if;
-      newest := pg_snapshot_xmax(pg_current_snapshot())::text;
+    if cardinality(paused) > 0 then
+      oldest := null;
     end if;
   end
   $$;

@@ -1,0 +1,146 @@
+// What stands beside the work: a claim before a large backlog, and workers that have nothing to do.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { defineJob, Holdfast } from 'holdfast'
+import pg from 'pg'
+import { median } from '../measure.js'
+import { benchDatabase, query } from '../server.js'
+
+const half = 1_000_000
+const idleSeconds = 10
+
+export async function besides(progress) {
+  progress('jobs: a claim before two million jobs')
+  const claim = await claims()
+  progress(`jobs: four idle workers for ${idleSeconds} s`)
+  return { claim, idle: await idle() }
+}
+
+/** Claims of ten jobs, by the statement itself: of an empty queue into which ten were put, and of one with a backlog. */
+async function claims() {
+  const database = await benchDatabase()
+  const { url } = database
+  const holdfast = await Holdfast.open({ url })
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    const filed = defineJob('filed', { queue: 'filed', run() {} })
+    // Its life claims; it serves another queue, so that nobody else does.
+    const worker = holdfast.jobs.work([defineJob('none', { queue: 'none', run() {} })])
+    const ten = Array.from({ length: 10 }, (_, at) => ({ at }))
+    await holdfast.jobs.enqueueMany(filed, ten)
+    const { queue } = (await client.query('select queue from holdfast.job limit 1')).rows[0]
+    const life = await session(client)
+    let cursor = 0
+    let token = 0
+    const tookMs = async () => {
+      const all = []
+      for (let at = 0; at < 300; at++) {
+        await holdfast.jobs.enqueueMany(filed, ten)
+        const values = [life, token++, Array(11).fill(queue), levels, levels.map((level) => (level === 0 ? cursor : 0))]
+        const from = performance.now()
+        const { rows } = await client.query(claim, values)
+        all.push(performance.now() - from)
+        const [{ fence, passed, ids }] = rows
+        if (ids.length !== 10) throw new Error(`Expected to claim 10, got ${ids.length}`)
+        cursor = JSON.parse(passed)[levels.indexOf(0)]
+        await client.query(end, [ids, ids.map(() => fence), [fence]])
+      }
+      return median(all)
+    }
+    await tookMs()
+    const emptyMs = await tookMs()
+    const copies = `queue, priority, kind, payload, max_crashes from holdfast.job, generate_series(1, ${half})`
+    await client.query(`
+      insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes)
+      select n, n, queue, priority, kind, payload, max_crashes
+      from (
+        select nextval('holdfast.job_number') as n, ${copies} where id = (select min(id) from holdfast.job) offset 0
+      ) as numbered`)
+    await client.query(`
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at)
+      select nextval('holdfast.job_number'), queue, priority, kind, payload, max_crashes, now() + interval '1 day'
+      from (select ${copies} where id = (select min(id) from holdfast.job)) as copies`)
+    // A flood of writing is not what is measured.
+    await client.query('checkpoint')
+    await tookMs()
+    const fullMs = await tookMs()
+    await worker.close()
+    return { jobs: 2 * half, emptyMs: round(emptyMs), fullMs: round(fullMs), times: round(fullMs / emptyMs) }
+  } finally {
+    await client.end()
+    await holdfast.close()
+    await database.close()
+  }
+}
+
+const levels = [5, 4, 3, 2, 1, 0, -1, -2, -3, -4, -5]
+
+const claim = `
+select fence, passed, array(select (job ->> 0)::bigint from json_array_elements(jobs::json) as job) as ids
+from holdfast.job_claim($1, $2, $3::bigint[], $4::integer[], $5::bigint[], '{filed}', 10, false, false)`
+
+const end = "select holdfast.job_done($1::bigint[], $2::bigint[], '{}', null, $3::bigint[])"
+
+async function session(client) {
+  for (;;) {
+    const { rows } = await client.query('select session from holdfast.worker')
+    // Once it works, the tables of the days are made, and nobody must end a job just then.
+    const { rows: days } = await client.query("select from pg_class where relname ~ '^job_history_[0-9]{8}$'")
+    if (rows.length > 0 && days.length === 4) return rows[0].session
+    await sleep(20)
+  }
+}
+
+const spent = `
+select
+  coalesce(sum(calls), 0)::float8 as statements,
+  (select count(*)::integer from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()) as connections
+from pg_stat_statements
+where dbid = (select oid from pg_database where datname = current_database())
+  and toplevel
+  and query not like '%pg_stat_statements%'`
+
+/** Four instances with a worker each, some time after their last job. */
+async function idle() {
+  const database = await benchDatabase({ shared_preload_libraries: 'pg_stat_statements' })
+  try {
+    const { url } = database
+    await query(url, 'create extension if not exists pg_stat_statements')
+    const fleet = await Promise.all(Array.from({ length: 4 }, () => Holdfast.open({ url })))
+    const noop = defineJob('noop', { run() {} })
+    for (const { jobs } of fleet) jobs.work([noop])
+    await fleet[0].jobs.result((await fleet[0].jobs.enqueue(noop, null)).id)
+    // Until pools have let go of what they do not need.
+    await sleep(15_000)
+    const [before] = await query(url, spent)
+    const from = performance.now()
+    await sleep(idleSeconds * 1_000)
+    const [after] = await query(url, spent)
+    const seconds = (performance.now() - from) / 1_000
+    await Promise.all(fleet.map((one) => one.close()))
+    return {
+      statementsPerSecond: round((after.statements - before.statements) / seconds),
+      connections: after.connections,
+    }
+  } catch (error) {
+    // A server of the user's own may not have it.
+    if (['55000', '58P01', '0A000', '42501'].includes(error.code)) return { unmeasured: error.message }
+    throw error
+  } finally {
+    await database.close()
+  }
+}
+
+export function showBesides({ claim, idle }) {
+  return [
+    ['a claim of ten jobs from an otherwise empty queue, ms', claim.emptyMs, ''],
+    [`the same with ${claim.jobs.toLocaleString('en')} jobs, half of them delayed`, claim.fullMs, ''],
+    ['times as long', claim.times, '≤ 2'],
+    ['four idle workers, statements per second', idle.unmeasured ?? idle.statementsPerSecond, '< 2.1'],
+    ['four idle workers, connections', idle.connections, '< 12'],
+  ]
+}
+
+function round(value) {
+  return Number(value.toPrecision(3))
+}

@@ -1,0 +1,101 @@
+// What the same work reaches in plain SQL: the same kinds of statements on the smallest tables that could do it, batches of
+// 1,000, two loops that enqueue, one that claims and one that ends, with nothing of Holdfast around them.
+import pg from 'pg'
+
+const schema = `
+create schema if not exists plain;
+create sequence plain.number;
+create table plain.job (
+  id bigint primary key, queue bigint not null, priority smallint not null, payload json not null, session integer, fence bigint
+) with (fillfactor = 40);
+create index on plain.job (queue, priority, id);
+create table plain.history (
+  id bigint not null, queue bigint not null, priority smallint not null, payload json not null, ended_at timestamptz not null
+);
+create index on plain.history (id);`
+
+const enqueue = `
+insert into plain.job
+select nextval('plain.number'), 1, 0, payload
+from json_array_elements($1::text::json) as payload`
+
+const claim = `
+update plain.job
+set session = 1, fence = $1
+where ctid = any(array(
+  select ctid
+  from plain.job
+  where queue = 1 and priority = 0 and id > $2 and session is null
+  order by id
+  limit $3
+  for update skip locked
+))
+returning id, payload::text`
+
+const end = `
+with ended as (
+  delete from plain.job where id = any($1::text::bigint[]) and fence = $2 returning *
+)
+insert into plain.history select id, queue, priority, payload, clock_timestamp() from ended`
+
+const together = 1_000
+
+/** Runs `slice(seconds)` again and again; each answers with the jobs per second that came to their end. */
+export async function plainLoops(url, backlog) {
+  const clients = Array.from({ length: 4 }, () => new pg.Client({ connectionString: url }))
+  await Promise.all(clients.map((client) => client.connect()))
+  const [producer, second, claimer, ender] = clients
+  await producer.query(schema)
+  await claimer.query('set synchronous_commit = off')
+  const inputs = JSON.stringify(Array.from({ length: together }, (_, at) => ({ at })))
+  let [enqueued, done, cursor, fence] = [0, 0, 0, 0]
+  const turn = () => new Promise((resolve) => setTimeout(resolve, 1))
+  return {
+    async slice(seconds) {
+      const until = performance.now() + seconds * 1_000
+      const claims = []
+      let [producing, isClaiming] = [2, true]
+      const from = { at: performance.now(), done }
+      const produce = async (client) => {
+        while (performance.now() < until) {
+          if (enqueued - done > backlog) await turn()
+          else {
+            enqueued += together
+            await client.query(enqueue, [inputs])
+          }
+        }
+        producing--
+      }
+      await Promise.all([
+        produce(producer),
+        produce(second),
+        (async () => {
+          for (;;) {
+            const wasProducing = producing > 0
+            const { rows } = await claimer.query(claim, [++fence, cursor, together])
+            if (rows.length > 0) {
+              for (const { id } of rows) cursor = Math.max(cursor, Number(id))
+              claims.push({ fence, ids: rows.map(({ id }) => id).sort((a, b) => a - b) })
+            } else if (!wasProducing && cursor === 0) break
+            // What committed late has a lower number.
+            else cursor = 0
+            while (claims.length > 4) await turn()
+          }
+          isClaiming = false
+        })(),
+        (async () => {
+          while (isClaiming || claims.length > 0) {
+            const next = claims.shift()
+            if (next === undefined) await turn()
+            else {
+              await ender.query(end, [`{${next.ids}}`, next.fence])
+              done += next.ids.length
+            }
+          }
+        })(),
+      ])
+      return ((done - from.done) / (performance.now() - from.at)) * 1_000
+    },
+    close: () => Promise.all(clients.map((client) => client.end())),
+  }
+}

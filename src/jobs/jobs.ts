@@ -333,7 +333,8 @@ export class Jobs {
   }
 
   /**
-   * Lets a job run again that has ended otherwise than done, or at once, if it waits. False when there is no such job.
+   * Lets a job run again that has ended otherwise than done, or at once, if it waits. False when there is no such job, or
+   * when another has its unique key.
    *
    * @example
    * await holdfast.jobs.retry(job.id)
@@ -409,7 +410,8 @@ export class Jobs {
   }
 
   /**
-   * Lets all buried jobs of a queue run again, with all their attempts before them. Answers how many there were.
+   * Lets all buried jobs of a queue run again, with all their attempts before them, but for those whose unique key another
+   * has. Answers how many there were.
    *
    * @example
    * await holdfast.jobs.redrive('mail')

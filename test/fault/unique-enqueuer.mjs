@@ -4,10 +4,10 @@ import { defineJob, Holdfast } from 'holdfast'
 import pg from 'pg'
 import { randomFrom } from '../property/random.mjs'
 
-const { url, seed, documents, rounds } = JSON.parse(process.argv[2])
+const { url, seed, documents, claims, rounds } = JSON.parse(process.argv[2])
 const random = randomFrom(seed)
 const pool = new pg.Pool({ connectionString: url, max: 6 })
-const holdfast = await Holdfast.open({ url })
+const holdfast = await Holdfast.open({ url, jobs: { claims } })
 
 const index = defineJob('index', {
   retry: { attempts: 1_000, backoff: 1, longest: 20 },

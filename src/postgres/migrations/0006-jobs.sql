@@ -449,7 +449,32 @@ create function holdfast.job_enqueue_tied(heads json, inputs json, is_alone bool
 comment on function holdfast.job_enqueue_tied(json, json, boolean) is
   'Enqueues jobs with "ties": as job_enqueue_later, and lets those that may run now go on at once, if it is alone in its transaction. Whoever has drawn the number of a job already gives its "id".';
 
-create function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns boolean
+create function holdfast.job_hold_still(job_id bigint, is_to_change boolean) returns text
+  language plpgsql
+  as $$
+  begin
+    if is_to_change then
+      perform from holdfast.job where id = job_id and session is null for update;
+    else
+      perform from holdfast.job where id = job_id and session is null for key share;
+    end if;
+    if found then
+      -- Whoever claims by advisory lock takes it before looking at the row: either they see our lock, or we see theirs.
+      perform from holdfast.worker where claims = 'advisory' limit 1;
+      return case when found and not holdfast.job_at_rest(job_id) then 'taken' else 'still' end;
+    end if;
+    if is_to_change then
+      perform from holdfast.waiting where id = job_id for update;
+    else
+      perform from holdfast.waiting where id = job_id for key share;
+    end if;
+    return case when found then 'still' else 'moved' end;
+  end
+  $$;
+comment on function holdfast.job_hold_still(bigint, boolean) is
+  'Locks a job that waits: nobody claims it until the end of the transaction (still), or somebody has it already, by advisory lock (taken). moved: it does not wait, or not any more where it was seen.';
+
+create function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns void
   language plpgsql
   as $$
   declare
@@ -465,7 +490,7 @@ create function holdfast.job_replace(job_id bigint, input json, new_priority sma
         failures = null
     where id = job_id;
     if found then
-      return true;
+      return;
     end if;
     if new_run_at is null then
       -- Another priority is another order, where cursors may have passed its number.
@@ -476,14 +501,12 @@ create function holdfast.job_replace(job_id bigint, input json, new_priority sma
           failed = 0,
           crashes = 0,
           failures = null
-      where id = job_id
-        and session is null;
-      return found;
+      where id = job_id;
+      return;
     end if;
     with gone as (
       delete from holdfast.job
       where id = job_id
-        and session is null
       returning *
     ),
     delayed as (
@@ -501,11 +524,10 @@ create function holdfast.job_replace(job_id bigint, input json, new_priority sma
     if moved is not null then
       perform holdfast.job_settle(moved);
     end if;
-    return moved is not null;
   end
   $$;
 comment on function holdfast.job_replace(bigint, json, smallint, timestamptz) is
-  'Gives a job that waits another input and priority, and another time if there is one. False when it does not wait.';
+  'Gives a job that is held still another input and priority, and another time if there is one.';
 
 create function holdfast.job_enqueue_unique(
   heads json,
@@ -527,7 +549,7 @@ create function holdfast.job_enqueue_unique(
     number bigint;
     at_once bigint[] := '{}';
     later bigint[] := '{}';
-    is_taken boolean;
+    found_as text;
     new_ties jsonb;
     is_new boolean;
   begin
@@ -591,20 +613,20 @@ create function holdfast.job_enqueue_unique(
         else
           is_new := false;
           number := held.id;
-          -- What runs by advisory lock looks as if it waited. It is kept, and so is what is just being claimed.
-          if held.waits and one.existing <> 'keep' and holdfast.job_at_rest(held.id) then
-            continue when not holdfast.job_replace(held.id, one.payload, one.priority, one.due_at);
-            later := later || one.queue;
-          elsif held.waits and held.until = 'started' and not is_alone then
-            -- It must not start before the caller's transaction has ended: it would not see what that has written.
-            perform from holdfast.job where id = held.id and session is null for key share;
-            is_taken := found;
-            if not is_taken then
-              perform from holdfast.waiting where id = held.id for key share;
-              is_taken := found;
+          if held.waits and (one.existing <> 'keep' or held.until = 'started' and not is_alone) then
+            found_as := holdfast.job_hold_still(held.id, one.existing <> 'keep');
+            if found_as = 'taken' and held.until = 'started' then
+              -- It has its key still, so this is the moment of its claim.
+              perform pg_sleep(0.001);
+              continue;
             end if;
-            continue when not is_taken;
-            later := later || one.queue;
+            continue when found_as = 'moved';
+            if found_as = 'still' then
+              if one.existing <> 'keep' then
+                perform holdfast.job_replace(held.id, one.payload, one.priority, one.due_at);
+              end if;
+              later := later || one.queue;
+            end if;
           end if;
         end if;
         exit;

@@ -246,10 +246,16 @@ order by name is null, namespace, name, key
 -- How many jobs of the queues ($1) are where, each counted up to a bound ($2). What runs is found by the claims, because
 -- no index tells it. Relies on job_order, waiting_queue and job_history_failed.
 with running as materialized (
-  select job.queue, count(*) as jobs
-  from holdfast.claim
-  cross join lateral unnest(claim.jobs) as claimed (id)
-  join holdfast.job on job.id = claimed.id and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
+  select job.queue, count(distinct job.id) as jobs
+  from (select fence, upto, unnest(jobs) as id from holdfast.claim) as claim
+  cross join lateral (
+    select id, queue
+    from holdfast.job
+    where job.id = claim.id
+      and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
+    -- Each by its id, whatever the planner believes to be few.
+    offset 0
+  ) as job
   group by job.queue
 ),
 alive as materialized (
@@ -297,18 +303,31 @@ order by place
 with asked as materialized (
   select unnest($1::text::bigint[]) as key
 ),
+claimed as materialized (
+  select distinct on (job.id)
+    job.id, job.queue, job.kind, job.priority, job.enqueued_at, claim.claimed_at, claim.session, job.failed, job.crashes,
+    job.progress, job.cancelled, job.failures
+  from (select fence, session, upto, claimed_at, unnest(jobs) as id from holdfast.claim) as claim
+  cross join lateral (
+    select *
+    from holdfast.job
+    where job.id = claim.id
+      and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
+    -- Each by its id, whatever the planner believes to be few.
+    offset 0
+  ) as job
+  order by job.id, claim.fence desc
+),
 running as (
   select
-    1 as part, row_number() over (order by claim.claimed_at, job.id) as place,
-    job.id, job.queue, 'running' as state, job.kind, job.priority, job.enqueued_at, null::timestamptz as run_at,
-    claim.claimed_at, null::timestamptz as ended_at, claim.session, job.failed, job.crashes, job.progress, job.cancelled,
-    null::json as error, job.failures
-  from holdfast.claim
-  cross join lateral unnest(claim.jobs) as claimed (id)
-  join holdfast.job on job.id = claimed.id and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
+    1 as part, row_number() over (order by claimed_at, id) as place,
+    id, queue, 'running' as state, kind, priority, enqueued_at, null::timestamptz as run_at,
+    claimed_at, null::timestamptz as ended_at, session, failed, crashes, progress, cancelled,
+    null::json as error, failures
+  from claimed
   where 'running' = any($2::text[])
-    and job.queue in (select key from asked)
-    and ($3::text is null or job.kind = $3)
+    and queue in (select key from asked)
+    and ($3::text is null or kind = $3)
   order by place
   limit $4::integer
 ),
@@ -326,7 +345,7 @@ ready as (
     where job.queue = key
       and job.priority = level
       and job.session is null
-      and not exists (select from holdfast.claim where job.id = any(claim.jobs) and job.seq <= claim.upto)
+      and job.id not in (select id from claimed)
     order by seq
     limit (select $5::integer)
   ) as looked
@@ -386,7 +405,7 @@ done as (
     select *
     from holdfast.job_history
     order by id desc
-    limit $6::integer
+    limit (select $6::integer)
   ) as looked
   where 'done' = any($2::text[])
     and state = 'done'

@@ -19,6 +19,7 @@ from (
   select id, kind, queue, payload, priority, enqueued_at, null::timestamptz as run_at
   from holdfast.job
   where session is null
+    and not exists (select from holdfast.claim where job.id = any(claim.jobs) and job.seq <= claim.upto)
     and failed = 0
     and crashes = 0
   union all
@@ -82,7 +83,11 @@ select
     from holdfast.job
     where queue = any($1::text::bigint[])
       and kind = any($2::text[])
-      and (session is not null or not exists (select from holdfast.queue where key = job.queue and paused_at is not null))
+      and (
+        session is not null
+        or exists (select from holdfast.claim where job.id = any(claim.jobs) and job.seq <= claim.upto)
+        or not exists (select from holdfast.queue where key = job.queue and paused_at is not null)
+      )
     order by id
     limit 100
   ) as active,

@@ -2,6 +2,8 @@ import { expect, test } from 'vitest'
 import { defineJob } from '../../src/holdfast.js'
 import { Observer } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
+import { drain, enqueued } from '../../src/testing/index.js'
+import { gate, work } from '../jobs/stage.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 
@@ -54,6 +56,30 @@ test('however many jobs there are, a look walks the indexes and stops', async ()
     ])
   })
   expect(counted).toBeLessThan(31_000)
+})
+
+test.each(['rows', 'advisory'] as const)('what runs is told from what is ready, claimed by %s', async (claims) => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url, jobs: { claims } })
+  const { opened, open: end } = gate()
+  const worker = work(holdfast, [defineJob('mail', { queue: 'post', run: () => opened })], { concurrency: 1 })
+  const { id } = await holdfast.jobs.enqueue(mail, 1)
+  await until('it runs', () => worker.running === 1)
+  const ready = await holdfast.jobs.enqueue(mail, 2)
+  await observe(url, async (observer) => {
+    expect(await observer.jobs()).toMatchObject([
+      { id, state: 'running', instance: holdfast.id, claimedAt: expect.any(Date) },
+      { id: ready.id, state: 'ready', claimedAt: null },
+    ])
+    expect(await observer.queues()).toMatchObject([{ ready: 1, running: 1, workers: 1 }])
+    expect(await enqueued(holdfast)).toMatchObject([{ id: ready.id }])
+    end()
+    expect(await drain(holdfast, [mail])).toMatchObject([
+      { id, state: 'done' },
+      { id: ready.id, state: 'done' },
+    ])
+    expect(await observer.queues()).toMatchObject([{ ready: 0, running: 0 }])
+  })
 })
 
 test('a queue whose name nobody has written down is there by its key', async () => {

@@ -51,6 +51,7 @@ test.each(['rows', 'advisory'])(
     const watching = (async () => {
       for (; !isOver; ) expect(await sql(url, doubles)).toEqual([])
     })()
+    watching.catch(() => {})
     const totals = await within(120_000, 'Enqueueing', Promise.all(reports))
     await until('all have ended', async () => {
       const [row] = await sql<{ left: number }>(

@@ -1021,7 +1021,13 @@ create function holdfast.job_done(ids bigint[], fences bigint[], seqs bigint[], 
     unstamped_fences bigint[];
   begin
     if results is null then
-      with ended as (
+      with claimed as materialized (
+        -- What is not on the rows of the jobs.
+        select fence, session, claimed_at
+        from holdfast.claim
+        where fence = any(case when cardinality(seqs) > 0 then fences end)
+      ),
+      ended as (
         delete from holdfast.job
         using unnest(ids, fences, seqs) as e (id, fence, seq)
         where job.id = any(ids)
@@ -1034,10 +1040,10 @@ create function holdfast.job_done(ids bigint[], fences bigint[], seqs bigint[], 
           (id, queue, priority, kind, payload, state, enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
            progress, log, failures, ties)
         select id, queue, priority, kind, payload, 'done', enqueued_at,
-          coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = ended.claim)),
-          coalesce(session, (select claim.session from holdfast.claim where claim.fence = ended.claim)), claim,
+          coalesce(ended.claimed_at, claimed.claimed_at), coalesce(ended.session, claimed.session), claim,
           failed, crashes, max_crashes, progress, log, failures, ties
         from ended
+        left join claimed on claimed.fence = ended.claim
       )
       select
         count(*),
@@ -1048,7 +1054,13 @@ create function holdfast.job_done(ids bigint[], fences bigint[], seqs bigint[], 
       into recorded, tied, unstamped, unstamped_fences
       from ended;
     else
-      with ended as (
+      with claimed as materialized (
+        -- What is not on the rows of the jobs.
+        select fence, session, claimed_at
+        from holdfast.claim
+        where fence = any(case when cardinality(seqs) > 0 then fences end)
+      ),
+      ended as (
         delete from holdfast.job
         using rows from (unnest(ids), unnest(fences), unnest(seqs), json_array_elements(results)) as e (id, fence, seq, result)
         where job.id = any(ids)
@@ -1061,10 +1073,10 @@ create function holdfast.job_done(ids bigint[], fences bigint[], seqs bigint[], 
           (id, queue, priority, kind, payload, state, result, enqueued_at, claimed_at, session, fence, failed, crashes,
            max_crashes, progress, log, failures, ties)
         select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at,
-          coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = ended.claim)),
-          coalesce(session, (select claim.session from holdfast.claim where claim.fence = ended.claim)), claim,
+          coalesce(ended.claimed_at, claimed.claimed_at), coalesce(ended.session, claimed.session), claim,
           failed, crashes, max_crashes, progress, log, failures, ties
         from ended
+        left join claimed on claimed.fence = ended.claim
       )
       select
         count(*),

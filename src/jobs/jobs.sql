@@ -152,8 +152,8 @@ select holdfast.job_end(
 )
 
 -- name: round
--- See job_round.
-select due_ms, moved
+-- See job_round. Says, too, which code the schema needs by now.
+select due_ms, moved, (select max(works_from) from holdfast.migration) as works_from
 from holdfast.job_round($1::integer)
 
 -- name: days

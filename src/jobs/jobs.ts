@@ -209,7 +209,8 @@ export class Jobs {
     this.#ledger = new Ledger(options)
     this.#enqueuing = new Enqueuing(this.#ledger)
     this.#unique = new UniqueEnqueuing(this.#ledger)
-    this.#rounds = new Rounds(this.#ledger, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays: options.keepDays })
+    const { keepDays, schema } = options
+    this.#rounds = new Rounds(this.#ledger, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays, schema })
     const { claims, anchor } = options
     if (claims === 'rows') this.#claims = new RowsClaims(this.#ledger)
     else this.#claims = anchor && new AdvisoryClaims(this.#ledger, anchor, this.#rounds)

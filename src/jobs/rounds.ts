@@ -1,5 +1,12 @@
 import { backoffMs } from '../base/index.js'
+import { knownVersion, SchemaVersionError } from '../postgres/index.js'
 import type { Ledger } from './ledger.js'
+
+interface RoundRow {
+  readonly due_ms: number | null
+  readonly moved: number | null
+  readonly works_from: number
+}
 
 /** How often the dead are looked for while somebody has work, give or take. */
 const busyMs = 450
@@ -17,6 +24,9 @@ export class Rounds {
   readonly #ledger: Ledger
   readonly #idleMs: number
   readonly #keepDays: number
+  readonly #schema: string
+  readonly #known: number
+  #worksFrom = 0
   #timer: NodeJS.Timeout | undefined
   #dueAt = Number.POSITIVE_INFINITY
   #busyAt = Number.NEGATIVE_INFINITY
@@ -25,10 +35,17 @@ export class Rounds {
   #running: Promise<void> | undefined
   #isClosed = false
 
-  constructor(ledger: Ledger, { idleMs, keepDays }: { idleMs: number; keepDays: number }) {
+  constructor(ledger: Ledger, { idleMs, keepDays, schema }: { idleMs: number; keepDays: number; schema: string }) {
     this.#ledger = ledger
     this.#idleMs = idleMs
     this.#keepDays = keepDays
+    this.#schema = schema
+    this.#known = knownVersion(schema)
+  }
+
+  /** Throws when the schema was changed meanwhile so that only newer code can work with it. */
+  checkVersion(): void {
+    if (this.#worksFrom > this.#known) throw new SchemaVersionError(this.#worksFrom, this.#known, this.#schema)
   }
 
   /** Makes the tables of the first days, so that nothing ends in the rest. */
@@ -71,8 +88,9 @@ export class Rounds {
     this.#dueAt = Number.POSITIVE_INFINITY
     let dueMs = Number.POSITIVE_INFINITY
     try {
-      const [row] = await this.#ledger.run<{ due_ms: number | null; moved: number | null }>('round', [most])
+      const [row] = await this.#ledger.run<RoundRow>('round', [most])
       this.#failures = 0
+      this.#worksFrom = row!.works_from
       // What is due and was left: somebody's open transaction has locked it.
       if (row!.due_ms !== null) dueMs = row!.due_ms > 0 ? row!.due_ms : leftMs
       if ((row!.moved ?? 0) >= most) dueMs = 0

@@ -1,5 +1,5 @@
 import { backoffMs, ClosedError, type Duration, describe, parseDuration, pause, UsageError } from '../base/index.js'
-import type { Life, Presence } from '../postgres/index.js'
+import { type Life, type Presence, SchemaVersionError } from '../postgres/index.js'
 import { Attempts, type FailedAttempt } from './attempts.js'
 import { type Claims, placesOf, type Row } from './claims.js'
 import { Cursors, type Reach } from './cursors.js'
@@ -234,6 +234,8 @@ export class Worker {
         else if (!reach) await this.#sleep()
       } catch (error) {
         for (const { reject } of this.#waiting.splice(0)) reject(error)
+        // It will not work again before somebody has done something about it.
+        if (error instanceof SchemaVersionError) this.#hasBegun = false
         if (this.#draining.signal.aborted) return
         // It may have been too much at once.
         this.#ramp = this.#together
@@ -265,6 +267,10 @@ export class Worker {
     this.#watchTimer = setInterval(() => void this.#watch(watchEveryMs * 0.9), watchEveryMs)
     this.#lookTimer ??= setTimeout(() => this.#lookBack(), nearEveryMs)
     if (!life.trusted) throw life.loss
+    this.#isReady()
+  }
+
+  #isReady(): void {
     this.#hasBegun = true
     for (const { resolve } of this.#waiting.splice(0)) resolve()
   }
@@ -289,6 +295,7 @@ export class Worker {
 
   /** One claim; answers how many jobs it found. */
   async #claim(reach: Reach, most: number): Promise<number> {
+    this.#options.rounds.checkVersion()
     const life = this.#life!
     const { levels } = this.#cursors
     const starts = this.#cursors.starts(reach)
@@ -311,6 +318,7 @@ export class Worker {
       throw new Error('gone')
     }
     if (found.state === 'unsettled') throw new Error('unsettled')
+    this.#isReady()
     if (looksBack && found.isAll) {
       if (found.oldest !== null) this.#cursors.sawAll(starts, BigInt(found.oldest))
       this.#cursors.mark(found.last, BigInt(found.newest!))

@@ -56,9 +56,14 @@ export async function schemaState(executor: Executor, schema: string): Promise<S
   return { version, worksFrom, pending: all.filter((migration) => migration.version > version) }
 }
 
+/** The version of the schema that this version of Holdfast was made for. */
+export function knownVersion(schema: string): number {
+  return allMigrations(schema).length
+}
+
 /** Throws unless this version of Holdfast can work with the schema as it is. */
 export function checkSchema(state: SchemaState, schema: string): void {
-  const known = allMigrations(schema).length
+  const known = knownVersion(schema)
   if (state.version < known || state.worksFrom > known) throw new SchemaVersionError(state.version, known, schema)
 }
 

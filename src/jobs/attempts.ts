@@ -4,7 +4,7 @@ import type { Executor } from '../postgres/index.js'
 import { answersOf, type BatchJob, Gathering, seenBy } from './batches.js'
 import { type Claims, placesOf } from './claims.js'
 import { Outcome, validated } from './define.js'
-import { type Ending, type Endings, endingFor, unstamped } from './endings.js'
+import { type Ending, type Endings, endingFor, type Recorded, unstamped } from './endings.js'
 import {
   DrainingError,
   InvalidInputError,
@@ -15,6 +15,7 @@ import {
   recordOf,
 } from './errors.js'
 import { arrayOf, type Ledger } from './ledger.js'
+import type { LooseEnds } from './loose-ends.js'
 import { writePayload } from './payload.js'
 import type { Rounds } from './rounds.js'
 import { type Claimed, Run, type RunGround } from './run.js'
@@ -33,8 +34,10 @@ export interface AttemptsOptions {
   readonly rounds: Rounds
   readonly endings: Endings
   readonly claims: Claims
+  readonly looseEnds: LooseEnds
   readonly concurrency: number
   readonly onFailure: ((error: unknown, job: FailedAttempt) => void) | undefined
+  readonly parents: RunGround['parents']
   readonly enqueueChild: RunGround['enqueueChild']
   /** Whether the life under which jobs were claimed still vouches for them. */
   readonly isTrusted: () => boolean
@@ -80,6 +83,7 @@ export class Attempts {
       statements: this.#ledger.transactionStatements,
       expiryMs: this.#ledger.expiryMs,
       noted: (noted) => this.#noteSoon(noted),
+      parents: options.parents,
       enqueueChild: options.enqueueChild,
     }
     this.#starts = new Gather<Run, boolean>((runs) => this.#markStarted(runs))
@@ -331,15 +335,17 @@ export class Attempts {
   /** Records the end in the transaction of the handler, and commits both. */
   async #commit(run: Run, transaction: RunTransaction, end: Ending | string | undefined): Promise<void> {
     const { id, claim } = run.job
+    const { looseEnds } = this.#options
+    let loose: string | null = null
     const record = async (tx: Executor) => {
       const rows =
         typeof end === 'object'
-          ? await this.#ledger.runIn<{ recorded: unknown[] | null }>(tx, 'end', [
+          ? await this.#ledger.runIn<Recorded>(tx, 'end', [
               JSON.stringify([endingFor(this.#claims, end)]),
               unstamped(this.#claims, [end]),
               '{}',
             ])
-          : await this.#ledger.runIn<{ recorded: unknown[] | null }>(tx, 'done', [
+          : await this.#ledger.runIn<Recorded>(tx, 'done', [
               arrayOf([id]),
               arrayOf([claim.fence]),
               placesOf(this.#claims, [run.job]),
@@ -347,12 +353,15 @@ export class Attempts {
               '{}',
             ])
       const { recorded } = rows[0]!
+      loose = rows[0]!.loose
       if (recorded !== null && recorded.length === 0) throw new JobLostError(id, claim.fence)
     }
     await this.#flushNotes()
     try {
       await transaction.commit(record)
+      looseEnds.found(loose)
     } catch (error) {
+      looseEnds.unsure()
       // When it was the answer to the commit that is missing, the record of the failure is refused: the job has ended.
       if (error instanceof JobLostError) this.#endings.refused++
       if (error instanceof JobLostError) run.lose()

@@ -9,10 +9,12 @@ import {
   UsageError,
   wholeNumber,
 } from '../base/index.js'
+import { eachNs, type Rate, rateRule } from '../limits/index.js'
 import type { Transaction } from '../once/index.js'
 import { type Batch, type BatchHandler, type BatchOptions, readBatch, runAlone } from './batches.js'
 import { InvalidInputError } from './errors.js'
 import type { EnqueueOptions, JobRef } from './jobs.js'
+import type { JobParent } from './workflows.js'
 
 /** A schema of any library that keeps to standardschema.dev (Zod, Valibot, ArkType …). */
 export interface Schema<Input = unknown, Output = Input> {
@@ -50,6 +52,8 @@ export interface JobContext {
     input: Input,
     options?: ChildOptions,
   ): Promise<JobRef>
+  /** The jobs that it waited for, in the order of `after`, and what came of them. */
+  parents(): Promise<JobParent[]>
   /** Says how far it is, as a number of your own meaning. Seen by `jobs.find` a moment later. */
   progress(value: number): void
   /** Adds a line to the log of the job. The last hundred are kept. */
@@ -68,6 +72,24 @@ export interface RetryOptions {
   longest?: Duration | undefined
 }
 
+/** What holds for each lane of a definition. Lanes are named when jobs are enqueued. */
+export interface LaneOptions {
+  /** How many jobs of a lane may run at once, in all processes together. Default 1. */
+  max?: number | undefined
+  /** How many may begin in a while: `'100/min'`, `'5/s'`, or a count and any duration. */
+  rate?: Rate | undefined
+  /** How many of the rate may begin at once, after a rest. Default: its count. */
+  burst?: number | undefined
+}
+
+/** How lanes are limited, as it is written with each job. */
+export interface LanePolicy {
+  readonly max: number
+  /** Microseconds that one job takes of the rate. */
+  readonly every?: number
+  readonly burst?: number
+}
+
 export interface JobOptions<Input, Handled, Result> {
   /** What inputs must look like. Checked before a job is enqueued, and before it is run. */
   input?: Schema<Input, Handled> | undefined
@@ -78,6 +100,8 @@ export interface JobOptions<Input, Handled, Result> {
   timeout?: Duration | undefined
   /** How many workers may die while they run the job, before it is buried. Default 3. */
   maxCrashes?: number | undefined
+  /** What holds for each lane that its jobs are enqueued in. Default: one at a time. */
+  lanes?: LaneOptions | undefined
   /** The handler. What it returns, anything that JSON can carry, is the result of the job. */
   run: (input: Handled, job: JobContext) => Promise<Result | Outcome> | Result | Outcome
   batch?: undefined
@@ -99,6 +123,7 @@ export interface JobDefinition<Input = unknown, Handled = Input, Result = unknow
   readonly longestMs: number
   readonly timeoutMs: number | undefined
   readonly maxCrashes: number
+  readonly lanes: LanePolicy
   readonly schema: Schema<Input, Handled> | undefined
   /** How it takes many jobs at once; `run` does it for one. */
   readonly batch?: Batch<Handled, Result> | undefined
@@ -117,12 +142,27 @@ const rules = {
   timeout: duration(1, 24 * 86_400_000),
   maxCrashes: wholeNumber(1, 1_000),
   batch: { expected: 'an object', read: (given: unknown) => given },
+  lanes: { expected: 'an object', read: (given: unknown) => given },
   run: { expected: 'a function', read: (given: unknown) => (typeof given === 'function' ? given : undefined) },
 }
 const retryRules = {
   attempts: wholeNumber(1, 1_000_000),
   backoff: duration(0, longestMs),
   longest: duration(0, longestMs),
+}
+const laneRules = {
+  max: wholeNumber(1, 1_000_000),
+  rate: rateRule,
+  burst: wholeNumber(1, 1_000_000),
+}
+
+function lanePolicy(given: unknown): LanePolicy {
+  const { max = 1, rate, burst = rate?.count ?? 1 } = readOptions('lanes', given, laneRules)
+  if (rate === undefined) {
+    if ((given as LaneOptions | undefined)?.burst === undefined) return { max }
+    throw new UsageError('Expected a rate with burst, which says how much of it may be taken at once')
+  }
+  return { max, every: Number((eachNs(rate, burst) + 999n) / 1_000n), burst }
 }
 
 /**
@@ -167,6 +207,7 @@ export function defineJob(
     timeout,
     maxCrashes = 3,
     batch: given,
+    lanes,
     run,
   } = readOptions('defineJob', options, rules)
   const { attempts = 5, backoff = 1_000, longest = 3_600_000 } = readOptions('retry', retry, retryRules)
@@ -180,6 +221,7 @@ export function defineJob(
     longestMs: longest,
     timeoutMs: timeout,
     maxCrashes,
+    lanes: lanePolicy(lanes),
     schema: input,
     batch,
     run: batch ? runAlone(batch) : (run as JobDefinition['run']),

@@ -3,6 +3,7 @@ import { sqlstateOf } from '../postgres/index.js'
 import { type Claims, type Held, placesOf } from './claims.js'
 import { type RecordedError, recordOf } from './errors.js'
 import { arrayOf, type Ledger } from './ledger.js'
+import type { LooseEnds } from './loose-ends.js'
 import type { Claim } from './run.js'
 
 /** How an attempt ends, but for the usual way. */
@@ -19,6 +20,13 @@ interface Done extends Held {
   readonly result: string | undefined
 }
 
+/** What job_done and job_end answer. */
+export interface Recorded {
+  readonly recorded: unknown[] | null
+  /** See `LooseEnds`. */
+  readonly loose: string | null
+}
+
 const mostTogether = 2_000
 
 /**
@@ -32,6 +40,7 @@ export class Endings {
   readonly #ledger: Ledger
   readonly #claims: Claims
   readonly #givingUp: AbortSignal
+  readonly #looseEnds: LooseEnds
   readonly #onRecorded: () => void
   #done: Done[] = []
   #others: Ending[] = []
@@ -40,9 +49,10 @@ export class Endings {
   #running: Promise<void> | undefined
   #isScheduled = false
 
-  constructor(ledger: Ledger, claims: Claims, givingUp: AbortSignal, onRecorded: () => void) {
+  constructor(ledger: Ledger, claims: Claims, looseEnds: LooseEnds, givingUp: AbortSignal, onRecorded: () => void) {
     this.#ledger = ledger
     this.#claims = claims
+    this.#looseEnds = looseEnds
     this.#givingUp = givingUp
     this.#onRecorded = onRecorded
   }
@@ -141,8 +151,9 @@ export class Endings {
       arrayOf(emptied),
     ]
     try {
-      const rows = await this.#surely<{ recorded: unknown[] | null }>('done', values, hasResults)
+      const rows = await this.#surely<Recorded>('done', values, hasResults)
       if (rows === undefined) return
+      this.#looseEnds.found(rows[0]!.loose)
       if (rows[0]!.recorded) this.refused += batch.length - rows[0]!.recorded.length
       this.recorded(batch, emptied)
     } catch (error) {
@@ -166,9 +177,10 @@ export class Endings {
       JSON.stringify(sorted.map((ending) => endingFor(this.#claims, ending))),
       unstamped(this.#claims, batch),
     ]
-    const recorded = await this.#surely<{ recorded: unknown[] }>('end', [...values, arrayOf(emptied)])
-    if (recorded === undefined) return
-    this.refused += batch.length - recorded[0]!.recorded.length
+    const rows = await this.#surely<Recorded>('end', [...values, arrayOf(emptied)])
+    if (rows === undefined) return
+    this.#looseEnds.found(rows[0]!.loose)
+    this.refused += batch.length - rows[0]!.recorded!.length
     this.recorded(batch, emptied)
   }
 
@@ -182,6 +194,8 @@ export class Endings {
       try {
         return await this.#ledger.run<Row>(name, values)
       } catch (error) {
+        // It may have been recorded, and its answer lost.
+        this.#looseEnds.unsure()
         // Rights and settings come back, too: whatever it is, only the record of the end is missing.
         if (mayBeRefused && sqlstateOf(error)?.startsWith('22')) throw error
         const patience = error instanceof HoldfastError && error.retryable ? 2_000 : 30_000

@@ -1,6 +1,7 @@
 import { Gather } from '../base/index.js'
 import type { Executor } from '../postgres/index.js'
 import type { Ledger } from './ledger.js'
+import type { LooseEnds } from './loose-ends.js'
 
 /** Whether a job may run now, or later, or is tied to others. */
 export type Way = 'enqueue' | 'enqueue_later' | 'enqueue_tied'
@@ -16,10 +17,12 @@ export interface Asked {
 /** Single enqueues of one turn of the event loop go out as one statement; inside a transaction of the caller, at once. */
 export class Enqueuing {
   readonly #ledger: Ledger
+  readonly #looseEnds: LooseEnds
   readonly #gathers: Record<Way, Gather<Asked, number>>
 
-  constructor(ledger: Ledger) {
+  constructor(ledger: Ledger, looseEnds: LooseEnds) {
     this.#ledger = ledger
+    this.#looseEnds = looseEnds
     const gather = (way: Way) => new Gather<Asked, number>((asked) => this.#enqueue(way, asked))
     this.#gathers = {
       enqueue: gather('enqueue'),
@@ -43,7 +46,9 @@ export class Enqueuing {
     const [row] = tx
       ? await this.#ledger.runIn<{ ids: string }>(tx, way, values)
       : await this.#ledger.run<{ ids: string }>(way, values)
-    return row!.ids.split(',').map(Number)
+    const ids = row!.ids.split(',').map(Number)
+    if (way === 'enqueue_tied' && !tx) this.#looseEnds.entering(ids)
+    return ids
   }
 
   async #enqueue(way: Way, asked: readonly Asked[]): Promise<number[]> {

@@ -9,6 +9,7 @@ export {
   type JobContext,
   type JobDefinition,
   type JobOptions,
+  type LaneOptions,
   type Outcome,
   type RetryOptions,
   retryAfter,
@@ -27,3 +28,12 @@ export {
 } from './jobs.js'
 export { UniqueKeyBusyError, type UniqueOptions } from './unique.js'
 export type { Worker } from './worker.js'
+export type {
+  JobParent,
+  WorkflowBuilder,
+  WorkflowJob,
+  WorkflowJobOptions,
+  WorkflowMember,
+  WorkflowRef,
+  WorkflowStatus,
+} from './workflows.js'

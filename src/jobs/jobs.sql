@@ -36,12 +36,15 @@ where session = $1
   and sleeping <> $3
 
 -- name: leave
--- A worker closes. The row of the last one of a life stays while something that it has claimed is left.
+-- A worker closes. The row of the last one of a life stays while something that it has claimed, or ended, is left to do.
 delete from holdfast.worker
 where session = $1
   and number = $2
   and (
-    not exists (select from holdfast.claim where claim.session = $1)
+    (
+      not exists (select from holdfast.claim where claim.session = $1)
+      and not exists (select from holdfast.loose_end where loose_end.session = $1)
+    )
     or exists (select from holdfast.worker as other where other.session = $1 and other.number <> $2)
   )
 
@@ -86,13 +89,15 @@ from (
 
 -- name: done
 -- See job_done.
-select holdfast.job_done(
+select recorded, array_to_string(loose, ',') as loose
+from holdfast.job_done(
   $1::text::bigint[], $2::text::bigint[], $3::text::bigint[], $4::text::json, $5::text::bigint[]
-) as recorded
+)
 
 -- name: end
 -- See job_end.
-select holdfast.job_end($1::text::json, $2::text::bigint[], $3::text::bigint[]) as recorded
+select recorded, array_to_string(loose, ',') as loose
+from holdfast.job_end($1::text::json, $2::text::bigint[], $3::text::bigint[])
 
 -- name: start
 -- Jobs that may have killed a worker are about to be run.
@@ -151,6 +156,70 @@ select holdfast.job_end(
   array(select fence from lost)
 )
 
+-- name: tie_up
+-- See job_tie_up.
+select moved, due_ms
+from holdfast.job_tie_up($1::text::bigint[], $2::text::bigint[], $3::integer)
+
+-- name: numbers
+-- Ids for the jobs of a workflow.
+select array_to_string(array(select nextval('holdfast.job_number') from generate_series(1, $1::integer)), ',') as ids
+
+-- name: last_number
+-- No job has a larger id.
+select last_value from holdfast.job_number
+
+-- name: enqueue_workflow
+-- See job_enqueue_workflow.
+select holdfast.job_enqueue_workflow($1::text::json)
+
+-- name: states
+-- Where jobs are, and what came of them.
+with asked as materialized (
+  select unnest($1::text::bigint[]) as id
+)
+select j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state, null as result, null as error
+from asked
+join holdfast.job j on j.id = asked.id
+union all
+select w.id, w.kind, 'waiting', null, null
+from asked
+join holdfast.waiting w on w.id = asked.id
+union all
+select h.id, h.kind, h.state, h.result::text, h.error::text
+from asked
+join holdfast.job_history h on h.id = asked.id
+
+-- name: workflow
+-- All jobs of the workflow that a job belongs to.
+with asked as materialized (
+  select coalesce(
+    (select (ties->>'workflow')::bigint from holdfast.job where id = $1),
+    (select (ties->>'workflow')::bigint from holdfast.waiting where id = $1),
+    (select (ties->>'workflow')::bigint from holdfast.job_history where id = $1 limit 1),
+    $1
+  ) as workflow
+)
+select
+  asked.workflow, j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state,
+  j.ties->'after' as after, j.failed + j.crashes + (j.session is not null)::integer as attempts, j.enqueued_at,
+  j.claimed_at, null::timestamptz as ended_at, null as error
+from asked
+join holdfast.job j on j.ties ? 'workflow' and (j.ties->>'workflow')::bigint = asked.workflow
+union all
+select
+  asked.workflow, w.id, w.kind, 'waiting', w.ties->'after', w.failed + w.crashes, w.enqueued_at, null, null, null
+from asked
+join holdfast.waiting w on w.ties ? 'workflow' and (w.ties->>'workflow')::bigint = asked.workflow
+union all
+select
+  asked.workflow, h.id, h.kind, h.state, h.ties->'after',
+  h.failed + h.crashes + (h.state in ('done', 'discarded'))::integer, h.enqueued_at, h.claimed_at, h.ended_at,
+  h.error::text
+from asked
+join holdfast.job_history h on h.ties ? 'workflow' and (h.ties->>'workflow')::bigint = asked.workflow
+order by 2
+
 -- name: round
 -- See job_round. Says, too, which code the schema needs by now.
 select due_ms, moved, (select max(works_from) from holdfast.migration) as works_from
@@ -203,8 +272,8 @@ where id = any($1::text::bigint[])
 
 -- name: cancel
 -- See job_cancel.
-select answer
-from holdfast.job_cancel($1::bigint, $2) as answer
+select array_to_string(loose, ',') as loose
+from holdfast.job_cancel($1::bigint, $2)
 where answer is not null
 
 -- name: retry
@@ -262,8 +331,14 @@ tied as (
   where ties is not null
   returning id, queue
 )
-select id, holdfast.job_wake(queue, 1)
-from (select * from back union all select * from tied union all select * from hurried) as moved
+select id, is_tied, holdfast.job_wake(queue, 1)
+from (
+  select *, false as is_tied from back
+  union all
+  select *, true from tied
+  union all
+  select *, true from hurried
+) as moved
 
 -- name: redrive
 -- Buried jobs of a queue may run again, so many at a time; those with ties as soon as they let them, and

@@ -8,6 +8,7 @@ import {
   duration,
   hashedKey,
   made,
+  oneOf,
   pause,
   readOptions,
   UsageError,
@@ -31,12 +32,22 @@ import { type AnyDefinition, type ChildOptions, type JobDefinition, validated } 
 import { Enqueuing, type Way } from './enqueuing.js'
 import { clip, JobFailedError, type RecordedError } from './errors.js'
 import { arrayOf, Ledger } from './ledger.js'
+import { LooseEnds } from './loose-ends.js'
 import { writePayload } from './payload.js'
 import { Rounds } from './rounds.js'
 import { RowsClaims } from './rows-claims.js'
 import type { Run } from './run.js'
+import type { Ties } from './ties.js'
 import { readUnique, UniqueEnqueuing, type UniqueOptions, uniqueRule } from './unique.js'
 import { Worker } from './worker.js'
+import {
+  type JobParent,
+  type WorkflowBuilder,
+  type WorkflowRef,
+  type WorkflowRow,
+  type WorkflowStatus,
+  workflowOf,
+} from './workflows.js'
 
 export interface EnqueueOptions {
   /** An open transaction of yours (of pg or postgres.js): the job is there when it commits, and only then. */
@@ -49,6 +60,18 @@ export interface EnqueueOptions {
   priority?: number | undefined
   /** A key that only one job of its queue and kind has at a time: the job is enqueued, or it is there already. */
   unique?: string | UniqueOptions | undefined
+  /**
+   * The entity that it is about, such as `shop:7`: of the jobs of one lane of a queue only so many run at once as the
+   * definition says (`lanes`), in all processes together, in the order in which they came.
+   */
+  lane?: string | undefined
+  /** Jobs that have to end before: those are done, or were discarded, then it may run. */
+  after?: readonly (JobRef | number)[] | undefined
+  /**
+   * What becomes of it when one of these fails, that is, ends as buried or cancelled. `cancel`: it is cancelled, too, and so
+   * on. `run`: it runs all the same. `wait`: it waits until that one was retried, and is done. Default `cancel`.
+   */
+  ifFailed?: 'cancel' | 'run' | 'wait' | undefined
 }
 
 export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, 'unique'> {
@@ -156,11 +179,26 @@ const childRules = {
   },
   priority: wholeNumber(lowestPriority, highestPriority),
   unique: uniqueRule,
+  lane: { expected: 'a name', read: (given: unknown) => checkName(given, 'lane') },
+  after: { expected: 'a list of jobs that were enqueued, or of their ids', read: idsOf },
+  ifFailed: oneOf('cancel', 'run', 'wait'),
 }
+const { unique: _, ...workflowRules } = childRules
 const enqueueRules = {
   ...childRules,
   tx: made<CallerTransaction>('a client inside a transaction (of pg, or the sql of postgres.js)'),
 }
+/** What ties a job to others; undefined for nothing. */
+function tiesOf({ lanes }: AnyDefinition, { lane, after = [], ifFailed }: Asked, more: Ties = {}): Ties | undefined {
+  const ties: Ties = {
+    ...(lane === undefined ? {} : { lane: { name: lane, ...lanes } }),
+    ...(after.length === 0 ? {} : { after }),
+    ...(after.length === 0 || ifFailed === undefined || ifFailed === 'cancel' ? {} : { ifFailed }),
+    ...more,
+  }
+  return Object.values(ties).some((tie) => tie !== undefined) ? ties : undefined
+}
+
 /** What was asked for, as it was read. */
 type Asked = ReturnType<typeof readOptions<typeof childRules>>
 
@@ -197,23 +235,34 @@ export class Jobs {
   readonly #unique: UniqueEnqueuing
   readonly #rounds: Rounds
   readonly #claims: Claims | undefined
+  readonly #looseEnds: LooseEnds
   readonly #workers = new Set<Worker>()
   readonly #queueKeys = new Map<string, string>()
   readonly #closing = new AbortController()
   #begun: Promise<void> | undefined
   #numbers = 0
+  #lastNumber = 0
 
   /** @internal */
   constructor(options: JobsOptions) {
     this.#options = options
     this.#ledger = new Ledger(options)
-    this.#enqueuing = new Enqueuing(this.#ledger)
-    this.#unique = new UniqueEnqueuing(this.#ledger)
     const { keepDays, schema } = options
     this.#rounds = new Rounds(this.#ledger, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays, schema })
     const { claims, anchor } = options
     if (claims === 'rows') this.#claims = new RowsClaims(this.#ledger)
     else this.#claims = anchor && new AdvisoryClaims(this.#ledger, anchor, this.#rounds)
+    this.#looseEnds = new LooseEnds({
+      ledger: this.#ledger,
+      life: () => options.presence.life?.number,
+      onMoved: () => {
+        // With a listener, whoever sleeps was told.
+        if (!this.#hasListener) for (const worker of this.#workers) worker.wake()
+      },
+      onDue: (ms) => this.#roundSoon(ms),
+    })
+    this.#enqueuing = new Enqueuing(this.#ledger, this.#looseEnds)
+    this.#unique = new UniqueEnqueuing(this.#ledger)
   }
 
   /**
@@ -257,6 +306,7 @@ export class Jobs {
       payloads.push(payload instanceof Promise ? await payload : payload)
     }
     const slots = slotOf && inputs.map(slotOf)
+    if (asked.after) await this.#checkAfter(asked.after)
     const executor = tx && executorOf(tx)
     const refs: JobRef[] = []
     for (let from = 0; from < payloads.length; ) {
@@ -267,13 +317,88 @@ export class Jobs {
       const together = payloads.slice(from, to)
       if (slots) {
         const asked = together.map((payload, at) => ({ payload, ...slots[from + at]! }))
-        refs.push(...(await this.#unique.many(asked, executor)))
+        const unique = await this.#unique.many(asked, executor)
+        if (way === 'enqueue_tied' && !executor) this.#looseEnds.entering(unique.map(({ id }) => id))
+        refs.push(...unique)
       } else {
         for (const id of await this.#enqueuing.many(head, together, way, executor)) refs.push({ id, isNew: true })
       }
       from = to
     }
     return refs
+  }
+
+  /**
+   * Enqueues jobs that wait for each other, all of them or none, in one statement. What `workflow.add` answers stands for a
+   * job that is still to be enqueued, in `after` of those that are added later.
+   *
+   * @example
+   * const { id } = await holdfast.jobs.enqueueWorkflow((workflow) => {
+   *   const pages = urls.map((url) => workflow.add(fetchPage, { url }))
+   *   workflow.add(makeIndex, { name: 'site' }, { after: pages })
+   * })
+   */
+  async enqueueWorkflow(
+    build: (workflow: WorkflowBuilder) => void,
+    options?: { tx?: CallerTransaction | undefined },
+  ): Promise<WorkflowRef> {
+    this.#throwIfClosed()
+    const { tx } = readOptions('jobs.enqueueWorkflow', options, { tx: enqueueRules.tx })
+    const parts: { definition: AnyDefinition; input: unknown; asked: Asked }[] = []
+    const places = new Map<object, number>()
+    let isOver = false
+    build({
+      add: (definition, input, given) => {
+        if (isOver) throw new UsageError('Expected jobs to be added while the workflow is built, got one after that')
+        const { after, ...others } = given ?? {}
+        const [known, early] = [[] as number[], [] as number[]]
+        for (const one of after ?? []) {
+          const at = typeof one === 'object' && one !== null ? places.get(one) : undefined
+          if (at === undefined) known.push(one as number)
+          else early.push(at)
+        }
+        const asked = readOptions('workflow.add', { ...others, after: known }, workflowRules)
+        checkDefinition(definition)
+        const part = Object.freeze({ kind: definition.kind })
+        places.set(part, parts.length)
+        // Places are told from ids by their sign until the ids are drawn.
+        parts.push({ definition, input, asked: { ...asked, after: [...asked.after!, ...early.map((at) => -1 - at)] } })
+        return part
+      },
+    })
+    isOver = true
+    if (parts.length === 0) throw new UsageError('Expected a workflow of at least one job, got none')
+    const payloads = await Promise.all(parts.map(({ definition, input }) => this.#payloadOf(definition, input)))
+    await this.#checkAfter(parts.flatMap(({ asked }) => asked.after!.filter((id) => id > 0)))
+    const executor = tx && executorOf(tx)
+    const [drawn] = await this.#ledger.run<{ ids: string }>('numbers', [parts.length])
+    const ids = drawn!.ids.split(',').map(Number)
+    const awaited = new Set<number>()
+    const idOf = (id: number) => (id > 0 ? id : ids[-1 - id]!)
+    for (const { asked } of parts) for (const id of asked.after!) awaited.add(idOf(id))
+    const jobs = parts.map(({ definition, asked }, at) => {
+      const more = { workflow: ids[0], awaited: awaited.has(ids[at]!) || undefined }
+      const { head } = this.#headOf(definition, { ...asked, after: asked.after!.map(idOf) }, false, more)
+      return `${head},"id":${ids[at]},"payload":${payloads[at]}}`
+    })
+    const values = [`[${jobs.join(',')}]`]
+    await (executor
+      ? this.#ledger.runIn(executor, 'enqueue_workflow', values)
+      : this.#ledger.run('enqueue_workflow', values))
+    if (!executor) this.#looseEnds.entering(ids)
+    return { id: ids[0]!, jobs: ids.map((id) => ({ id, isNew: true })) }
+  }
+
+  /**
+   * A workflow as a whole, by its id or that of any of its jobs. Null when there is none, or all of it ended longer ago than
+   * the history is kept.
+   *
+   * @example
+   * const { isOver, counts } = (await holdfast.jobs.workflow(id))!
+   */
+  async workflow(id: number): Promise<WorkflowStatus | null> {
+    const rows = await this.#ledger.run<WorkflowRow>('workflow', [checkId(id)])
+    return rows.length === 0 ? null : workflowOf(rows)
   }
 
   /**
@@ -302,12 +427,14 @@ export class Jobs {
       presence: this.#options.presence,
       rounds: this.#rounds,
       claims: this.#claims,
+      looseEnds: this.#looseEnds,
       number: this.#numbers++,
       hasListener: this.#hasListener,
       definitions: byKind,
       queues: queues.map((queue) => this.#keyOf(queue)),
       concurrency,
       onFailure,
+      parents: (ids) => this.#parents(ids),
       enqueueChild: (parent, definition, input, options) => this.#enqueueChild(parent, definition, input, options),
     })
     this.#workers.add(worker)
@@ -325,8 +452,11 @@ export class Jobs {
   async cancel(id: number, reason = 'Cancelled'): Promise<boolean> {
     // It may change its table in the very moment of the question.
     for (let tries = 0; tries < 5; tries++) {
-      const rows = await this.#ledger.run('cancel', [checkId(id), clip(reason)])
-      if (rows.length > 0) return true
+      const [row] = await this.#ledger.run<{ loose: string | null }>('cancel', [checkId(id), clip(reason)])
+      if (row) {
+        this.#looseEnds.found(row.loose)
+        return true
+      }
       const status = await this.find(id)
       if (status === null || !['ready', 'running', 'waiting'].includes(status.state)) return false
     }
@@ -341,7 +471,9 @@ export class Jobs {
    * await holdfast.jobs.retry(job.id)
    */
   async retry(id: number): Promise<boolean> {
-    return (await this.#ledger.run('retry', [checkId(id)])).length > 0
+    const [row] = await this.#ledger.run<{ is_tied: boolean }>('retry', [checkId(id)])
+    if (row?.is_tied) this.#looseEnds.entering([id])
+    return row !== undefined
   }
 
   /**
@@ -422,8 +554,10 @@ export class Jobs {
     for (;;) {
       const jobs = await this.redriveSome(queue)
       all += jobs
-      if (jobs === 0) return all
+      if (jobs === 0) break
     }
+    if (all > 0) this.#roundSoon(0)
+    return all
   }
 
   /** @internal A thousand at most. */
@@ -449,6 +583,10 @@ export class Jobs {
       return
     }
     const life = this.#options.presence.life?.number
+    if (what === 'jobs-due') {
+      if (detail === String(life)) this.#rounds.call()
+      return
+    }
     if (what === 'jobs-cancel') {
       if (detail === String(life)) for (const worker of this.#workers) worker.cancelled()
       return
@@ -469,11 +607,30 @@ export class Jobs {
     this.#closing.abort(new ClosedError('This instance'))
     await Promise.all([...this.#workers].map((worker) => worker.close()))
     await this.#begun
+    await this.#looseEnds.close()
     await this.#rounds.close()
+  }
+
+  /** Somebody has to look in so long. Who does not work leaves it to those who do. */
+  #roundSoon(ms: number): void {
+    if (this.#begun) this.#rounds.soon(ms)
   }
 
   get #hasListener(): boolean {
     return this.#options.anchor !== undefined
+  }
+
+  /** What does not exist yet cannot be waited for; so nobody can wait for himself. */
+  async #checkAfter(ids: readonly number[]): Promise<void> {
+    const largest = Math.max(0, ...ids)
+    if (largest <= this.#lastNumber) return
+    const [row] = await this.#ledger.run<{ last_value: string }>('last_number', [])
+    this.#lastNumber = Number(row!.last_value)
+    if (largest <= this.#lastNumber) return
+    throw new UsageError(
+      `Expected after to name jobs that were enqueued, got ${largest}`,
+      `The last job that was enqueued has the id ${this.#lastNumber} at most.`,
+    )
   }
 
   #throwIfClosed(): void {
@@ -491,11 +648,30 @@ export class Jobs {
     return key
   }
 
+  async #parents(ids: readonly number[]): Promise<JobParent[]> {
+    if (ids.length === 0) return []
+    const rows = await this.#ledger.run<Pick<StatusRow, 'id' | 'kind' | 'state' | 'result' | 'error'>>('states', [
+      arrayOf(ids),
+    ])
+    const byId = new Map(rows.map((row) => [Number(row.id), row]))
+    return ids.map((id) => {
+      const row = byId.get(id)
+      if (!row) return { id, kind: undefined, state: 'forgotten', result: undefined, error: undefined }
+      const { kind, state, result, error } = row
+      return {
+        id,
+        kind,
+        state,
+        result: result === null ? undefined : JSON.parse(result),
+        error: error === null ? undefined : JSON.parse(error),
+      }
+    })
+  }
+
   /** A job of a handler, by the transaction in which the end of its attempt is recorded. Closing does not keep it from it. */
   async #enqueueChild(parent: Run, definition: AnyDefinition, input: unknown, options: ChildOptions | undefined) {
     const asked = readOptions('job.enqueue', options, childRules)
-    // What a child has from its parent is read here from `parent.job.ties`.
-    return this.#enqueueOne(definition, input, asked, executorOf(parent.tx))
+    return this.#enqueueOne(definition, input, asked, executorOf(parent.tx), { workflow: parent.job.ties?.workflow })
   }
 
   async #enqueueOne(
@@ -503,12 +679,17 @@ export class Jobs {
     input: unknown,
     asked: Asked,
     tx: Executor | undefined,
+    more?: Ties,
   ): Promise<JobRef> {
-    const { head, way, slotOf } = this.#headOf(definition, asked, false)
+    const { head, way, slotOf } = this.#headOf(definition, asked, false, more)
     const payload = await this.#payloadOf(definition, input)
+    if (asked.after) await this.#checkAfter(asked.after)
     if (slotOf) {
       const one = { payload, ...slotOf(input) }
-      return tx ? (await this.#unique.many([one], tx))[0]! : this.#unique.one(one)
+      if (tx) return (await this.#unique.many([one], tx))[0]!
+      const ref = await this.#unique.one(one)
+      if (way === 'enqueue_tied') this.#looseEnds.entering([ref.id])
+      return ref
     }
     if (tx === undefined) return { id: await this.#enqueuing.one({ head, payload }, way), isNew: true }
     const [id] = await this.#enqueuing.many(head, [payload], way, tx)
@@ -516,7 +697,7 @@ export class Jobs {
   }
 
   /** All that jobs with these options have in common, as the beginning of a JSON object; and what makes each unique. */
-  #headOf(definition: AnyDefinition, asked: Asked, many: boolean) {
+  #headOf(definition: AnyDefinition, asked: Asked, many: boolean, more?: Ties) {
     checkDefinition(definition)
     const { delay, runAt, priority = 0, unique } = asked
     if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected delay or runAt, got both')
@@ -524,9 +705,11 @@ export class Jobs {
     let head = `{"queue":${this.#keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
     if (delay !== undefined) head += `,"delay_ms":${Math.ceil(delay)}`
     if (runAt !== undefined) head += `,"run_at":"${runAt.toISOString()}"`
-    const way: Way = delay !== undefined || runAt !== undefined ? 'enqueue_later' : 'enqueue'
+    const ties = tiesOf(definition, asked, more)
+    if (ties) head += `,"ties":${JSON.stringify(ties)}`
+    const way: Way = ties ? 'enqueue_tied' : delay !== undefined || runAt !== undefined ? 'enqueue_later' : 'enqueue'
     if (unique === undefined) return { head, way }
-    const uniqueOf = readUnique(unique, way === 'enqueue_later', many)
+    const uniqueOf = readUnique(unique, delay !== undefined || runAt !== undefined, many)
     const slotOf = (input: unknown) => {
       const { key, json } = uniqueOf(input)
       return { head: `${head},"unique":${json}}`, slot: `${queue}\0${kind}\0${key}` }
@@ -569,6 +752,12 @@ export class Jobs {
       cancelling: row.cancelled ?? undefined,
     }
   }
+}
+
+function idsOf(given: unknown): number[] | undefined {
+  if (!Array.isArray(given)) return undefined
+  const ids = given.map((one: unknown) => (typeof one === 'object' ? (one as JobRef | null)?.id : one))
+  return ids.every((id) => Number.isSafeInteger(id) && (id as number) > 0) ? [...new Set(ids as number[])] : undefined
 }
 
 function checkDefinition(given: unknown): asserts given is AnyDefinition {

@@ -1,5 +1,12 @@
 import { type TransactionStatements, transactionStatements } from '../once/index.js'
-import { type Database, despiteCollisions, type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import {
+  type Database,
+  despiteCollisions,
+  type Executor,
+  loadStatements,
+  type Statement,
+  sqlstate,
+} from '../postgres/index.js'
 
 export interface LedgerOptions {
   readonly database: Database
@@ -27,6 +34,12 @@ type Name =
   | 'watch'
   | 'note'
   | 'give_back'
+  | 'tie_up'
+  | 'numbers'
+  | 'last_number'
+  | 'enqueue_workflow'
+  | 'states'
+  | 'workflow'
   | 'round'
   | 'days'
   | 'find'
@@ -58,7 +71,8 @@ export class Ledger {
 
   run<Row>(name: Name, values: readonly unknown[]): Promise<Row[]> {
     const { database, expiryMs } = this.#options
-    return despiteCollisions(() => database.query<Row>(this.sql[name].text, values, expiryMs))
+    // What ends while the table of its day is made misses it by a hair, and finds it when it is asked again.
+    return despiteCollisions(() => database.query<Row>(this.sql[name].text, values, expiryMs), sqlstate.checkViolation)
   }
 
   runIn<Row>(tx: Executor, name: Name, values: readonly unknown[]): Promise<Row[]> {

@@ -13,6 +13,7 @@ const busyMs = 450
 /** For so long after the last sign of work. Whoever has work gives one each second. */
 const busyForMs = 5_000
 const most = 500
+/** A round comes again so soon, when it is not certain that it has seen all. */
 const leftMs = 20
 const daysEveryMs = 3_600_000
 
@@ -32,6 +33,7 @@ export class Rounds {
   #busyAt = Number.NEGATIVE_INFINITY
   #daysAt = Number.NEGATIVE_INFINITY
   #failures = 0
+  #isCalled = false
   #running: Promise<void> | undefined
   #isClosed = false
 
@@ -78,6 +80,12 @@ export class Rounds {
     ).unref()
   }
 
+  /** A round right now, because something is due. */
+  call(): void {
+    this.#isCalled = true
+    this.soon(0)
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#timer)
@@ -86,6 +94,8 @@ export class Rounds {
 
   async #round(): Promise<void> {
     this.#dueAt = Number.POSITIVE_INFINITY
+    const isCalled = this.#isCalled
+    this.#isCalled = false
     let dueMs = Number.POSITIVE_INFINITY
     try {
       const [row] = await this.#ledger.run<RoundRow>('round', [most])
@@ -93,6 +103,11 @@ export class Rounds {
       this.#worksFrom = row!.works_from
       // What is due and was left: somebody's open transaction has locked it.
       if (row!.due_ms !== null) dueMs = row!.due_ms > 0 ? row!.due_ms : leftMs
+      // Whoever else is at it may have begun before.
+      if (row!.moved === null && isCalled) {
+        this.#isCalled = true
+        dueMs = leftMs
+      }
       if ((row!.moved ?? 0) >= most) dueMs = 0
       if (performance.now() - this.#daysAt > daysEveryMs) await this.#days()
     } catch {

@@ -5,6 +5,7 @@ import type { AnyDefinition, ChildOptions, JobContext } from './define.js'
 import { clip, type DrainingError, type JobCancelledError, JobLostError, JobTimeoutError } from './errors.js'
 import type { JobRef } from './jobs.js'
 import type { Ties } from './ties.js'
+import type { JobParent } from './workflows.js'
 
 /** A claim: jobs that were claimed by one statement. */
 export interface Claim {
@@ -42,6 +43,8 @@ export interface RunGround {
   readonly expiryMs: number
   /** Asks for notes to be written down soon. */
   noted(run: Run): void
+  /** What came of jobs. */
+  parents(ids: readonly number[]): Promise<JobParent[]>
   /** Enqueues a job by the transaction of its parent. */
   enqueueChild(
     parent: Run,
@@ -110,6 +113,8 @@ export class Run implements JobContext {
   get enqueue(): JobContext['enqueue'] {
     return (definition, input, options) => this.#ground.enqueueChild(this, definition, input, options)
   }
+
+  readonly parents = (): Promise<JobParent[]> => this.#ground.parents(this.job.ties?.after ?? [])
 
   readonly progress = (value: number): void => {
     // The column is of four bytes.

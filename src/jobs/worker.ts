@@ -7,6 +7,7 @@ import type { AnyDefinition } from './define.js'
 import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError, MixedClaimsError } from './errors.js'
 import { arrayOf, type Ledger } from './ledger.js'
+import type { LooseEnds } from './loose-ends.js'
 import type { Rounds } from './rounds.js'
 import type { Claim, Claimed, RunGround } from './run.js'
 
@@ -15,6 +16,7 @@ export interface WorkerOptions {
   readonly presence: Presence
   readonly rounds: Rounds
   readonly claims: Claims
+  readonly looseEnds: LooseEnds
   readonly number: number
   readonly hasListener: boolean
   readonly definitions: ReadonlyMap<string, AnyDefinition>
@@ -22,6 +24,7 @@ export interface WorkerOptions {
   readonly queues: readonly string[]
   readonly concurrency: number
   readonly onFailure: ((error: unknown, job: FailedAttempt) => void) | undefined
+  readonly parents: RunGround['parents']
   readonly enqueueChild: RunGround['enqueueChild']
 }
 
@@ -93,7 +96,9 @@ export class Worker {
     this.#ledger = options.ledger
     this.#claims = options.claims
     this.#cursors = new Cursors(options.queues)
-    this.#endings = new Endings(options.ledger, options.claims, this.#givingUp.signal, () => this.#nudge())
+    this.#endings = new Endings(options.ledger, options.claims, options.looseEnds, this.#givingUp.signal, () =>
+      this.#nudge(),
+    )
     this.#kinds = [...options.definitions.keys()]
     this.#definitions = [...options.definitions.values()]
     this.#together = Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1))
@@ -103,8 +108,10 @@ export class Worker {
       rounds: options.rounds,
       endings: this.#endings,
       claims: options.claims,
+      looseEnds: options.looseEnds,
       concurrency: options.concurrency,
       onFailure: options.onFailure,
+      parents: options.parents,
       enqueueChild: options.enqueueChild,
       isTrusted: () => this.#life?.trusted === true,
       draining: this.#draining.signal,
@@ -192,7 +199,8 @@ export class Worker {
       await this.#untilIdle(performance.now() + stopMs)
       this.#attempts.abandonAll()
     }
-    await Promise.race([this.#endings.settled(), pause(this.#ledger.expiryMs, this.#givingUp.signal)])
+    const settled = this.#endings.settled().then(() => this.#options.looseEnds.settled())
+    await Promise.race([settled, pause(this.#ledger.expiryMs, this.#givingUp.signal)])
     this.#givingUp.abort()
     clearInterval(this.#watchTimer)
     clearTimeout(this.#lookTimer)

@@ -20,6 +20,7 @@ export interface ServerError extends Error {
 /** The states that other files decide by. */
 export const sqlstate = {
   lockNotAvailable: '55P03',
+  checkViolation: '23514',
   queryCanceled: '57014',
   noActiveTransaction: '25P01',
   undefinedTable: '42P01',

@@ -66,6 +66,7 @@ comment on column holdfast.job.log is 'What its handler logged: the last hundred
 comment on column holdfast.job.failures is 'What its attempts failed of: the last twenty.';
 comment on column holdfast.job.ties is 'What ties it to others; null for most jobs, which nothing does. Whatever it is, it goes with the job from table to table.';
 create index job_order on holdfast.job (queue, priority, seq);
+create index job_workflow on holdfast.job (((ties->>'workflow')::bigint)) where ties ? 'workflow';
 
 create table holdfast.waiting (
   id bigint primary key,
@@ -80,9 +81,15 @@ create table holdfast.waiting (
   max_crashes smallint not null default 3,
   log text[],
   failures jsonb,
-  ties jsonb
+  ties jsonb,
+  stage text not null default 'time',
+  lane bigint,
+  rank smallint,
+  seq bigint,
+  missing integer
 );
-comment on table holdfast.waiting is 'Jobs that may not run yet: they were delayed, or an attempt has failed.';
+comment on table holdfast.waiting is
+  'Jobs that may not run yet: they were delayed, an attempt has failed, or others must go before them.';
 comment on column holdfast.waiting.id is 'Its id.';
 comment on column holdfast.waiting.queue is 'The key of its queue.';
 comment on column holdfast.waiting.priority is 'As in job.';
@@ -96,9 +103,16 @@ comment on column holdfast.waiting.max_crashes is 'With so many crashes it is bu
 comment on column holdfast.waiting.log is 'As in job.';
 comment on column holdfast.waiting.failures is 'As in job.';
 comment on column holdfast.waiting.ties is 'As in job.';
-create index waiting_run_at on holdfast.waiting (run_at);
 -- For people who look into one queue.
 create index waiting_queue on holdfast.waiting (queue, run_at);
+comment on column holdfast.waiting.stage is 'What it waits for. time: its time, and then to be let in. lane: it is parked in its lane. jobs: others must end before.';
+comment on column holdfast.waiting.lane is 'The key of the lane that it is parked in.';
+comment on column holdfast.waiting.rank is 'Its priority turned round, so that the smaller goes first in its lane.';
+comment on column holdfast.waiting.seq is 'Its place in its lane, within its priority.';
+comment on column holdfast.waiting.missing is 'For how many jobs it waits, in the stage jobs.';
+create index waiting_run_at on holdfast.waiting (run_at) where stage = 'time';
+create index waiting_lane on holdfast.waiting (lane, rank, seq) where stage = 'lane';
+create index waiting_workflow on holdfast.waiting (((ties->>'workflow')::bigint)) where ties ? 'workflow';
 
 create table holdfast.job_history (
   id bigint not null,
@@ -146,6 +160,7 @@ comment on column holdfast.job_history.failures is 'As in job.';
 comment on column holdfast.job_history.ties is 'As in job.';
 create index job_history_id on holdfast.job_history (id);
 create index job_history_failed on holdfast.job_history (queue, state, id) where state <> 'done';
+create index job_history_workflow on holdfast.job_history (((ties->>'workflow')::bigint)) where ties ? 'workflow';
 
 create table holdfast.job_history_rest partition of holdfast.job_history default;
 comment on table holdfast.job_history_rest is 'Jobs that ended on a day whose table was not there yet.';
@@ -336,6 +351,39 @@ create function holdfast.job_enqueue_later(heads json, inputs json) returns bigi
 comment on function holdfast.job_enqueue_later(json, json) is
   'Enqueues jobs that may not run yet: as job_enqueue, with "delay_ms" or "run_at".';
 
+create function holdfast.job_ready(ids bigint[]) returns integer
+  language plpgsql
+  -- One plan, by index, whatever the table looked like when it was made.
+  set jit = off
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set plan_cache_mode = force_generic_plan
+  as $$
+  declare
+    moved integer;
+  begin
+    with gone as (
+      delete from holdfast.waiting where id = any(ids) returning *
+    ),
+    ready as (
+      insert into holdfast.job
+        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
+      select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes,
+        log, failures, ties
+      from (select * from gone order by seq nulls last, run_at, id) as in_order
+      returning queue
+    ),
+    woken as (
+      select count(*) as jobs, holdfast.job_wake(queue, count(*)) from ready group by queue
+    )
+    select coalesce(sum(jobs), 0) into moved from woken;
+    return moved;
+  end
+  $$;
+comment on function holdfast.job_ready(bigint[]) is
+  'Waiting jobs, locked by the caller, may run now. Answers how many they are.';
+
 create function holdfast.job_admit(ids bigint[]) returns integer
   language plpgsql
   -- One plan, by index, whatever the table looked like when it was made.
@@ -346,32 +394,45 @@ create function holdfast.job_admit(ids bigint[]) returns integer
   set plan_cache_mode = force_generic_plan
   as $$
   declare
-    admitted integer;
+    admitted integer := 0;
+    free bigint[];
+    laned bigint[];
+    early bigint[];
   begin
-    with gone as (
-      delete from holdfast.waiting
-      where id = any(
-        array(select id from holdfast.waiting where id = any(ids) and run_at <= clock_timestamp() order by id for update skip locked)
-      )
-      returning *
-    ),
-    ready as (
-      insert into holdfast.job
-        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
-      select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes,
-        log, failures, ties
-      from (select * from gone order by run_at, id) as in_order
-      returning queue
-    ),
-    woken as (
-      select count(*) as jobs, holdfast.job_wake(queue, count(*)) from ready group by queue
+    with asked as materialized (
+      select id, stage, run_at, ties from holdfast.waiting where id = any(ids) order by id for update skip locked
     )
-    select coalesce(sum(jobs), 0) into admitted from woken;
+    select
+      array_agg(id) filter (where is_due and not ties ? 'lane' and not is_before),
+      array_agg(id) filter (where is_due and ties ? 'lane' and not is_before),
+      array_agg(id) filter (where is_before)
+    into free, laned, early
+    from asked
+    cross join lateral (
+      select run_at <= clock_timestamp() as is_due, ties ? 'after' and not ties ? 'met' as is_before
+    ) as facts
+    where stage = 'time';
+    if free is not null then
+      admitted := holdfast.job_ready(free);
+    end if;
+    if laned is not null or early is not null then
+      perform pg_advisory_xact_lock(holdfast.session_class() # 2, 2);
+    end if;
+    if early is not null then
+      free := holdfast.job_await(early);
+      if free <> '{}' then
+        -- Nothing has to go before them any more.
+        admitted := admitted + holdfast.job_admit(free);
+      end if;
+    end if;
+    if laned is not null then
+      admitted := admitted + holdfast.lane_enter(laned);
+    end if;
     return admitted;
   end
   $$;
 comment on function holdfast.job_admit(bigint[]) is
-  'Lets jobs with ties that are due go on, as far as what ties them allows. Answers how many moved.';
+  'Lets jobs with ties that are due go on, as far as what ties them allows. Answers how many may run now.';
 
 create function holdfast.job_free_keys(tied jsonb) returns void
   language plpgsql
@@ -403,21 +464,23 @@ create function holdfast.job_free_keys(tied jsonb) returns void
 comment on function holdfast.job_free_keys(jsonb) is
   'Frees the keys of unique jobs that begin to run or leave, as job_settle is told of them; state running: they were claimed.';
 
-create function holdfast.job_settle(tied jsonb) returns void
+create function holdfast.job_settle(tied jsonb) returns bigint[]
   language plpgsql
   as $$
   begin
     perform holdfast.job_free_keys(tied);
+    return holdfast.job_loosen(tied);
   end
   $$;
 comment on function holdfast.job_settle(jsonb) is
-  'Does what follows for others when jobs with ties leave the table job, or end: [{"id": …, "queue": …, "kind": …, "state": …, "ties": …}].';
+  'Does what follows for others when jobs with ties leave the table job, or end: [{"id": …, "queue": …, "kind": …, "state": …, "ties": …}]. What may not be done in a transaction that others hold is left to job_tie_up: answers with the numbers of these loose ends.';
 
 create function holdfast.job_enqueue_tied(heads json, inputs json, is_alone boolean) returns bigint[]
   language plpgsql
   as $$
   declare
     ids bigint[];
+    free bigint[];
   begin
     with enqueued as (
       insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
@@ -426,18 +489,31 @@ create function holdfast.job_enqueue_tied(heads json, inputs json, is_alone bool
         coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), ties
       from (
         select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload
-        from json_to_recordset(heads)
-          as h (id bigint, queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
-            run_at timestamptz, ties jsonb, above integer, upto integer)
+        from (
+          select
+            id, queue, kind, priority, max_crashes, above, upto,
+            case when not ties ? 'after' then delay_ms end as delay_ms,
+            case when not ties ? 'after' then run_at end as run_at,
+            holdfast.job_bind(ties, queue, delay_ms, run_at) as ties
+          from json_to_recordset(heads)
+            as h (id bigint, queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
+              run_at timestamptz, ties jsonb, above integer, upto integer)
+          offset 0
+        ) as h
         join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
         offset 0
       ) as numbered
-      returning id
+      returning id, ties
     )
-    select array_agg(id) into ids from enqueued;
-    -- What ties jobs is locked for an instant only, never for as long as a caller's transaction lasts.
+    select array_agg(id), coalesce(array_agg(id) filter (where not ties ?| '{lane,after}'), '{}')
+    into ids, free
+    from enqueued;
+    -- What ties jobs to each other is locked for an instant only, never for as long as a transaction of the caller lasts,
+    -- nor while a disk is waited for: whoever enqueued alone calls job_tie_up then, and otherwise somebody is called.
     if is_alone then
-      perform holdfast.job_admit(ids);
+      perform holdfast.job_admit(free);
+    elsif cardinality(free) < cardinality(ids) then
+      perform holdfast.job_call();
     end if;
     -- Somebody must learn when they are due.
     perform holdfast.job_wake(h.queue, 1)
@@ -447,7 +523,7 @@ create function holdfast.job_enqueue_tied(heads json, inputs json, is_alone bool
   end
   $$;
 comment on function holdfast.job_enqueue_tied(json, json, boolean) is
-  'Enqueues jobs with "ties": as job_enqueue_later, and lets those that may run now go on at once, if it is alone in its transaction. Whoever has drawn the number of a job already gives its "id".';
+  'Enqueues jobs with "ties": as job_enqueue_later. Alone in its transaction, it lets those that others have no say in go on at once. Whoever has drawn the number of a job already gives its "id".';
 
 create function holdfast.job_hold_still(job_id bigint, is_to_change boolean) returns text
   language plpgsql
@@ -713,7 +789,7 @@ create function holdfast.job_sweep_keys(most integer) returns integer
   $$;
 comment on function holdfast.job_sweep_keys(integer) is 'Forgets keys whose window is over, so many at a time. Answers how many.';
 
-create function holdfast.job_cancel(job_id bigint, reason text) returns text
+create function holdfast.job_cancel(job_id bigint, reason text, out answer text, out loose bigint[])
   language plpgsql
   as $$
   declare
@@ -728,7 +804,8 @@ create function holdfast.job_cancel(job_id bigint, reason text) returns text
     returning session into life;
     if found then
       perform pg_notify(holdfast.job_channel(), 'jobs-cancel ' || life);
-      return 'told';
+      answer := 'told';
+      return;
     end if;
     if not holdfast.job_at_rest(job_id) then
       update holdfast.job
@@ -739,7 +816,8 @@ create function holdfast.job_cancel(job_id bigint, reason text) returns text
         from holdfast.claim
         where upto is not null
           and job_id = any(jobs);
-        return 'told';
+        answer := 'told';
+        return;
       end if;
     end if;
     with ready as (
@@ -773,13 +851,13 @@ create function holdfast.job_cancel(job_id bigint, reason text) returns text
     into is_found, tied
     from kept;
     if tied is not null then
-      perform holdfast.job_settle(tied);
+      loose := holdfast.job_settle(tied);
     end if;
-    return case when is_found then 'cancelled' end;
+    answer := case when is_found then 'cancelled' end;
   end
   $$;
 comment on function holdfast.job_cancel(bigint, text) is
-  'A job that waits ends here (cancelled); one that runs is to stop (told); null when there is none.';
+  'A job that waits ends here (cancelled); one that runs is to stop (told); null when there is none. What follows for others is loose (see job_tie_up).';
 
 create function holdfast.enqueue(
   queue text,
@@ -789,7 +867,8 @@ create function holdfast.enqueue(
   delay interval default null,
   run_at timestamptz default null,
   namespace text default 'default',
-  unique_key text default null
+  unique_key text default null,
+  lane text default null
 ) returns bigint
   language plpgsql
   as $$
@@ -798,8 +877,8 @@ create function holdfast.enqueue(
     heads json;
     inputs json;
   begin
-    if payload is null or kind is null or kind = '' or queue = '' or priority not between -5 and 5 then
-      raise exception 'Expected a queue, a kind, a payload and a priority from -5 to 5'
+    if payload is null or kind is null or kind = '' or queue = '' or lane = '' or priority not between -5 and 5 then
+      raise exception 'Expected a queue, a kind, a payload, a priority from -5 to 5, and a lane that is not empty'
         using errcode = '22023';
     end if;
     if octet_length(payload::text) > 1000000 then
@@ -820,6 +899,7 @@ create function holdfast.enqueue(
       'max_crashes', 3,
       'delay_ms', (extract(epoch from delay) * 1000)::bigint,
       'run_at', run_at,
+      'ties', case when lane is not null then json_build_object('lane', json_build_object('name', lane, 'max', 1)) end,
       'above', 0,
       'upto', 1,
       'unique', case
@@ -828,6 +908,9 @@ create function holdfast.enqueue(
     ));
     if unique_key is not null then
       return (select ids[1] from holdfast.job_enqueue_unique(heads, inputs, false, null));
+    end if;
+    if lane is not null then
+      return (holdfast.job_enqueue_tied(heads, inputs, false))[1];
     end if;
     if delay is null and run_at is null then
       return (holdfast.job_enqueue(heads, inputs))[1];
@@ -1002,7 +1085,9 @@ create function holdfast.job_claim(
 comment on function holdfast.job_claim(integer, bigint, bigint[], integer[], bigint[], text[], integer, boolean, boolean) is
   'Claims jobs for a life: at most so many, level by level (queue and priority), each from its cursor onward. Who looks back learns from which number on others may still appear.';
 
-create function holdfast.job_done(ids bigint[], fences bigint[], seqs bigint[], results json, emptied bigint[]) returns bigint[]
+create function holdfast.job_done(
+  ids bigint[], fences bigint[], seqs bigint[], results json, emptied bigint[], out recorded bigint[], out loose bigint[]
+)
   language plpgsql
   -- One walk over the index for all of them, whatever the table looked like when the plan was made.
   set jit = off
@@ -1013,7 +1098,7 @@ create function holdfast.job_done(ids bigint[], fences bigint[], seqs bigint[], 
   set plan_cache_mode = force_generic_plan
   as $$
   declare
-    recorded bigint;
+    ended bigint;
     tied jsonb;
     -- Only claims by advisory locks know jobs by their places.
     over constant bigint[] := case when cardinality(seqs) > 0 then holdfast.job_over(fences) else '{}' end;
@@ -1047,11 +1132,11 @@ create function holdfast.job_done(ids bigint[], fences bigint[], seqs bigint[], 
       )
       select
         count(*),
-        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'done', 'ties', ties))
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', 'done', 'ties', ties))
           filter (where ties is not null),
         array_agg(id) filter (where fence is null),
         array_agg(claim) filter (where fence is null)
-      into recorded, tied, unstamped, unstamped_fences
+      into ended, tied, unstamped, unstamped_fences
       from ended;
     else
       with claimed as materialized (
@@ -1080,36 +1165,37 @@ create function holdfast.job_done(ids bigint[], fences bigint[], seqs bigint[], 
       )
       select
         count(*),
-        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'done', 'ties', ties))
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', 'done', 'ties', ties))
           filter (where ties is not null),
         array_agg(id) filter (where fence is null),
         array_agg(claim) filter (where fence is null)
-      into recorded, tied, unstamped, unstamped_fences
+      into ended, tied, unstamped, unstamped_fences
       from ended;
     end if;
     if unstamped is not null then
       perform holdfast.job_prove(unstamped, unstamped_fences);
     end if;
     if tied is not null then
-      perform holdfast.job_settle(tied);
+      loose := holdfast.job_settle(tied);
     end if;
     if cardinality(emptied) > 0 then
       delete from holdfast.claim where fence = any(emptied) and fence <> all(over);
     end if;
-    if recorded = cardinality(ids) then
-      return null;
+    if ended < cardinality(ids) then
+      recorded := array(
+        select e.id
+        from unnest(ids, fences) as e (id, fence)
+        join holdfast.job_history h on h.id = e.id and h.fence = e.fence
+      );
     end if;
-    return array(
-      select e.id
-      from unnest(ids, fences) as e (id, fence)
-      join holdfast.job_history h on h.id = e.id and h.fence = e.fence
-    );
   end
   $$;
 comment on function holdfast.job_done(bigint[], bigint[], bigint[], json, bigint[]) is
-  'Records that jobs are done, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock, and forgets claims that are emptied. Answers null when all were recorded, or else with those that were, now or before.';
+  'Records that jobs are done, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock, and forgets claims that are emptied. Recorded is null when all were, or else those that were, now or before. What follows for others is loose (see job_tie_up).';
 
-create function holdfast.job_end(asked json, unstamped bigint[], emptied bigint[]) returns bigint[]
+create function holdfast.job_end(
+  asked json, unstamped bigint[], emptied bigint[], out recorded bigint[], out loose bigint[]
+)
   language plpgsql
   -- One plan, by index, whatever the table looked like when it was made.
   set jit = off
@@ -1118,7 +1204,6 @@ create function holdfast.job_end(asked json, unstamped bigint[], emptied bigint[
   set enable_mergejoin = off
   as $$
   declare
-    recorded bigint[];
     tied jsonb;
     over constant bigint[] := case when cardinality(unstamped) > 0 then holdfast.job_over(unstamped) else '{}' end;
     unproven bigint[];
@@ -1210,7 +1295,9 @@ create function holdfast.job_end(asked json, unstamped bigint[], emptied bigint[
         ) as all_of_them
       ),
       (
-        select jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', state, 'ties', ties))
+        select jsonb_agg(
+          jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', state, 'ties', ties)
+        )
         from told
         where ties is not null
       ),
@@ -1221,14 +1308,14 @@ create function holdfast.job_end(asked json, unstamped bigint[], emptied bigint[
       perform holdfast.job_prove(unproven, unproven_fences);
     end if;
     if tied is not null then
-      perform holdfast.job_settle(tied);
+      loose := holdfast.job_settle(tied);
     end if;
     delete from holdfast.claim where fence = any(emptied) and fence <> all(over);
-    return coalesce(recorded, '{}');
+    recorded := coalesce(recorded, '{}');
   end
   $$;
 comment on function holdfast.job_end(json, bigint[], bigint[]) is
-  'Ends attempts in any other way, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock (unstamped: the fences of such claims): into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). Answers with those that were.';
+  'Ends attempts in any other way, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock (unstamped: the fences of such claims): into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). Answers with those that were; what follows for others is loose (see job_tie_up).';
 
 create function holdfast.job_take_over(session integer) returns integer
   language plpgsql
@@ -1309,7 +1396,9 @@ create function holdfast.job_take_over(session integer) returns integer
       select
         (select count(*) from back) + (select count(*) from kept) + 0 * (select count(*) from woken),
         (
-          select jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', state, 'ties', ties))
+          select jsonb_agg(
+            jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', job_take_over.session, 'state', state, 'ties', ties)
+          )
           from kept
           where ties is not null
         )
@@ -1320,7 +1409,12 @@ create function holdfast.job_take_over(session integer) returns integer
       taken := taken + more;
       delete from holdfast.claim where claim.fence = one.fence;
     end loop;
+    select taken + t.moved into taken from holdfast.job_tie_up('{}', '{}', job_take_over.session) as t;
     perform from holdfast.claim where claim.session = job_take_over.session limit 1;
+    if found then
+      return taken;
+    end if;
+    perform from holdfast.loose_end where loose_end.session = job_take_over.session limit 1;
     if not found then
       delete from holdfast.worker where worker.session = job_take_over.session;
     end if;
@@ -1355,7 +1449,8 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
     with due as materialized (
       select id, ties is not null as is_tied
       from holdfast.waiting
-      where run_at <= clock_timestamp()
+      where stage = 'time'
+        and run_at <= clock_timestamp()
       order by run_at
       limit most
       for update skip locked
@@ -1380,13 +1475,27 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
       moved + coalesce((select sum(jobs) from woken), 0),
       (select array_agg(id) from due where is_tied)
     into moved, tied;
-    if tied is not null then
-      moved := moved + holdfast.job_admit(tied);
+    if tied is not null
+      or exists (select from holdfast.lane where due_at <= clock_timestamp())
+      or exists (select from holdfast.loose_end where session = 0)
+    then
+      select job_round.moved + t.moved into moved from holdfast.job_tie_up('{}', coalesce(tied, '{}'), 0) as t;
     end if;
     moved := moved + holdfast.job_sweep_keys(most);
-    select ceil(extract(epoch from min(run_at) - clock_timestamp()) * 1000)::integer
+    select ceil(extract(epoch from min(at) - clock_timestamp()) * 1000)::integer
     into due_ms
-    from (select run_at from holdfast.waiting where run_at < clock_timestamp() + interval '1 day' order by run_at limit 1) w;
+    from (
+      (
+        select run_at
+        from holdfast.waiting
+        where stage = 'time'
+          and run_at < clock_timestamp() + interval '1 day'
+        order by run_at
+        limit 1
+      )
+      union all
+      (select due_at from holdfast.lane where due_at is not null order by due_at limit 1)
+    ) as next (at);
   end
   $$;
 comment on function holdfast.job_round(integer) is

@@ -1,0 +1,405 @@
+import pg from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
+import { cancel, defineJob, type Holdfast, NonRetryableError, retryAfter, UsageError } from '../../src/holdfast.js'
+import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
+import { caught, sql, sqlSession, until, Witness, within } from '../setup/facts.js'
+import { databaseUrl, open, openFleet } from '../setup/instances.js'
+import { randomFrom, seed as seedOf } from '../setup/random.js'
+import { gate, rowsOf, untilState, work } from './stage.js'
+
+const faultsOf = (url: string) => sql(url, 'select * from holdfast.lane_faults()')
+
+/** Nothing is left of lanes when none of their jobs is left. */
+async function untilGone(url: string): Promise<void> {
+  await until('no lane is left', async () => (await sql(url, 'select from holdfast.lane')).length === 0)
+  expect(await sql(url, 'select from holdfast.loose_end')).toEqual([])
+}
+
+test('one at a time in the order in which they came, larger priorities first; other lanes and jobs beside it', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const order: string[] = []
+  const opening = gate()
+  const job = defineJob('job', {
+    run: async (name: string) => {
+      order.push(name)
+      if (name === 'first') await opening.opened
+    },
+  })
+  work(holdfast, [job])
+  const { id } = await holdfast.jobs.enqueue(job, 'first', { lane: 'shop:7' })
+  await until('it runs', () => order.length === 1)
+  for (const priority of [0, -5, 5]) {
+    await holdfast.jobs.enqueueMany(job, [`${priority} a`, `${priority} b`], { lane: 'shop:7', priority })
+  }
+  await holdfast.jobs.result((await holdfast.jobs.enqueue(job, 'other lane', { lane: 'shop:8' })).id)
+  await holdfast.jobs.result((await holdfast.jobs.enqueue(job, 'no lane')).id)
+  await until('they are parked', async () => {
+    const [row] = await sql<{ n: number }>(url, "select count(*)::int as n from holdfast.waiting where stage = 'lane'")
+    return row!.n === 6
+  })
+  expect(order).toEqual(['first', 'other lane', 'no lane'])
+  expect(await faultsOf(url)).toEqual([])
+  opening.open()
+  await holdfast.jobs.result(id)
+  await until('all have run', () => order.length === 9)
+  expect(order.slice(3)).toEqual(['5 a', '5 b', '0 a', '0 b', '-5 a', '-5 b'])
+  await untilGone(url)
+})
+
+test('inside a transaction: let in when it commits, without delay, and nobody waits for it', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const job = defineJob('job', { run: (n: number) => n })
+  work(holdfast, [job])
+  const client = await sqlSession(url)
+  await client.query('begin')
+  const inside = await holdfast.jobs.enqueueMany(job, [1, 2], { lane: 'a', tx: client })
+  const outside = await holdfast.jobs.enqueueMany(job, [3, 4, 5], { lane: 'a' })
+  for (const [at, { id }] of outside.entries()) expect(await holdfast.jobs.result(id)).toBe(at + 3)
+  expect(await holdfast.jobs.find(inside[0]!.id)).toBeNull()
+  await client.query('commit')
+  const from = performance.now()
+  expect(await holdfast.jobs.result(inside[1]!.id)).toBe(2)
+  console.log(`both ran ${(performance.now() - from).toFixed(0)} ms after the commit`)
+  await untilGone(url)
+})
+
+test('a job that comes back gives its place away, and queues again', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const order: string[] = []
+  const job = defineJob('job', {
+    retry: { attempts: 2, backoff: 20 },
+    run: (name: string, { attempt }) => {
+      order.push(`${name} ${attempt}`)
+      if (name === 'fails' && attempt === 1) throw new Error('first')
+      if (name === 'later' && !order.includes('plain 1')) return retryAfter(20)
+      if (name === 'buried') throw new NonRetryableError('no')
+      return name === 'cancels' ? cancel() : name
+    },
+  })
+  const refs = []
+  for (const name of ['fails', 'later', 'buried', 'cancels', 'plain']) {
+    refs.push(await holdfast.jobs.enqueue(job, name, { lane: 'a' }))
+  }
+  work(holdfast, [job])
+  for (const [at, state] of ['done', 'done', 'buried', 'cancelled', 'done'].entries()) {
+    await untilState(holdfast, refs[at]!.id, state)
+  }
+  expect(order.slice(0, 2)).toEqual(['fails 1', 'later 1'])
+  expect(order).toContain('fails 2')
+  // By hand, the buried one comes to its lane again.
+  expect(await holdfast.jobs.retry(refs[2]!.id)).toBe(true)
+  await until('it ran again', () => order.filter((one) => one.startsWith('buried')).length === 2)
+  await untilState(holdfast, refs[2]!.id, 'buried')
+  expect(await holdfast.jobs.redrive('default')).toBe(1)
+  await until('and again', () => order.filter((one) => one.startsWith('buried')).length === 3)
+  await untilGone(url)
+})
+
+test('jobs that are parked, ready or running are cancelled, and the next takes the place', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const opening = gate()
+  const job = defineJob('job', { run: (n: number) => (n === 3 ? opening.opened : undefined) })
+  const refs = await holdfast.jobs.enqueueMany(job, [0, 1, 2, 3, 4], { lane: 'a' })
+  await until('four are parked', async () => {
+    const [row] = await sql<{ n: number }>(url, "select count(*)::int as n from holdfast.waiting where stage = 'lane'")
+    return row!.n === 4
+  })
+  // The first stands in the table job, the others are parked.
+  for (const at of [1, 0, 2]) expect(await holdfast.jobs.cancel(refs[at]!.id)).toBe(true)
+  await untilState(holdfast, refs[3]!.id, 'ready')
+  expect(await faultsOf(url)).toEqual([])
+  work(holdfast, [job])
+  await untilState(holdfast, refs[3]!.id, 'running')
+  await holdfast.jobs.cancel(refs[3]!.id)
+  opening.open()
+  await untilState(holdfast, refs[4]!.id, 'done')
+  await untilGone(url)
+})
+
+test('the max that was said last holds: raised at once, lowered as jobs end', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const open_ = new Map<number, () => void>()
+  const define = (max: number) =>
+    defineJob('job', {
+      lanes: { max },
+      run: (n: number) => new Promise<void>((resolve) => open_.set(n, resolve)),
+    })
+  work(holdfast, [define(1)], { concurrency: 20 })
+  await holdfast.jobs.enqueueMany(define(2), [0, 1, 2, 3, 4, 5], { lane: 'a' })
+  await until('two run', () => open_.size === 2)
+  await holdfast.jobs.enqueue(define(4), 6, { lane: 'a' })
+  await until('four run', () => open_.size === 4)
+  await holdfast.jobs.enqueue(define(1), 7, { lane: 'a' })
+  await until('it is parked', async () => (await sql(url, 'select from holdfast.lane where max = 1')).length === 1)
+  for (const n of [0, 1, 2]) open_.get(n)!()
+  await until('three have ended', async () => (await rowsOf(url)).history === 3)
+  await until('they are followed up', async () => (await sql(url, 'select from holdfast.loose_end')).length === 0)
+  expect(open_.size).toBe(4)
+  open_.get(3)!()
+  for (const n of [4, 5, 6, 7]) {
+    await until(`${n} runs`, () => open_.has(n))
+    open_.get(n)!()
+  }
+  await untilGone(url)
+})
+
+test('a rate: so many at once after a rest, then one after the other', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const began: number[] = []
+  const job = defineJob('job', {
+    lanes: { max: 100, rate: { count: 10, per: '1s' }, burst: 3 },
+    run: () => void began.push(performance.now()),
+  })
+  work(holdfast, [job])
+  await holdfast.jobs.enqueueMany(job, new Array(9).fill(null), { lane: 'a' })
+  await until('all have run', () => began.length === 9)
+  // Three at once, six more of a tenth of a second each.
+  expect(began[8]! - began[0]!).toBeGreaterThan(480)
+  expect(began[8]! - began[0]!).toBeLessThan(5_000)
+  // It is remembered until it has rested, and forgotten then.
+  await untilGone(url)
+})
+
+test('from SQL; a lane belongs to its queue', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const opening = gate()
+  const running: string[] = []
+  const [one, other] = ['one', 'other'].map((queue) =>
+    defineJob('job', {
+      queue,
+      run: async () => {
+        running.push(queue)
+        await opening.opened
+      },
+    }),
+  )
+  work(holdfast, [one!])
+  work(holdfast, [other!])
+  for (const queue of ['one', 'one', 'other']) {
+    await sql(url, `select holdfast.enqueue('${queue}', 'job', '1', lane => 'a')`)
+  }
+  await until('one of each queue runs', () => running.length === 2)
+  expect(running.sort()).toEqual(['one', 'other'])
+  await until('the other is parked', async () => {
+    return (await sql(url, "select from holdfast.waiting where stage = 'lane'")).length === 1
+  })
+  opening.open()
+  await untilGone(url)
+  expect(running).toHaveLength(3)
+})
+
+test('a hundred thousand that are parked cost others nothing, and the next is found without walking over the dead', async () => {
+  const url = await databaseUrl()
+  const { jobs } = await open({ url })
+  const job = defineJob('job', { run: () => {} })
+  // A snapshot that somebody forgot.
+  const forgotten = await sqlSession(url)
+  await forgotten.query('begin isolation level repeatable read')
+  await forgotten.query('select count(*) from holdfast.job')
+  await jobs.enqueue(job, null, { lane: 'hot' })
+  await until('it is in', async () => (await rowsOf(url)).job === 1)
+  const [lane] = await sql<{ key: string; queue: string; told_by: string }>(url, 'select * from holdfast.lane')
+  await sql(
+    url,
+    `with parked as (
+       insert into holdfast.waiting (id, queue, priority, kind, payload, run_at, ties, stage, lane, rank, seq)
+       select n, $1, 0, 'job', 'null', now(), $2, 'lane', $3, 0, n
+       from (select nextval('holdfast.job_number') as n from generate_series(1, 100000)) as numbered
+       returning seq
+     )
+     update holdfast.lane set passed[6] = (select min(seq) - 1 from parked)`,
+    [
+      lane!.queue,
+      JSON.stringify({ lane: { name: 'hot', max: 1, key: Number.NaN } }).replace('null', lane!.key),
+      lane!.key,
+    ],
+  )
+  const witness = new Witness(url)
+  onTestFinished(() => witness.close())
+  const blocks = async () => {
+    const [row] = await witness.query<{ blocks: number }>(
+      `select coalesce(sum(shared_blks_hit + shared_blks_read), 0)::int as blocks
+       from pg_stat_statements
+       where dbid = (select oid from pg_database where datname = current_database())
+         and (query like '%job_tie_up(%' or query like '%job_claim(%')
+         and query not like '%pg_stat_statements%'`,
+    )
+    return row!.blocks
+  }
+  // As a worker ends and claims them, without a worker of its own rhythm in between.
+  const before = await blocks()
+  const rounds = 300
+  for (let n = 0; n < rounds; n++) {
+    const [{ id }] = (await witness.query<{ id: string }>('select id from holdfast.job')) as [{ id: string }]
+    const [{ loose }] = (await witness.query<{ loose: string[] }>('select loose from holdfast.job_cancel($1, $2)', [
+      id,
+      'next',
+    ])) as [{ loose: string[] }]
+    await witness.query("select * from holdfast.job_tie_up($1, '{}', null)", [loose])
+  }
+  expect((await rowsOf(url)).waiting).toBe(100_000 - rounds)
+  expect(await faultsOf(url)).toEqual([])
+  // Reading the parked ones from the head, or all versions of the lane, would take hundreds at the end.
+  const each = ((await blocks()) - before) / rounds
+  console.log(`${each.toFixed(0)} blocks for each that is let in`)
+  expect(each).toBeLessThan(200)
+})
+
+/** Random jobs with random ends, watched all the while: never more of a lane than its max, and counted rightly. */
+async function walk(
+  url: string,
+  fleet: Holdfast[],
+  { jobs, faults }: { jobs: number; faults: (random: () => number, at: number) => Promise<void> },
+  seed: number,
+): Promise<void> {
+  const random = randomFrom(seed)
+  const witness = new Witness(url)
+  onTestFinished(() => witness.close())
+  const max = 3
+  const job = defineJob('job', {
+    lanes: { max },
+    maxCrashes: 1_000,
+    retry: { attempts: 3, backoff: 5, longest: 20 },
+    run: async (
+      { ms, end, byTx }: { lane: string; ms: number; end: string; byTx: boolean },
+      { tx, attempt, signal },
+    ) => {
+      if (byTx) await tx.query('select 1')
+      await new Promise((resolve) => setTimeout(resolve, ms))
+      signal.throwIfAborted()
+      if (end === 'throw' && attempt < 3) throw new Error('as asked')
+      if (end === 'bury') throw new NonRetryableError('as asked')
+      if (end === 'later' && random() < 0.5) return retryAfter(10)
+      return end === 'cancel' ? cancel() : 'done'
+    },
+  })
+  for (const holdfast of fleet) work(holdfast, [job], { concurrency: 8 })
+  const ids: number[] = []
+  const ends = ['done', 'done', 'done', 'throw', 'bury', 'later', 'cancel']
+  let isOver = false
+  let most = 0
+  const watching = (async () => {
+    while (!isOver) {
+      // One snapshot: whoever has a session runs, or is about to.
+      const rows = await witness.query<{ n: number }>(
+        "select count(*)::int as n from holdfast.job where ties ? 'lane' group by ties->'lane'->>'name'",
+      )
+      for (const { n } of rows) most = Math.max(most, n)
+      expect(await witness.query('select * from holdfast.lane_faults()')).toEqual([])
+    }
+  })()
+  for (let at = 0; ids.length < jobs; at++) {
+    const lane = `lane ${Math.floor(random() * 4)}`
+    const inputs = Array.from({ length: 1 + Math.floor(random() * 8) }, () => ({
+      lane,
+      ms: Math.floor(random() * 8),
+      end: ends[Math.floor(random() * ends.length)]!,
+      byTx: random() < 0.3,
+    }))
+    const holdfast = fleet[Math.floor(random() * fleet.length)]!
+    const options = { lane, priority: Math.floor(random() * 3) - 1, ...(random() < 0.2 ? { delay: 20 } : {}) }
+    if (random() < 0.3) {
+      const client = new pg.Client({ connectionString: url })
+      await client.connect()
+      await client.query('begin')
+      const refs = await holdfast.jobs.enqueueMany(job, inputs, { ...options, tx: client })
+      const isKept = random() < 0.7
+      await client.query(isKept ? 'commit' : 'rollback')
+      await client.end()
+      if (isKept) ids.push(...refs.map(({ id }) => id))
+    } else ids.push(...(await holdfast.jobs.enqueueMany(job, inputs, options)).map(({ id }) => id))
+    if (random() < 0.3 && ids.length > 0) await holdfast.jobs.cancel(ids[Math.floor(random() * ids.length)]!)
+    await faults(random, at)
+  }
+  const left = async () => {
+    const { job, waiting } = await rowsOf(url)
+    return job! + waiting!
+  }
+  await until('all have ended', async () => (await left()) === 0, 60_000)
+  isOver = true
+  await watching
+  expect((await rowsOf(url)).history).toBe(ids.length)
+  expect(most).toBe(max)
+  await untilGone(url)
+}
+
+test.each(['required', 'none'] as const)('never more than max, and all end; with anchor: %s', async (anchor) => {
+  const seed = seedOf()
+  console.log(`lanes: HOLDFAST_TEST_SEED=${seed}`)
+  const url = await databaseUrl()
+  const fleet = await openFleet(url, 3, { anchor })
+  await walk(url, fleet, { jobs: 120, faults: async () => {} }, seed)
+})
+
+test('never more than max while sessions are terminated', { timeout: 120_000 }, async () => {
+  const seed = seedOf()
+  console.log(`lanes: HOLDFAST_TEST_SEED=${seed}`)
+  const url = await databaseUrl()
+  const fleet = await openFleet(url, 3, { expiry: '2s' })
+  const killer = new Witness(url)
+  onTestFinished(() => killer.close())
+  let kills = 0
+  const faults = async (random: () => number, at: number) => {
+    if (at % 12 !== 5 || kills++ > 5) return
+    const sessions = await killer.sessions(fleet[Math.floor(random() * fleet.length)]!.id)
+    for (const pid of sessions) await killer.terminate(pid)
+  }
+  await walk(url, fleet, { jobs: 150, faults }, seed)
+})
+
+test.skipIf(withoutPgBouncer)('never more than max, through PgBouncer in transaction mode', async () => {
+  const seed = seedOf()
+  console.log(`lanes: HOLDFAST_TEST_SEED=${seed}`)
+  const direct = await databaseUrl()
+  const pooler = await startPooler({ mode: 'transaction', backends: 12, roundRobin: true })
+  const fleet = await openFleet(pooler.through(direct), 2, { anchor: 'none' })
+  await walk(direct, fleet, { jobs: 100, faults: async () => {} }, seed)
+})
+
+test('what follows from an end is done by others when who ended it dies before', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const opening = gate()
+  const job = defineJob('job', { run: () => opening.opened })
+  const worker = work(holdfast, [job])
+  const [first, second] = await holdfast.jobs.enqueueMany(job, [1, 2], { lane: 'a' })
+  await untilState(holdfast, first!.id, 'running')
+  // As if a worker had recorded the end and died: the end is in the history, and nobody has been told.
+  await sql(url, `select holdfast.job_done(array[id], array[fence], null, '{}') from holdfast.job where id = $1`, [
+    first!.id,
+  ])
+  opening.open()
+  await until('the late record was refused', () => worker.running === 0)
+  expect((await sql(url, 'select from holdfast.loose_end')).length).toBe(1)
+  expect(await faultsOf(url)).toEqual([])
+  await worker.close()
+  // The row of its life stays until this is done, so that a round finds it.
+  const other = await open({ url })
+  work(other, [job])
+  await holdfast.close()
+  expect(await within(20_000, 'The second', other.jobs.result(second!.id))).toBeUndefined()
+  await untilGone(url)
+})
+
+test('mistakes are refused', async () => {
+  const { jobs } = await open({ url: await databaseUrl() })
+  const refused = async (message: string, call: () => unknown) =>
+    expect((await caught(UsageError, async () => call())).message).toContain(message)
+  const job = defineJob('job', { run: (_: number) => {} })
+  await refused('Expected lane to be a string of 1 to 500 characters', () => jobs.enqueue(job, 1, { lane: '' }))
+  await refused('Expected max to be a whole number between 1 and 1000000, got 0', () =>
+    defineJob('x', { lanes: { max: 0 }, run() {} }),
+  )
+  await refused('lanes has no option "maximum": it takes max, rate, burst', () =>
+    defineJob('x', { lanes: { maximum: 2 } as never, run() {} }),
+  )
+  await refused('Expected rate to be a count and a time', () => defineJob('x', { lanes: { rate: 'often' }, run() {} }))
+  await refused('Expected a rate with burst', () => defineJob('x', { lanes: { burst: 2 }, run() {} }))
+})

@@ -1,0 +1,358 @@
+import { describe, expect, onTestFinished, test } from 'vitest'
+import {
+  cancel,
+  defineJob,
+  discard,
+  type Holdfast,
+  type JobParent,
+  NonRetryableError,
+  UsageError,
+} from '../../src/holdfast.js'
+import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
+import { caught, sql, sqlSession, until, Witness, within } from '../setup/facts.js'
+import { databaseUrl, open, openFleet } from '../setup/instances.js'
+import { randomFrom, seed as seedOf } from '../setup/random.js'
+import { gate, rowsOf, untilState, work } from './stage.js'
+
+const wait = { wait: '15s' }
+
+async function nothingLeft(url: string): Promise<void> {
+  await until('nothing follows any more', async () => (await sql(url, 'select from holdfast.loose_end')).length === 0)
+  expect(await sql(url, 'select from holdfast.dependency')).toEqual([])
+}
+
+describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
+  test('a job runs when those before it are done, and sees what came of them', async () => {
+    const url = await databaseUrl()
+    const holdfast = await open({ url, anchor })
+    const order: string[] = []
+    const seen: JobParent[][] = []
+    const fetch = defineJob('fetch', {
+      run: (name: string) => {
+        order.push(name)
+        return `page of ${name}`
+      },
+    })
+    const index = defineJob('index', {
+      run: async (_: null, job) => {
+        order.push('index')
+        seen.push(await job.parents())
+        return job.parents().then((parents) => parents.map(({ result }) => result))
+      },
+    })
+    work(holdfast, [fetch, index])
+    const { id, jobs } = await holdfast.jobs.enqueueWorkflow((workflow) => {
+      const pages = ['a', 'b', 'c'].map((name) => workflow.add(fetch, name))
+      workflow.add(index, null, { after: [pages[1]!, pages[0]!, pages[2]!] })
+    })
+    expect(id).toBe(jobs[0]!.id)
+    expect(await holdfast.jobs.result(jobs[3]!.id, wait)).toEqual(['page of b', 'page of a', 'page of c'])
+    expect(order.at(-1)).toBe('index')
+    expect(seen[0]![0]).toEqual({
+      id: jobs[1]!.id,
+      kind: 'fetch',
+      state: 'done',
+      result: 'page of b',
+      error: undefined,
+    })
+    const whole = (await holdfast.jobs.workflow(jobs[2]!.id))!
+    expect(whole).toMatchObject({ id, isOver: true, counts: { done: 4 } })
+    expect(whole.jobs.map((job) => [job.id, job.kind, job.state, job.attempts])).toEqual(
+      jobs.map((job, at) => [job.id, at < 3 ? 'fetch' : 'index', 'done', 1]),
+    )
+    expect(whole.jobs[3]!.after).toEqual([jobs[1]!.id, jobs[0]!.id, jobs[2]!.id])
+    expect(await holdfast.jobs.workflow(10_000_000)).toBeNull()
+    await nothingLeft(url)
+  })
+
+  test('after jobs that were enqueued before, wherever they are; with delay, and in a lane', async () => {
+    const url = await databaseUrl()
+    const holdfast = await open({ url, anchor })
+    const opening = gate()
+    const ran: string[] = []
+    const job = defineJob('job', {
+      run: async (name: string) => {
+        if (name === 'running') await opening.opened
+        ran.push(name)
+      },
+    })
+    work(holdfast, [job])
+    const done = await holdfast.jobs.enqueue(job, 'done')
+    await holdfast.jobs.result(done.id, wait)
+    const running = await holdfast.jobs.enqueue(job, 'running')
+    await untilState(holdfast, running.id, 'running')
+    const delayed = await holdfast.jobs.enqueue(job, 'delayed', { delay: 300 })
+    const last = await holdfast.jobs.enqueue(job, 'last', { after: [done, running, delayed.id], lane: 'a', delay: 100 })
+    const free = await holdfast.jobs.enqueue(job, 'free', { after: [done] })
+    await holdfast.jobs.result(free.id, wait)
+    await holdfast.jobs.result(delayed.id, wait)
+    expect((await holdfast.jobs.find(last.id))!.state).toBe('waiting')
+    opening.open()
+    await holdfast.jobs.result(last.id, wait)
+    expect(ran.slice(2)).toEqual(['delayed', 'running', 'last'])
+    await nothingLeft(url)
+  })
+
+  test('in a transaction all or none; an end does not wait for one that is open', async () => {
+    const url = await databaseUrl()
+    const holdfast = await open({ url, anchor })
+    const opening = gate()
+    const job = defineJob('job', { run: async (n: number) => (n === 0 ? await opening.opened : n) })
+    work(holdfast, [job])
+    const first = await holdfast.jobs.enqueue(job, 0)
+    await untilState(holdfast, first.id, 'running')
+    const client = await sqlSession(url)
+    await client.query('begin')
+    const { id, jobs } = await holdfast.jobs.enqueueWorkflow(
+      (workflow) => {
+        const one = workflow.add(job, 1, { after: [first] })
+        workflow.add(job, 2, { after: [one] })
+      },
+      { tx: client },
+    )
+    expect(await holdfast.jobs.workflow(id)).toBeNull()
+    opening.open()
+    await within(5_000, 'The end', holdfast.jobs.result(first.id, wait))
+    await client.query('commit')
+    expect(await holdfast.jobs.result(jobs[1]!.id, wait)).toBe(2)
+    await client.query('begin')
+    const undone = await holdfast.jobs.enqueueWorkflow((workflow) => void workflow.add(job, 3), { tx: client })
+    await client.query('rollback')
+    expect(await holdfast.jobs.workflow(undone.id)).toBeNull()
+    await nothingLeft(url)
+  })
+})
+
+test('when one fails: cancelled, and so on down; run all the same; or wait until it was retried', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  let isBroken = true
+  const job = defineJob('job', {
+    run: (what: string) => {
+      if (what === 'fails' && isBroken) throw new NonRetryableError('broken')
+      return what === 'nothing to do' ? discard() : what
+    },
+  })
+  const { jobs } = await holdfast.jobs.enqueueWorkflow((workflow) => {
+    const fails = workflow.add(job, 'fails')
+    const nothing = workflow.add(job, 'nothing to do')
+    const cancelled = workflow.add(job, 'cancelled', { after: [nothing, fails] })
+    const below = workflow.add(job, 'below', { after: [cancelled, nothing] })
+    workflow.add(job, 'bottom', { after: [below], ifFailed: 'run' })
+    workflow.add(job, 'runs', { after: [fails], ifFailed: 'run' })
+    const waits = workflow.add(job, 'waits', { after: [fails], ifFailed: 'wait' })
+    workflow.add(job, 'waits for it', { after: [waits] })
+    workflow.add(job, 'after nothing', { after: [nothing] })
+  })
+  work(holdfast, [job])
+  const states = async () => (await holdfast.jobs.workflow(jobs[0]!.id))!.jobs.map(({ state }) => state)
+  const expected = ['buried', 'discarded', 'cancelled', 'cancelled', 'done', 'done', 'waiting', 'waiting', 'done']
+  await until('all that can end have ended', async () => String(await states()) === String(expected))
+  const [fails, , cancelled, below] = jobs
+  expect((await holdfast.jobs.find(cancelled!.id))!.error).toMatchObject({
+    name: 'JobCancelledError',
+    message: `The job ${fails!.id}, which it waited for, was buried`,
+    code: 'JOB_CANCELLED',
+  })
+  expect((await holdfast.jobs.find(below!.id))!.error!.message).toBe(
+    `The job ${cancelled!.id}, which it waited for, was cancelled`,
+  )
+  const whole = (await holdfast.jobs.workflow(fails!.id))!
+  expect(whole.isOver).toBe(false)
+  expect(whole.counts).toEqual({ buried: 1, discarded: 1, cancelled: 2, done: 3, waiting: 2 })
+  expect(whole.jobs[6]!.waitsFor).toEqual([fails!.id])
+  // What comes later, and waits for what has failed.
+  const late = await holdfast.jobs.enqueue(job, 'late', { after: [fails!] })
+  await untilState(holdfast, late.id, 'cancelled')
+  const patient = await holdfast.jobs.enqueue(job, 'patient', { after: [fails!], ifFailed: 'wait' })
+  await untilState(holdfast, patient.id, 'waiting')
+  isBroken = false
+  await holdfast.jobs.redrive('default')
+  expect(await holdfast.jobs.result(jobs[7]!.id, wait)).toBe('waits for it')
+  expect(await holdfast.jobs.result(patient.id, wait)).toBe('patient')
+  // One that was cancelled waits again when it is retried: now all is well.
+  expect(await holdfast.jobs.retry(cancelled!.id)).toBe(true)
+  expect(await holdfast.jobs.result(cancelled!.id, wait)).toBe('cancelled')
+  await nothingLeft(url)
+})
+
+test('children belong to the workflow of their parent, and others can wait for them', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const part = defineJob('part', { run: (n: number) => n * 2 })
+  const sum = defineJob('sum', {
+    run: async (_: null, job) => (await job.parents()).reduce((all, { result }) => all + (result as number), 0),
+  })
+  const spread = defineJob('spread', {
+    run: async (count: number, job) => {
+      const parts = []
+      for (let n = 0; n < count; n++) parts.push(await job.enqueue(part, n))
+      return (await job.enqueue(sum, null, { after: parts })).id
+    },
+  })
+  work(holdfast, [part, sum, spread])
+  const { id } = await holdfast.jobs.enqueueWorkflow((workflow) => void workflow.add(spread, 10))
+  const last = await holdfast.jobs.result<number>(id, wait)
+  expect(await holdfast.jobs.result(last!, wait)).toBe(90)
+  expect(await holdfast.jobs.workflow(last!)).toMatchObject({ id, isOver: true, counts: { done: 12 } })
+  await nothingLeft(url)
+})
+
+test('a thousand wait for one, and one for a thousand', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const job = defineJob('job', { run: (n: number) => n })
+  work(holdfast, [job], { concurrency: 50 })
+  const many = 3_000
+  const { jobs } = await holdfast.jobs.enqueueWorkflow((workflow) => {
+    const root = workflow.add(job, 0)
+    const parts = Array.from({ length: many }, (_, n) => workflow.add(job, n, { after: [root] }))
+    workflow.add(job, -1, { after: parts })
+  })
+  const from = performance.now()
+  expect(await holdfast.jobs.result(jobs.at(-1)!.id, { wait: '25s' })).toBe(-1)
+  console.log(`${many} out and in: ${(performance.now() - from).toFixed(0)} ms`)
+  await nothingLeft(url)
+})
+
+interface Node {
+  readonly end: 'done' | 'bury' | 'cancel' | 'discard'
+  readonly ifFailed: 'cancel' | 'run' | 'wait'
+  readonly after: readonly number[]
+}
+
+/** What must become of each, whatever the order in which they run. */
+function judge(nodes: readonly Node[]): string[] {
+  const states: string[] = []
+  const ends = { done: 'done', bury: 'buried', cancel: 'cancelled', discard: 'discarded' }
+  for (const { end, ifFailed, after } of nodes) {
+    const before = after.map((at) => states[at]!)
+    const hasFailed = before.some((state) => state === 'buried' || state === 'cancelled')
+    if (hasFailed && ifFailed === 'cancel') states.push('cancelled')
+    else if (before.includes('waiting') || (hasFailed && ifFailed === 'wait')) states.push('waiting')
+    else states.push(ends[end])
+  }
+  return states
+}
+
+async function walk(url: string, fleet: Holdfast[], seed: number, size: number, disturb = async (_: number) => {}) {
+  const random = randomFrom(seed)
+  const below = (n: number) => Math.floor(random() * n)
+  const job = defineJob('node', {
+    maxCrashes: 1_000,
+    retry: { attempts: 1_000, backoff: 5, longest: 20 },
+    lanes: { max: 2 },
+    run: async ({ end, byTx, ms, fails }: Node & { byTx: boolean; ms: number; fails: boolean }, { tx, attempt }) => {
+      if (byTx) await tx.query('select 1')
+      await new Promise((resolve) => setTimeout(resolve, ms))
+      if (fails && attempt === 1) throw new Error('the first time')
+      if (end === 'bury') throw new NonRetryableError('as asked')
+      return end === 'cancel' ? cancel() : end === 'discard' ? discard() : 'done'
+    },
+  })
+  for (const holdfast of fleet) work(holdfast, [job], { concurrency: 10 })
+  const nodes: Node[] = Array.from({ length: size }, (_, at) => ({
+    end: (['bury', 'cancel', 'discard'] as const)[below(12)] ?? 'done',
+    ifFailed: (['cancel', 'run', 'wait'] as const)[below(3)]!,
+    after: at === 0 ? [] : [...new Set(Array.from({ length: below(4) }, () => Math.max(0, at - 1 - below(12))))],
+  }))
+  // Some in one workflow, then single ones that wait for what is running by then, ended, or not even let in.
+  const inputOf = (node: Node) => ({ ...node, byTx: below(3) === 0, ms: below(6), fails: below(5) === 0 })
+  const optionsOf = ({ ifFailed }: Node) => ({ ifFailed, ...(below(4) === 0 ? { lane: 'a' } : {}) })
+  const half = size >> 1
+  const { jobs } = await fleet[0]!.jobs.enqueueWorkflow((workflow) => {
+    const parts: ReturnType<typeof workflow.add>[] = []
+    for (const node of nodes.slice(0, half)) {
+      const after = node.after.map((at) => parts[at]!)
+      parts.push(workflow.add(job, inputOf(node), { ...optionsOf(node), after }))
+    }
+  })
+  const ids = jobs.map(({ id }) => id)
+  for (const node of nodes.slice(half)) {
+    const holdfast = fleet[below(fleet.length)]!
+    const after = node.after.map((at) => ids[at]!)
+    ids.push((await holdfast.jobs.enqueue(job, inputOf(node), { ...optionsOf(node), after })).id)
+    await disturb(ids.length)
+  }
+  const witness = new Witness(url)
+  onTestFinished(() => witness.close())
+  const expected = judge(nodes)
+  const states = async () => {
+    const rows = await witness.query<{ id: string; state: string }>(
+      `select id, state from holdfast.job_history
+       union all select id, 'waiting' from holdfast.waiting
+       union all select id, 'live' from holdfast.job`,
+    )
+    const byId = new Map(rows.map(({ id, state }) => [Number(id), state]))
+    return ids.map((id) => byId.get(id))
+  }
+  let last: (string | undefined)[] = []
+  await until(
+    'all are as the policies say',
+    async () => {
+      last = await states()
+      return String(last) === String(expected)
+    },
+    40_000,
+  ).catch(() => {
+    const wrong = ids.flatMap((id, at) => (last[at] === expected[at] ? [] : [{ id, is: last[at], not: expected[at] }]))
+    throw new Error(`Not as the policies say: ${JSON.stringify(wrong)}`)
+  })
+  expect(await witness.query('select * from holdfast.lane_faults()')).toEqual([])
+  expect((await rowsOf(url)).job).toBe(0)
+}
+
+test('random graphs under random failures end as the policies say', { timeout: 120_000 }, async () => {
+  const seed = seedOf()
+  console.log(`workflows: HOLDFAST_TEST_SEED=${seed}`)
+  for (let round = 0; round < 3; round++) {
+    const url = await databaseUrl()
+    await walk(url, await openFleet(url, 2), seed + round, 100)
+  }
+})
+
+test('random graphs while sessions are terminated', { timeout: 120_000 }, async () => {
+  const seed = seedOf()
+  console.log(`workflows: HOLDFAST_TEST_SEED=${seed}`)
+  const url = await databaseUrl()
+  const fleet = await openFleet(url, 3, { expiry: '2s' })
+  const killer = new Witness(url)
+  onTestFinished(() => killer.close())
+  await walk(url, fleet, seed, 120, async (at) => {
+    if (at % 15 !== 0) return
+    for (const pid of await killer.sessions(fleet[1 + (at % 2)]!.id)) await killer.terminate(pid)
+  })
+})
+
+test.skipIf(withoutPgBouncer)('random graphs through PgBouncer in transaction mode', async () => {
+  const seed = seedOf()
+  console.log(`workflows: HOLDFAST_TEST_SEED=${seed}`)
+  const direct = await databaseUrl()
+  const pooler = await startPooler({ mode: 'transaction', backends: 12, roundRobin: true })
+  await walk(direct, await openFleet(pooler.through(direct), 2, { anchor: 'none' }), seed, 80)
+})
+
+test('mistakes are refused', async () => {
+  const { jobs } = await open({ url: await databaseUrl() })
+  const job = defineJob('job', { run: (_: number) => {} })
+  const refused = async (message: string, call: () => unknown) =>
+    expect((await caught(UsageError, async () => call())).message).toContain(message)
+  await refused('Expected after to name jobs that were enqueued, got 1000000', () =>
+    jobs.enqueue(job, 1, { after: [1_000_000] }),
+  )
+  await refused('Expected after to be a list of jobs that were enqueued, or of their ids, got an array', () =>
+    jobs.enqueue(job, 1, { after: ['a' as never] }),
+  )
+  await refused('Expected ifFailed to be "cancel" or "run" or "wait", got "stop"', () =>
+    jobs.enqueue(job, 1, { after: [1], ifFailed: 'stop' as never }),
+  )
+  await refused('Expected a workflow of at least one job, got none', () => jobs.enqueueWorkflow(() => {}))
+  await refused('Expected jobs to be added while the workflow is built', async () => {
+    let add = () => {}
+    await jobs.enqueueWorkflow((workflow) => {
+      workflow.add(job, 1)
+      add = () => void workflow.add(job, 2)
+    })
+    add()
+  })
+})

@@ -179,7 +179,7 @@ describe.each(['rows', 'advisory'] as const)('claims by %s', (claims) => {
     const [ended] = await witness.query<{ fence: string }>('select fence from holdfast.job_history where id = $1', [id])
     const again = (fence: string, seqs: number[]) =>
       witness.query<{ recorded: string[] | null }>(
-        "select holdfast.job_done($1, $2, $3, '[[\"twice\"]]', '{}') as recorded",
+        "select recorded from holdfast.job_done($1, $2, $3, '[[\"twice\"]]', '{}')",
         [[id], [fence], claims === 'advisory' ? seqs : []],
       )
     // It is known as recorded; an end by another claim is refused.

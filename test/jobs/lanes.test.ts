@@ -372,7 +372,7 @@ test('what follows from an end is done by others when who ended it dies before',
   const [first, second] = await holdfast.jobs.enqueueMany(job, [1, 2], { lane: 'a' })
   await untilState(holdfast, first!.id, 'running')
   // As if a worker had recorded the end and died: the end is in the history, and nobody has been told.
-  await sql(url, `select holdfast.job_done(array[id], array[fence], null, '{}') from holdfast.job where id = $1`, [
+  await sql(url, `select holdfast.job_done(array[id], array[fence], '{}', null, '{}') from holdfast.job where id = $1`, [
     first!.id,
   ])
   opening.open()

@@ -82,7 +82,7 @@ test(`with ${many} jobs ready and ${many} delayed, claims, ends and rounds read 
     const done = ids.slice(0, 100)
     const plain = await readsOf(
       client,
-      "select holdfast.job_done($1::bigint[], $2::bigint[], '{}', null, '{}') as answer",
+      "select recorded as answer from holdfast.job_done($1::bigint[], $2::bigint[], '{}', null, '{}')",
       [done, fences(done)],
     )
     expect(plain.row.answer).toBeNull()
@@ -90,7 +90,7 @@ test(`with ${many} jobs ready and ${many} delayed, claims, ends and rounds read 
     const told = ids.slice(100, 150)
     const withResults = await readsOf(
       client,
-      "select holdfast.job_done($1::bigint[], $2::bigint[], '{}', $3::text::json, '{}') as answer",
+      "select recorded as answer from holdfast.job_done($1::bigint[], $2::bigint[], '{}', $3::text::json, '{}')",
       [told, fences(told), JSON.stringify(told.map((id) => [id]))],
     )
     expect(withResults.row.answer).toBeNull()
@@ -103,7 +103,7 @@ test(`with ${many} jobs ready and ${many} delayed, claims, ends and rounds read 
       delay_ms: 86_400_000,
       failed: 0,
     }))
-    const others = await readsOf(client, "select holdfast.job_end($1::text::json, '{}', $2::bigint[]) as answer", [
+    const others = await readsOf(client, "select recorded as answer from holdfast.job_end($1::text::json, '{}', $2::bigint[])", [
       JSON.stringify(asked),
       [fence],
     ])

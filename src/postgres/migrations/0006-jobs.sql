@@ -918,7 +918,7 @@ create function holdfast.enqueue(
     return (holdfast.job_enqueue_later(heads, inputs))[1];
   end
   $$;
-comment on function holdfast.enqueue(text, text, json, integer, interval, timestamptz, text, text) is
+comment on function holdfast.enqueue(text, text, json, integer, interval, timestamptz, text, text, text) is
   'Enqueues a job from SQL, in the transaction that runs it: select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). Answers with its id, or with that of the job that has the unique_key.';
 
 create function holdfast.job_claim(
@@ -1429,6 +1429,7 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
   -- One plan, by index, whatever the table looked like when it was made.
   set jit = off
   set enable_seqscan = off
+  set enable_bitmapscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
   as $$

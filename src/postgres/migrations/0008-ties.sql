@@ -463,7 +463,9 @@ create function holdfast.job_await(ids bigint[]) returns bigint[]
     -- From now on what follows from their ends is written down. Whoever is just changing one of them is not waited for.
     with in_job as (
       update holdfast.job
-      set ties = coalesce(ties, '{}') || '{"awaited": true}'
+      set ties = coalesce(ties, '{}') || '{"awaited": true}',
+          -- A cursor may have passed it while it was locked; but not the place of one that somebody has.
+          seq = case when session is null and holdfast.job_at_rest(id) then nextval('holdfast.job_number') else seq end
       where id = any(array(select id from holdfast.job where id = any(unmarked) order by id for update skip locked))
       returning id
     ),

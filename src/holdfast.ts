@@ -64,6 +64,7 @@ export type {
   RetryOptions,
   Schema,
   UniqueOptions,
+  WaitsFor,
   Worker,
   WorkflowBuilder,
   WorkflowJob,

@@ -39,7 +39,7 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     ['id', String(job.id)],
     ['kind', job.kind],
     ['queue', job.queue],
-    ['state', waitsFor ? `${state}: it waits for ${waitsFor}` : state],
+    ['state', waitsFor ? `${state}: it waits for ${waitsFor.text}` : state],
     runAt && ['runs at', moment(runAt)],
     cancelling !== undefined && ['told to stop', cancelling],
     job.priority !== 0 && ['priority', String(job.priority)],

@@ -27,6 +27,7 @@ export {
   type WorkOptions,
 } from './jobs.js'
 export { UniqueKeyBusyError, type UniqueOptions } from './unique.js'
+export type { WaitsFor } from './waits-for.js'
 export type { Worker } from './worker.js'
 export type {
   JobParent,

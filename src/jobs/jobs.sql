@@ -236,8 +236,7 @@ select
   case when coalesce(j.session, c.session) is null then 'ready' else 'running' end as state,
   j.priority, j.payload::text as payload, null as result, null as error, j.enqueued_at, null::timestamptz as run_at,
   coalesce(j.claimed_at, c.claimed_at) as claimed_at, null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
-  (select min(instance) from holdfast.worker where worker.session = coalesce(j.session, c.session)) as instance, j.cancelled,
-  exists (select from holdfast.queue where key = j.queue and paused_at is not null) as paused
+  (select min(instance) from holdfast.worker where worker.session = coalesce(j.session, c.session)) as instance, j.cancelled
 from holdfast.job j
 left join lateral (
   select claim.session, claim.claimed_at
@@ -253,16 +252,84 @@ union all
 select
   w.id, w.kind, w.queue::text, (select name from holdfast.queue where key = w.queue), 'waiting',
   w.priority, w.payload::text, null, null, w.enqueued_at, w.run_at,
-  null, null, w.failed, w.crashes, null, w.log, w.failures::text, null, null, false
+  null, null, w.failed, w.crashes, null, w.log, w.failures::text, null, null
 from holdfast.waiting w
 where w.id = $1
 union all
 select
   h.id, h.kind, h.queue::text, (select name from holdfast.queue where key = h.queue), h.state,
   h.priority, h.payload::text, h.result::text, h.error::text, h.enqueued_at, null,
-  h.claimed_at, h.ended_at, h.failed, h.crashes, h.progress, h.log, h.failures::text, null, null, false
+  h.claimed_at, h.ended_at, h.failed, h.crashes, h.progress, h.log, h.failures::text, null, null
 from holdfast.job_history h
 where h.id = $1
+
+-- name: waits_for
+-- Why a job that waits, or is ready, does not run.
+with this as materialized (
+  select 'ready' as stage, queue, priority, seq, null::bigint as lane, null::smallint as rank, null::timestamptz as run_at,
+    failed, ties
+  from holdfast.job
+  where id = $1
+  union all
+  select stage, queue, priority, seq, lane, rank, run_at, failed, ties
+  from holdfast.waiting
+  where id = $1
+)
+select
+  this.stage, this.run_at, coalesce(this.run_at <= clock_timestamp(), true) as is_due, this.failed,
+  (select paused_at from holdfast.queue where key = this.queue) as paused_at,
+  exists (select from holdfast.worker where this.queue = any(queues)) as has_worker,
+  case this.stage
+    when 'ready' then (
+      select count(*)::integer
+      from (
+        select from holdfast.job
+        where job.queue = this.queue
+          and job.session is null
+          and (job.priority > this.priority or job.priority = this.priority and job.seq < this.seq)
+        limit 10000
+      ) as before
+    )
+    when 'lane' then (
+      select count(*)::integer
+      from (
+        select from holdfast.waiting
+        where waiting.lane = this.lane
+          and waiting.stage = 'lane'
+          and (waiting.rank, waiting.seq) < (this.rank, this.seq)
+        limit 10000
+      ) as before
+    )
+    else 0
+  end as ahead,
+  l.name as lane, l.max, l.active,
+  case when l.every is not null then l.free_at - make_interval(secs => (l.burst - 1) * l.every / 1e6) end as free_at,
+  case
+    when this.stage = 'lane' then (
+      select json_agg(json_build_object('id', id, 'instance', (
+        select min(instance) from holdfast.worker where worker.session = placed.session
+      )))
+      from (
+        select id, session from holdfast.job where ties ? 'lane' and (ties->'lane'->>'key')::bigint = this.lane
+        order by id
+        limit 20
+      ) as placed
+    )
+  end as running,
+  case
+    when this.stage = 'jobs' then (
+      select json_agg(json_build_object('id', needs, 'state', coalesce(
+        (select case when session is null then 'ready' else 'running' end from holdfast.job where id = needs),
+        (select 'waiting' from holdfast.waiting where id = needs),
+        (select state from holdfast.job_history where id = needs limit 1)
+      )))
+      from (select needs from holdfast.dependency where job = $1 order by needs limit 20) as needed
+    )
+  end as jobs
+from this
+left join lateral (
+  select * from holdfast.lane where lane.key = this.lane order by version desc limit 1
+) as l on true
 
 -- name: ended
 -- Those of the jobs that have ended, and how.

@@ -39,6 +39,7 @@ import { RowsClaims } from './rows-claims.js'
 import type { Run } from './run.js'
 import type { Ties } from './ties.js'
 import { readUnique, UniqueEnqueuing, type UniqueOptions, uniqueRule } from './unique.js'
+import { type WaitsFor, type WaitsForRow, waitsForOf } from './waits-for.js'
 import { Worker } from './worker.js'
 import {
   type JobParent,
@@ -107,8 +108,8 @@ export interface JobStatus {
   readonly kind: string
   readonly queue: string
   readonly state: 'ready' | 'running' | 'waiting' | 'done' | 'cancelled' | 'discarded' | 'buried'
-  /** Why it does not run yet, when that is not for want of a worker. */
-  readonly waitsFor: 'its time' | 'its next attempt' | 'the queue, which is paused' | undefined
+  /** Why it does not run yet; undefined when it runs, or has ended. */
+  readonly waitsFor: WaitsFor | undefined
   readonly input: unknown
   readonly priority: number
   readonly enqueuedAt: Date
@@ -166,7 +167,6 @@ interface StatusRow {
   readonly failures: string | null
   readonly instance: string | null
   readonly cancelled: string | null
-  readonly paused: boolean
 }
 
 const longestMs = 3_650 * 86_400_000
@@ -486,7 +486,10 @@ export class Jobs {
   async find(id: number): Promise<JobStatus | null> {
     for (let tries = 0; tries < 2; tries++) {
       const [row] = await this.#ledger.run<StatusRow>('find', [checkId(id)])
-      if (row) return this.#statusOf(row)
+      if (!row) continue
+      const isWaiting = row.state === 'waiting' || row.state === 'ready'
+      const [why] = isWaiting ? await this.#ledger.run<WaitsForRow>('waits_for', [id]) : []
+      return this.#statusOf(row, why)
     }
     return null
   }
@@ -724,17 +727,13 @@ export class Jobs {
     return checked instanceof Promise ? checked.then(write) : write()
   }
 
-  #statusOf(row: StatusRow): JobStatus {
-    const waitsFor = {
-      waiting: row.failed > 0 ? ('its next attempt' as const) : ('its time' as const),
-      ready: row.paused ? ('the queue, which is paused' as const) : undefined,
-    }
+  #statusOf(row: StatusRow, why: WaitsForRow | undefined): JobStatus {
     return {
       id: Number(row.id),
       kind: row.kind,
       queue: row.queue_name ?? row.queue,
       state: row.state,
-      waitsFor: row.state === 'waiting' || row.state === 'ready' ? waitsFor[row.state] : undefined,
+      waitsFor: why && waitsForOf(why),
       input: JSON.parse(row.payload),
       priority: row.priority,
       enqueuedAt: row.enqueued_at,

@@ -40,6 +40,7 @@ type Name =
   | 'enqueue_workflow'
   | 'states'
   | 'workflow'
+  | 'waits_for'
   | 'round'
   | 'days'
   | 'find'

@@ -40,7 +40,7 @@ export async function timedOut(holdfast: Holdfast, what: string, ids: readonly n
 
 async function whereIs(holdfast: Holdfast, id: number, job: JobStatus | null): Promise<string> {
   if (!job) return `job ${id} is not there: it never was, its transaction is open or rolled back, or it was removed`
-  const { state, kind, queue, waitsFor, runAt, instance, claimedAt, failures, progress } = job
+  const { state, kind, queue, waitsFor, instance, claimedAt, failures, progress } = job
   const last = failures.at(-1)
   const called = `job ${id} (${kind})`
   const failed = last ? `; its attempt ${last.attempt} failed: ${last.message}` : ''
@@ -50,11 +50,11 @@ async function whereIs(holdfast: Holdfast, id: number, job: JobStatus | null): P
     return `${called} runs ${by}, since ${claimedAt!.toISOString()}${reached}${failed}`
   }
   if (state === 'waiting') {
-    const until = runAt ? `, until ${runAt.toISOString()}: passTime lets it come sooner` : ''
-    return `${called} waits for ${waitsFor ?? 'something'}${until}${failed}`
+    const isTimed = waitsFor?.reason === 'time' || waitsFor?.reason === 'attempt'
+    return `${called} waits for ${waitsFor?.text ?? 'something'}${isTimed ? ': passTime lets it come sooner' : ''}${failed}`
   }
   if (state !== 'ready') return `${called} is ${state}`
-  if (waitsFor) return `${called} is ready, and waits for ${waitsFor}${failed}`
+  if (waitsFor?.reason === 'pause') return `${called} is ready, and waits for ${waitsFor.text}${failed}`
   const { database, schema } = new Ground(holdfast)
   const [served] = await new Observer(database, schema).queues({ namespace: holdfast.namespace, queue })
   const workers = served?.workers ?? 0

@@ -39,6 +39,12 @@ test('one at a time in the order in which they came, larger priorities first; ot
     return row!.n === 6
   })
   expect(order).toEqual(['first', 'other lane', 'no lane'])
+  const [last] = await sql<{ id: number }>(url, 'select max(id)::int as id from holdfast.waiting')
+  const why = (await holdfast.jobs.find(last!.id))!.waitsFor
+  // It came last, with the largest priority, behind one of the same.
+  const running = [{ id, instance: holdfast.id }]
+  expect(why).toMatchObject({ reason: 'lane', lane: 'shop:7', max: 1, running, ahead: 1 })
+  expect(why!.text).toBe(`its lane shop:7, where 1 of 1 have their places: ${id}; behind 1 other`)
   expect(await faultsOf(url)).toEqual([])
   opening.open()
   await holdfast.jobs.result(id)
@@ -372,9 +378,11 @@ test('what follows from an end is done by others when who ended it dies before',
   const [first, second] = await holdfast.jobs.enqueueMany(job, [1, 2], { lane: 'a' })
   await untilState(holdfast, first!.id, 'running')
   // As if a worker had recorded the end and died: the end is in the history, and nobody has been told.
-  await sql(url, `select holdfast.job_done(array[id], array[fence], '{}', null, '{}') from holdfast.job where id = $1`, [
-    first!.id,
-  ])
+  await sql(
+    url,
+    `select holdfast.job_done(array[id], array[fence], '{}', null, '{}') from holdfast.job where id = $1`,
+    [first!.id],
+  )
   opening.open()
   await until('the late record was refused', () => worker.running === 0)
   expect((await sql(url, 'select from holdfast.loose_end')).length).toBe(1)

@@ -103,10 +103,11 @@ test(`with ${many} jobs ready and ${many} delayed, claims, ends and rounds read 
       delay_ms: 86_400_000,
       failed: 0,
     }))
-    const others = await readsOf(client, "select recorded as answer from holdfast.job_end($1::text::json, '{}', $2::bigint[])", [
-      JSON.stringify(asked),
-      [fence],
-    ])
+    const others = await readsOf(
+      client,
+      "select recorded as answer from holdfast.job_end($1::text::json, '{}', $2::bigint[])",
+      [JSON.stringify(asked), [fence]],
+    )
     expect(others.row.answer).toHaveLength(50)
     expect(others.scanned + others.fetched, `other ends, statistics: ${statistics}`).toBeLessThan(1_000)
     const round = await readsOf(client, 'select due_ms, moved from holdfast.job_round(1000)', [])

@@ -233,7 +233,7 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     const idle = defineJob('idle', { queue: 'nobody works here', run: () => {} })
     const { id: ready } = await holdfast.jobs.enqueue(idle, null)
     const { id: delayed } = await holdfast.jobs.enqueue(idle, null, { delay: '1h' })
-    expect(await holdfast.jobs.find(delayed)).toMatchObject({ state: 'waiting', waitsFor: 'its time' })
+    expect(await holdfast.jobs.find(delayed)).toMatchObject({ state: 'waiting', waitsFor: { reason: 'time' } })
     for (const id of [ready, delayed]) {
       expect(await holdfast.jobs.cancel(id)).toBe(true)
       expect((await holdfast.jobs.find(id))!.state).toBe('cancelled')
@@ -284,7 +284,7 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     work(holdfast, [other])
     await holdfast.jobs.result((await holdfast.jobs.enqueue(other, null)).id, wait)
     expect(ran).toBe(false)
-    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready', waitsFor: 'the queue, which is paused' })
+    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready', waitsFor: { reason: 'pause' } })
     await holdfast.jobs.resume('paused')
     await holdfast.jobs.result(id, wait)
     expect(ran).toBe(true)

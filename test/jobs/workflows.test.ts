@@ -149,6 +149,8 @@ test('when one fails: cancelled, and so on down; run all the same; or wait until
   const expected = ['buried', 'discarded', 'cancelled', 'cancelled', 'done', 'done', 'waiting', 'waiting', 'done']
   await until('all that can end have ended', async () => String(await states()) === String(expected))
   const [fails, , cancelled, below] = jobs
+  const waits = (await holdfast.jobs.find(jobs[6]!.id))!.waitsFor
+  expect(waits).toMatchObject({ reason: 'jobs', text: `others: ${fails!.id} (buried)` })
   expect((await holdfast.jobs.find(cancelled!.id))!.error).toMatchObject({
     name: 'JobCancelledError',
     message: `The job ${fails!.id}, which it waited for, was buried`,

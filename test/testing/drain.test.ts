@@ -69,7 +69,7 @@ test('what fails is in the answer, and what is tried again later does not hold i
   })
   const all = [fail, bury, wait, picky]
   expect(await drain(holdfast, all)).toMatchObject([
-    { id: ids[0], state: 'waiting', waitsFor: 'its next attempt', failures: [{ message: 'attempt 1' }] },
+    { id: ids[0], state: 'waiting', waitsFor: { reason: 'attempt' }, failures: [{ message: 'attempt 1' }] },
     { id: ids[1], state: 'buried', error: { message: 'never' } },
     { id: ids[2], state: 'waiting' },
     { id: ids[3], state: 'buried', error: { code: 'INVALID_INPUT' } },

@@ -66,6 +66,8 @@ comment on column holdfast.job.log is 'What its handler logged: the last hundred
 comment on column holdfast.job.failures is 'What its attempts failed of: the last twenty.';
 comment on column holdfast.job.ties is 'What ties it to others; null for most jobs, which nothing does. Whatever it is, it goes with the job from table to table.';
 create index job_order on holdfast.job (queue, priority, seq);
+-- Who has the places of a lane.
+create index job_lane on holdfast.job (((ties->'lane'->>'key')::bigint)) where ties ? 'lane';
 create index job_workflow on holdfast.job (((ties->>'workflow')::bigint)) where ties ? 'workflow';
 
 create table holdfast.waiting (

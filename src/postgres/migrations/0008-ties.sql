@@ -403,6 +403,7 @@ create function holdfast.job_await(ids bigint[]) returns bigint[]
   as $$
   declare
     unmarked bigint[];
+    retriable bigint[];
     marked bigint[];
     unsure bigint[];
     failed bigint[];
@@ -438,11 +439,10 @@ create function holdfast.job_await(ids bigint[]) returns bigint[]
       coalesce(jsonb_agg(jsonb_build_array(job, needs)) filter (
         where is_live or (is_failed and if_failed = 'wait')
       ), '[]'),
-      coalesce(array_agg(distinct needs) filter (
-        where (is_live and not is_awaited) or (is_failed and if_failed = 'wait')
-      ), '{}'),
+      coalesce(array_agg(distinct needs) filter (where is_live and not is_awaited), '{}'),
+      coalesce(array_agg(distinct needs) filter (where is_failed and if_failed = 'wait'), '{}'),
       coalesce(array_agg(distinct job) filter (where is_failed and if_failed is null), '{}')
-    into pairs, unmarked, failed
+    into pairs, unmarked, retriable, failed
     from judged;
     if failed <> '{}' then
       reasons := array(
@@ -460,7 +460,8 @@ create function holdfast.job_await(ids bigint[]) returns bigint[]
       );
       perform holdfast.job_cancel_after(failed, reasons);
     end if;
-    -- From now on what follows from their ends is written down. Whoever is just changing one of them is not waited for.
+    -- From now on what follows from their ends is written down. Whoever is just changing one of them is not waited for, and
+    -- one that has ended meanwhile, be it just above, is not marked either: then it is judged again.
     with in_job as (
       update holdfast.job
       set ties = coalesce(ties, '{}') || '{"awaited": true}',
@@ -478,14 +479,14 @@ create function holdfast.job_await(ids bigint[]) returns bigint[]
     in_history as (
       update holdfast.job_history
       set ties = coalesce(ties, '{}') || '{"awaited": true}'
-      where id = any(unmarked)
+      where id = any(retriable)
         and state in ('cancelled', 'buried')
       returning id
     )
     select coalesce(array_agg(id), '{}')
     into marked
     from (select * from in_job union all select * from in_waiting union all select * from in_history) as all_of_them;
-    unmarked := array(select unnest(unmarked) except select unnest(marked));
+    unmarked := array((select unnest(unmarked) union select unnest(retriable)) except select unnest(marked));
     select coalesce(array_agg(distinct (one->>0)::bigint), '{}')
     into unsure
     from jsonb_array_elements(pairs) as one

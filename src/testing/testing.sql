@@ -115,18 +115,34 @@ with windows as (
 ),
 nearer as (
   update holdfast.waiting
-  set run_at = run_at - make_interval(secs => $2::float8 / 1000)
+  set run_at = run_at - make_interval(secs => $2::float8 / 1000),
+      ties = case
+        when ties ? 'runAt' then jsonb_set(
+          ties, '{runAt}', to_jsonb((ties->>'runAt')::timestamptz - make_interval(secs => $2::float8 / 1000))
+        )
+        else ties
+      end
   where queue = any($1::text::bigint[])
-  returning run_at
+    and stage <> 'lane'
+  returning stage, run_at
+),
+rested as (
+  update holdfast.lane
+  set free_at = free_at - make_interval(secs => $2::float8 / 1000),
+      due_at = due_at - make_interval(secs => $2::float8 / 1000)
+  where queue = any($1::text::bigint[])
 )
 select count(*)::integer as due
 from nearer
-where run_at <= clock_timestamp()
+where stage = 'time'
+  and run_at <= clock_timestamp()
 
 -- name: are_due
 -- Whether a job in the queues is due, and still waits.
 select exists (
-  select from holdfast.waiting where queue = any($1::text::bigint[]) and run_at <= clock_timestamp()
+  select from holdfast.waiting where queue = any($1::text::bigint[]) and stage = 'time' and run_at <= clock_timestamp()
+  union all
+  select from holdfast.lane where queue = any($1::text::bigint[]) and due_at <= clock_timestamp()
 ) as are_due
 
 -- name: remove

@@ -411,3 +411,44 @@ test('mistakes are refused', async () => {
   await refused('Expected rate to be a count and a time', () => defineJob('x', { lanes: { rate: 'often' }, run() {} }))
   await refused('Expected a rate with burst', () => defineJob('x', { lanes: { burst: 2 }, run() {} }))
 })
+
+test('a unique job that is parked is replaced where it stands, and moves when its priority or its time does', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const opening = gate()
+  const ran: string[] = []
+  const job = defineJob('job', {
+    run: async (name: string) => {
+      ran.push(name)
+      if (name === 'first') await opening.opened
+    },
+  })
+  work(holdfast, [job])
+  await holdfast.jobs.enqueue(job, 'first', { lane: 'a' })
+  await until('the first runs', () => ran.length === 1)
+  const before = await holdfast.jobs.enqueue(job, 'before', { lane: 'a' })
+  const options = { lane: 'a', unique: { key: 'k', existing: 'replace' } } as const
+  const { id } = await holdfast.jobs.enqueue(job, 'old', options)
+  await until('both are parked', async () => {
+    return (await sql(url, "select from holdfast.waiting where stage = 'lane'")).length === 2
+  })
+  expect(await holdfast.jobs.enqueue(job, 'new', options)).toEqual({ id, isNew: false })
+  expect(await holdfast.jobs.enqueue(job, 'urgent', { ...options, priority: 1 })).toEqual({ id, isNew: false })
+  await until('it goes before the other', async () => {
+    const [next] = await sql<{ id: string }>(
+      url,
+      "select id from holdfast.waiting where stage = 'lane' order by rank, seq limit 1",
+    )
+    return Number(next?.id) === id
+  })
+  const debounced = { lane: 'a', unique: { key: 'k', existing: 'debounce' }, delay: '1h' } as const
+  await holdfast.jobs.enqueue(job, 'late', debounced)
+  opening.open()
+  await holdfast.jobs.result(before.id)
+  expect(ran).toEqual(['first', 'before'])
+  expect((await holdfast.jobs.find(id))!.waitsFor).toMatchObject({ reason: 'time' })
+  await holdfast.jobs.retry(id)
+  await holdfast.jobs.result(id)
+  expect(ran).toEqual(['first', 'before', 'late'])
+  expect(await sql(url, 'select * from holdfast.lane_faults()')).toEqual([])
+})

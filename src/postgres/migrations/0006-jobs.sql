@@ -559,13 +559,23 @@ create function holdfast.job_replace(job_id bigint, input json, new_priority sma
     moved jsonb;
   begin
     -- What its attempts failed of was another input.
+    -- Another priority or time is another place: one that is parked in its lane is let in anew, and one that others must go
+    -- before learns of its time then.
     update holdfast.waiting
     set payload = input,
         priority = new_priority,
-        run_at = coalesce(new_run_at, run_at),
+        stage = case when stage = 'lane' and is_moved then 'time' else stage end,
+        lane = case when not is_moved then lane end,
+        rank = case when not is_moved then rank end,
+        seq = case when not is_moved then seq end,
+        run_at = case when stage = 'jobs' then run_at else coalesce(new_run_at, run_at) end,
+        ties = case when stage = 'jobs' and new_run_at is not null then ties || jsonb_build_object('runAt', new_run_at) else ties end,
         failed = 0,
         crashes = 0,
         failures = null
+    from (
+      select new_run_at is not null or w.priority <> new_priority as is_moved from holdfast.waiting w where w.id = job_id
+    ) as seen
     where id = job_id;
     if found then
       return;
@@ -601,6 +611,7 @@ create function holdfast.job_replace(job_id bigint, input json, new_priority sma
     from delayed;
     if moved is not null then
       perform holdfast.job_settle(moved);
+      perform holdfast.job_call();
     end if;
   end
   $$;

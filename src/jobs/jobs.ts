@@ -422,12 +422,14 @@ export class Jobs {
     }
     if (this.#claims === undefined) throw new SessionLocksUnavailableError('not-asked-for')
     const queues = [...new Set(given ?? definitions.map(({ queue }) => queue))]
+    this.#begun ??= this.#rounds.begin()
     const worker = new Worker({
       ledger: this.#ledger,
       presence: this.#options.presence,
       rounds: this.#rounds,
       claims: this.#claims,
       looseEnds: this.#looseEnds,
+      begun: this.#begun,
       number: this.#numbers++,
       hasListener: this.#hasListener,
       definitions: byKind,
@@ -438,7 +440,6 @@ export class Jobs {
       enqueueChild: (parent, definition, input, options) => this.#enqueueChild(parent, definition, input, options),
     })
     this.#workers.add(worker)
-    this.#begun ??= this.#rounds.begin()
     return worker
   }
 

@@ -17,6 +17,8 @@ export interface WorkerOptions {
   readonly rounds: Rounds
   readonly claims: Claims
   readonly looseEnds: LooseEnds
+  /** When the tables of the day are there, into which jobs end. */
+  readonly begun: Promise<void>
   readonly number: number
   readonly hasListener: boolean
   readonly definitions: ReadonlyMap<string, AnyDefinition>
@@ -259,6 +261,7 @@ export class Worker {
     this.#attempts.loseAll(this.#life?.loss)
     this.#cursors.reset()
     this.#isFlagged = false
+    await this.#options.begun
     const [other] = await this.#ledger.run<{ other_instance: string | null; other_queue: string }>('enlist', [
       life.number,
       number,

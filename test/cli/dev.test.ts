@@ -75,7 +75,7 @@ describe('dev', () => {
     cpSync(join(root, 'dist'), join(place, 'dist'), { recursive: true })
     cpSync(join(root, 'package.json'), join(place, 'package.json'))
     mkdirSync(join(place, 'node_modules'))
-    for (const dependency of ['commander', 'pg']) {
+    for (const dependency of ['commander', 'croner', 'pg']) {
       symlinkSync(join(root, 'node_modules', dependency), join(place, 'node_modules', dependency))
     }
     const bare = join(place, 'dist/cli/bin.js')

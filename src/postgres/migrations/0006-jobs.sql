@@ -1572,3 +1572,6 @@ create function holdfast.job_days(keep integer) returns void
   $$;
 comment on function holdfast.job_days(integer) is
   'Makes the tables of the history for today and the days to come, and drops those of days whose time is over.';
+
+-- Nobody may end a job while the table of the day is being made: that end would fail.
+select holdfast.job_days(7);

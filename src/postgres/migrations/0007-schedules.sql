@@ -1,0 +1,872 @@
+-- Schedules: when each ticks next (schedule), what ran (tick), which ticks have no run and why (gap), who has which schedule
+-- in its code (schedule_member), and which rule was in force (schedule_rule).
+-- works from: 6
+
+create table holdfast.schedule (
+  key bigint primary key,
+  namespace text not null,
+  name text not null,
+  rule text not null,
+  override text,
+  superseded text[] not null default '{}',
+  next_at timestamptz,
+  settled_at timestamptz,
+  paused_at timestamptz,
+  overlap text not null,
+  missed text not null,
+  late integer not null,
+  reruns boolean not null,
+  ran_by text
+) with (fillfactor = 50);
+comment on table holdfast.schedule is
+  'Schedules. Whoever changes a row here, or begins a run, has the row locked meanwhile.';
+comment on column holdfast.schedule.key is 'The key of the name by which it was first known, as lock_key() makes it from namespace and schedule/<name>.';
+comment on column holdfast.schedule.namespace is 'The namespace of the schedule.';
+comment on column holdfast.schedule.name is 'Its name.';
+comment on column holdfast.schedule.rule is 'The rule that the code of the fleet says.';
+comment on column holdfast.schedule.override is 'The rule that an operator has set, which goes before; null when there is none.';
+comment on column holdfast.schedule.superseded is 'Rules of its code from before: whoever declares one of them is no new deployment.';
+comment on column holdfast.schedule.next_at is 'The next tick that is not settled; null when the rule has no more. Every tick before it is in tick or gap.';
+comment on column holdfast.schedule.settled_at is 'The tick that was settled last.';
+comment on column holdfast.schedule.paused_at is 'Since when an operator keeps it from running; null when nobody does.';
+comment on column holdfast.schedule.overlap is 'What becomes of a tick while a run is there: skip, queue, allow or replace.';
+comment on column holdfast.schedule.missed is 'What becomes of missed ticks: skip, latest or all.';
+comment on column holdfast.schedule.late is 'For all: how many of them run late, at most.';
+comment on column holdfast.schedule.reruns is 'Whether a tick runs again when its instance has died.';
+comment on column holdfast.schedule.ran_by is 'The instance that began the last run.';
+create index schedule_next_at on holdfast.schedule (next_at);
+create index schedule_named on holdfast.schedule (namespace, name);
+
+create table holdfast.schedule_name (
+  key bigint primary key,
+  schedule bigint not null
+);
+comment on table holdfast.schedule_name is 'Further names of schedules: those that came later, for a schedule that was renamed.';
+comment on column holdfast.schedule_name.key is 'The key of the name.';
+comment on column holdfast.schedule_name.schedule is 'The key of the schedule that it leads to.';
+
+create table holdfast.schedule_member (
+  schedule bigint not null,
+  instance text not null,
+  session integer not null,
+  rule text not null,
+  since timestamptz not null default clock_timestamp(),
+  primary key (schedule, instance)
+);
+comment on table holdfast.schedule_member is 'Which instances have a schedule in their code, and with which rule.';
+comment on column holdfast.schedule_member.schedule is 'The key of the schedule.';
+comment on column holdfast.schedule_member.instance is 'The instance.';
+comment on column holdfast.schedule_member.session is 'The number of its life; the row means nothing once that is not present.';
+comment on column holdfast.schedule_member.rule is 'The rule that its code says.';
+comment on column holdfast.schedule_member.since is 'Since when; the same in all its lives.';
+create index schedule_member_instance on holdfast.schedule_member (instance);
+
+create table holdfast.schedule_rule (
+  schedule bigint not null,
+  since timestamptz not null,
+  rule text not null,
+  primary key (schedule, since)
+);
+comment on table holdfast.schedule_rule is 'Which rule was in force, until the next row of the schedule: its ticks after that moment count.';
+comment on column holdfast.schedule_rule.schedule is 'The key of the schedule.';
+comment on column holdfast.schedule_rule.since is 'The moment of the change.';
+comment on column holdfast.schedule_rule.rule is 'The rule.';
+
+create table holdfast.tick (
+  schedule bigint not null,
+  at timestamptz not null,
+  extra boolean not null default false,
+  state text not null default 'waiting',
+  session integer,
+  instance text,
+  fence bigint,
+  attempt integer not null default 0,
+  crashes integer not null default 0,
+  settled_at timestamptz not null default clock_timestamp(),
+  started_at timestamptz,
+  ended_at timestamptz,
+  stopping text,
+  error json,
+  log text[],
+  primary key (schedule, at, extra)
+) with (fillfactor = 80);
+comment on table holdfast.tick is 'Ticks that run, or ran: one row for each.';
+comment on column holdfast.tick.schedule is 'The key of the schedule.';
+comment on column holdfast.tick.at is 'The tick; of an extra run, when it was asked for.';
+comment on column holdfast.tick.extra is 'Whether it was asked for beside the rule.';
+comment on column holdfast.tick.state is 'waiting: somebody is to begin it. running. done: its handler returned. failed: it threw, or took too long. cancelled: it was told to stop. broken: its instance died, and it is not to run again.';
+comment on column holdfast.tick.session is 'The number of the life that runs it, or ran it last.';
+comment on column holdfast.tick.instance is 'The instance that runs it, or ran it last.';
+comment on column holdfast.tick.fence is 'The fence of its last attempt. Whoever writes about a run must know it.';
+comment on column holdfast.tick.attempt is 'How often it was begun.';
+comment on column holdfast.tick.crashes is 'How many instances died while they ran it.';
+comment on column holdfast.tick.settled_at is 'When it was decided that it runs.';
+comment on column holdfast.tick.started_at is 'When its last attempt began.';
+comment on column holdfast.tick.ended_at is 'When it ended.';
+comment on column holdfast.tick.stopping is 'Why its run is to stop; null when it is not.';
+comment on column holdfast.tick.error is 'Why it did not come to its end: name, message and code.';
+comment on column holdfast.tick.log is 'What its handler logged: the last hundred lines.';
+create index tick_active on holdfast.tick (schedule, at) where state in ('running', 'waiting');
+create index tick_done on holdfast.tick (schedule, at) where state = 'done' and not extra;
+
+create table holdfast.gap (
+  schedule bigint not null,
+  first_at timestamptz not null,
+  last_at timestamptz not null,
+  ticks bigint not null,
+  reason text not null,
+  primary key (schedule, first_at)
+) with (fillfactor = 50);
+comment on table holdfast.gap is 'Ticks without a run; neighbours with one reason are one row.';
+comment on column holdfast.gap.schedule is 'The key of the schedule.';
+comment on column holdfast.gap.first_at is 'The first of them.';
+comment on column holdfast.gap.last_at is 'The last of them.';
+comment on column holdfast.gap.ticks is 'How many they are.';
+comment on column holdfast.gap.reason is 'paused: an operator wanted it. overlap: an earlier run was there. missed: nobody took it in time. no instance: nobody who could was there. limit: more were missed than may run late.';
+
+create function holdfast.schedule_gap(
+  schedule bigint, first_at timestamptz, last_at timestamptz, ticks bigint, reason text, follows timestamptz
+) returns void
+  language plpgsql
+  as $$
+  begin
+    update holdfast.gap as g
+    set last_at = schedule_gap.last_at,
+        ticks = g.ticks + schedule_gap.ticks
+    where g.schedule = schedule_gap.schedule
+      and g.first_at = (select max(n.first_at) from holdfast.gap n where n.schedule = schedule_gap.schedule)
+      and g.last_at = follows
+      and g.reason = schedule_gap.reason;
+    if not found then
+      insert into holdfast.gap
+      values (schedule_gap.schedule, schedule_gap.first_at, schedule_gap.last_at, schedule_gap.ticks, schedule_gap.reason);
+    end if;
+  end
+  $$;
+comment on function holdfast.schedule_gap(bigint, timestamptz, timestamptz, bigint, text, timestamptz) is
+  'Writes down ticks without a run, together with their neighbours: with the gap that ends with the tick that they follow, if it has the same reason.';
+
+create function holdfast.schedule_room(of_schedule bigint, overlap text) returns boolean
+  language plpgsql
+  set jit = off
+  set enable_seqscan = off
+  as $$
+  declare
+    runs boolean;
+    waits boolean;
+    stopped integer;
+    replaced record;
+  begin
+    if overlap = 'allow' then
+      return true;
+    end if;
+    -- What waits to run again, after a crash, is a run that is there.
+    select
+      coalesce(bool_or(state = 'running' or attempt > 0), false),
+      coalesce(bool_or(state = 'waiting' and attempt = 0), false)
+    into runs, waits
+    from holdfast.tick
+    where schedule = of_schedule
+      and state in ('running', 'waiting');
+    if overlap = 'skip' then
+      return not runs and not waits;
+    end if;
+    if overlap = 'queue' then
+      return not waits;
+    end if;
+    for stopped in
+      update holdfast.tick
+      set stopping = 'replaced'
+      where schedule = of_schedule
+        and state = 'running'
+        and stopping is null
+      returning session
+    loop
+      perform pg_notify(holdfast.job_channel(), 'schedule-stop ' || stopped);
+    end loop;
+    for replaced in
+      delete from holdfast.tick
+      where schedule = of_schedule
+        and state = 'waiting'
+        and attempt = 0
+        and not extra
+      returning at
+    loop
+      perform holdfast.schedule_gap(of_schedule, replaced.at, replaced.at, 1, 'overlap', null);
+    end loop;
+    update holdfast.tick
+    set state = 'cancelled',
+        ended_at = clock_timestamp()
+    where schedule = of_schedule
+      and state = 'waiting';
+    return true;
+  end
+  $$;
+comment on function holdfast.schedule_room(bigint, text) is
+  'Whether there may be another run of a schedule, as to its overlap; for replace: makes room. The row of the schedule is locked.';
+
+create function holdfast.schedule_settle(of_schedule bigint, older json, ticks timestamptz[], is_over boolean, now_is timestamptz)
+  returns boolean
+  language plpgsql
+  as $$
+  declare
+    s holdfast.schedule;
+    due integer;
+    -- How many of the due ones in the list are missed, and how many of these run late.
+    missed_ticks integer;
+    run_late integer;
+    is_current boolean;
+    manned_since timestamptz;
+    follows timestamptz;
+    piece record;
+    one timestamptz;
+    at integer := 0;
+  begin
+    select * into s from holdfast.schedule where key = of_schedule;
+    select count(*) into due from unnest(ticks) as t (tick) where tick <= now_is;
+    if due = 0 then
+      return older is null;
+    end if;
+    -- The list was too short: by now more are due, which are not in it.
+    if due = cardinality(ticks) and not is_over then
+      return false;
+    end if;
+    follows := s.settled_at;
+    is_current := ticks[due] > now_is - interval '1 minute' or s.missed = 'latest';
+    missed_ticks := case when is_current then due - 1 else due end;
+    run_late := case when s.missed = 'all' then least(missed_ticks, s.late) else 0 end;
+    if s.paused_at is null and (older is not null or missed_ticks > run_late) then
+      with member as materialized (
+        select session, since
+        from holdfast.schedule_member
+        where schedule = of_schedule
+      )
+      select min(since) into manned_since from member where holdfast.is_present(session);
+    end if;
+    for piece in
+      select first_at, last_at, n
+      from json_to_recordset(older) as o (first_at timestamptz, last_at timestamptz, n bigint)
+      union all
+      select tick, tick, 1
+      from unnest(ticks) with ordinality as t (tick, place)
+      where place <= case when s.paused_at is null then missed_ticks - run_late else due end
+      order by 1
+    loop
+      perform holdfast.schedule_gap(
+        of_schedule, piece.first_at, piece.last_at, piece.n,
+        case
+          when s.paused_at is not null then 'paused'
+          when s.missed = 'all' then 'limit'
+          when piece.last_at < coalesce(manned_since, 'infinity') then 'no instance'
+          else 'missed'
+        end,
+        follows
+      );
+      follows := piece.last_at;
+    end loop;
+    if s.paused_at is null then
+      insert into holdfast.tick (schedule, at)
+      select of_schedule, tick
+      from unnest(ticks) with ordinality as t (tick, place)
+      where place > missed_ticks - run_late
+        and place <= missed_ticks;
+      if is_current then
+        -- What runs late is no reason to skip the tick that is due now.
+        if run_late > 0 or holdfast.schedule_room(of_schedule, s.overlap) then
+          insert into holdfast.tick (schedule, at) values (of_schedule, ticks[due]);
+        else
+          perform holdfast.schedule_gap(of_schedule, ticks[due], ticks[due], 1, 'overlap', follows);
+        end if;
+      end if;
+    end if;
+    update holdfast.schedule
+    set next_at = ticks[due + 1],
+        settled_at = ticks[due]
+    where key = of_schedule;
+    return true;
+  end
+  $$;
+comment on function holdfast.schedule_settle(bigint, json, timestamptz[], boolean, timestamptz) is
+  'Settles what is due of a schedule, whose row is locked and whose next tick is the first of those given: older ones in pieces, which are due without doubt, [{"first_at": …, "last_at": …, "n": …}]; then one by one, with at least one that is not due, unless the rule is over. False: those given do not suffice.';
+
+create function holdfast.schedule_begin(of_schedule bigint, life integer, member text) returns json
+  language plpgsql
+  set jit = off
+  set enable_seqscan = off
+  as $$
+  declare
+    begun json;
+  begin
+    with candidate as (
+      select t.at, t.extra
+      from holdfast.schedule s
+      join holdfast.tick t on t.schedule = s.key
+      where s.key = of_schedule
+        and t.state = 'waiting'
+        and (s.paused_at is null or t.extra)
+        and (
+          s.overlap = 'allow'
+          or not exists (select from holdfast.tick r where r.schedule = of_schedule and r.state = 'running')
+        )
+      order by t.attempt = 0, t.at
+      limit (select case when overlap = 'allow' then null else 1 end from holdfast.schedule where key = of_schedule)
+      for update of t
+    ),
+    begun as (
+      update holdfast.tick
+      set state = 'running',
+          session = life,
+          instance = member,
+          fence = nextval('holdfast.fence'),
+          attempt = attempt + 1,
+          started_at = clock_timestamp()
+      from candidate
+      where tick.schedule = of_schedule
+        and tick.at = candidate.at
+        and tick.extra = candidate.extra
+      returning tick.*
+    )
+    select json_agg(json_build_array(
+      of_schedule::text,
+      (extract(epoch from b.at) * 1000)::bigint,
+      b.extra,
+      b.fence,
+      b.attempt,
+      greatest(0, extract(epoch from b.started_at - b.at) * 1000)::bigint,
+      (
+        select (extract(epoch from d.at) * 1000)::bigint
+        from holdfast.tick d
+        where d.schedule = of_schedule
+          and d.state = 'done'
+          and not d.extra
+        order by d.at desc
+        limit 1
+      )
+    ) order by b.at)
+    into begun
+    from begun b;
+    if begun is not null then
+      update holdfast.schedule set ran_by = member where key = of_schedule and ran_by is distinct from member;
+    end if;
+    return begun;
+  end
+  $$;
+comment on function holdfast.schedule_begin(bigint, integer, text) is
+  'Begins what waits of a schedule and may begin; the row of the schedule is locked. Answers with the runs: [[schedule, tick, extra, fence, attempt, how late, last success]], times in ms.';
+
+create function holdfast.schedule_states(keys bigint[]) returns json
+  language plpgsql
+  set jit = off
+  set enable_seqscan = off
+  set plan_cache_mode = force_generic_plan
+  as $$
+  begin
+    return (
+      select json_agg(json_build_array(
+        s.key::text,
+        coalesce(s.override, s.rule),
+        (extract(epoch from s.next_at) * 1000)::bigint,
+        (
+          extract(epoch from s.next_at - clock_timestamp()) * 1000 + case when s.paused_at is null then 0 else 600000 end
+        )::float8,
+        s.ran_by,
+        case
+          when s.next_at < clock_timestamp() - interval '2 seconds' then (
+            with member as materialized (
+              select session, since
+              from holdfast.schedule_member
+              where schedule = s.key
+            )
+            select (extract(epoch from min(since)) * 1000)::bigint from member where holdfast.is_present(session)
+          )
+        end
+      ))
+      from holdfast.schedule s
+      where s.key = any(keys)
+    );
+  end
+  $$;
+comment on function holdfast.schedule_states(bigint[]) is
+  'How schedules stand: [[key, the rule in force, next tick, due in how many ms, who ran last, since when a member is there, if the tick is long due]], times in ms. A paused schedule is due later: it need only be settled now and then.';
+
+create function holdfast.schedule_take(life integer, member text, asked json) returns json
+  language plpgsql
+  set jit = off
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  as $$
+  declare
+    one record;
+    begun json;
+    all_begun jsonb := '[]';
+    taken bigint[] := '{}';
+  begin
+    -- A crash must not forget that a tick was taken, or it would be taken again.
+    perform holdfast.flush_leases();
+    if not holdfast.is_settled() then
+      return json_build_object('state', 'unsettled');
+    end if;
+    for one in
+      with a as materialized (
+        select id, rule, older, ticks, is_over
+        from json_to_recordset(asked) as a (id bigint, rule text, older json, ticks timestamptz[], is_over boolean)
+      )
+      select s.key, a.older, a.ticks, a.is_over
+      from a
+      join holdfast.schedule s on s.key = a.id
+      where a.rule is null
+        or (
+          a.rule = coalesce(s.override, s.rule)
+          and s.next_at = coalesce((a.older -> 0 ->> 'first_at')::timestamptz, a.ticks[1])
+        )
+      order by s.key
+      for update of s skip locked
+    loop
+      if one.ticks is not null then
+        perform holdfast.schedule_settle(one.key, one.older, one.ticks, one.is_over, clock_timestamp());
+      end if;
+      begun := holdfast.schedule_begin(one.key, life, member);
+      if begun is not null then
+        all_begun := all_begun || begun::jsonb;
+      end if;
+    end loop;
+    return json_build_object(
+      'state', 'taken',
+      'now', extract(epoch from clock_timestamp()) * 1000,
+      'begun', all_begun,
+      'states', holdfast.schedule_states(array(select id from json_to_recordset(asked) as a (id bigint)))
+    );
+  end
+  $$;
+comment on function holdfast.schedule_take(integer, text, json) is
+  'Settles what is due of schedules, and begins what may begin: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …}], each only if the rule in force and the next tick are those; without a rule only begins. What somebody else has locked is passed over. Answers with the runs and how all of them stand.';
+
+create function holdfast.schedule_resolve(key bigint) returns bigint
+  language sql stable
+  as $$ select coalesce((select n.schedule from holdfast.schedule_name n where n.key = schedule_resolve.key), schedule_resolve.key) $$;
+comment on function holdfast.schedule_resolve(bigint) is 'The key of the schedule that the key of a name leads to.';
+
+create function holdfast.schedule_is_declared(of_schedule bigint, with_rule text, but_for text) returns boolean
+  language sql
+  as $$
+  with member as materialized (
+    select session
+    from holdfast.schedule_member
+    where schedule = of_schedule
+      and rule = with_rule
+      and instance <> but_for
+  )
+  select exists (select from member where holdfast.is_present(session))
+  $$;
+comment on function holdfast.schedule_is_declared(bigint, text, text) is
+  'Whether a live instance, other than one, has a schedule in its code with this rule.';
+
+create function holdfast.schedule_declare(life integer, member text, asked json) returns json
+  language plpgsql
+  set jit = off
+  as $$
+  declare
+    one record;
+    s holdfast.schedule;
+    id bigint;
+    former bigint;
+    first timestamptz;
+    now_is timestamptz;
+    declared jsonb := '[]';
+  begin
+    perform holdfast.flush_leases();
+    -- One after the other: names lead to each other here.
+    perform pg_advisory_xact_lock(holdfast.session_class() # 17, 0);
+    for one in
+      select *
+      from json_to_recordset(asked) as a (
+        key bigint, namespace text, name text, was bigint, rule text, overlap text, missed text, late integer, reruns boolean,
+        firsts timestamptz[], is_over boolean
+      )
+      order by key
+    loop
+      id := holdfast.schedule_resolve(one.key);
+      if one.was is not null then
+        former := holdfast.schedule_resolve(one.was);
+        if former <> id then
+          perform from holdfast.schedule where schedule.key = id;
+          if not found and exists (select from holdfast.schedule where schedule.key = former) then
+            insert into holdfast.schedule_name values (one.key, former);
+            id := former;
+          else
+            -- Both were there, or neither: from now on the former name leads here, and what had it does not tick any more.
+            insert into holdfast.schedule_name values (one.was, id)
+            on conflict on constraint schedule_name_pkey do update set schedule = excluded.schedule;
+            update holdfast.schedule set next_at = null where schedule.key = former;
+          end if;
+        end if;
+        update holdfast.schedule set name = one.name where schedule.key = id and name <> one.name;
+      end if;
+      select * into s from holdfast.schedule where schedule.key = id for update;
+      now_is := clock_timestamp();
+      if not found then
+        select min(t) into first from unnest(one.firsts) as t where t > now_is;
+        continue when first is null and not one.is_over;
+        insert into holdfast.schedule (key, namespace, name, rule, next_at, overlap, missed, late, reruns)
+        values (id, one.namespace, one.name, one.rule, first, one.overlap, one.missed, one.late, one.reruns)
+        returning * into s;
+        insert into holdfast.schedule_rule values (id, now_is, one.rule);
+      elsif s.rule = one.rule then
+        update holdfast.schedule
+        set overlap = one.overlap,
+            missed = one.missed,
+            late = one.late,
+            reruns = one.reruns
+        where schedule.key = id
+          and (overlap, missed, late, reruns) is distinct from (one.overlap, one.missed, one.late, one.reruns);
+      end if;
+      insert into holdfast.schedule_member as known (schedule, instance, session, rule)
+      values (id, member, life, one.rule)
+      on conflict on constraint schedule_member_pkey do update set session = excluded.session, rule = excluded.rule;
+      declared := declared || jsonb_build_array(jsonb_build_array(
+        one.key::text,
+        id::text,
+        s.rule <> one.rule
+          and (not one.rule = any(s.superseded) or not holdfast.schedule_is_declared(id, s.rule, member))
+      ));
+    end loop;
+    return json_build_object(
+      'now', extract(epoch from clock_timestamp()) * 1000,
+      'declared', declared,
+      'states', holdfast.schedule_states(array(select (d ->> 1)::bigint from jsonb_array_elements(declared) as d))
+    );
+  end
+  $$;
+comment on function holdfast.schedule_declare(integer, text, json) is
+  'An instance has these schedules in its code. Answers which key they have, whether its rule is to be adopted, and how they stand. What is left out is to be asked again: none of the first ticks that were given is yet to come.';
+
+create function holdfast.schedule_change(asked json) returns text
+  language plpgsql
+  set jit = off
+  as $$
+  declare
+    a record;
+    s holdfast.schedule;
+    first timestamptz;
+    now_is timestamptz;
+    before text;
+    after text;
+  begin
+    perform holdfast.flush_leases();
+    select *
+    into a
+    from json_to_record(asked) as a (
+      id bigint, code_rule text, rule text, next_at timestamptz, older json, ticks timestamptz[], is_over boolean,
+      what text, new_rule text, firsts timestamptz[], firsts_over boolean, overlap text, missed text, late integer, reruns boolean
+    );
+    select * into s from holdfast.schedule where key = a.id for update;
+    if not found then
+      return 'unknown';
+    end if;
+    before := coalesce(s.override, s.rule);
+    if s.rule <> a.code_rule or before <> a.rule or s.next_at is distinct from a.next_at then
+      return 'again';
+    end if;
+    now_is := clock_timestamp();
+    if s.next_at is not null and not holdfast.schedule_settle(a.id, a.older, a.ticks, a.is_over, now_is) then
+      return 'again';
+    end if;
+    if a.what = 'resume' then
+      update holdfast.schedule set paused_at = null where key = a.id;
+    else
+      after := case
+        when a.what = 'override' then coalesce(a.new_rule, s.rule)
+        else coalesce(s.override, a.new_rule)
+      end;
+      if after <> before then
+        select min(t) into first from unnest(a.firsts) as t where t > now_is;
+        if first is null and not a.firsts_over then
+          return 'again';
+        end if;
+        update holdfast.schedule set next_at = first, settled_at = null where key = a.id;
+        insert into holdfast.schedule_rule values (a.id, now_is, after);
+      end if;
+      if a.what = 'override' then
+        update holdfast.schedule set override = a.new_rule where key = a.id;
+      else
+        update holdfast.schedule
+        set rule = a.new_rule,
+            superseded = (array_remove(superseded, a.new_rule) || s.rule)[greatest(1, cardinality(superseded) - 48):],
+            overlap = a.overlap,
+            missed = a.missed,
+            late = a.late,
+            reruns = a.reruns
+        where key = a.id;
+      end if;
+    end if;
+    perform pg_notify(holdfast.job_channel(), 'schedule ' || a.id);
+    return 'changed';
+  end
+  $$;
+comment on function holdfast.schedule_change(json) is
+  'Changes the rule of a schedule ("what": rule, by its code; override, by an operator), or lets it run again (resume), after it has settled what is due by the rule of before. Answers again when the schedule stands otherwise than was said.';
+
+create function holdfast.schedule_run(of_schedule bigint) returns float8
+  language plpgsql
+  as $$
+  declare
+    s holdfast.schedule;
+    asked_at timestamptz;
+  begin
+    perform holdfast.flush_leases();
+    select * into s from holdfast.schedule where key = of_schedule for update;
+    if not found or not holdfast.schedule_room(of_schedule, s.overlap) then
+      return null;
+    end if;
+    insert into holdfast.tick (schedule, at, extra)
+    select
+      of_schedule,
+      greatest(
+        date_trunc('milliseconds', clock_timestamp()),
+        (select max(at) + interval '1 millisecond' from holdfast.tick where schedule = of_schedule and extra)
+      ),
+      true
+    returning at into asked_at;
+    perform pg_notify(holdfast.job_channel(), 'schedule-run ' || of_schedule);
+    return extract(epoch from asked_at) * 1000;
+  end
+  $$;
+comment on function holdfast.schedule_run(bigint) is
+  'Asks for a run beside the rule, which a member begins. Answers with its moment, in ms; null when there is no such schedule, or a run is there and another may not be beside it.';
+
+create function holdfast.schedule_end(asked json) returns json
+  language plpgsql
+  set jit = off
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  as $$
+  declare
+    recorded bigint[];
+  begin
+    with e as materialized (
+      select *
+      from json_to_recordset(asked)
+        as e (id bigint, at timestamptz, extra boolean, fence bigint, state text, error json)
+    ),
+    mine as materialized (
+      select t.schedule, t.at, t.extra, t.fence, e.state, e.error
+      from e
+      join holdfast.tick t on t.schedule = e.id and t.at = e.at and t.extra = e.extra
+      where t.fence = e.fence
+        and t.state = 'running'
+      order by t.schedule, t.at, t.extra
+      for update of t
+    ),
+    ended as (
+      update holdfast.tick
+      set state = case
+            when mine.state <> 'returned' then mine.state
+            when (select reruns from holdfast.schedule where key = mine.schedule) then 'waiting'
+            else 'cancelled'
+          end,
+          error = mine.error,
+          ended_at = clock_timestamp()
+      from mine
+      where tick.schedule = mine.schedule
+        and tick.at = mine.at
+        and tick.extra = mine.extra
+      returning tick.fence
+    )
+    select array_agg(ended.fence) into recorded from ended;
+    return json_build_object(
+      'recorded', coalesce(recorded, '{}'),
+      'waits', (
+        select json_agg(distinct e.id)
+        from json_to_recordset(asked) as e (id text)
+        where exists (select from holdfast.tick w where w.schedule = e.id::bigint and w.state = 'waiting')
+      )
+    );
+  end
+  $$;
+comment on function holdfast.schedule_end(json) is
+  'Ends runs, each only if it runs under this fence: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]; what is returned waits again, if it is to be rerun. Answers with the fences of those that were, and with the schedules of which something waits.';
+
+create function holdfast.schedule_look(life integer, member text, fences bigint[], upto bigint, horizon_ms integer) returns json
+  language plpgsql
+  set jit = off
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set plan_cache_mode = force_generic_plan
+  as $$
+  declare
+    dead integer[];
+    answer json;
+    soon json;
+  begin
+    update holdfast.tick
+    set state = 'waiting',
+        attempt = attempt - 1
+    where state = 'running'
+      and session = life
+      and fence <= upto
+      and not fence = any(fences);
+    -- One at a time asks who is dead.
+    if pg_try_advisory_xact_lock(holdfast.session_class() # 16, 0) then
+      with owner as materialized (
+        select distinct session from holdfast.tick where state = 'running'
+      )
+      select array_agg(session) into dead from owner where not holdfast.is_present(session);
+      if dead is not null then
+        with lost as materialized (
+          select t.schedule, t.at, t.extra, s.reruns
+          from holdfast.tick t
+          join holdfast.schedule s on s.key = t.schedule
+          where t.state = 'running'
+            and t.session = any(dead)
+          order by t.schedule, t.at, t.extra
+          for update of t skip locked
+        )
+        update holdfast.tick
+        set state = case
+              when stopping is not null then 'cancelled'
+              when lost.reruns and crashes < 2 then 'waiting'
+              else 'broken'
+            end,
+            crashes = crashes + 1,
+            ended_at = clock_timestamp(),
+            error = case
+              when stopping is null then json_build_object(
+                'name', 'InstanceCrashedError',
+                'message', format('Its instance %s died while it ran', instance),
+                'code', 'INSTANCE_CRASHED'
+              )
+            end
+        from lost
+        where tick.schedule = lost.schedule
+          and tick.at = lost.at
+          and tick.extra = lost.extra;
+      end if;
+      if horizon_ms is not null then
+        with owner as materialized (
+          select distinct session from holdfast.schedule_member
+        ),
+        gone as materialized (
+          select session from owner where not holdfast.is_present(session)
+        )
+        delete from holdfast.schedule_member where session = any(array(select session from gone));
+      end if;
+    end if;
+    if horizon_ms is not null then
+      with soon as materialized (
+        select key
+        from holdfast.schedule
+        where next_at <= clock_timestamp() + make_interval(secs => horizon_ms / 1000.0)
+          and (paused_at is null or next_at < clock_timestamp() - interval '10 minutes')
+      )
+      select json_build_object(
+        'states', holdfast.schedule_states(array(
+          select key
+          from soon
+          where exists (select from holdfast.schedule_member m where m.schedule = soon.key and m.instance = member)
+        )),
+        'members', (select count(*) from holdfast.schedule_member m where m.instance = member and m.session = life),
+        'adopt', (
+          select json_agg(s.key::text)
+          from holdfast.schedule_member m
+          join holdfast.schedule s on s.key = m.schedule
+          where m.instance = member
+            and m.rule <> s.rule
+            and not exists (
+              select from holdfast.schedule_member o where o.schedule = s.key and o.rule = s.rule
+            )
+        )
+      )
+      into soon;
+    end if;
+    with active as materialized (
+      select t.schedule, bool_or(t.state = 'running') as runs, bool_or(t.state = 'waiting') as waits, bool_or(t.extra) as extra
+      from holdfast.tick t
+      where t.state in ('running', 'waiting')
+      group by t.schedule
+    ),
+    mine as materialized (
+      select
+        active.schedule,
+        runs,
+        waits and (overlap = 'allow' or not runs) and (paused_at is null or extra) as begins
+      from active
+      join holdfast.schedule on key = active.schedule
+      where exists (select from holdfast.schedule_member m where m.schedule = active.schedule and m.instance = member)
+    )
+    select json_build_object(
+      'now', extract(epoch from clock_timestamp()) * 1000,
+      'fence', (select last_value from holdfast.fence),
+      'runs', (select coalesce(bool_or(runs), false) from mine),
+      'begin', (select json_agg(schedule::text) from mine where begins),
+      'stopping', (
+        select json_agg(json_build_array(fence, stopping))
+        from holdfast.tick
+        where state = 'running'
+          and session = life
+          and stopping is not null
+      ),
+      'soon', soon
+    )
+    into answer;
+    return answer;
+  end
+  $$;
+comment on function holdfast.schedule_look(integer, text, bigint[], bigint, integer) is
+  'A look, by a member: lets wait again what runs in its name without its knowledge (up to a fence that it has seen), takes runs from the dead, and answers whether something of its schedules runs, what may begin, and which of its runs are to stop. With a horizon also: what is due until then, how many schedules it is known to have, and of which its rule is to be adopted.';
+
+create function holdfast.schedule_sweep(keep_days integer, most integer, least_kept integer) returns void
+  language plpgsql
+  set jit = off
+  as $$
+  declare
+    one bigint;
+    cut timestamptz;
+  begin
+    if not pg_try_advisory_xact_lock(holdfast.session_class() # 16, 1) then
+      return;
+    end if;
+    for one in select key from holdfast.schedule loop
+      cut := least(
+        greatest(
+          clock_timestamp() - make_interval(days => keep_days),
+          (select at from holdfast.tick where schedule = one order by at desc offset most limit 1)
+        ),
+        (select at from holdfast.tick where schedule = one order by at desc offset least_kept - 1 limit 1)
+      );
+      if (select count(*) from (select from holdfast.tick where schedule = one limit least_kept) as some) >= least_kept then
+        delete from holdfast.tick
+        where schedule = one
+          and at = any(array(select at from holdfast.tick where schedule = one and at < cut order by at limit 5000))
+          and state not in ('running', 'waiting');
+      end if;
+      cut := least(
+        greatest(
+          clock_timestamp() - make_interval(days => keep_days),
+          (select first_at from holdfast.gap where schedule = one order by first_at desc offset most limit 1)
+        ),
+        (select first_at from holdfast.gap where schedule = one order by first_at desc offset least_kept - 1 limit 1)
+      );
+      if (select count(*) from (select from holdfast.gap where schedule = one limit least_kept) as some) >= least_kept then
+        delete from holdfast.gap
+        where schedule = one
+          and first_at = any(array(select first_at from holdfast.gap where schedule = one and last_at < cut order by first_at limit 5000));
+      end if;
+    end loop;
+  end
+  $$;
+comment on function holdfast.schedule_sweep(integer, integer, integer) is
+  'Removes ticks and gaps that are older than so many days, or that so many later ones of the schedule have followed; but never the last few. A bounded number at a time.';
+
+create function holdfast.schedule_unproven(of_schedule bigint, ticks timestamptz[]) returns setof timestamptz
+  language sql stable
+  as $$
+  select at
+  from unnest(ticks) as t (at)
+  where (select count(*) from holdfast.tick where schedule = of_schedule and tick.at = t.at and not extra)
+    + (select count(*) from holdfast.gap where schedule = of_schedule and first_at <= t.at and last_at >= t.at) <> 1
+  $$;
+comment on function holdfast.schedule_unproven(bigint, timestamptz[]) is
+  'Those of the ticks of a rule, all of them settled, that are not in exactly one place: a run, or a gap with its reason. None, if all is well.';

@@ -1,0 +1,125 @@
+-- Schedules. Every statement stands alone and needs no state of a session, so any pooler may stand between. What decides is a
+-- function of the schema.
+
+-- name: now
+-- The clock that counts, in ms.
+select (extract(epoch from clock_timestamp()) * 1000)::float8 as now
+
+-- name: declare
+-- See schedule_declare.
+select holdfast.schedule_declare($1::integer, $2, $3::text::json)::text as answer
+
+-- name: withdraw
+-- An instance has these schedules in its code no more.
+delete from holdfast.schedule_member
+where instance = $1
+  and schedule = any($2::text::bigint[])
+
+-- name: look
+-- See schedule_look.
+select holdfast.schedule_look($1::integer, $2, $3::text::bigint[], $4::bigint, $5::integer)::text as answer
+
+-- name: take
+-- See schedule_take.
+select holdfast.schedule_take($1::integer, $2, $3::text::json)::text as answer
+
+-- name: end
+-- See schedule_end.
+select holdfast.schedule_end($1::text::json)::text as answer
+
+-- name: note
+-- What handlers logged.
+update holdfast.tick
+set log = (
+  select array_agg(line order by place)
+  from (
+    select line, place
+    from unnest(tick.log || array(select json_array_elements_text(n.lines))) with ordinality as l (line, place)
+    order by place desc
+    limit 100
+  ) as last_lines
+)
+from json_to_recordset($1::text::json) as n (id bigint, at timestamptz, extra boolean, fence bigint, lines json)
+where tick.schedule = n.id
+  and tick.at = n.at
+  and tick.extra = n.extra
+  and tick.fence = n.fence
+
+-- name: change
+-- See schedule_change.
+select holdfast.schedule_change($1::text::json) as answer
+
+-- name: pause
+-- An operator keeps a schedule from running.
+update holdfast.schedule
+set paused_at = coalesce(paused_at, clock_timestamp())
+where key = holdfast.schedule_resolve($1::bigint)
+returning pg_notify(holdfast.job_channel(), 'schedule ' || key)
+
+-- name: run
+-- See schedule_run.
+select holdfast.schedule_run(holdfast.schedule_resolve($1::bigint)) as at
+
+-- name: sweep
+-- See schedule_sweep.
+select holdfast.schedule_sweep($1::integer, $2::integer, $3::integer)
+
+-- name: find
+-- A schedule by the key of a name ($1), or all of a namespace ($2).
+select
+  s.key::text as key,
+  s.name,
+  s.rule,
+  s.override,
+  s.paused_at,
+  (extract(epoch from s.next_at) * 1000)::float8 as next_ms,
+  (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
+  (
+    with member as materialized (
+      select instance, session, rule, since
+      from holdfast.schedule_member
+      where schedule = s.key
+    )
+    select json_agg(json_build_object('instance', instance, 'rule', rule) order by since)::text
+    from member
+    where holdfast.is_present(session)
+  ) as members,
+  (
+    with member as materialized (
+      select session, since
+      from holdfast.schedule_member
+      where schedule = s.key
+    )
+    select (extract(epoch from min(since)) * 1000)::float8
+    from member
+    where holdfast.is_present(session)
+  ) as manned_ms
+from holdfast.schedule s
+where s.key = holdfast.schedule_resolve($1::bigint)
+  or ($1::bigint is null and s.namespace = $2)
+order by s.name
+
+-- name: runs
+-- What ran of a schedule, and what did not: the latest first.
+select at, state, extra, instance, attempt, started_at, ended_at, error::text as error, log, last_at, ticks, reason
+from (
+  select at, state, extra, instance, attempt, started_at, ended_at, error, log, null as last_at, null as ticks, null as reason
+  from (
+    select *
+    from holdfast.tick
+    where schedule = holdfast.schedule_resolve($1::bigint)
+    order by at desc
+    limit $2
+  ) as latest_ticks
+  union all
+  select first_at, null, null, null, null, null, null, null, null, last_at, ticks, reason
+  from (
+    select *
+    from holdfast.gap
+    where schedule = holdfast.schedule_resolve($1::bigint)
+    order by first_at desc
+    limit $2
+  ) as latest_gaps
+) as latest
+order by at desc
+limit $2

@@ -219,8 +219,6 @@ create function holdfast.schedule_settle(of_schedule bigint, older json, ticks t
     manned_since timestamptz;
     follows timestamptz;
     piece record;
-    one timestamptz;
-    at integer := 0;
   begin
     select * into s from holdfast.schedule where key = of_schedule;
     select count(*) into due from unnest(ticks) as t (tick) where tick <= now_is;
@@ -319,7 +317,8 @@ create function holdfast.schedule_begin(of_schedule bigint, life integer, member
           instance = member,
           fence = nextval('holdfast.fence'),
           attempt = attempt + 1,
-          started_at = clock_timestamp()
+          started_at = clock_timestamp(),
+          ended_at = null
       from candidate
       where tick.schedule = of_schedule
         and tick.at = candidate.at
@@ -823,36 +822,41 @@ create function holdfast.schedule_sweep(keep_days integer, most integer, least_k
   as $$
   declare
     one bigint;
+    spared timestamptz;
     cut timestamptz;
   begin
     if not pg_try_advisory_xact_lock(holdfast.session_class() # 16, 1) then
       return;
     end if;
     for one in select key from holdfast.schedule loop
-      cut := least(
-        greatest(
-          clock_timestamp() - make_interval(days => keep_days),
-          (select at from holdfast.tick where schedule = one order by at desc offset most limit 1)
-        ),
-        (select at from holdfast.tick where schedule = one order by at desc offset least_kept - 1 limit 1)
-      );
-      if (select count(*) from (select from holdfast.tick where schedule = one limit least_kept) as some) >= least_kept then
+      select at into spared from holdfast.tick where schedule = one order by at desc offset least_kept - 1 limit 1;
+      if found then
+        select at into cut from holdfast.tick where schedule = one order by at desc offset most limit 1;
         delete from holdfast.tick
         where schedule = one
-          and at = any(array(select at from holdfast.tick where schedule = one and at < cut order by at limit 5000))
+          and at = any(array(
+            select at
+            from holdfast.tick
+            where schedule = one
+              and at < least(spared, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
+            order by at
+            limit 5000
+          ))
           and state not in ('running', 'waiting');
       end if;
-      cut := least(
-        greatest(
-          clock_timestamp() - make_interval(days => keep_days),
-          (select first_at from holdfast.gap where schedule = one order by first_at desc offset most limit 1)
-        ),
-        (select first_at from holdfast.gap where schedule = one order by first_at desc offset least_kept - 1 limit 1)
-      );
-      if (select count(*) from (select from holdfast.gap where schedule = one limit least_kept) as some) >= least_kept then
+      select first_at into spared from holdfast.gap where schedule = one order by first_at desc offset least_kept - 1 limit 1;
+      if found then
+        select first_at into cut from holdfast.gap where schedule = one order by first_at desc offset most limit 1;
         delete from holdfast.gap
         where schedule = one
-          and first_at = any(array(select first_at from holdfast.gap where schedule = one and last_at < cut order by first_at limit 5000));
+          and first_at = any(array(
+            select first_at
+            from holdfast.gap
+            where schedule = one
+              and last_at < least(spared, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
+            order by first_at
+            limit 5000
+          ));
       end if;
     end loop;
   end

@@ -12,7 +12,7 @@ import {
   wholeNumber,
 } from './base/index.js'
 import { Elections } from './elections/index.js'
-import { Jobs } from './jobs/index.js'
+import { type JobDefinition, Jobs } from './jobs/index.js'
 import { Leases } from './leases/index.js'
 import { Limits } from './limits/index.js'
 import { Locks } from './locks/index.js'
@@ -35,9 +35,10 @@ import {
   RowPresence,
   schemaState,
 } from './postgres/index.js'
+import { Schedules } from './schedules/index.js'
 import { Shares } from './shares/index.js'
 
-export type { Duration, Key } from './base/index.js'
+export type { Duration, GivenRule, Key } from './base/index.js'
 export { ClosedError, HoldfastError, UsageError } from './base/index.js'
 export type { Campaign, CampaignOptions, Elections, Leader, Leadership, SteppingDown } from './elections/index.js'
 export { SteppedDownError } from './elections/index.js'
@@ -121,6 +122,25 @@ export {
   StaleFenceError,
   TooManyConnectionsError,
 } from './postgres/index.js'
+export type {
+  FailedRun,
+  JobScheduleOptions,
+  PastGap,
+  PastRun,
+  Schedule,
+  ScheduledJob,
+  ScheduleOptions,
+  ScheduleRun,
+  ScheduleStatus,
+  Schedules,
+} from './schedules/index.js'
+export {
+  RunDrainingError,
+  RunLostError,
+  RunReplacedError,
+  RunTimeoutError,
+  UnknownScheduleError,
+} from './schedules/index.js'
 export type {
   Assignment,
   AssignOptions,
@@ -222,6 +242,7 @@ export class Holdfast {
   readonly once: Once
   readonly jobs: Jobs
   readonly shares: Shares
+  readonly schedules: Schedules
   readonly namespace: string
   /** @internal For the kit of tests. */
   readonly ground: Pick<Ground, 'database' | 'schema'>
@@ -309,6 +330,10 @@ export class Holdfast {
     this.once = new Once(ground)
     this.jobs = new Jobs(ground)
     this.shares = new Shares({ ...ground, keeper })
+    this.schedules = new Schedules({
+      ...ground,
+      jobs: { enqueue: (job, input, tx) => this.jobs.enqueue(job as JobDefinition, input, { tx }) },
+    })
   }
 
   /** The random id of this instance, as `holdfast instance ls` shows it. */
@@ -327,6 +352,8 @@ export class Holdfast {
   }
 
   async #close(): Promise<void> {
+    // Its runs may enqueue.
+    await this.schedules.close()
     await this.jobs.close()
     // The rooms that run the user's work first: until its end it may use everything else.
     await Promise.all([this.elections.close(), this.shares.close(), this.once.close()])
@@ -346,6 +373,7 @@ export class Holdfast {
     else if (what === 'expire') this.leases.expired(key)
     else if (what === 'permit' && detail) this.limits.granted(key, detail)
     else if (what?.startsWith('jobs')) this.jobs.hear(what, key)
+    else if (what?.startsWith('schedule')) this.schedules.hear(what, key)
     else if (what === 'election') this.elections.hear(key)
     else if (what === 'members') this.shares.hearMembers(key)
     else if (what === 'share') this.shares.hearLetGo(key)

@@ -1,4 +1,6 @@
-import { HoldfastError } from '../base/index.js'
+import { HoldfastError, type RecordedError } from '../base/index.js'
+
+export { clip, type RecordedError, recordOf } from '../base/index.js'
 
 /** The reason of a job's signal: somebody has cancelled it. */
 export class JobCancelledError extends HoldfastError {
@@ -132,31 +134,4 @@ export class MixedClaimsError extends HoldfastError {
     this.queue = queue
     this.instance = instance
   }
-}
-
-/** What is kept of an error. */
-export interface RecordedError {
-  readonly name: string
-  readonly message: string
-  readonly code?: string | undefined
-  readonly stack?: string | undefined
-}
-
-const longestText = 4_000
-
-/** What a handler threw, as it is written down. */
-export function recordOf(error: unknown): RecordedError {
-  if (!(error instanceof Error)) return { name: 'Error', message: clip(String(error)) }
-  const { name, message, stack, code } = error as Error & { code?: unknown }
-  return {
-    name: clip(name),
-    message: clip(message),
-    ...(typeof code === 'string' ? { code: clip(code) } : {}),
-    ...(stack ? { stack: clip(stack) } : {}),
-  }
-}
-
-/** Fit for a column of text: not endless, no zero bytes, no broken Unicode. */
-export function clip(text: string): string {
-  return text.slice(0, longestText).replaceAll('\0', '\uFFFD').toWellFormed()
 }

@@ -72,6 +72,7 @@ select
   s.rule,
   s.override,
   s.paused_at,
+  s.late,
   (extract(epoch from s.next_at) * 1000)::float8 as next_ms,
   (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
   (

@@ -369,6 +369,7 @@ create function holdfast.schedule_states(keys bigint[]) returns json
           extract(epoch from s.next_at - clock_timestamp()) * 1000 + case when s.paused_at is null then 0 else 600000 end
         )::float8,
         s.ran_by,
+        s.late,
         case
           when s.next_at < clock_timestamp() - interval '2 seconds' then (
             with member as materialized (
@@ -386,7 +387,7 @@ create function holdfast.schedule_states(keys bigint[]) returns json
   end
   $$;
 comment on function holdfast.schedule_states(bigint[]) is
-  'How schedules stand: [[key, the rule in force, next tick, due in how many ms, who ran last, since when a member is there, if the tick is long due]], times in ms. A paused schedule is due later: it need only be settled now and then.';
+  'How schedules stand: [[key, the rule in force, next tick, due in how many ms, who ran last, how many may run late, since when a member is there, if the tick is long due]], times in ms. A paused schedule is due later: it need only be settled now and then.';
 
 create function holdfast.schedule_take(life integer, member text, asked json) returns json
   language plpgsql

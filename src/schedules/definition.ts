@@ -1,0 +1,196 @@
+import {
+  callback,
+  checkName,
+  type Duration,
+  describe,
+  duration,
+  flag,
+  type GivenRule,
+  hashedKey,
+  made,
+  oneOf,
+  type Rule,
+  readOptions,
+  readRule,
+  type TickRule,
+  UsageError,
+  wholeNumber,
+} from '../base/index.js'
+import type { Transaction } from '../once/index.js'
+
+/** What the handler of a schedule is given. */
+export interface ScheduleRun {
+  /** The name of the schedule. */
+  readonly name: string
+  /** The moment that the rule names; of an extra run, when it was asked for. */
+  readonly tick: Date
+  /** How many ms after its tick the run began. */
+  readonly late: number
+  /** Whether it was asked for beside the rule (`schedules.run`). */
+  readonly extra: boolean
+  /** Counts from 1: how often the tick was begun, as instances died or closed while they ran it. */
+  readonly attempt: number
+  /** Larger than that of every earlier run of the schedule. */
+  readonly fence: number
+  /** The last tick of the rule whose run was done. */
+  readonly lastSuccess: Date | undefined
+  /** Aborts when the work should stop: `RunLostError`, `RunTimeoutError`, `RunReplacedError` or `RunDrainingError`. */
+  readonly signal: AbortSignal
+  /** Writes that commit together with the end of the run, exactly once. The transaction begins with the first query. */
+  readonly tx: Transaction
+  /** Adds a line to the log of the run. The last hundred are kept. */
+  log(line: string): void
+}
+
+/** A run that failed, as `onFailure` is told. */
+export type FailedRun = Pick<ScheduleRun, 'name' | 'tick' | 'extra' | 'attempt'>
+
+export interface ScheduleOptions extends GivenRule {
+  /**
+   * What becomes of a tick while the run of an earlier one is there: `skip` it (the default), `queue` it (one waits), `allow`
+   * it to run beside, or `replace` the earlier run, whose signal aborts.
+   */
+  overlap?: 'skip' | 'queue' | 'allow' | 'replace' | undefined
+  /**
+   * What becomes of ticks that nobody took before the next one was due, or within a minute: `skip` them (the default), run
+   * the `latest`, or up to so many, the oldest first.
+   */
+  missed?: 'skip' | 'latest' | { all: number } | undefined
+  /** What becomes of a tick whose instance dies while it runs: another runs it again (the default), or it is recorded. */
+  crashed?: 'rerun' | 'record' | undefined
+  /** How long a run may take. Default: as long as it wants. */
+  timeout?: Duration | undefined
+  /**
+   * The instances wait a random part of this time before they take a tick, so that they do not come all at once. Default
+   * `40ms`; never more than a quarter of the time to the next tick.
+   */
+  spread?: Duration | undefined
+  /** The instance that ran last goes first: for work that gains from what it has in memory. Default false. */
+  sticky?: boolean | undefined
+  /** Its former name, when it was renamed. */
+  was?: string | undefined
+  /** Is told of each run that failed. */
+  onFailure?: ((error: unknown, run: FailedRun) => void) | undefined
+}
+
+/** A definition of a job, as `defineJob` makes it: as much as must be known of it here. */
+export interface ScheduledJob<Input> {
+  readonly kind: string
+  readonly schema: { readonly '~standard': { readonly types?: { readonly input: Input } | undefined } } | undefined
+}
+
+export interface JobScheduleOptions<Input> extends ScheduleOptions {
+  /** Each tick enqueues one job of this kind, exactly one. */
+  job: ScheduledJob<Input>
+  /** The input of the job of a tick. */
+  input: (tick: Date) => Input
+}
+
+/** How a job is enqueued, by whoever knows about jobs. */
+export interface JobPort {
+  enqueue(job: ScheduledJob<unknown>, input: unknown, tx: Transaction): Promise<unknown>
+}
+
+/** A schedule as the code of this instance has it. */
+export interface Definition {
+  readonly name: string
+  /** The key of the name, in decimal. */
+  readonly key: string
+  readonly was: string | undefined
+  readonly rule: TickRule
+  readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
+  readonly missed: 'skip' | 'latest' | 'all'
+  readonly late: number
+  readonly reruns: boolean
+  readonly timeoutMs: number | undefined
+  readonly spreadMs: number
+  readonly sticky: boolean
+  readonly onFailure: ((error: unknown, run: FailedRun) => void) | undefined
+  readonly work: (run: ScheduleRun) => unknown
+}
+
+const missedRule: Rule<'skip' | 'latest' | number> = {
+  expected: '"skip", "latest" or { all: a whole number between 1 and 1000 }',
+  read(given) {
+    if (given === 'skip' || given === 'latest') return given
+    const { all, ...others } = (given ?? {}) as { all?: unknown }
+    return Object.keys(others).length === 0 ? wholeNumber(1, 1_000).read(all) : undefined
+  },
+}
+const rules = {
+  overlap: oneOf('skip', 'queue', 'allow', 'replace'),
+  missed: missedRule,
+  crashed: oneOf('rerun', 'record'),
+  timeout: duration(1, 24 * 86_400_000),
+  spread: duration(0, 30_000),
+  sticky: flag,
+  was: { expected: 'a name', read: (given: unknown) => checkName(given, 'was') },
+  onFailure: callback<NonNullable<ScheduleOptions['onFailure']>>('a function that is told of failures'),
+  job: made<ScheduledJob<unknown>>('a definition made by defineJob', 'kind', 'schema'),
+  input: callback<(tick: Date) => unknown>('a function that makes the input of the job of a tick'),
+  // Read by readRule, which says more about them.
+  cron: { expected: 'a cron rule', read: (given: unknown) => given },
+  every: { expected: 'an interval', read: (given: unknown) => given },
+  at: { expected: 'a moment', read: (given: unknown) => given },
+  timezone: { expected: 'a time zone', read: (given: unknown) => given },
+}
+
+/** What `schedules.add` was given, checked. */
+export function readDefinition(
+  namespace: string,
+  name: string,
+  given: ScheduleOptions,
+  work: unknown,
+  port: JobPort,
+): Definition {
+  checkName(name, 'the name of the schedule')
+  const read = readOptions('schedules.add', given, rules)
+  const { overlap = 'skip', missed = 'skip', crashed = 'rerun', timeout, spread = 40, sticky = false, was } = read
+  const { cron, every, at, timezone } = given ?? {}
+  const rule = readRule('schedules.add', { cron, every, at, timezone })
+  if (was === name) throw new UsageError(`Expected was to be another name than "${name}" itself`)
+  if (overlap === 'replace' && typeof missed === 'number') {
+    throw new UsageError(
+      "Expected overlap other than 'replace' where several missed ticks are to run",
+      'Each would replace the one before it: use missed: "latest".',
+    )
+  }
+  return {
+    name,
+    key: keyOfSchedule(namespace, name),
+    was,
+    rule,
+    overlap,
+    missed: typeof missed === 'number' ? 'all' : missed,
+    late: typeof missed === 'number' ? missed : 0,
+    reruns: crashed === 'rerun',
+    timeoutMs: timeout,
+    spreadMs: spread,
+    sticky,
+    onFailure: read.onFailure,
+    work: workOf(work, read.job, read.input, port),
+  }
+}
+
+function workOf(
+  work: unknown,
+  job: ScheduledJob<unknown> | undefined,
+  input: ((tick: Date) => unknown) | undefined,
+  port: JobPort,
+): Definition['work'] {
+  if (job === undefined && input === undefined) {
+    if (typeof work === 'function') return work as Definition['work']
+    throw new UsageError(
+      `Expected the last argument of schedules.add to be a function, got ${describe(work)}`,
+      'Or give a job, and its input, among the options.',
+    )
+  }
+  if (job === undefined || input === undefined) throw new UsageError('Expected job and input together, got one of them')
+  if (work !== undefined) throw new UsageError('Expected a job or a function, got both')
+  return ({ tick, tx }) => port.enqueue(job, input(tick), tx)
+}
+
+/** The key by which the database knows the name of a schedule. */
+export function keyOfSchedule(namespace: string, name: string): string {
+  return hashedKey(namespace, `schedule/${name}`).key
+}

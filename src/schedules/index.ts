@@ -1,0 +1,17 @@
+export type {
+  FailedRun,
+  JobPort,
+  JobScheduleOptions,
+  ScheduledJob,
+  ScheduleOptions,
+  ScheduleRun,
+} from './definition.js'
+export * from './errors.js'
+export {
+  type PastGap,
+  type PastRun,
+  type Schedule,
+  type ScheduleStatus,
+  Schedules,
+  type SchedulesOptions,
+} from './schedules.js'

@@ -1,0 +1,196 @@
+import { backoffMs, Gather, pause, type RecordedError, recordOf } from '../base/index.js'
+import type { RunTransaction } from '../once/index.js'
+import type { Life } from '../postgres/index.js'
+import type { Definition } from './definition.js'
+import { RunDrainingError, RunLostError, RunReplacedError, RunTimeoutError } from './errors.js'
+import type { Begun, Ledger } from './ledger.js'
+import { Run, type RunGround } from './run.js'
+
+export interface RunsOptions {
+  readonly ledger: Ledger
+  /** Something of these schedules waits, and may begin now that a run has ended. */
+  readonly onWaiting: (keys: readonly string[]) => void
+}
+
+/** How a run ends. */
+interface Ending {
+  readonly run: Run
+  /** Returned: another instance is to run it again. */
+  readonly state: 'done' | 'failed' | 'cancelled' | 'returned'
+  readonly error?: RecordedError
+}
+
+const notesAfterMs = 250
+/** How long a handler that was told to stop may take for it, when its schedule closes. */
+const stopMs = 5_000
+
+/** The runs of this process, each to its recorded end. */
+export class Runs {
+  readonly #options: RunsOptions
+  readonly #ledger: Ledger
+  readonly #ground: RunGround
+  readonly #running = new Map<number, Run>()
+  readonly #endings
+  readonly #noted = new Set<Run>()
+  readonly #givingUp = new AbortController()
+  #notesTimer: NodeJS.Timeout | undefined
+
+  constructor(options: RunsOptions) {
+    const { ledger } = options
+    this.#options = options
+    this.#ledger = ledger
+    this.#ground = {
+      database: ledger.database,
+      statements: ledger.transactionStatements,
+      expiryMs: ledger.expiryMs,
+      noted: (run) => {
+        this.#noted.add(run)
+        this.#notesTimer ??= setTimeout(() => void this.#flushNotes(), notesAfterMs)
+      },
+    }
+    this.#endings = new Gather<Ending, undefined>((endings) => this.#recordAll(endings))
+  }
+
+  /** The fences of all that this process knows to run, or to have run without the end being recorded. */
+  get fences(): Iterable<number> {
+    return this.#running.keys()
+  }
+
+  start(definition: Definition, begun: Begun, life: Life): void {
+    const run = new Run(definition, begun, this.#ground)
+    this.#running.set(run.fence, run)
+    const forget = life.onLoss((reason) => run.lose(reason))
+    void run.over.then(() => {
+      forget()
+      this.#running.delete(run.fence)
+    })
+    void this.#run(run)
+  }
+
+  /** Somebody wants it to stop. */
+  stop(fence: number): void {
+    const run = this.#running.get(fence)
+    run?.stop(new RunReplacedError(run.name))
+  }
+
+  /** Lets runs come to their ends; after `withinMs` tells them to stop, and in the end gives them up. */
+  async drain(isMeant: (run: Run) => boolean, withinMs: number): Promise<void> {
+    const runs = [...this.#running.values()].filter(isMeant)
+    const over = new AbortController()
+    const all = Promise.all(runs.map((run) => run.over)).then(() => over.abort())
+    await Promise.race([all, pause(withinMs, over.signal)])
+    for (const run of runs) run.stop(new RunDrainingError(run.name))
+    await Promise.race([all, pause(stopMs, over.signal)])
+    for (const run of runs) this.#giveUp(run)
+    await Promise.race([all, pause(this.#ledger.expiryMs, over.signal)])
+  }
+
+  /** Records nothing any more. */
+  close(): void {
+    this.#givingUp.abort()
+    clearTimeout(this.#notesTimer)
+  }
+
+  async #run(run: Run): Promise<void> {
+    const { timeoutMs } = run.definition
+    const timer = timeoutMs === undefined ? undefined : setTimeout(() => run.timeOut(timeoutMs), timeoutMs)
+    try {
+      await run.definition.work(run)
+      clearTimeout(timer)
+      if (run.stopReason instanceof RunTimeoutError) throw run.stopReason
+      await this.#succeeded(run)
+    } catch (error) {
+      clearTimeout(timer)
+      await this.#failed(run, error)
+    }
+    run.end()
+  }
+
+  async #succeeded(run: Run): Promise<void> {
+    const transaction = run.sealed()
+    if (run.isLost) throw run.stopReason
+    if (transaction) return this.#commit(run, transaction)
+    if (run.decide()) await this.#record({ run, state: 'done' })
+  }
+
+  /** Records the end in the transaction of the handler, and commits both. */
+  async #commit(run: Run, transaction: RunTransaction): Promise<void> {
+    await this.#flushNotes()
+    let waits: string[] | null = null
+    await transaction.commit(async (tx) => {
+      const answer = await this.#ledger.askIn(tx, 'end', [written([{ run, state: 'done' }])])
+      if (!answer.recorded.includes(run.fence)) throw new RunLostError(run.name, run.tick, run.fence)
+      waits = answer.waits
+    })
+    run.decide()
+    if (waits !== null) this.#options.onWaiting(waits)
+  }
+
+  async #failed(run: Run, error: unknown): Promise<void> {
+    const transaction = run.sealed()
+    if (transaction) void transaction.rollback()
+    // When it was the answer to the commit that is missing, the record of the failure is refused: the run has ended.
+    if (error instanceof RunLostError) run.lose(error)
+    if (!run.decide() || run.isLost) return
+    const { stopReason } = run
+    if (stopReason instanceof RunDrainingError) return this.#record({ run, state: 'returned' })
+    if (stopReason instanceof RunReplacedError) {
+      return this.#record({ run, state: 'cancelled', error: recordOf(stopReason) })
+    }
+    await this.#record({ run, state: 'failed', error: recordOf(stopReason ?? error) })
+    try {
+      const { name, tick, extra, attempt } = run
+      run.definition.onFailure?.(stopReason ?? error, { name, tick, extra, attempt })
+    } catch {
+      // What only listens must not harm the work.
+    }
+  }
+
+  /** A handler that does not stop, while its schedule closes. */
+  #giveUp(run: Run): void {
+    if (!run.decide()) return
+    const transaction = run.sealed()
+    if (transaction) void transaction.rollback()
+    run.lose()
+    void this.#record({ run, state: 'returned' }).then(() => run.end())
+  }
+
+  /** Until it is recorded, or refused: nobody else can have the tick before, or somebody has it. */
+  async #record(ending: Ending): Promise<void> {
+    await this.#flushNotes()
+    for (let attempt = 0; !this.#givingUp.signal.aborted; attempt++) {
+      try {
+        return await this.#endings.ask(ending)
+      } catch {
+        // Rights and settings come back, too: whatever it is, only the record of the end is missing.
+        await pause(backoffMs(attempt, 50, 5_000), this.#givingUp.signal)
+      }
+    }
+  }
+
+  async #recordAll(endings: readonly Ending[]): Promise<undefined[]> {
+    const { waits } = await this.#ledger.ask('end', [written(endings)])
+    if (waits !== null) this.#options.onWaiting(waits)
+    return endings.map(() => undefined)
+  }
+
+  async #flushNotes(): Promise<void> {
+    clearTimeout(this.#notesTimer)
+    this.#notesTimer = undefined
+    const noted = [...this.#noted]
+    this.#noted.clear()
+    if (noted.length === 0) return
+    const asked = noted.map((run) => ({ ...placeOf(run), lines: run.lines.splice(0).slice(-100) }))
+    // What people read only: nothing waits for it to succeed.
+    await this.#ledger.run('note', [JSON.stringify(asked)]).catch(() => {})
+  }
+}
+
+function placeOf({ key, tick, extra, fence }: Run) {
+  return { id: key, at: tick, extra, fence }
+}
+
+/** As `schedule_end` reads it. */
+function written(endings: readonly Ending[]): string {
+  return JSON.stringify(endings.map(({ run, state, error }) => ({ ...placeOf(run), state, error })))
+}

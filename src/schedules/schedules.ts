@@ -1,0 +1,384 @@
+import {
+  backoffMs,
+  ClosedError,
+  checkName,
+  type Duration,
+  describe,
+  duration,
+  type GivenRule,
+  pause,
+  type RecordedError,
+  readOptions,
+  readRule,
+  UsageError,
+  wholeNumber,
+} from '../base/index.js'
+import type { Database, Presence } from '../postgres/index.js'
+import { Clockwork } from './clockwork.js'
+import {
+  type Definition,
+  type JobPort,
+  type JobScheduleOptions,
+  keyOfSchedule,
+  readDefinition,
+  type ScheduleOptions,
+  type ScheduleRun,
+} from './definition.js'
+import { UnknownScheduleError } from './errors.js'
+import { Ledger } from './ledger.js'
+import { firstTicks, settling } from './ticks.js'
+
+export interface SchedulesOptions {
+  readonly database: Database
+  readonly presence: Presence
+  readonly schema: string
+  readonly namespace: string
+  readonly expiryMs: number
+  readonly jobs: JobPort
+}
+
+/** A schedule that this instance takes part in. */
+export interface Schedule extends AsyncDisposable {
+  readonly name: string
+  /**
+   * Takes no more ticks here, and resolves when the runs here have come to their end. Those that take longer than `within`
+   * (default `30s`) are told to stop (`RunDrainingError`), and another instance runs their ticks again.
+   */
+  close(options?: { within?: Duration | undefined }): Promise<void>
+}
+
+/** A schedule, as a look at the database shows it. */
+export interface ScheduleStatus {
+  readonly name: string
+  /** The rule in force: that of an operator, or else that of the code. */
+  readonly rule: GivenRule
+  /** The rule that the code says. */
+  readonly codeRule: GivenRule
+  /** The rule that an operator has set. */
+  readonly override: GivenRule | undefined
+  readonly pausedAt: Date | undefined
+  /** Undefined when the rule has no more ticks, or it is paused. */
+  readonly nextAt: Date | undefined
+  /** The instances that have it in their code and live, with the rule that they have there. None: nobody runs it. */
+  readonly members: readonly { readonly instance: string; readonly rule: GivenRule }[]
+}
+
+/** A run, as a look at the database shows it. */
+export interface PastRun {
+  readonly kind: 'run'
+  readonly tick: Date
+  readonly state: 'waiting' | 'running' | 'done' | 'failed' | 'cancelled' | 'broken'
+  /** Whether it was asked for beside the rule. */
+  readonly extra: boolean
+  readonly instance: string | undefined
+  readonly attempt: number
+  readonly startedAt: Date | undefined
+  readonly endedAt: Date | undefined
+  readonly error: RecordedError | undefined
+  readonly log: readonly string[]
+}
+
+/** Neighbouring ticks without a run, and the reason that they have in common. */
+export interface PastGap {
+  readonly kind: 'gap'
+  readonly first: Date
+  readonly last: Date
+  readonly ticks: number
+  readonly reason: 'paused' | 'overlap' | 'missed' | 'no instance' | 'limit'
+}
+
+interface FoundRow {
+  readonly key: string
+  readonly name: string
+  readonly rule: string
+  readonly override: string | null
+  readonly paused_at: Date | null
+  readonly late: number
+  readonly next_ms: number | null
+  readonly now_ms: number
+  readonly members: string | null
+  readonly manned_ms: number | null
+}
+
+interface PastRow {
+  readonly at: Date
+  readonly state: PastRun['state'] | null
+  readonly extra: boolean
+  readonly instance: string | null
+  readonly attempt: number
+  readonly started_at: Date | null
+  readonly ended_at: Date | null
+  readonly error: string | null
+  readonly log: string[] | null
+  readonly last_at: Date
+  readonly ticks: string
+  readonly reason: PastGap['reason']
+}
+
+type Change =
+  | { readonly what: 'rule'; readonly definition: Definition }
+  | { readonly what: 'override'; readonly rule: string | null }
+  | { readonly what: 'resume' }
+
+const closeWithinMs = 30_000
+const mostTries = 50
+
+/**
+ * Schedules: of all instances that add one, one runs it at each tick.
+ *
+ * @example
+ * holdfast.schedules.add('hourly-report', { cron: '0 * * * *', timezone: 'Europe/London' }, async ({ tick, signal }) => {
+ *   await makeReport(tick, { signal })
+ * })
+ */
+export class Schedules {
+  readonly #options: SchedulesOptions
+  readonly #ledger: Ledger
+  readonly #clockwork: Clockwork
+  readonly #definitions = new Map<string, Definition>()
+  readonly #closing = new AbortController()
+
+  /** @internal */
+  constructor(options: SchedulesOptions) {
+    this.#options = options
+    this.#ledger = new Ledger(options)
+    this.#clockwork = new Clockwork({
+      ledger: this.#ledger,
+      presence: options.presence,
+      namespace: options.namespace,
+      adopt: (key, definition) => this.#change(key, { what: 'rule', definition }, definition.name),
+    })
+  }
+
+  /**
+   * Takes part in a schedule, until the schedule or the instance is closed. All instances add the same ones when they start;
+   * each tick is run by one of them. Returns at once: the database is told in the background.
+   *
+   * With `job` and `input` in the place of a function, each tick enqueues exactly one job.
+   *
+   * @example
+   * holdfast.schedules.add('invoices', { every: '15m', overlap: 'queue', timeout: '10m' }, async ({ tick, signal, tx }) => {
+   *   await tx.query('insert into invoice_run (tick) values ($1)', [tick])
+   * })
+   * holdfast.schedules.add('nightly', { cron: '0 3 * * *', job: makeReport, input: (tick) => ({ day: tick }) })
+   */
+  add<Input>(name: string, options: JobScheduleOptions<Input>): Schedule
+  add(name: string, options: ScheduleOptions, work: (run: ScheduleRun) => unknown): Schedule
+  add(name: string, options: ScheduleOptions, work?: (run: ScheduleRun) => unknown): Schedule {
+    this.#closing.signal.throwIfAborted()
+    const definition = readDefinition(this.#options.namespace, name, options, work, this.#options.jobs)
+    for (const other of this.#definitions.values()) {
+      const taken = [other.name, other.was].find((known) => known === name || (known && known === definition.was))
+      if (taken !== undefined) {
+        throw new UsageError(
+          `This instance has a schedule "${taken}" already`,
+          'Keep what schedules.add returned, and close it before you add another of that name.',
+        )
+      }
+    }
+    this.#definitions.set(name, definition)
+    this.#clockwork.add(definition)
+    let closing: Promise<void> | undefined
+    const close: Schedule['close'] = (given) => {
+      const { within = closeWithinMs } = readOptions('close', given, { within: duration(0, 24 * 86_400_000) })
+      closing ??= this.#clockwork.remove(definition, within).finally(() => {
+        if (this.#definitions.get(name) === definition) this.#definitions.delete(name)
+      })
+      return closing
+    }
+    return { name, close, [Symbol.asyncDispose]: () => close() }
+  }
+
+  /**
+   * No tick of the schedule begins any more, whatever is deployed, until it is resumed. What runs goes on.
+   *
+   * @example
+   * await holdfast.schedules.pause('invoices')
+   */
+  async pause(name: string): Promise<void> {
+    const rows = await this.#ledger.run('pause', [this.#keyOf(name)])
+    if (rows.length === 0) throw this.#unknown(name)
+  }
+
+  /**
+   * A paused schedule ticks again. The ticks of the time between are recorded as gaps.
+   *
+   * @example
+   * await holdfast.schedules.resume('invoices')
+   */
+  async resume(name: string): Promise<void> {
+    await this.#change(this.#keyOf(name), { what: 'resume' }, name)
+  }
+
+  /**
+   * Gives a schedule another rule than its code says, whatever is deployed; with null, that of the code again.
+   *
+   * @example
+   * await holdfast.schedules.override('invoices', { every: '1h' })
+   */
+  async override(name: string, rule: GivenRule | null): Promise<void> {
+    const key = this.#keyOf(name)
+    const text = rule === null ? null : readRule('schedules.override', rule).text
+    await this.#change(key, { what: 'override', rule: text }, name)
+  }
+
+  /**
+   * Asks for a run now, beside the rule, also of a schedule that is paused. Answers with its moment, or with null when a run
+   * is there and the schedule allows no other beside or behind it.
+   *
+   * @example
+   * const tick = await holdfast.schedules.run('invoices')
+   */
+  async run(name: string): Promise<Date | null> {
+    const [row] = await this.#ledger.run<{ at: number | null }>('run', [this.#keyOf(name)])
+    if (row!.at !== null) {
+      this.#clockwork.lookSoon()
+      return new Date(row!.at)
+    }
+    if ((await this.find(name)) === null) throw this.#unknown(name)
+    return null
+  }
+
+  /**
+   * One schedule; null when nobody has ever added it.
+   *
+   * @example
+   * const status = await holdfast.schedules.find('invoices')
+   */
+  async find(name: string): Promise<ScheduleStatus | null> {
+    const [row] = await this.#find(this.#keyOf(name))
+    return row ? statusOf(row) : null
+  }
+
+  /**
+   * All schedules of the namespace, by name.
+   *
+   * @example
+   * for (const { name, nextAt } of await holdfast.schedules.list()) console.log(name, nextAt)
+   */
+  async list(): Promise<ScheduleStatus[]> {
+    return (await this.#find(null)).map(statusOf)
+  }
+
+  /**
+   * What ran, and which ticks have no run and why, the latest first.
+   *
+   * @example
+   * const [latest] = await holdfast.schedules.runs('invoices', { limit: 1 })
+   */
+  async runs(name: string, options?: { limit?: number | undefined }): Promise<(PastRun | PastGap)[]> {
+    const { limit = 100 } = readOptions('schedules.runs', options, { limit: wholeNumber(1, 10_000) })
+    return (await this.#ledger.run<PastRow>('runs', [this.#keyOf(name), limit])).map(pastOf)
+  }
+
+  /** @internal What the fleet says of schedules. */
+  hear(what: string, detail: string): void {
+    if (what === 'schedule') this.#clockwork.hear(detail)
+    else if (what === 'schedule-run') this.#clockwork.lookSoon()
+    else if (what === 'schedule-stop' && detail === String(this.#options.presence.life?.number)) {
+      this.#clockwork.lookSoon()
+    }
+  }
+
+  /** @internal */
+  async close(): Promise<void> {
+    this.#closing.abort(new ClosedError('This instance'))
+    await this.#clockwork.close(closeWithinMs)
+  }
+
+  /** Changes a schedule as it stands, after what is due by the rule of before has been settled. */
+  async #change(key: string, change: Change, name: string): Promise<void> {
+    for (let attempt = 0; attempt < mostTries; attempt++) {
+      const [row] = await this.#find(key)
+      if (!row) throw this.#unknown(name)
+      const answer = await this.#ledger.run<{ answer: string }>('change', [JSON.stringify(this.#asked(row, change))])
+      if (answer[0]!.answer === 'changed') {
+        this.#clockwork.hear(row.key)
+        return
+      }
+      // It has changed meanwhile, or ticked.
+      await pause(backoffMs(attempt, 5, 200), this.#closing.signal)
+      this.#closing.signal.throwIfAborted()
+    }
+    throw new UsageError(
+      `The schedule "${name}" did not stand still for ${mostTries} attempts to change it`,
+      'Something else changes it all the time.',
+    )
+  }
+
+  #asked(row: FoundRow, change: Change): object {
+    const before = row.override ?? row.rule
+    const rule = this.#readable(before)
+    const { what } = change
+    const next = row.next_ms === null ? null : new Date(row.next_ms)
+    const due =
+      next === null ? {} : settling(rule, row.next_ms!, row.now_ms, Math.max(1, row.late), row.manned_ms ?? undefined)
+    const asked = { id: row.key, code_rule: row.rule, rule: before, next_at: next, ...due, what }
+    if (what === 'resume') return asked
+    const newRule = what === 'override' ? change.rule : change.definition.rule.text
+    const after = what === 'override' ? (newRule ?? row.rule) : (row.override ?? newRule!)
+    const { ticks, isOver } = firstTicks(this.#readable(after), row.now_ms)
+    const firsts = { new_rule: newRule, firsts: ticks, firsts_over: isOver }
+    if (what === 'override') return { ...asked, ...firsts }
+    const { overlap, missed, late, reruns } = change.definition
+    return { ...asked, ...firsts, overlap, missed, late, reruns }
+  }
+
+  #readable(text: string) {
+    const rule = this.#clockwork.ruleOf(text)
+    if (rule) return rule
+    throw new UsageError(
+      `This version of Holdfast cannot read the rule ${describe(text)}`,
+      'A newer one has written it: bring this instance up to date.',
+    )
+  }
+
+  #find(key: string | null): Promise<FoundRow[]> {
+    return this.#ledger.run<FoundRow>('find', [key, this.#options.namespace])
+  }
+
+  #keyOf(name: string): string {
+    this.#closing.signal.throwIfAborted()
+    return keyOfSchedule(this.#options.namespace, checkName(name, 'the name of the schedule'))
+  }
+
+  #unknown(name: string): UnknownScheduleError {
+    return new UnknownScheduleError(name, this.#options.namespace)
+  }
+}
+
+function givenOf(text: string): GivenRule {
+  const { at, ...rule } = JSON.parse(text) as GivenRule & { at?: string }
+  return at === undefined ? rule : { at: new Date(at) }
+}
+
+function statusOf(row: FoundRow): ScheduleStatus {
+  const members: { instance: string; rule: string }[] = row.members === null ? [] : JSON.parse(row.members)
+  return {
+    name: row.name,
+    rule: givenOf(row.override ?? row.rule),
+    codeRule: givenOf(row.rule),
+    override: row.override === null ? undefined : givenOf(row.override),
+    pausedAt: row.paused_at ?? undefined,
+    nextAt: row.next_ms === null || row.paused_at !== null ? undefined : new Date(row.next_ms),
+    members: members.map(({ instance, rule }) => ({ instance, rule: givenOf(rule) })),
+  }
+}
+
+function pastOf(row: PastRow): PastRun | PastGap {
+  if (row.state === null) {
+    return { kind: 'gap', first: row.at, last: row.last_at, ticks: Number(row.ticks), reason: row.reason }
+  }
+  return {
+    kind: 'run',
+    tick: row.at,
+    state: row.state,
+    extra: row.extra,
+    instance: row.instance ?? undefined,
+    attempt: row.attempt,
+    startedAt: row.started_at ?? undefined,
+    endedAt: row.ended_at ?? undefined,
+    error: row.error === null ? undefined : JSON.parse(row.error),
+    log: row.log ?? [],
+  }
+}

@@ -29,7 +29,6 @@ const rooms = [
   'elections/leadership.ts',
   'elections/errors.ts',
   'schedules/schedules.ts',
-  'schedules/definition.ts',
   'schedules/errors.ts',
   'shares/shares.ts',
   'shares/assignment.ts',

@@ -1,0 +1,231 @@
+import { expect, test } from 'vitest'
+import { defineJob, RunDrainingError, RunTimeoutError, type ScheduleRun, UsageError } from '../../src/holdfast.js'
+import { caught, sql, stays, until } from '../setup/facts.js'
+import { databaseUrl, open, openFleet } from '../setup/instances.js'
+import { add, gate, runsOf, stopped, unproven, untilMember, untilRuns } from './stage.js'
+
+test('each tick runs on one of three instances, in time', async () => {
+  const url = await databaseUrl()
+  const fleet = await openFleet(url, 3)
+  const ran: ScheduleRun[] = []
+  for (const holdfast of fleet) add(holdfast, 'every second', { every: '1s' }, (run) => ran.push(run))
+  await until('four ticks have run', () => ran.length >= 4)
+  const ticks = ran.map(({ tick }) => tick.getTime())
+  expect(new Set(ticks).size).toBe(ticks.length)
+  expect(ticks.every((tick, at) => at === 0 || tick === ticks[at - 1]! + 1_000)).toBe(true)
+  expect(Math.min(...ran.map(({ late }) => late))).toBeLessThan(250)
+  const fences = ran.map(({ fence }) => fence)
+  expect(fences).toEqual([...fences].sort((a, b) => a - b))
+  // The end of one run is recorded before the next tick.
+  expect(ran[3]!.lastSuccess).toEqual(ran[2]!.tick)
+  expect(ran[0]).toMatchObject({ name: 'every second', attempt: 1, extra: false, lastSuccess: undefined })
+  expect(await unproven(url, 'every second', 1_000)).toEqual([])
+})
+
+test('what a handler logged, and what it threw, is recorded; the next tick comes', async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  const failures: unknown[] = []
+  add(
+    holdfast,
+    'fails',
+    { every: '1s', onFailure: (error, run) => failures.push([(error as Error).message, run.attempt]) },
+    ({ log }) => {
+      log('so far')
+      log('so good')
+      throw new TypeError('and no further')
+    },
+  )
+  const [first] = await untilRuns(holdfast, 'fails', ['failed'], 2)
+  expect(first).toMatchObject({
+    kind: 'run',
+    instance: holdfast.id,
+    attempt: 1,
+    extra: false,
+    error: { name: 'TypeError', message: 'and no further' },
+    log: ['so far', 'so good'],
+  })
+  expect(first!.endedAt!.getTime()).toBeGreaterThanOrEqual(first!.startedAt!.getTime())
+  expect(failures[0]).toEqual(['and no further', 1])
+})
+
+test('a run that takes longer than its timeout is told so, and has failed', async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  const told: unknown[] = []
+  add(holdfast, 'slow', { every: '1h', timeout: 50 }, async ({ signal }) => {
+    await stopped(signal).catch((reason) => told.push(reason))
+    return 'as if nothing had happened'
+  })
+  await untilMember(holdfast, 'slow')
+  await holdfast.schedules.run('slow')
+  const [run] = await untilRuns(holdfast, 'slow', ['failed'])
+  expect(told[0]).toBeInstanceOf(RunTimeoutError)
+  expect(run!.error).toMatchObject({ code: 'RUN_TIMEOUT', message: 'The run of "slow" took longer than 50ms' })
+})
+
+test('what a run writes by tx commits with its end, or not at all', async () => {
+  const url = await databaseUrl()
+  await sql(url, 'create table effect (tick timestamptz not null, what text not null)')
+  const holdfast = await open({ url })
+  let fails = true
+  add(holdfast, 'writes', { every: '1h' }, async ({ tx, tick }) => {
+    await tx.query('insert into effect values ($1, $2)', [tick, fails ? 'failed' : 'done'])
+    if (fails) throw new Error('no')
+  })
+  await untilMember(holdfast, 'writes')
+  await holdfast.schedules.run('writes')
+  await untilRuns(holdfast, 'writes', ['failed'])
+  fails = false
+  const tick = await holdfast.schedules.run('writes')
+  await untilRuns(holdfast, 'writes', ['done'])
+  expect(await sql(url, 'select * from effect')).toEqual([{ tick, what: 'done' }])
+})
+
+test('what was taken over meanwhile cannot commit', async () => {
+  const url = await databaseUrl()
+  await sql(url, 'create table effect (attempt integer not null)')
+  const holdfast = await open({ url })
+  const written = gate()
+  const goOn = gate()
+  const ended = gate()
+  add(holdfast, 'late', { every: '1h' }, async ({ tx, attempt }) => {
+    await tx.query('insert into effect values ($1)', [attempt])
+    if (attempt === 1) {
+      written.open()
+      await goOn.opened
+    } else ended.open()
+  })
+  await untilMember(holdfast, 'late')
+  await holdfast.schedules.run('late')
+  await written.opened
+  // As whoever finds its instance dead would do.
+  await sql(url, "update holdfast.tick set state = 'waiting'")
+  await ended.opened
+  goOn.open()
+  await untilRuns(holdfast, 'late', ['done'])
+  await stays(
+    'only the second attempt has an effect',
+    async () => JSON.stringify(await sql(url, 'select attempt from effect')) === '[{"attempt":2}]',
+    300,
+  )
+})
+
+test('a schedule that enqueues a job enqueues one for each tick', async () => {
+  const url = await databaseUrl()
+  const fleet = await openFleet(url, 3)
+  const report = defineJob('report', { run: (_: { day: string }) => {} })
+  for (const { schedules } of fleet) {
+    schedules.add('nightly', { every: '1s', job: report, input: (tick) => ({ day: tick.toISOString() }) })
+  }
+  await untilRuns(fleet[0]!, 'nightly', ['done'], 3)
+  await Promise.all(fleet.map(({ schedules }) => schedules.pause('nightly')))
+  await until('nothing runs', async () => (await runsOf(fleet[0]!, 'nightly')).every(({ state }) => state === 'done'))
+  const jobs = await sql<{ day: string }>(url, "select payload ->> 'day' as day from holdfast.job order by 1")
+  const ticks = (await runsOf(fleet[0]!, 'nightly')).map(({ tick }) => tick.toISOString())
+  expect(jobs.map(({ day }) => day)).toEqual(ticks)
+})
+
+test('a schedule that closes lets its run end, and takes no more', async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  const begun = gate()
+  const end = gate()
+  const schedule = add(holdfast, 'closing', { every: '1s' }, async () => {
+    begun.open()
+    await end.opened
+  })
+  await begun.opened
+  const closing = schedule.close()
+  setTimeout(end.open, 200)
+  await closing
+  const runs = await runsOf(holdfast, 'closing')
+  expect(runs.map(({ state }) => state)).toEqual(['done'])
+  await stays('no further tick is taken', async () => (await runsOf(holdfast, 'closing')).length === 1, 1_500)
+  expect((await holdfast.schedules.find('closing'))!.members).toEqual([])
+  // And may be added once more.
+  add(holdfast, 'closing', { every: '1s' })
+  await untilRuns(holdfast, 'closing', ['done'], 2)
+})
+
+test('a run that does not end in time while its schedule closes runs again elsewhere', async () => {
+  const url = await databaseUrl()
+  const [a, b] = (await openFleet(url, 2)) as [Awaited<ReturnType<typeof open>>, Awaited<ReturnType<typeof open>>]
+  const told: unknown[] = []
+  const begun = gate()
+  const schedule = add(a, 'handed over', { every: '1h' }, async ({ signal }) => {
+    begun.open()
+    await stopped(signal).catch((reason) => {
+      told.push(reason)
+      throw reason
+    })
+  })
+  await untilMember(a, 'handed over')
+  const tick = await a.schedules.run('handed over')
+  await begun.opened
+  const attempts: number[] = []
+  add(b, 'handed over', { every: '1h' }, ({ attempt }) => attempts.push(attempt))
+  await untilMember(b, 'handed over')
+  await schedule.close({ within: 50 })
+  expect(told[0]).toBeInstanceOf(RunDrainingError)
+  const [run] = await untilRuns(b, 'handed over', ['done'])
+  expect(run).toMatchObject({ tick, attempt: 2, instance: b.id, error: undefined })
+  expect(attempts).toEqual([2])
+})
+
+test('an instance that closes closes its schedules', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const other = await open({ url })
+  add(holdfast, 'closed', { every: '1h' })
+  await untilMember(holdfast, 'closed')
+  await holdfast.close()
+  expect((await other.schedules.find('closed'))!.members).toEqual([])
+  expect((await caught(Error, () => add(holdfast, 'closed', { every: '1h' }))).message).toBe('This instance is closed')
+})
+
+test('mistakes are told at once', async () => {
+  const { schedules } = await open({ url: await databaseUrl() })
+  const work = () => {}
+  const report = defineJob('report', { run: (_: number) => {} })
+  const complaint = async (wrong: () => unknown) => (await caught(UsageError, wrong)).message
+  expect(await complaint(() => schedules.add('', { every: '1s' }, work))).toMatch(
+    /^Expected the name of the schedule to be a string of 1 to 500 characters/,
+  )
+  expect(await complaint(() => schedules.add('a', {}, work))).toBe(
+    'Expected schedules.add to be given one of cron, every and at, got none',
+  )
+  expect(await complaint(() => schedules.add('a', { every: '1s', overlaps: 'skip' } as object, work))).toBe(
+    'schedules.add has no option "overlaps": did you mean "overlap"?',
+  )
+  expect(await complaint(() => schedules.add('a', { every: '1s', missed: { all: 0 } }, work))).toBe(
+    'Expected missed to be "skip", "latest" or { all: a whole number between 1 and 1000 }, got an object (Object)',
+  )
+  expect(await complaint(() => schedules.add('a', { every: '1s', overlap: 'replace', missed: { all: 3 } }, work))).toBe(
+    "Expected overlap other than 'replace' where several missed ticks are to run",
+  )
+  expect(await complaint(() => schedules.add('a', { every: '1s' }, undefined as never))).toBe(
+    'Expected the last argument of schedules.add to be a function, got undefined',
+  )
+  expect(await complaint(() => schedules.add('a', { every: '1s', job: report } as never))).toBe(
+    'Expected job and input together, got one of them',
+  )
+  expect(await complaint(() => schedules.add('a', { every: '1s', job: report, input: () => 1 } as object, work))).toBe(
+    'Expected a job or a function, got both',
+  )
+  expect(await complaint(() => schedules.add('a', { every: '1s', was: 'a' }, work))).toBe(
+    'Expected was to be another name than "a" itself',
+  )
+  const schedule = schedules.add('a', { every: '1h' }, work)
+  expect(await complaint(() => schedules.add('a', { every: '1h' }, work))).toBe(
+    'This instance has a schedule "a" already',
+  )
+  expect(await complaint(() => schedules.add('b', { every: '1h', was: 'a' }, work))).toBe(
+    'This instance has a schedule "a" already',
+  )
+  await schedule.close()
+})
+
+test('an instance that has no schedule asks nothing', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url, anchor: 'none' })
+  expect(await holdfast.schedules.list()).toEqual([])
+  expect(await sql(url, 'select from holdfast.instance')).toEqual([])
+})

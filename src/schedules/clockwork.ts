@@ -252,7 +252,7 @@ export class Clockwork {
       // Until it is answered otherwise.
       entry.wakeAt = performance.now() + againMs * (0.5 + Math.random())
     }
-    for (const key of this.#begins) asked.push({ id: key })
+    for (const key of this.#begins) if (!this.runs.isLeftIn(key)) asked.push({ id: key, begins: true })
     this.#begins.clear()
     if (asked.length === 0) return
     this.#owedLooks = 2

@@ -8,7 +8,7 @@ import { Run, type RunGround } from './run.js'
 
 export interface RunsOptions {
   readonly ledger: Ledger
-  /** Something of these schedules waits, and may begin now that a run has ended. */
+  /** Something of these schedules may wait, and begin now that a run has ended. */
   readonly onWaiting: (keys: readonly string[]) => void
 }
 
@@ -56,6 +56,12 @@ export class Runs {
     return this.#running.keys()
   }
 
+  /** Whether a handler of the schedule is still at work here although its run was lost: then nothing more begins here. */
+  isLeftIn(key: string): boolean {
+    for (const run of this.#running.values()) if (run.key === key && run.isLost) return true
+    return false
+  }
+
   start(definition: Definition, begun: Begun, life: Life): void {
     const run = new Run(definition, begun, this.#ground)
     this.#running.set(run.fence, run)
@@ -63,6 +69,7 @@ export class Runs {
     void run.over.then(() => {
       forget()
       this.#running.delete(run.fence)
+      if (run.isLost) this.#options.onWaiting([run.key])
     })
     void this.#run(run)
   }

@@ -46,12 +46,12 @@ export async function gapsOf(holdfast: Holdfast, name: string): Promise<PastGap[
   return all.filter((one): one is PastGap => one.kind === 'gap').reverse()
 }
 
-export const hourMs = 3_600_000
+export const weekMs = 7 * 86_400_000
 
-/** The last full hour, by the clock of the database, and `hours` before. */
-export async function lastHour(url: string, hours = 0): Promise<Date> {
-  const [row] = await sql<{ hour: Date }>(url, "select date_bin('1 hour', now(), 'epoch') as hour")
-  return new Date(row!.hour.getTime() - hours * hourMs)
+/** The last tick of `every: '7d'`, by the clock of the database. So long ago that it is missed, unless the test is very unlucky. */
+export async function lastWeek(url: string): Promise<Date> {
+  const [row] = await sql<{ week: Date }>(url, "select date_bin('7 days', now(), 'epoch') as week")
+  return row!.week
 }
 
 /** As if nobody had been there since: the first tick that is not settled is this one. */

@@ -409,10 +409,11 @@ create function holdfast.schedule_take(life integer, member text, asked json) re
     end if;
     for one in
       with a as materialized (
-        select id, rule, older, ticks, is_over
-        from json_to_recordset(asked) as a (id bigint, rule text, older json, ticks timestamptz[], is_over boolean)
+        select *
+        from json_to_recordset(asked)
+          as a (id bigint, rule text, older json, ticks timestamptz[], is_over boolean, begins boolean)
       )
-      select s.key, a.older, a.ticks, a.is_over
+      select s.key, a.older, a.ticks, a.is_over, a.begins
       from a
       join holdfast.schedule s on s.key = a.id
       where a.rule is null
@@ -426,6 +427,7 @@ create function holdfast.schedule_take(life integer, member text, asked json) re
       if one.ticks is not null then
         perform holdfast.schedule_settle(one.key, one.older, one.ticks, one.is_over, clock_timestamp());
       end if;
+      continue when not one.begins;
       begun := holdfast.schedule_begin(one.key, life, member);
       if begun is not null then
         all_begun := all_begun || begun::jsonb;
@@ -440,7 +442,7 @@ create function holdfast.schedule_take(life integer, member text, asked json) re
   end
   $$;
 comment on function holdfast.schedule_take(integer, text, json) is
-  'Settles what is due of schedules, and begins what may begin: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …}], each only if the rule in force and the next tick are those; without a rule only begins. What somebody else has locked is passed over. Answers with the runs and how all of them stand.';
+  'Settles what is due of schedules, and begins what may begin: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …, "begins": …}], each only if the rule in force and the next tick are those; without a rule only begins. What somebody else has locked is passed over. Answers with the runs and how all of them stand.';
 
 create function holdfast.schedule_resolve(key bigint) returns bigint
   language sql stable

@@ -1,0 +1,31 @@
+import { afterEach, expect, test, vi } from 'vitest'
+import { sql, until } from '../setup/facts.js'
+import { databaseUrl, openFleet } from '../setup/instances.js'
+import { add, runsOf, unproven, untilMember } from './stage.js'
+
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+test.each([-5, 26])('a clock that is wrong by %i hours changes nothing', async (hours) => {
+  const url = await databaseUrl()
+  const fleet = await openFleet(url, 2)
+  const [before] = await sql<{ now: Date }>(url, 'select now()')
+  // Of this whole process: its date alone, while its timers run on.
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + hours * 3_600_000 })
+  const ran: number[] = []
+  for (const holdfast of fleet) {
+    add(holdfast, 'wrong', { every: '1s' }, ({ tick, late }) => {
+      ran.push(tick.getTime())
+      expect(late).toBeLessThan(1_000)
+    })
+  }
+  await untilMember(fleet[0]!, 'wrong')
+  await until('three ticks have run', () => ran.length >= 3)
+  expect(Math.abs(ran[0]! - before!.now.getTime())).toBeLessThan(10_000)
+  await fleet[0]!.schedules.override('wrong', { cron: '* * * * * *' })
+  await until('five ticks have run', () => ran.length >= 5)
+  expect(new Set(ran).size).toBe(ran.length)
+  expect((await runsOf(fleet[0]!, 'wrong')).length).toBeGreaterThanOrEqual(5)
+  expect(await unproven(url, 'wrong', 1_000)).toEqual([])
+})

@@ -1,0 +1,139 @@
+import { expect, test } from 'vitest'
+import { UnknownScheduleError, UsageError } from '../../src/holdfast.js'
+import { caught, sql, stays, until } from '../setup/facts.js'
+import { databaseUrl, open, openFleet } from '../setup/instances.js'
+import { add, gapsOf, gate, runsOf, unproven, untilMember, untilRuns } from './stage.js'
+
+test('a paused schedule does not tick, in anybody, and its ticks are one gap', async () => {
+  const url = await databaseUrl()
+  const fleet = await openFleet(url, 2)
+  const operator = await open({ url, namespace: fleet[0]!.namespace })
+  for (const holdfast of fleet) add(holdfast, 'paused', { every: '1s' })
+  await untilRuns(operator, 'paused', ['done'], 2)
+  await operator.schedules.pause('paused')
+  const status = (await operator.schedules.find('paused'))!
+  expect(status).toMatchObject({ nextAt: undefined, rule: { every: 1_000 } })
+  expect(Math.abs(status.pausedAt!.getTime() - Date.now())).toBeLessThan(5_000)
+  const before = (await runsOf(operator, 'paused')).length
+  await stays('nothing runs', async () => (await runsOf(operator, 'paused')).length === before, 2_200)
+  await operator.schedules.resume('paused')
+  await untilRuns(operator, 'paused', ['done'], before + 1)
+  const gaps = await gapsOf(operator, 'paused')
+  expect(gaps.map(({ reason }) => reason)).toEqual(['paused'])
+  expect(gaps[0]!.ticks).toBeGreaterThanOrEqual(2)
+  expect(await unproven(url, 'paused', 1_000)).toEqual([])
+})
+
+test('a pause outlives the fleet', async () => {
+  const url = await databaseUrl()
+  const first = await open({ url })
+  add(first, 'kept', { every: '1s' })
+  await untilMember(first, 'kept')
+  await first.schedules.pause('kept')
+  await first.close()
+  const second = await open({ url })
+  const ran: Date[] = []
+  add(second, 'kept', { every: '1s' }, ({ tick }) => ran.push(tick))
+  await untilMember(second, 'kept')
+  await stays('nothing runs', () => ran.length === 0, 1_500)
+})
+
+test('an extra run is asked for beside the rule, also while paused, and leaves the ticks as they are', async () => {
+  const url = await databaseUrl()
+  const fleet = await openFleet(url, 2)
+  const operator = await open({ url, namespace: fleet[0]!.namespace })
+  const ran: boolean[] = []
+  const end = gate()
+  for (const holdfast of fleet) {
+    add(holdfast, 'asked', { every: '1h' }, async ({ extra, tick, late }) => {
+      ran.push(extra)
+      expect(late).toBeLessThan(5_000)
+      expect(Math.abs(tick.getTime() - Date.now())).toBeLessThan(10_000)
+      await end.opened
+    })
+  }
+  await untilMember(fleet[0]!, 'asked')
+  const { nextAt } = (await operator.schedules.find('asked'))!
+  await operator.schedules.pause('asked')
+  const tick = await operator.schedules.run('asked')
+  const [running] = await untilRuns(operator, 'asked', ['running'])
+  expect(running).toMatchObject({ extra: true, tick })
+  // It does not overlap.
+  expect(await operator.schedules.run('asked')).toBeNull()
+  end.open()
+  await untilRuns(operator, 'asked', ['done'])
+  await operator.schedules.resume('asked')
+  expect((await operator.schedules.find('asked'))!.nextAt).toEqual(nextAt)
+  expect(ran).toEqual([true])
+})
+
+test('an operator overrides the rule, whatever is deployed, and takes it back', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const operator = await open({ url })
+  add(holdfast, 'overridden', { cron: '0 3 * * *', timezone: 'Europe/London' })
+  await untilMember(holdfast, 'overridden')
+  await operator.schedules.override('overridden', { every: '1s' })
+  expect(await operator.schedules.find('overridden')).toMatchObject({
+    rule: { every: 1_000 },
+    override: { every: 1_000 },
+    codeRule: { cron: '0 3 * * *', timezone: 'Europe/London' },
+  })
+  await untilRuns(operator, 'overridden', ['done'], 2)
+  // A new rule of the code waits behind it.
+  await holdfast.close()
+  const next = await open({ url })
+  add(next, 'overridden', { every: '2h' })
+  await until('the code has another rule', async () => {
+    const { codeRule } = (await operator.schedules.find('overridden'))!
+    return codeRule.every === 7_200_000
+  })
+  expect((await operator.schedules.find('overridden'))!.rule).toEqual({ every: 1_000 })
+  await operator.schedules.override('overridden', null)
+  const status = (await operator.schedules.find('overridden'))!
+  expect(status).toMatchObject({ rule: { every: 7_200_000 }, override: undefined })
+  expect(status.nextAt!.getTime() % 7_200_000).toBe(0)
+  const rules = await sql<{ rule: string }>(url, 'select rule from holdfast.schedule_rule order by since')
+  expect(rules.map(({ rule }) => JSON.parse(rule).every)).toEqual([undefined, 1_000, 7_200_000])
+})
+
+test('what there is, by name', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url, namespace: 'here' })
+  const elsewhere = await open({ url, namespace: 'there' })
+  add(holdfast, 'b', { every: '1h' })
+  add(holdfast, 'a', { at: new Date('2999-01-01T00:00:00Z') })
+  add(elsewhere, 'c', { every: '1h' })
+  await untilMember(holdfast, 'a')
+  await untilMember(holdfast, 'b')
+  await untilMember(elsewhere, 'c')
+  const all = await holdfast.schedules.list()
+  expect(all.map(({ name }) => name)).toEqual(['a', 'b'])
+  expect(all[0]).toEqual({
+    name: 'a',
+    rule: { at: new Date('2999-01-01T00:00:00Z') },
+    codeRule: { at: new Date('2999-01-01T00:00:00Z') },
+    override: undefined,
+    pausedAt: undefined,
+    nextAt: new Date('2999-01-01T00:00:00Z'),
+    members: [{ instance: holdfast.id, rule: { at: new Date('2999-01-01T00:00:00Z') } }],
+  })
+})
+
+test('a schedule that is not there', async () => {
+  const { schedules } = await open({ url: await databaseUrl(), namespace: 'empty' })
+  expect(await schedules.find('nobody')).toBeNull()
+  expect(await schedules.runs('nobody')).toEqual([])
+  for (const work of [
+    () => schedules.pause('nobody'),
+    () => schedules.resume('nobody'),
+    () => schedules.run('nobody'),
+    () => schedules.override('nobody', null),
+  ]) {
+    const error = await caught(UnknownScheduleError, work())
+    expect(error.message).toBe('There is no schedule "nobody" in the namespace "empty"')
+    expect(error).toMatchObject({ code: 'UNKNOWN_SCHEDULE', schedule: 'nobody' })
+  }
+  const wrong = await caught(UsageError, schedules.override('nobody', { every: 10 }))
+  expect(wrong.message).toMatch(/^Expected every to be a duration of at least 1s/)
+})

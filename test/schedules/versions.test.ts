@@ -1,0 +1,173 @@
+import { expect, test } from 'vitest'
+import type { Holdfast } from '../../src/holdfast.js'
+import { sql, stays, until } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+import { add, gapsOf, runsOf, unproven, untilMember, untilRuns } from './stage.js'
+
+const ruleOf = async (holdfast: Holdfast, name: string) => (await holdfast.schedules.find(name))!.rule.every
+
+test('a rule that was never there before wins at once, and an old instance runs by it', async () => {
+  const url = await databaseUrl()
+  const old = await open({ url })
+  const ran: string[] = []
+  add(old, 'deployed', { every: '1h' }, () => ran.push('old'))
+  await untilMember(old, 'deployed')
+  const young = await open({ url })
+  add(young, 'deployed', { every: '1s' }, () => ran.push('young'))
+  await until('both have run a tick', () => ran.includes('old') && ran.includes('young'))
+  expect(await ruleOf(old, 'deployed')).toBe(1_000)
+})
+
+test('a rule of before is ignored while somebody declares the present one, and adopted when nobody does', async () => {
+  const url = await databaseUrl()
+  const first = await open({ url })
+  add(first, 'rolled back', { every: '1h' })
+  await untilMember(first, 'rolled back')
+  await first.close()
+  const second = await open({ url })
+  add(second, 'rolled back', { every: '2h' })
+  await untilMember(second, 'rolled back')
+  await until('the second version rules', async () => (await ruleOf(second, 'rolled back')) === 7_200_000)
+
+  const third = await open({ url })
+  add(third, 'rolled back', { every: '1h' })
+  await untilMember(third, 'rolled back')
+  await stays(
+    'the present rule rules',
+    async () => (await ruleOf(third, 'rolled back')) === 7_200_000,
+    // Longer than from one look to the next.
+    6_500,
+  )
+  await second.close()
+  await until('the rollback is adopted', async () => (await ruleOf(third, 'rolled back')) === 3_600_000)
+  const rules = await sql<{ rule: string }>(url, 'select rule from holdfast.schedule_rule order by since')
+  expect(rules.map(({ rule }) => JSON.parse(rule).every)).toEqual([3_600_000, 7_200_000, 3_600_000])
+  const [row] = await sql<{ superseded: string[] }>(url, 'select superseded from holdfast.schedule')
+  expect(row!.superseded).toEqual(['{"every":7200000}'])
+})
+
+test('a change settles what is due by the rule of before', async () => {
+  const url = await databaseUrl()
+  const first = await open({ url })
+  add(first, 'settled', { every: '1s' })
+  await untilRuns(first, 'settled', ['done'])
+  await first.close()
+  // Ticks go by that nobody takes.
+  const [row] = await sql<{ next_at: Date }>(url, 'select next_at from holdfast.schedule')
+  await until('three ticks are due', async () => {
+    const [{ due }] = (await sql<{ due: boolean }>(
+      url,
+      "select next_at < now() - interval '2.2 s' as due from holdfast.schedule",
+    )) as [{ due: boolean }]
+    return due
+  })
+  const second = await open({ url })
+  add(second, 'settled', { every: '2s', missed: 'latest' })
+  await until('the second version rules', async () => (await ruleOf(second, 'settled')) === 2_000)
+  const [changed] = await sql<{ since: Date }>(url, 'select max(since) as since from holdfast.schedule_rule')
+  const [gap] = await gapsOf(second, 'settled')
+  expect(gap).toMatchObject({ first: row!.next_at })
+  const before = await sql(
+    url,
+    `select holdfast.schedule_unproven(key, array(
+       select t from generate_series($1::timestamptz, $2::timestamptz, '1 second') as t
+     ))
+     from holdfast.schedule`,
+    [row!.next_at, changed!.since],
+  )
+  expect(before).toEqual([])
+  await untilRuns(second, 'settled', ['done'], 3)
+  const after = (await runsOf(second, 'settled')).filter(({ tick }) => tick > changed!.since)
+  expect(after.every(({ tick }) => tick.getTime() % 2_000 === 0)).toBe(true)
+})
+
+test('renamed: old instances and new ones share the ticks', async () => {
+  const url = await databaseUrl()
+  const old = await open({ url })
+  const young = await open({ url })
+  const ran: [string, number][] = []
+  add(old, 'before', { every: '1s' }, ({ tick, name }) => ran.push([name, tick.getTime()]))
+  await untilRuns(old, 'before', ['done'])
+  add(young, 'after', { every: '1s', was: 'before' }, ({ tick, name }) => ran.push([name, tick.getTime()]))
+  await until('both run', () => ran.filter(([name]) => name === 'after').length > 1 && ran.length > 3, 20_000)
+  expect(new Set(ran.map(([, tick]) => tick)).size).toBe(ran.length)
+  const seen = (await runsOf(old, 'before')).map(({ tick }) => tick)
+  expect((await runsOf(young, 'after')).slice(0, seen.length).map(({ tick }) => tick)).toEqual(seen)
+  expect((await young.schedules.list()).map(({ name }) => name)).toEqual(['after'])
+  expect(await unproven(url, 'after', 1_000)).toEqual([])
+  // An old instance that starts once more finds its way, too.
+  const late = await open({ url })
+  add(late, 'before', { every: '1s' })
+  await untilMember(late, 'after')
+})
+
+test('renamed before there was an old one: the former name leads to the new', async () => {
+  const url = await databaseUrl()
+  const young = await open({ url })
+  const old = await open({ url })
+  add(young, 'after', { every: '1h', was: 'before' })
+  await untilMember(young, 'after')
+  add(old, 'before', { every: '1h' })
+  await untilMember(old, 'after')
+  expect((await young.schedules.list()).map(({ name, members }) => [name, members.length])).toEqual([['after', 2]])
+})
+
+test('both names had ticks of their own: the former ticks no more', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const before = add(holdfast, 'before', { every: '1s' })
+  const after = add(holdfast, 'after', { every: '1s' })
+  await untilRuns(holdfast, 'before', ['done'])
+  await untilRuns(holdfast, 'after', ['done'])
+  await before.close()
+  await after.close()
+  const ran: string[] = []
+  add(holdfast, 'after', { every: '1s', was: 'before' }, ({ name }) => ran.push(name))
+  await until('it has run', () => ran.length > 0)
+  const rows = await sql(url, 'select name, next_at is null as is_over from holdfast.schedule order by name')
+  expect(rows).toEqual([
+    { name: 'after', is_over: false },
+    { name: 'before', is_over: true },
+  ])
+  expect((await holdfast.schedules.find('before'))!.name).toBe('after')
+})
+
+test('options other than the rule are those of whoever declared last', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const first = add(holdfast, 'options', { every: '1h' })
+  await untilMember(holdfast, 'options')
+  await first.close()
+  add(holdfast, 'options', { every: '1h', overlap: 'queue', missed: { all: 7 }, crashed: 'record' })
+  await untilMember(holdfast, 'options')
+  expect(await sql(url, 'select overlap, missed, late, reruns from holdfast.schedule')).toEqual([
+    { overlap: 'queue', missed: 'all', late: 7, reruns: false },
+  ])
+})
+
+test('a rule of a newer version is left to those who can read it', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const ran: Date[] = []
+  add(holdfast, 'newer', { every: '1s' }, ({ tick }) => ran.push(tick))
+  add(holdfast, 'known', { every: '1s' })
+  await untilMember(holdfast, 'newer')
+  await sql(url, `update holdfast.schedule set rule = '{"lunar":1}' where name = 'newer'`)
+  await sql(
+    url,
+    "update holdfast.schedule_member set rule = '{\"lunar\":1}' where schedule = (select key from holdfast.schedule where name = 'newer')",
+  )
+  await untilRuns(holdfast, 'known', ['done'], 2)
+  const before = ran.length
+  await untilRuns(holdfast, 'known', ['done'], 4)
+  expect(ran.length).toBe(before)
+})
+
+test('an instance whose rows were taken away says again what it has', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  add(holdfast, 'forgotten', { every: '1s' })
+  await untilMember(holdfast, 'forgotten')
+  await sql(url, 'delete from holdfast.schedule_member')
+  await untilMember(holdfast, 'forgotten')
+})

@@ -1,6 +1,6 @@
 import { clip, type HoldfastError } from '../base/index.js'
 import { RunTransaction, type Transaction, type TransactionStatements } from '../once/index.js'
-import type { Database } from '../postgres/index.js'
+import type { Database, Life } from '../postgres/index.js'
 import type { Definition, ScheduleRun } from './definition.js'
 import { type RunDrainingError, RunLostError, type RunReplacedError, RunTimeoutError } from './errors.js'
 import type { Begun } from './ledger.js'
@@ -28,6 +28,7 @@ export class Run implements ScheduleRun {
   readonly over: Promise<void>
   /** What its handler logged since it was last written down. */
   lines: string[] = []
+  readonly #life: Life
   readonly #ground: RunGround
   readonly #controller = new AbortController()
   #reason: HoldfastError | undefined
@@ -36,9 +37,10 @@ export class Run implements ScheduleRun {
   #isDecided = false
   #end = () => {}
 
-  constructor(definition: Definition, begun: Begun, ground: RunGround) {
+  constructor(definition: Definition, begun: Begun, life: Life, ground: RunGround) {
     const [key, tickMs, extra, fence, attempt, late, lastSuccessMs] = begun
     this.definition = definition
+    this.#life = life
     this.#ground = ground
     this.key = key
     this.tick = new Date(tickMs)
@@ -57,6 +59,8 @@ export class Run implements ScheduleRun {
   }
 
   get signal(): AbortSignal {
+    // Notices a deadline that has passed while nothing could run.
+    if (!this.#life.trusted) this.lose(this.#life.loss)
     return this.#controller.signal
   }
 

@@ -58,12 +58,13 @@ export class Runs {
 
   /** Whether a handler of the schedule is still at work here although its run was lost: then nothing more begins here. */
   isLeftIn(key: string): boolean {
-    for (const run of this.#running.values()) if (run.key === key && run.isLost) return true
+    for (const run of this.#running.values())
+      if (run.key === key && run.isLost && run.definition.overlap !== 'allow') return true
     return false
   }
 
   start(definition: Definition, begun: Begun, life: Life): void {
-    const run = new Run(definition, begun, this.#ground)
+    const run = new Run(definition, begun, life, this.#ground)
     this.#running.set(run.fence, run)
     const forget = life.onLoss((reason) => run.lose(reason))
     void run.over.then(() => {

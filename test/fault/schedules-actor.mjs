@@ -1,0 +1,65 @@
+// A process of the fleet that has schedules. What its handlers do, and for how long they believe in their runs, it writes to
+// a file of its own, a line for each event, so that nothing is lost when it is killed. Times are those of CLOCK_MONOTONIC,
+// which all processes of a machine share. Its clock of the day is wrong by hours, which must change nothing.
+import { openSync, writeSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Holdfast } from 'holdfast'
+
+const { url, expiryMs, anchor, clockMs, history, schedules } = JSON.parse(process.argv[2])
+const file = openSync(history, 'a')
+const now = () => process.hrtime.bigint().toString()
+const write = (line) => writeSync(file, `${JSON.stringify(line)}\n`)
+
+const TrueDate = Date
+globalThis.Date = class extends TrueDate {
+  constructor(...given) {
+    if (given.length > 0) super(...given)
+    else super(TrueDate.now() + clockMs)
+  }
+
+  static now() {
+    return TrueDate.now() + clockMs
+  }
+}
+
+const beliefs = new Map()
+let runs = 0
+let lastLookAt = performance.now()
+
+setInterval(() => {
+  // After a pause of the whole process timers may run in any order: then the clock must be asked, as `run.signal` does.
+  const wasPaused = performance.now() - lastLookAt > 50
+  lastLookAt = performance.now()
+  for (const [id, { run, signal }] of beliefs) {
+    const at = now()
+    if (!(wasPaused ? run.signal : signal).aborted) write({ id, event: 'believes', at })
+    else beliefs.delete(id)
+  }
+}, 5).unref()
+
+const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
+
+/** Mostly for a moment, at times for so long that the next tick, or a fault, comes meanwhile. */
+async function work(run) {
+  const { signal, tick, name, fence, attempt, tx } = run
+  const id = `${process.pid}:${++runs}`
+  write({ id, event: 'begins', at: now(), schedule: name, tick: tick.getTime(), fence, attempt })
+  beliefs.set(id, { run, signal })
+  try {
+    if (Math.random() < 0.7) await tx.query('insert into effect values ($1, $2, $3)', [name, tick, fence])
+    const ms = Math.random() < 0.3 ? 300 + Math.random() * 2_000 : Math.random() * 40
+    await sleep(ms, undefined, { signal })
+    if (Math.random() < 0.1) throw new Error('by chance')
+    if (!run.signal.aborted) write({ id, event: 'believes', at: now() })
+  } finally {
+    beliefs.delete(id)
+  }
+}
+
+for (const { name, ...options } of schedules) holdfast.schedules.add(name, options, work)
+process.send({ open: holdfast.id })
+process.on('message', async (message) => {
+  if (message !== 'close') return
+  await holdfast.close()
+  process.disconnect()
+})

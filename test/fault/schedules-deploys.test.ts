@@ -1,0 +1,85 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { randomFrom } from '../property/random.mjs'
+import { countOf, seedOf } from '../property/seed.js'
+import { until } from '../setup/facts.js'
+import { type Actor, type Given, openHistory, prove, startActor } from './schedules-stage.js'
+import { openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
+
+// Versions of a program with different rules, and different names, for the same schedules live side by side: they are
+// rolled out, killed in between, and rolled back. Every tick of the rule that was in force runs once, or has one reason.
+takeAwayAfterEach()
+
+const versions: Given[][] = [
+  [
+    { name: 'rule', every: '1s', missed: { all: 2 } },
+    { name: 'old name', every: '1s' },
+  ],
+  [
+    { name: 'rule', every: '2s', missed: { all: 2 } },
+    { name: 'new name', every: '1s', was: 'old name' },
+  ],
+  [
+    { name: 'rule', cron: '*/3 * * * * *', missed: { all: 2 } },
+    { name: 'new name', cron: '* * * * * *', was: 'old name' },
+  ],
+]
+
+const count = countOf(4)
+
+test(`${count} deployments and rollbacks, with kills in between`, { timeout: 0 }, async () => {
+  const seed = seedOf('schedules under deployments')
+  const random = randomFrom(seed)
+  const pick = (below: number) => random.below(below)
+  const { url, witness } = await openDatabase()
+  const operator = await openInstance(url)
+  await witness.query('create table effect (schedule text not null, tick timestamptz not null, fence bigint not null)')
+  const history = openHistory()
+  const start = (version: number) =>
+    startActor(url, history, {
+      anchor: pick(2) === 0 ? 'required' : 'none',
+      clockMs: (pick(49) - 24) * 3_600_000,
+      schedules: versions[version]!,
+    })
+  let version = 0
+  let actors: Actor[] = await Promise.all([start(0), start(0), start(0)])
+  for (let deployment = 0; deployment < count; deployment++) {
+    const next = (version + 1 + pick(versions.length - 1)) % versions.length
+    const fresh: Actor[] = []
+    for (const old of actors) {
+      fresh.push(await start(next))
+      await sleep(pick(800))
+      // An old one that crashes in the middle is started once more as what it was.
+      if (pick(3) === 0) {
+        await old.kill()
+        const again = await start(version)
+        await sleep(pick(500))
+        await again.close()
+      } else if (pick(2) === 0) await old.kill()
+      else await old.close()
+    }
+    actors = fresh
+    version = next
+    const [{ every, cron }] = versions[version] as [Given]
+    const wanted = every ? { every: Number.parseInt(every as string, 10) * 1_000 } : { cron, timezone: 'UTC' }
+    await until(
+      `the rule of version ${version} is in force`,
+      async () => JSON.stringify((await operator.schedules.find('rule'))!.rule) === JSON.stringify(wanted),
+      // A dead one is found, and a rollback adopted, by looks that are seconds apart.
+      20_000,
+    )
+  }
+  for (const { name } of await operator.schedules.list()) {
+    await operator.schedules.override(name, { at: new Date('2999-01-01T00:00:00Z') })
+  }
+  await until(
+    'nothing runs',
+    async () => (await witness.query("select from holdfast.tick where state in ('running', 'waiting')")).length === 0,
+    60_000,
+  )
+  await Promise.all(actors.map((actor) => actor.close()))
+  // One schedule each, whatever it was called.
+  expect((await operator.schedules.list()).length).toBe(2)
+  const tally = await prove(witness, history, { 'old name': 'new name' })
+  console.log(`${count} deployments: ${JSON.stringify(tally)}`)
+})

@@ -11,6 +11,7 @@ const benches = {
   limits: () => import('./limits.js'),
   once: () => import('./once.js'),
   jobs: () => import('./jobs.js'),
+  schedules: () => import('./schedules.js'),
   takeover: () => import('./takeover.js'),
 }
 

@@ -128,6 +128,8 @@ create function holdfast.schedule_gap(
   schedule bigint, first_at timestamptz, last_at timestamptz, ticks bigint, reason text, follows timestamptz
 ) returns void
   language plpgsql
+  set jit = off
+  set enable_seqscan = off
   as $$
   begin
     update holdfast.gap as g
@@ -208,6 +210,8 @@ comment on function holdfast.schedule_room(bigint, text) is
 create function holdfast.schedule_settle(of_schedule bigint, older json, ticks timestamptz[], is_over boolean, now_is timestamptz)
   returns boolean
   language plpgsql
+  set jit = off
+  set enable_seqscan = off
   as $$
   declare
     s holdfast.schedule;
@@ -467,6 +471,7 @@ comment on function holdfast.schedule_is_declared(bigint, text, text) is
 create function holdfast.schedule_declare(life integer, member text, asked json) returns json
   language plpgsql
   set jit = off
+  set enable_seqscan = off
   as $$
   declare
     one record;
@@ -546,6 +551,7 @@ comment on function holdfast.schedule_declare(integer, text, json) is
 create function holdfast.schedule_change(asked json) returns text
   language plpgsql
   set jit = off
+  set enable_seqscan = off
   as $$
   declare
     a record;
@@ -611,6 +617,8 @@ comment on function holdfast.schedule_change(json) is
 
 create function holdfast.schedule_run(of_schedule bigint) returns float8
   language plpgsql
+  set jit = off
+  set enable_seqscan = off
   as $$
   declare
     s holdfast.schedule;
@@ -822,6 +830,7 @@ comment on function holdfast.schedule_look(integer, text, bigint[], bigint, inte
 create function holdfast.schedule_sweep(keep_days integer, most integer, least_kept integer) returns void
   language plpgsql
   set jit = off
+  set enable_seqscan = off
   as $$
   declare
     one bigint;

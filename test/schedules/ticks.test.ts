@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import { readRule } from '../../src/base/index.js'
+import { firstTicks, settling } from '../../src/schedules/ticks.js'
+
+const at = (text: string) => new Date(`2026-07-01T${text}Z`)
+const hourly = readRule('a test', { every: '1h' })
+
+test('a tick that is due, and a few that follow', () => {
+  expect(settling(hourly, at('03:00').getTime(), at('03:00:01').getTime(), 1, undefined)).toEqual({
+    older: undefined,
+    ticks: ['03:00', '04:00', '05:00', '06:00', '07:00', '08:00'].map(at),
+    is_over: false,
+  })
+})
+
+test('the last few one by one, those before together', () => {
+  const { older, ticks } = settling(hourly, at('01:00').getTime(), at('10:30').getTime(), 2, undefined)
+  expect(older).toEqual([{ first_at: at('01:00'), last_at: at('08:00'), n: 8 }])
+  expect(ticks.slice(0, 3)).toEqual([at('09:00'), at('10:00'), at('11:00')])
+})
+
+test('those before are divided where somebody came', () => {
+  const { older } = settling(hourly, at('01:00').getTime(), at('10:30').getTime(), 1, at('04:00').getTime())
+  expect(older).toEqual([
+    { first_at: at('01:00'), last_at: at('03:00'), n: 3 },
+    { first_at: at('04:00'), last_at: at('09:00'), n: 6 },
+  ])
+  expect(settling(hourly, at('01:00').getTime(), at('10:30').getTime(), 1, at('00:30').getTime()).older).toHaveLength(1)
+  expect(settling(hourly, at('01:00').getTime(), at('10:30').getTime(), 1, at('23:00').getTime()).older).toHaveLength(1)
+})
+
+test('a tick that is not due yet is told all the same', () => {
+  const { older, ticks } = settling(hourly, at('03:00').getTime(), at('02:59:59').getTime(), 1, undefined)
+  expect(older).toBeUndefined()
+  expect(ticks[0]).toEqual(at('03:00'))
+})
+
+test('a rule that is over says so', () => {
+  const once = readRule('a test', { at: at('03:00') })
+  expect(settling(once, at('03:00').getTime(), at('03:00').getTime(), 1, undefined)).toEqual({
+    older: undefined,
+    ticks: [at('03:00')],
+    is_over: true,
+  })
+  expect(firstTicks(once, at('04:00').getTime())).toEqual({ ticks: [], isOver: true })
+  expect(firstTicks(once, at('02:00').getTime())).toEqual({ ticks: [at('03:00')], isOver: true })
+})
+
+test('first ticks begin a little before now, for the clock that counts may be there still', () => {
+  const { ticks, isOver } = firstTicks(hourly, at('03:00:00.500').getTime())
+  expect(ticks.slice(0, 2)).toEqual([at('03:00'), at('04:00')])
+  expect(isOver).toBe(false)
+})

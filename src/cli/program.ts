@@ -325,8 +325,66 @@ function addQueue(program: Command): void {
 }
 
 function addSchedule(program: Command): void {
-  const schedule = noun(program, 'schedule', 'see when rules tick')
-  withExamples(schedule, ['holdfast schedule next "0 3 * * *" --timezone Europe/London'])
+  const schedule = noun(program, 'schedule', 'see, run, pause and resume schedules; see when rules tick')
+  withExamples(schedule, [
+    'holdfast schedule ls',
+    'holdfast schedule pause invoices',
+    'holdfast schedule next "0 3 * * *" --timezone Europe/London',
+  ])
+  const ls = schedule
+    .command('ls')
+    .summary('list the schedules')
+    .description(
+      'Lists the schedules of a namespace: their rules, when each ticks next, and how many instances have it.',
+    )
+    .action(async (_options, self: Command) => (await import('./schedule-ls.js')).scheduleLs(new Settings(self)))
+  withExamples(ls, ['holdfast schedule ls', 'holdfast schedule ls --namespace billing --json'])
+
+  const show = schedule
+    .command('show')
+    .summary('tell all about one schedule')
+    .description(
+      'Tells by which rule a schedule ticks, who has it, what ran lately, and which ticks have no run and why.',
+    )
+    .argument('<name>', 'the schedule')
+    .addOption(new TwinOption('--limit <number>', 'how many runs and gaps (default: 10)'))
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./schedule-show.js')).scheduleShow(new Settings(self), name),
+    )
+  withExamples(show, ['holdfast schedule show invoices', 'holdfast schedule show invoices --limit 100 --json'])
+
+  const run = schedule
+    .command('run')
+    .summary('ask for a run now, beside the rule')
+    .description(
+      'Asks for a run now, also of a schedule that is paused. A member begins it; the ticks of the rule stay as they are.',
+    )
+    .argument('<name>', 'the schedule')
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./schedule-act.js')).scheduleRun(new Settings(self), name),
+    )
+  withExamples(run, ['holdfast schedule run invoices'])
+
+  const pause = schedule
+    .command('pause')
+    .summary('let no more ticks of a schedule begin')
+    .description('Pauses a schedule, whatever is deployed, until it is resumed. What runs goes on.')
+    .argument('<name>', 'the schedule')
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./schedule-act.js')).schedulePause(new Settings(self), name),
+    )
+  withExamples(pause, ['holdfast schedule pause invoices'])
+
+  const resume = schedule
+    .command('resume')
+    .summary('let a paused schedule tick again')
+    .description('Resumes a paused schedule. The ticks of the time between are recorded as gaps.')
+    .argument('<name>', 'the schedule')
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./schedule-act.js')).scheduleResume(new Settings(self), name),
+    )
+  withExamples(resume, ['holdfast schedule resume invoices'])
+
   const next = schedule
     .command('next')
     .summary('list the coming ticks of a rule')

@@ -1,0 +1,97 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { Holdfast } from '../../src/holdfast.js'
+import { add, gate, untilMember, untilRuns } from '../schedules/stage.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { open } from '../setup/instances.js'
+import { run } from './program.js'
+
+let database: FreshDatabase
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.drop())
+
+let holdfast: Holdfast
+let env: NodeJS.ProcessEnv
+beforeEach(async () => {
+  const namespace = `schedules ${randomBytes(4).toString('hex')}`
+  env = { DATABASE_URL: database.url, HOLDFAST_NAMESPACE: namespace }
+  holdfast = await open({ url: database.url, namespace })
+})
+
+test('ls and show tell rules, members, and what is unusual', async () => {
+  expect(await run(['schedule', 'ls'], env)).toEqual({
+    status: 0,
+    stdout: '',
+    stderr: 'There is no schedule in this namespace.\n',
+  })
+  const gone = add(holdfast, 'gone', { every: '15m' })
+  add(holdfast, 'nightly', { cron: '0 3 * * *', timezone: 'Europe/London' })
+  add(holdfast, 'once', { at: new Date('2999-01-01T00:00:00Z') })
+  for (const name of ['gone', 'nightly', 'once']) await untilMember(holdfast, name)
+  await gone.close()
+  await holdfast.schedules.override('nightly', { every: '1d' })
+  const { stdout } = await run(['schedule', 'ls'], env)
+  const lines = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.split('\t'))
+  expect(lines.map(([name, rule, , members, state]) => [name, rule, members, state])).toEqual([
+    ['gone', 'every 15m', '0', 'orphan'],
+    ['nightly', 'every 1d', '1', 'overridden'],
+    ['once', 'at 2999-01-01T00:00:00.000Z', '1', ''],
+  ])
+  await holdfast.schedules.run('once')
+  await untilRuns(holdfast, 'once', ['done'])
+  const { stdout: shown } = await run(['schedule', 'show', 'once'], env)
+  expect(shown).toMatch(/^name\tonce\nstate\tit ticks\nrule\tat 2999/)
+  expect(shown).toMatch(new RegExp(`\nextra run\t\\S+ done by ${holdfast.id}\n$`))
+  const { stdout: nightly } = await run(['schedule', 'show', 'nightly'], env)
+  expect(nightly).toContain('\nrule of its code\t0 3 * * * Europe/London\n')
+  const json = JSON.parse((await run(['schedule', 'show', 'once', '--json'], env)).stdout)
+  expect(json).toMatchObject({ name: 'once', history: [{ kind: 'run', extra: true, state: 'done' }] })
+})
+
+test('run asks for a run, and says when there can be none', async () => {
+  const end = gate()
+  add(holdfast, 'asked', { every: '7d' }, () => end.opened)
+  await untilMember(holdfast, 'asked')
+  const { status, stderr } = await run(['schedule', 'run', 'asked'], env)
+  expect(stderr).toMatch(/^Asked for a run of "asked" \(\S+Z\): a member begins it\.\n$/)
+  expect(status).toBe(0)
+  await untilRuns(holdfast, 'asked', ['running'])
+  expect(await run(['schedule', 'run', 'asked', '--json'], env)).toEqual({
+    status: 3,
+    stdout: '{\n  "tick": null\n}\n',
+    stderr: 'A run of "asked" is there, and it allows no other beside or behind it.\n',
+  })
+  end.open()
+})
+
+test('pause and resume', async () => {
+  add(holdfast, 'paused', { every: '7d' })
+  await untilMember(holdfast, 'paused')
+  const said = async (verb: string) => (await run(['schedule', verb, 'paused'], env)).stderr
+  expect(await said('pause')).toBe('Paused "paused": no tick begins until it is resumed.\n')
+  expect(await said('pause')).toBe('"paused" was paused already.\n')
+  expect((await holdfast.schedules.find('paused'))!.pausedAt).toBeInstanceOf(Date)
+  const { stdout } = await run(['schedule', 'show', 'paused'], env)
+  expect(stdout).toContain('\nstate\tpaused: nothing begins until it is resumed\n')
+  expect(await said('resume')).toBe('Resumed "paused".\n')
+  expect(await run(['schedule', 'resume', 'paused'], env)).toEqual({
+    status: 3,
+    stdout: '',
+    stderr: '"paused" is not paused.\n',
+  })
+})
+
+test.each(['show', 'run', 'pause', 'resume'])('%s of what is not there says what may have been meant', async (verb) => {
+  add(holdfast, 'nightly', { every: '7d' })
+  await untilMember(holdfast, 'nightly')
+  expect(await run(['schedule', verb, 'nigthly'], env)).toEqual({
+    status: 3,
+    stdout: '',
+    stderr: 'Nobody has ever added a schedule "nigthly". Did you mean "nightly"?\n',
+  })
+})

@@ -14,6 +14,7 @@ type Name =
   | 'look'
   | 'take'
   | 'end'
+  | 'done'
   | 'note'
   | 'change'
   | 'pause'
@@ -94,13 +95,8 @@ export class Ledger {
     return JSON.parse(row!.answer)
   }
 
-  async askIn<Asked extends keyof Answers>(
-    tx: Executor,
-    name: Asked,
-    values: readonly unknown[],
-  ): Promise<Answers[Asked]> {
-    const [row] = await tx.query<{ answer: string }>(this.#sql[name].text, values)
-    return JSON.parse(row!.answer)
+  runIn<Row>(tx: Executor, name: Name, values: readonly unknown[]): Promise<Row[]> {
+    return tx.query<Row>(this.#sql[name].text, values)
   }
 }
 

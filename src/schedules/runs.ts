@@ -124,14 +124,14 @@ export class Runs {
   /** Records the end in the transaction of the handler, and commits both. */
   async #commit(run: Run, transaction: RunTransaction): Promise<void> {
     await this.#flushNotes()
-    let waits: string[] | null = null
+    const { id, at, extra, fence } = placeOf(run)
     await transaction.commit(async (tx) => {
-      const answer = await this.#ledger.askIn(tx, 'end', [written([{ run, state: 'done' }])])
-      if (!answer.recorded.includes(run.fence)) throw new RunLostError(run.name, run.tick, run.fence)
-      waits = answer.waits
+      const rows = await this.#ledger.runIn(tx, 'done', [id, at, extra, fence])
+      if (rows.length === 0) throw new RunLostError(run.name, run.tick, run.fence)
     })
     run.decide()
-    if (waits !== null) this.#options.onWaiting(waits)
+    const { overlap, missed } = run.definition
+    if (overlap === 'queue' || overlap === 'replace' || missed === 'all') this.#options.onWaiting([run.key])
   }
 
   async #failed(run: Run, error: unknown): Promise<void> {

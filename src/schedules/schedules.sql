@@ -27,23 +27,34 @@ select holdfast.schedule_take($1::integer, $2, $3::text::json)::text as answer
 -- See schedule_end.
 select holdfast.schedule_end($1::text::json)::text as answer
 
--- name: note
--- What handlers logged.
+-- name: done
+-- A run is done, in the transaction of its handler: nothing is touched but its own row. Relies on tick_pkey.
 update holdfast.tick
-set log = (
-  select array_agg(line order by place)
-  from (
-    select line, place
-    from unnest(tick.log || array(select json_array_elements_text(n.lines))) with ordinality as l (line, place)
-    order by place desc
-    limit 100
-  ) as last_lines
-)
+set state = 'done',
+    error = null,
+    ended_at = clock_timestamp()
+where schedule = $1::bigint
+  and at = $2
+  and extra = $3
+  and fence = $4::bigint
+  and state = 'running'
+returning fence
+
+-- name: note
+-- What handlers logged, in runs that are theirs still.
+insert into holdfast.tick_log as known (schedule, at, extra, lines)
+select n.id, n.at, n.extra, array(select json_array_elements_text(n.lines))
 from json_to_recordset($1::text::json) as n (id bigint, at timestamptz, extra boolean, fence bigint, lines json)
-where tick.schedule = n.id
-  and tick.at = n.at
-  and tick.extra = n.extra
-  and tick.fence = n.fence
+where exists (
+  select
+  from holdfast.tick
+  where tick.schedule = n.id
+    and tick.at = n.at
+    and tick.extra = n.extra
+    and tick.fence = n.fence
+)
+on conflict (schedule, at, extra) do update
+set lines = (known.lines || excluded.lines)[greatest(1, cardinality(known.lines) + cardinality(excluded.lines) - 99):]
 
 -- name: change
 -- See schedule_change.
@@ -104,7 +115,16 @@ order by s.name
 -- What ran of a schedule, and what did not: the latest first.
 select at, state, extra, instance, attempt, started_at, ended_at, error::text as error, log, last_at, ticks, reason
 from (
-  select at, state, extra, instance, attempt, started_at, ended_at, error, log, null as last_at, null as ticks, null as reason
+  select
+    at, state, extra, instance, attempt, started_at, ended_at, error,
+    (
+      select lines
+      from holdfast.tick_log l
+      where l.schedule = latest_ticks.schedule
+        and l.at = latest_ticks.at
+        and l.extra = latest_ticks.extra
+    ) as log,
+    null as last_at, null as ticks, null as reason
   from (
     select *
     from holdfast.tick

@@ -34,7 +34,7 @@ test('ls and show tell rules, members, and what is unusual', async () => {
   await holdfast.schedules.override('nightly', { every: '1d' })
   const { stdout } = await run(['schedule', 'ls'], env)
   const lines = stdout
-    .trimEnd()
+    .replace(/\n$/, '')
     .split('\n')
     .map((line) => line.split('\t'))
   expect(lines.map(([name, rule, , members, state]) => [name, rule, members, state])).toEqual([

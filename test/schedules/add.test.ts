@@ -22,6 +22,23 @@ test('each tick runs on one of three instances, in time', async () => {
   expect(await unproven(url, 'every second', 1_000)).toEqual([])
 })
 
+test.each(['repeatable read', 'serializable'])('the same where transactions are %s by default', async (level) => {
+  const url = await databaseUrl()
+  await sql(url, `alter database "${new URL(url).pathname.slice(1)}" set default_transaction_isolation = '${level}'`)
+  await sql(url, 'create table effect (tick timestamptz not null)')
+  const fleet = await openFleet(url, 3)
+  for (const holdfast of fleet) {
+    add(holdfast, 'strict', { every: '1s', overlap: 'queue' }, async ({ tx, tick, log }) => {
+      await tx.query('insert into effect values ($1)', [tick])
+      log('written')
+    })
+  }
+  const done = await untilRuns(fleet[0]!, 'strict', ['done'], 3)
+  const effects = await sql<{ tick: Date }>(url, 'select tick from effect order by 1')
+  expect(effects.slice(0, 3).map(({ tick }) => tick)).toEqual(done.slice(0, 3).map(({ tick }) => tick))
+  expect(await unproven(url, 'strict', 1_000)).toEqual([])
+})
+
 test('what a handler logged, and what it threw, is recorded; the next tick comes', async () => {
   const holdfast = await open({ url: await databaseUrl() })
   const failures: unknown[] = []

@@ -87,7 +87,6 @@ create table holdfast.tick (
   ended_at timestamptz,
   stopping text,
   error json,
-  log text[],
   primary key (schedule, at, extra)
 ) with (fillfactor = 80);
 comment on table holdfast.tick is 'Ticks that run, or ran: one row for each.';
@@ -105,9 +104,22 @@ comment on column holdfast.tick.started_at is 'When its last attempt began.';
 comment on column holdfast.tick.ended_at is 'When it ended.';
 comment on column holdfast.tick.stopping is 'Why its run is to stop; null when it is not.';
 comment on column holdfast.tick.error is 'Why it did not come to its end: name, message and code.';
-comment on column holdfast.tick.log is 'What its handler logged: the last hundred lines.';
 create index tick_active on holdfast.tick (schedule, at) where state in ('running', 'waiting');
 create index tick_done on holdfast.tick (schedule, at) where state = 'done' and not extra;
+
+create table holdfast.tick_log (
+  schedule bigint not null,
+  at timestamptz not null,
+  extra boolean not null,
+  lines text[] not null,
+  primary key (schedule, at, extra)
+);
+comment on table holdfast.tick_log is
+  'What handlers logged. Not in tick: a row that changed since the transaction of a handler began could not be ended by it, where snapshots are kept for whole transactions.';
+comment on column holdfast.tick_log.schedule is 'The key of the schedule.';
+comment on column holdfast.tick_log.at is 'As in tick.';
+comment on column holdfast.tick_log.extra is 'As in tick.';
+comment on column holdfast.tick_log.lines is 'The last hundred lines.';
 
 create table holdfast.gap (
   schedule bigint not null,
@@ -844,17 +856,25 @@ create function holdfast.schedule_sweep(keep_days integer, most integer, least_k
       select at into spared from holdfast.tick where schedule = one order by at desc offset least_kept - 1 limit 1;
       if found then
         select at into cut from holdfast.tick where schedule = one order by at desc offset most limit 1;
-        delete from holdfast.tick
-        where schedule = one
-          and at = any(array(
-            select at
-            from holdfast.tick
-            where schedule = one
-              and at < least(spared, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
-            order by at
-            limit 5000
-          ))
-          and state not in ('running', 'waiting');
+        with gone as (
+          delete from holdfast.tick
+          where schedule = one
+            and at = any(array(
+              select at
+              from holdfast.tick
+              where schedule = one
+                and at < least(spared, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
+              order by at
+              limit 5000
+            ))
+            and state not in ('running', 'waiting')
+          returning at, extra
+        )
+        delete from holdfast.tick_log
+        using gone
+        where tick_log.schedule = one
+          and tick_log.at = gone.at
+          and tick_log.extra = gone.extra;
       end if;
       select first_at into spared from holdfast.gap where schedule = one order by first_at desc offset least_kept - 1 limit 1;
       if found then

@@ -45,7 +45,9 @@ async function work(run) {
   const id = `${process.pid}:${++runs}`
   write({ id, event: 'begins', at: now(), schedule: name, tick: tick.getTime(), fence, attempt })
   beliefs.set(id, { run, signal })
+  process.send({ began: name, attempt })
   try {
+    if (name === 'hold') await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
     if (Math.random() < 0.7) await tx.query('insert into effect values ($1, $2, $3)', [name, tick, fence])
     const ms = Math.random() < 0.3 ? 300 + Math.random() * 2_000 : Math.random() * 40
     await sleep(ms, undefined, { signal })

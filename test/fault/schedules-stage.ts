@@ -18,6 +18,8 @@ export type Given = ScheduleOptions & { name: string }
 export interface Actor {
   readonly child: ChildProcess
   readonly proxy: SilentProxy
+  /** The attempts of all runs that have begun there. */
+  readonly began: readonly number[]
   kill(): Promise<void>
   close(): Promise<void>
 }
@@ -43,10 +45,15 @@ export async function startActor(
     child.kill('SIGKILL')
     await proxy.close()
   })
+  const began: number[] = []
+  child.on('message', (message: { attempt?: number }) => {
+    if (message.attempt !== undefined) began.push(message.attempt)
+  })
   await within(30_000, 'Opening', once(child, 'message'))
   return {
     child,
     proxy,
+    began,
     async kill() {
       const exited = once(child, 'exit')
       child.kill('SIGKILL')

@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest'
+import postgres from 'postgres'
+import { expect, onTestFinished, test } from 'vitest'
 import { defineJob, RunDrainingError, RunTimeoutError, type ScheduleRun, UsageError } from '../../src/holdfast.js'
 import { caught, sql, stays, until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
@@ -37,6 +38,25 @@ test.each(['repeatable read', 'serializable'])('the same where transactions are 
   const effects = await sql<{ tick: Date }>(url, 'select tick from effect order by 1')
   expect(effects.slice(0, 3).map(({ tick }) => tick)).toEqual(done.slice(0, 3).map(({ tick }) => tick))
   expect(await unproven(url, 'strict', 1_000)).toEqual([])
+})
+
+test('the same through postgres.js', async () => {
+  const url = await databaseUrl()
+  await sql(url, 'create table effect (tick timestamptz not null)')
+  const client = postgres(url)
+  onTestFinished(() => client.end())
+  const holdfast = await open({ sql: client })
+  add(holdfast, 'other driver', { every: '1s' }, async ({ tx, tick, log }) => {
+    await tx.query('insert into effect values ($1)', [tick])
+    log('written')
+  })
+  const [first] = await untilRuns(holdfast, 'other driver', ['done'])
+  expect(first!.log).toEqual(['written'])
+  expect((await sql<{ tick: Date }>(url, 'select tick from effect order by 1'))[0]!.tick).toEqual(first!.tick)
+  await holdfast.schedules.pause('other driver')
+  await holdfast.schedules.override('other driver', { every: '1h' })
+  await holdfast.schedules.resume('other driver')
+  expect(await holdfast.schedules.find('other driver')).toMatchObject({ override: { every: 3_600_000 } })
 })
 
 test('what a handler logged, and what it threw, is recorded; the next tick comes', async () => {

@@ -146,6 +146,26 @@ test('what was taken over meanwhile cannot commit', async () => {
   )
 })
 
+test('nor be ended by its late attempt', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const gates = [gate(), gate()]
+  const begun: number[] = []
+  add(holdfast, 'late', { every: '1h' }, async ({ attempt }) => {
+    begun.push(attempt)
+    await gates[attempt - 1]!.opened
+  })
+  await untilMember(holdfast, 'late')
+  await holdfast.schedules.run('late')
+  await until('it runs', () => begun.length === 1)
+  await sql(url, "update holdfast.tick set state = 'waiting'")
+  await until('it runs again', () => begun.length === 2)
+  gates[0]!.open()
+  await stays('the second attempt runs', async () => (await runsOf(holdfast, 'late'))[0]!.state === 'running', 500)
+  gates[1]!.open()
+  await untilRuns(holdfast, 'late', ['done'])
+})
+
 test('a schedule that enqueues a job enqueues one for each tick', async () => {
   const url = await databaseUrl()
   const fleet = await openFleet(url, 3)

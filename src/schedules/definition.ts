@@ -83,7 +83,7 @@ export interface JobScheduleOptions<Input> extends ScheduleOptions {
   /** Each tick enqueues one job of this kind, exactly one. */
   job: ScheduledJob<Input>
   /** The input of the job of a tick. */
-  input: (tick: Date) => Input
+  input: (tick: Date) => NoInfer<Input>
 }
 
 /** How a job is enqueued, by whoever knows about jobs. */

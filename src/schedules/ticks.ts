@@ -37,11 +37,14 @@ export function settling(
   const pieces: Piece[] = []
   if (first > nextMs) {
     const divides = dividedAtMs !== undefined && dividedAtMs > nextMs && dividedAtMs < first
-    const bounds = [nextMs - 1, ...(divides ? [dividedAtMs - 1] : []), first - 1]
-    for (const [at, from] of bounds.slice(0, -1).entries()) {
-      const upto = bounds[at + 1]!
-      const n = rule.count(new Date(from), new Date(upto))
-      if (n > 0) pieces.push({ first_at: rule.next(new Date(from))!, last_at: rule.previous(new Date(upto + 1))!, n })
+    const upto = divides ? dividedAtMs : first
+    // It is one even where the zones that are known here say otherwise: another computed it, who knew older ones.
+    const n = 1 + rule.count(new Date(nextMs), new Date(upto - 1))
+    const last = n > 1 ? rule.previous(new Date(upto))! : new Date(nextMs)
+    pieces.push({ first_at: new Date(nextMs), last_at: last, n })
+    const rest = divides ? rule.count(new Date(upto - 1), new Date(first - 1)) : 0
+    if (rest > 0) {
+      pieces.push({ first_at: rule.next(new Date(upto - 1))!, last_at: rule.previous(new Date(first))!, n: rest })
     }
   }
   const { ticks, isOver } = following(rule, listed)

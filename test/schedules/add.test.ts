@@ -270,6 +270,8 @@ test('mistakes are told at once', async () => {
   expect(await complaint(() => schedules.add('a', { every: '1s', was: 'a' }, work))).toBe(
     'Expected was to be another name than "a" itself',
   )
+  // @ts-expect-error: that is no input of this job
+  await schedules.add('typed', { every: '1h', job: report, input: () => 'text' }).close()
   const schedule = schedules.add('a', { every: '1h' }, work)
   expect(await complaint(() => schedules.add('a', { every: '1h' }, work))).toBe(
     'This instance has a schedule "a" already',

@@ -29,6 +29,16 @@ test('those before are divided where somebody came', () => {
   expect(settling(hourly, at('01:00').getTime(), at('10:30').getTime(), 1, at('23:00').getTime()).older).toHaveLength(1)
 })
 
+test('a next tick that our zones do not know is one all the same', () => {
+  const other = settling(hourly, at('01:30').getTime(), at('04:10').getTime(), 1, undefined)
+  expect(other.older).toEqual([{ first_at: at('01:30'), last_at: at('03:00'), n: 3 }])
+  expect(other.ticks[0]).toEqual(at('04:00'))
+  const alone = settling(hourly, at('03:30').getTime(), at('04:10').getTime(), 5, undefined)
+  expect(alone.older).toEqual([{ first_at: at('03:30'), last_at: at('03:30'), n: 1 }])
+  const due = settling(hourly, at('03:30').getTime(), at('03:40').getTime(), 5, undefined)
+  expect(due).toMatchObject({ older: undefined, ticks: [at('03:30'), at('04:00')].concat(due.ticks.slice(2)) })
+})
+
 test('a tick that is not due yet is told all the same', () => {
   const { older, ticks } = settling(hourly, at('03:00').getTime(), at('02:59:59').getTime(), 1, undefined)
   expect(older).toBeUndefined()

@@ -57,6 +57,8 @@ export class Clockwork {
   readonly #begins = new Set<string>()
   /** Keys of schedules whose rule is to become that of our code. */
   readonly #adopts = new Set<string>()
+  /** Not before, for the last attempt has failed. */
+  #adoptAt = 0
   readonly #closing = new AbortController()
   #life: Life | undefined
   #lookAt = 0
@@ -159,7 +161,7 @@ export class Clockwork {
     const now = performance.now()
     const undeclared = [...this.#entries.values()].filter(({ key }) => key === undefined)
     if (undeclared.length > 0) return this.#declare(life, undeclared)
-    if (this.#adopts.size > 0) return this.#adopt()
+    if (this.#adopts.size > 0 && now >= this.#adoptAt) return this.#adopt()
     if (now >= this.#lookAt) return this.#look(life)
     const due = [...this.#entries.values()].filter(({ wakeAt }) => wakeAt <= now)
     if (due.length > 0 || this.#begins.size > 0) return this.#take(life, due)
@@ -210,8 +212,13 @@ export class Clockwork {
   async #adopt(): Promise<void> {
     for (const key of [...this.#adopts]) {
       const entry = this.#byKey.get(key)
-      if (entry) await this.#options.adopt(key, entry.definition)
-      this.#adopts.delete(key)
+      try {
+        if (entry) await this.#options.adopt(key, entry.definition)
+        this.#adopts.delete(key)
+      } catch {
+        // A rule in force that cannot be read here, for example: the other schedules must not suffer from it.
+        this.#adoptAt = performance.now() + idleMs
+      }
     }
     this.hear(undefined)
   }
@@ -277,11 +284,9 @@ export class Clockwork {
     const [key, text, nextMs, , , late, mannedMs] = standing
     const rule = this.ruleOf(text)
     if (!rule || nextMs === null) return undefined
-    return {
-      id: key,
-      rule: text,
-      ...settling(rule, nextMs, this.clock.now(), Math.max(1, late), mannedMs ?? undefined),
-    }
+    const begins = !this.runs.isLeftIn(key)
+    const due = settling(rule, nextMs, this.clock.now(), Math.max(1, late), mannedMs ?? undefined)
+    return { id: key, rule: text, begins, ...due }
   }
 
   #learn(states: readonly Standing[] | null): void {

@@ -87,9 +87,10 @@ export class Runs {
     const over = new AbortController()
     const all = Promise.all(runs.map((run) => run.over)).then(() => over.abort())
     await Promise.race([all, pause(withinMs, over.signal)])
-    for (const run of runs) run.stop(new RunDrainingError(run.name))
+    const left = () => runs.filter((run) => this.#running.get(run.fence) === run)
+    for (const run of left()) run.stop(new RunDrainingError(run.name))
     await Promise.race([all, pause(stopMs, over.signal)])
-    for (const run of runs) this.#giveUp(run)
+    for (const run of left()) this.#giveUp(run)
     await Promise.race([all, pause(this.#ledger.expiryMs, over.signal)])
   }
 

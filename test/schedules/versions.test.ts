@@ -163,6 +163,22 @@ test('a rule of a newer version is left to those who can read it', async () => {
   expect(ran.length).toBe(before)
 })
 
+test('a new rule cannot come after one that cannot be read, and everything else ticks on', async () => {
+  const url = await databaseUrl()
+  const first = await open({ url })
+  add(first, 'stuck', { every: '1h' })
+  await untilMember(first, 'stuck')
+  await first.close()
+  await sql(url, `update holdfast.schedule set rule = '{"lunar":1}' where name = 'stuck'`)
+  const second = await open({ url })
+  add(second, 'stuck', { every: '2h' })
+  add(second, 'free', { every: '1s' })
+  await untilMember(second, 'stuck')
+  await untilRuns(second, 'free', ['done'], 2)
+  const [row] = await sql<{ rule: string }>(url, "select rule from holdfast.schedule where name = 'stuck'")
+  expect(row!.rule).toBe('{"lunar":1}')
+})
+
 test('an instance whose rows were taken away says again what it has', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })

@@ -258,7 +258,9 @@ describe('a program', { timeout: 120_000 }, () => {
       return { home, temporary: sharedTemporary, user }
     }
     const wanted =
-      packages === 'without postgres' ? /^(pg|postgres-|split2|xtend)/ : /^(pg|postgres-|split2|xtend|@?embedded-)/
+      packages === 'without postgres'
+        ? /^(pg|postgres-|split2|xtend|croner)/
+        : /^(pg|postgres-|split2|xtend|croner|@?embedded-)/
     for (const name of readdirSync(join(root, 'node_modules')).filter((name) => wanted.test(name))) {
       cpSync(join(root, 'node_modules', name), join(modules, name), { recursive: true, verbatimSymlinks: true })
     }

@@ -24,7 +24,7 @@ select holdfast.job_know_queue($1::bigint, $2, $3)
 
 -- name: enlist
 -- See job_enlist. Flushed with the first job that the life ends, and a crash before that ends it.
-select other_instance, other_queue
+select other_instance, other_queue::text
 from holdfast.job_enlist($1::integer, $2::integer, $3, $4::text::bigint[], $5)
 
 -- name: sleep

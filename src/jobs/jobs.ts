@@ -434,6 +434,7 @@ export class Jobs {
       hasListener: this.#hasListener,
       definitions: byKind,
       queues: queues.map((queue) => this.#keyOf(queue)),
+      queueNames: queues,
       concurrency,
       onFailure,
       parents: (ids) => this.#parents(ids),

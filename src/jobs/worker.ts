@@ -24,6 +24,8 @@ export interface WorkerOptions {
   readonly definitions: ReadonlyMap<string, AnyDefinition>
   /** The keys of the queues that it serves. */
   readonly queues: readonly string[]
+  /** How they are called. */
+  readonly queueNames: readonly string[]
   readonly concurrency: number
   readonly onFailure: ((error: unknown, job: FailedAttempt) => void) | undefined
   readonly parents: RunGround['parents']
@@ -270,7 +272,8 @@ export class Worker {
       this.#claims.way,
     ])
     if (other!.other_instance !== null) {
-      throw new MixedClaimsError(this.#claims.way, other!.other_queue, other!.other_instance)
+      const name = this.#options.queueNames[queues.indexOf(other!.other_queue)]!
+      throw new MixedClaimsError(this.#claims.way, name, other!.other_instance)
     }
     this.#life = life
     this.#forgetLife = life.onLoss((reason) => this.#attempts.loseAll(reason))

@@ -294,7 +294,7 @@ create function holdfast.job_enlist(
   queues bigint[],
   claims text,
   out other_instance text,
-  out other_queue text
+  out other_queue bigint
 )
   language plpgsql
   as $$
@@ -303,10 +303,7 @@ create function holdfast.job_enlist(
     perform pg_advisory_xact_lock(holdfast.session_class() # 2, 8);
     select
       worker.instance,
-      coalesce(
-        (select queue.name from holdfast.queue where key = any(worker.queues) and key = any(job_enlist.queues) limit 1),
-        (select key::text from unnest(worker.queues) as key where key = any(job_enlist.queues) limit 1)
-      )
+      (select key from unnest(worker.queues) as key where key = any(job_enlist.queues) limit 1)
     into other_instance, other_queue
     from holdfast.worker
     where worker.claims <> job_enlist.claims

@@ -25,7 +25,7 @@ const versions: Given[][] = [
   ],
 ]
 
-const count = countOf(2)
+const count = countOf(1)
 
 test(`${count} deployments and rollbacks, with kills in between`, { timeout: 0 }, async () => {
   const seed = seedOf('schedules under deployments')

@@ -13,8 +13,8 @@ import { build, later, takeAwayAfterEach, walkHeavily, walkLightly } from './wor
 takeAwayAfterEach()
 
 const rooms: Exclude<Opening['room'], 'locks'>[] = ['leases', 'either', 'elections', 'limits', 'once', 'shares']
-const usual = 64
-const lightCount = countOf(48, usual)
+const usual = 32
+const lightCount = countOf(24, usual)
 
 test(`${lightCount} schedules of kills and ended backends through ${rooms.join(', ')}`, { timeout: 0 }, async () => {
   const seed = seedOf('light faults in rooms')
@@ -30,7 +30,7 @@ test(`${lightCount} schedules of kills and ended backends through ${rooms.join('
 
 // Locks of sessions are no walk behind such a pooler.
 const pooledRooms = rooms.filter((room) => room !== 'either')
-const pooledCount = countOf(8, usual)
+const pooledCount = countOf(4, usual)
 
 test.skipIf(withoutPgBouncer)(
   `${pooledCount} schedules without an anchor, through PgBouncer in transaction mode, through ${pooledRooms.join(', ')}`,
@@ -51,7 +51,7 @@ test.skipIf(withoutPgBouncer)(
   },
 )
 
-const heavyCount = Math.ceil(countOf(8, usual) / 2)
+const heavyCount = Math.ceil(countOf(4, usual) / 2)
 
 test.each(['required', 'none'] as const)(
   `${heavyCount} schedules of freezes, silent networks and restarts, anchor: %s, through ${rooms.join(', ')}`,

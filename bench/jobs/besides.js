@@ -6,6 +6,7 @@ import { median } from '../measure.js'
 import { benchDatabase, query } from '../server.js'
 
 const half = 1_000_000
+const parked = 100_000
 const idleSeconds = 10
 
 export async function besides(progress) {
@@ -60,6 +61,17 @@ async function claims() {
       insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at)
       select nextval('holdfast.job_number'), queue, priority, kind, payload, max_crashes, now() + interval '1 day'
       from (select ${copies} where id = (select min(id) from holdfast.job)) as copies`)
+    // One has the place of the lane; the other is parked, and so are its copies.
+    await holdfast.jobs.enqueueMany(filed, [0, 1], { lane: 'hot' })
+    while ((await client.query("select from holdfast.waiting where stage = 'lane'")).rowCount === 0) await sleep(20)
+    await client.query(`
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties, stage, lane, rank, seq)
+      select n, queue, priority, kind, payload, max_crashes, run_at, ties, stage, lane, rank, n
+      from (
+        select nextval('holdfast.job_number') as n, w.*
+        from (select * from holdfast.waiting where stage = 'lane' limit 1) as w, generate_series(2, ${parked})
+        offset 0
+      ) as copies`)
     // A flood of writing is not what is measured.
     await client.query('checkpoint')
     await tookMs()

@@ -361,6 +361,8 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
       const worker = work(holdfast, [job])
       const { id } = await holdfast.jobs.enqueue(job, null)
       await begun.opened
+      // Nobody is to run it again meanwhile.
+      await holdfast.jobs.pause('default')
       // As if another worker had it, whose life is another.
       await sql(
         fresh.url,

@@ -112,7 +112,7 @@ create function holdfast.lane_room(max integer, active integer, every bigint, bu
       max - active,
       case
         when every is null then max
-        else floor((burst * every - greatest(0, extract(epoch from free_at - at) * 1e6)) / every)
+        else floor((burst * every - extract(epoch from greatest(free_at, at) - at) * 1e6) / every)
       end,
       500
     ))::integer

@@ -20,12 +20,12 @@ export {
   type EnqueueManyOptions,
   type EnqueueOptions,
   type JobRef,
-  type JobStatus,
   Jobs,
   type JobsOptions,
   type ResultOptions,
   type WorkOptions,
 } from './jobs.js'
+export type { JobStatus } from './status.js'
 export { UniqueKeyBusyError, type UniqueOptions } from './unique.js'
 export type { WaitsFor } from './waits-for.js'
 export type { Worker } from './worker.js'

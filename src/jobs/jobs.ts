@@ -30,16 +30,17 @@ import type { Claims, Way as ClaimWay } from './claims.js'
 import { highestPriority, lowestPriority } from './cursors.js'
 import { type AnyDefinition, type ChildOptions, type JobDefinition, validated } from './define.js'
 import { Enqueuing, type Way } from './enqueuing.js'
-import { clip, JobFailedError, type RecordedError } from './errors.js'
+import { clip, JobFailedError } from './errors.js'
 import { arrayOf, Ledger } from './ledger.js'
 import { LooseEnds } from './loose-ends.js'
 import { writePayload } from './payload.js'
 import { Rounds } from './rounds.js'
 import { RowsClaims } from './rows-claims.js'
 import type { Run } from './run.js'
+import { type JobStatus, type StatusRow, statusOf } from './status.js'
 import type { Ties } from './ties.js'
 import { readUnique, UniqueEnqueuing, type UniqueOptions, uniqueRule } from './unique.js'
-import { type WaitsFor, type WaitsForRow, waitsForOf } from './waits-for.js'
+import type { WaitsForRow } from './waits-for.js'
 import { Worker } from './worker.js'
 import {
   type JobParent,
@@ -102,37 +103,6 @@ export interface ResultOptions {
   signal?: AbortSignal | undefined
 }
 
-/** A job, as a look at the database shows it. */
-export interface JobStatus {
-  readonly id: number
-  readonly kind: string
-  readonly queue: string
-  readonly state: 'ready' | 'running' | 'waiting' | 'done' | 'cancelled' | 'discarded' | 'buried'
-  /** Why it does not run yet; undefined when it runs, or has ended. */
-  readonly waitsFor: WaitsFor | undefined
-  readonly input: unknown
-  readonly priority: number
-  readonly enqueuedAt: Date
-  /** From when on it may run, while it waits. */
-  readonly runAt: Date | undefined
-  readonly claimedAt: Date | undefined
-  readonly endedAt: Date | undefined
-  /** Which instance runs it. */
-  readonly instance: string | undefined
-  /** How many attempts have failed. */
-  readonly failed: number
-  /** How many workers died while they had it. */
-  readonly crashes: number
-  /** What attempts failed of, the last twenty. */
-  readonly failures: readonly (RecordedError & { readonly attempt: number; readonly at: string })[]
-  readonly progress: number | undefined
-  readonly log: readonly string[]
-  readonly result: unknown
-  readonly error: RecordedError | undefined
-  /** Why it was told to stop, while it runs. */
-  readonly cancelling: string | undefined
-}
-
 export interface JobsOptions {
   readonly database: Database
   readonly presence: Presence
@@ -144,29 +114,6 @@ export interface JobsOptions {
   /** By which news reaches this instance, and on which jobs are locked. */
   readonly anchor: Anchor | undefined
   readonly claims: ClaimWay
-}
-
-interface StatusRow {
-  readonly id: string
-  readonly kind: string
-  readonly queue: string
-  readonly queue_name: string | null
-  readonly state: JobStatus['state']
-  readonly priority: number
-  readonly payload: string
-  readonly result: string | null
-  readonly error: string | null
-  readonly enqueued_at: Date
-  readonly run_at: Date | null
-  readonly claimed_at: Date | null
-  readonly ended_at: Date | null
-  readonly failed: number
-  readonly crashes: number
-  readonly progress: number | null
-  readonly log: string[] | null
-  readonly failures: string | null
-  readonly instance: string | null
-  readonly cancelled: string | null
 }
 
 const longestMs = 3_650 * 86_400_000
@@ -491,7 +438,7 @@ export class Jobs {
       if (!row) continue
       const isWaiting = row.state === 'waiting' || row.state === 'ready'
       const [why] = isWaiting ? await this.#ledger.run<WaitsForRow>('waits_for', [id]) : []
-      return this.#statusOf(row, why)
+      return statusOf(row, why)
     }
     return null
   }
@@ -727,31 +674,6 @@ export class Jobs {
     const checked = validated(definition, input)
     const write = () => writePayload(input, 'an input') ?? 'null'
     return checked instanceof Promise ? checked.then(write) : write()
-  }
-
-  #statusOf(row: StatusRow, why: WaitsForRow | undefined): JobStatus {
-    return {
-      id: Number(row.id),
-      kind: row.kind,
-      queue: row.queue_name ?? row.queue,
-      state: row.state,
-      waitsFor: why && waitsForOf(why),
-      input: JSON.parse(row.payload),
-      priority: row.priority,
-      enqueuedAt: row.enqueued_at,
-      runAt: row.run_at ?? undefined,
-      claimedAt: row.claimed_at ?? undefined,
-      endedAt: row.ended_at ?? undefined,
-      instance: row.instance ?? undefined,
-      failed: row.failed,
-      crashes: row.crashes,
-      failures: row.failures === null ? [] : JSON.parse(row.failures),
-      progress: row.progress ?? undefined,
-      log: row.log ?? [],
-      result: row.result === null ? undefined : JSON.parse(row.result),
-      error: row.error === null ? undefined : JSON.parse(row.error),
-      cancelling: row.cancelled ?? undefined,
-    }
   }
 }
 

@@ -1,6 +1,7 @@
 import type { ChildOptions, JobDefinition } from './define.js'
 import type { RecordedError } from './errors.js'
-import type { JobRef, JobStatus } from './jobs.js'
+import type { JobRef } from './jobs.js'
+import type { JobStatus } from './status.js'
 
 /** A job of a workflow that is being built. */
 export interface WorkflowJob {

@@ -204,6 +204,7 @@ describe('when another job has the key', () => {
     while (performance.now() - from < 900) {
       await holdfast.jobs.enqueue(note, ++last, options)
       lastAt = performance.now()
+      // Somebody who comes again and again: nothing happens meanwhile that could be waited for.
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
     await holdfast.jobs.result(first.id)

@@ -92,6 +92,7 @@ test.each(['required', 'none'] as const)(
       add(holdfast, 'replaces', { every: '1s', overlap: 'replace' }, async ({ signal }) => {
         most = Math.max(most, ++atOnce)
         await stopped(signal).catch((reason) => reasons.push(reason))
+        // It takes its time to stop: another that began meanwhile would be counted beside it.
         await new Promise((resolve) => setTimeout(resolve, 100))
         atOnce--
         throw signal.reason

@@ -409,7 +409,7 @@ from (
 
 -- name: redrive
 -- Buried jobs of a queue may run again, so many at a time; those with ties as soon as they let them, and
--- unique ones if no other has their key. Relies on job_history_failed.
+-- unique ones if no other has their key. Whoever is just looking at one is waited for. Relies on job_history_failed.
 with candidate as materialized (
   select id, ended_at, queue, kind, ties
   from holdfast.job_history
@@ -426,8 +426,9 @@ with candidate as materialized (
           and (u.expires_at is null or u.expires_at > clock_timestamp())
       )
     )
+  order by id
   limit $2
-  for update skip locked
+  for update
 ),
 buried as materialized (
   select id, ended_at

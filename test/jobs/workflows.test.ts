@@ -178,6 +178,36 @@ test('when one fails: cancelled, and so on down; run all the same; or wait until
   await nothingLeft(url)
 })
 
+test('a buried job that somebody just looks at is redriven nevertheless, and holds up nobody else', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  let isBroken = true
+  const job = defineJob('job', {
+    run: (what: string) => {
+      if (what === 'fails' && isBroken) throw new NonRetryableError('broken')
+      return what
+    },
+  })
+  work(holdfast, [job])
+  const fails = await holdfast.jobs.enqueue(job, 'fails')
+  await untilState(holdfast, fails.id, 'buried')
+  isBroken = false
+  const client = await sqlSession(url)
+  await client.query('begin')
+  await client.query('select from holdfast.job_history where id = $1 for update', [fails.id])
+  const redriven = holdfast.jobs.redrive('default')
+  const blocked = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+  await until('the redrive waits for the one who looks', async () => (await sql(url, blocked)).length > 0)
+  const patient = await holdfast.jobs.enqueue(job, 'patient', { after: [fails], ifFailed: 'wait' })
+  const first = await holdfast.jobs.enqueue(job, 'first')
+  const second = await holdfast.jobs.enqueue(job, 'second', { after: [first] })
+  expect(await holdfast.jobs.result(second.id, wait)).toBe('second')
+  await client.query('commit')
+  expect(await within(5_000, 'The redrive', redriven)).toBe(1)
+  expect(await holdfast.jobs.result(patient.id, wait)).toBe('patient')
+  await nothingLeft(url)
+})
+
 test('children belong to the workflow of their parent, and others can wait for them', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })

@@ -479,8 +479,13 @@ create function holdfast.job_await(ids bigint[]) returns bigint[]
     in_history as (
       update holdfast.job_history
       set ties = coalesce(ties, '{}') || '{"awaited": true}'
-      where id = any(retriable)
-        and state in ('cancelled', 'buried')
+      where (id, ended_at) in (
+        select id, ended_at
+        from holdfast.job_history
+        where id = any(retriable)
+          and state in ('cancelled', 'buried')
+        for update skip locked
+      )
       returning id
     )
     select coalesce(array_agg(id), '{}')

@@ -1,0 +1,13 @@
+import type { Command } from 'commander'
+import { Settings, TwinOption } from '../settings.js'
+import { withExamples } from '../words.js'
+
+export function addGraph(program: Command): void {
+  const graph = program
+    .command('graph')
+    .summary('show who waits for whom')
+    .description('Shows who waits for whom, whoever blocks the others first.')
+    .addOption(new TwinOption('--format <format>', 'tree, json or dot (default: tree)'))
+    .action(async (_options, self: Command) => (await import('./show.js')).showGraph(new Settings(self)))
+  withExamples(graph, ['holdfast graph', 'holdfast graph --format dot | dot -Tsvg > graph.svg'])
+}

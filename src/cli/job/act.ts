@@ -1,0 +1,49 @@
+import type { Jobs } from '../../holdfast.js'
+import { withHoldfast } from '../connect.js'
+import { Exit, exitCode, say } from '../failure.js'
+import { printJson } from '../output.js'
+import type { Settings } from '../settings.js'
+import { jobId, noSuchJob } from './show.js'
+
+/** Lets jobs run again, or at once. */
+export async function jobRetry(settings: Settings, words: readonly string[]): Promise<void> {
+  await forEach(settings, words, 'retried', async (jobs, id) => {
+    if (await jobs.retry(id)) {
+      say(`Job ${id} may run now.`)
+      return true
+    }
+    const status = await jobs.find(id)
+    say(status ? `Job ${id} is ${status.state} already.` : noSuchJob(id))
+    return false
+  })
+}
+
+/** Cancels jobs: those that wait end here, those that run are told. */
+export async function jobCancel(settings: Settings, words: readonly string[]): Promise<void> {
+  const reason = settings.text('reason')
+  await forEach(settings, words, 'cancelled', async (jobs, id) => {
+    const cancelled = await jobs.cancel(id, reason)
+    const status = await jobs.find(id)
+    if (!status) say(noSuchJob(id))
+    else if (!cancelled) say(`Job ${id} is ${status.state} already.`)
+    else if (status.cancelling === undefined) say(`Cancelled job ${id}.`)
+    else say(`Job ${id} runs, and was told to stop: it ends when its handler does.`)
+    return cancelled
+  })
+}
+
+/** One after the other; a mistake in one id is found before anything is done. */
+async function forEach(
+  settings: Settings,
+  words: readonly string[],
+  done: string,
+  act: (jobs: Jobs, id: number) => Promise<boolean>,
+): Promise<void> {
+  const ids = [...new Set(words.map(jobId))]
+  const acted: number[] = []
+  await withHoldfast(settings, async ({ jobs }) => {
+    for (const id of ids) if (await act(jobs, id)) acted.push(id)
+  })
+  if (settings.flag('json')) printJson({ [done]: acted })
+  if (acted.length < ids.length) throw new Exit(exitCode.conditionNotMet)
+}

@@ -1,0 +1,38 @@
+import { text as readAll } from 'node:stream/consumers'
+import { UsageError } from '../../base/index.js'
+import { defineJob } from '../../holdfast.js'
+import { withHoldfast } from '../connect.js'
+import { say } from '../failure.js'
+import { printJson, write } from '../output.js'
+import type { Settings } from '../settings.js'
+
+const noHandler = () => {
+  throw new Error('Work is done where the handler is')
+}
+
+/** Enqueues a job of any kind; whoever works knows what to do with it. */
+export async function jobAdd(settings: Settings, queue: string, kind: string, given = 'null'): Promise<void> {
+  const delay = settings.durationMs('delay')
+  const runAt = settings.moment('runAt')
+  const priority = settings.wholeNumber('priority', -5, 5)
+  if (delay !== undefined && runAt) throw new UsageError('Expected --delay or --run-at, got both')
+  const definition = defineJob(kind, { queue, run: noHandler })
+  const input = parsePayload(given === '-' ? await readAll(process.stdin) : given)
+  const { id } = await withHoldfast(settings, ({ jobs }) => jobs.enqueue(definition, input, { delay, runAt, priority }))
+  if (settings.flag('json')) printJson({ id })
+  else if (settings.flag('jsonl')) write([JSON.stringify({ id })])
+  else write([String(id)])
+  if (process.stderr.isTTY) say(`Enqueued job ${id}: \`holdfast job show ${id}\` tells what becomes of it.`)
+}
+
+function parsePayload(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const start = text.length > 60 ? `${text.slice(0, 57)}…` : text
+    throw new UsageError(
+      `Expected the payload to be JSON, got ${JSON.stringify(start)}: ${(error as Error).message}`,
+      `Quote it for the shell: '{"to": "ada@example.com"}', or a text as '"ada"'; - reads it from stdin.`,
+    )
+  }
+}

@@ -1,0 +1,82 @@
+import { formatDuration, UsageError } from '../../base/index.js'
+import type { JobStatus } from '../../holdfast.js'
+import { Observer } from '../../observe/index.js'
+import { withHoldfast } from '../connect.js'
+import { Exit, exitCode, say } from '../failure.js'
+import { printFacts, printJson, write } from '../output.js'
+import type { Settings } from '../settings.js'
+
+export async function jobShow(settings: Settings, word: string): Promise<void> {
+  const id = jobId(word)
+  const [status, now] = await withHoldfast(settings, async ({ jobs }, database, schema) => {
+    return [await jobs.find(id), await new Observer(database, schema).now()] as const
+  })
+  if (settings.flag('json')) printJson(status)
+  else if (settings.flag('jsonl')) write([JSON.stringify(status)])
+  else if (status) printFacts(settings, factsOf(status, now))
+  if (status) return
+  say(noSuchJob(id))
+  throw new Exit(exitCode.conditionNotMet)
+}
+
+/** What ID means on the command line. */
+export function jobId(word: string): number {
+  const id = Number(word)
+  if (/^\d+$/.test(word) && Number.isSafeInteger(id) && id > 0) return id
+  throw new UsageError(`Expected the id of a job, a whole number, got ${JSON.stringify(word)}`)
+}
+
+export function noSuchJob(id: number): string {
+  return `There is no job ${id}: it never was, or ended so long ago that it is forgotten.`
+}
+
+type Fact = readonly [string, string]
+
+function factsOf(job: JobStatus, now: Date): Fact[] {
+  const moment = (at: Date) => tellMoment(at, now)
+  const { state, waitsFor, runAt, claimedAt, endedAt, failed, crashes, instance, cancelling, progress, error } = job
+  const facts: (Fact | false | undefined)[] = [
+    ['id', String(job.id)],
+    ['kind', job.kind],
+    ['queue', job.queue],
+    ['state', waitsFor ? `${state}: it waits for ${waitsFor.text}` : state],
+    runAt && ['runs at', moment(runAt)],
+    cancelling !== undefined && ['told to stop', cancelling],
+    job.priority !== 0 && ['priority', String(job.priority)],
+    ['enqueued', moment(job.enqueuedAt)],
+    claimedAt && ['claimed', moment(claimedAt) + (instance ? ` by instance ${instance}` : '')],
+    endedAt && ['ended', moment(endedAt)],
+    failed > 0 && ['failed', times(failed)],
+    crashes > 0 && ['crashes', `${times(crashes)} a worker died while it had the job`],
+    progress !== undefined && ['progress', String(progress)],
+    ['input', JSON.stringify(job.input)],
+    job.result !== undefined && ['result', JSON.stringify(job.result)],
+    error && ['error', said(error)],
+    ...job.failures.map((failure): Fact => {
+      return [`attempt ${failure.attempt}`, `${moment(new Date(failure.at))}  ${said(failure)}`]
+    }),
+    ...stackOf(job.failures.at(-1)).map((line): Fact => ['stack', line]),
+    ...job.log.map((line): Fact => ['log', line]),
+  ]
+  return facts.filter((fact) => fact !== false && fact !== undefined)
+}
+
+function tellMoment(at: Date, now: Date): string {
+  if (!process.stdout.isTTY) return at.toISOString()
+  const ms = now.getTime() - at.getTime()
+  return `${at.toISOString()} (${ms < 0 ? `in ${formatDuration(-ms)}` : `${formatDuration(ms)} ago`})`
+}
+
+function said({ name, message, code }: { name: string; message: string; code?: string | undefined }): string {
+  return `${name}: ${message}${code ? ` (${code})` : ''}`
+}
+
+/** Of the last failure: those before it seldom differ, and --json has them. */
+function stackOf(failure: { stack?: string | undefined } | undefined): string[] {
+  const lines = failure?.stack?.split('\n') ?? []
+  return lines.filter((line) => /^\s+at /.test(line)).map((line) => line.trim())
+}
+
+function times(count: number): string {
+  return count === 1 ? 'once' : `${count} times`
+}

@@ -1,0 +1,46 @@
+import { formatDuration } from '../../base/index.js'
+import { type ObservedLease, Observer } from '../../observe/index.js'
+import { withDatabase } from '../connect.js'
+import { say } from '../failure.js'
+import { type Column, printRows } from '../output.js'
+import type { Settings } from '../settings.js'
+import { called, whoLeases } from '../who.js'
+
+export async function leaseLs(settings: Settings): Promise<void> {
+  const namespace = settings.text('namespace')
+  const leases = await withDatabase(settings, (database, schema) =>
+    new Observer(database, schema).leases({ namespace }),
+  )
+  const severalNamespaces = new Set(leases.map((lease) => lease.namespace)).size > 1
+  printRows(settings, leases, columns(severalNamespaces))
+  if (leases.length === 0) say('Nobody has a lease.')
+}
+
+function columns(severalNamespaces: boolean): Column<ObservedLease>[] {
+  const toPrograms = null
+  return [
+    { title: 'NAME', value: ({ label }) => label, shown: called },
+    {
+      title: 'NAMESPACE',
+      value: ({ namespace }) => namespace,
+      shown: severalNamespaces ? ({ namespace }) => namespace || '-' : null,
+    },
+    {
+      title: 'STATE',
+      value: ({ held }) => (held ? 'leased' : 'kept'),
+      colour: ({ held }) => (held ? 'green' : 'dim'),
+    },
+    { title: 'FOR', value: ({ since }) => since, shown: ({ forMs }) => formatDuration(forMs) },
+    {
+      title: 'EXPIRES IN',
+      value: ({ expiresInMs }) => expiresInMs,
+      shown: ({ expiresInMs }) => formatDuration(expiresInMs),
+    },
+    { title: 'WHO', value: ({ instance }) => instance, shown: whoLeases },
+    { title: 'HOST', value: ({ host }) => host, shown: toPrograms },
+    { title: 'PROCESS', value: ({ osPid }) => osPid, shown: toPrograms },
+    { title: 'FENCE', value: ({ fence }) => fence, shown: toPrograms },
+    { title: 'WANTED', value: ({ wanted }) => wanted, shown: toPrograms },
+    { title: 'KEY', value: ({ key }) => key, shown: toPrograms },
+  ]
+}

@@ -1,0 +1,51 @@
+import { formatDuration } from '../../base/index.js'
+import { type ObservedLease, Observer } from '../../observe/index.js'
+import { withDatabase } from '../connect.js'
+import { printFacts, printJson, write } from '../output.js'
+import type { Settings } from '../settings.js'
+import { targetOf, whoLeases } from '../who.js'
+
+export async function leaseShow(settings: Settings, name: string): Promise<void> {
+  const target = targetOf(settings, name)
+  const [lease, locks] = await withDatabase(settings, async (database, schema) => {
+    const observer = new Observer(database, schema)
+    const [lease] = await observer.leases({ key: target.key })
+    return [lease, await observer.locks({ key: target.key })] as const
+  })
+  const registered = lease?.label ? lease : target
+  const answer = {
+    name: registered.label,
+    namespace: registered.namespace,
+    key: target.key,
+    state: lease ? (lease.held ? 'leased' : 'kept') : locks.some(({ granted }) => granted) ? 'locked' : 'free',
+    lease: lease ?? null,
+  }
+  if (settings.flag('json')) return printJson(answer)
+  if (settings.flag('jsonl')) return write([JSON.stringify(answer)])
+  printFacts(settings, [
+    ['name', answer.name ?? ''],
+    ...(answer.namespace ? [['namespace', answer.namespace] as const] : []),
+    ['key', answer.key],
+    ['state', told[answer.state]!],
+    ...(lease ? factsOf(lease) : []),
+  ])
+}
+
+const told: Record<string, string> = {
+  leased: 'leased',
+  kept: 'kept taken: it was given back, and its hold is not over',
+  locked: 'locked: `holdfast lock show` tells by whom',
+  free: 'free',
+}
+
+/** Also for who asks about the lock of the name. */
+export function factsOf(lease: ObservedLease): (readonly [string, string])[] {
+  const { instance, fence, forMs, expiresInMs, ttlMs, held, wanted } = lease
+  const holder = `${whoLeases(lease)}, instance ${instance}, for ${formatDuration(forMs)}, fence ${fence}`
+  const renewed = held ? `, unless it is renewed, for ${formatDuration(ttlMs)} each time` : ''
+  return [
+    [held ? 'leased by' : 'was leased by', holder],
+    ['free in', `${formatDuration(expiresInMs)}${renewed}`],
+    ...(wanted ? [['waits', 'somebody'] as const] : []),
+  ]
+}

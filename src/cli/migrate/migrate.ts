@@ -1,0 +1,52 @@
+import { checkSchema, migrate, migrationScript, schemaState } from '../../postgres/index.js'
+import { connect } from '../connect.js'
+import { Exit, exitCode, say } from '../failure.js'
+import { type Column, printJson, printRows, write } from '../output.js'
+import type { Settings } from '../settings.js'
+
+interface Step {
+  readonly version: number
+  readonly name: string
+}
+
+export async function migrateSchema(settings: Settings): Promise<void> {
+  const { database, schema } = connect(settings)
+  try {
+    const state = await schemaState(database, schema)
+    // With nothing pending, what remains to be wrong is a schema too new for this version of Holdfast.
+    if (state.pending.length === 0) checkSchema(state, schema)
+    if (settings.flag('showSql')) {
+      if (state.pending.length > 0) write([migrationScript(state.pending, schema)])
+      else say(`The schema ${schema} is up to date.`)
+    } else if (settings.flag('check') || settings.flag('dryRun')) {
+      print(settings, { schema, version: state.version, pending: state.pending.map(step) }, 'pending')
+      say(state.pending.length > 0 ? `${count(state.pending)} to apply to the schema ${schema}.` : upToDate(schema))
+      if (settings.flag('check') && state.pending.length > 0) throw new Exit(exitCode.conditionNotMet)
+    } else {
+      const applied = await migrate(database, schema)
+      const { version } = await schemaState(database, schema)
+      print(settings, { schema, version, applied: applied.map(step) }, 'applied')
+      say(applied.length > 0 ? `${count(applied)} applied to the schema ${schema}.` : upToDate(schema))
+    }
+  } finally {
+    await database.close()
+  }
+}
+
+function print<List extends string>(
+  settings: Settings,
+  answer: { schema: string; version: number } & Record<List, Step[]>,
+  list: List,
+): void {
+  if (settings.flag('json')) printJson(answer)
+  else printRows(settings, answer[list], columns)
+}
+
+const columns: Column<Step>[] = [
+  { title: 'VERSION', value: ({ version }) => version },
+  { title: 'NAME', value: ({ name }) => name },
+]
+
+const step = ({ version, name }: Step): Step => ({ version, name })
+const count = (steps: readonly unknown[]) => `${steps.length} ${steps.length === 1 ? 'migration' : 'migrations'}`
+const upToDate = (schema: string) => `The schema ${schema} is up to date.`

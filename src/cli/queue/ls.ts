@@ -1,0 +1,51 @@
+import { formatDuration } from '../../base/index.js'
+import { mostCounted, type ObservedQueue, Observer } from '../../observe/index.js'
+import { withDatabase } from '../connect.js'
+import { say } from '../failure.js'
+import { type Column, printRows } from '../output.js'
+import type { Settings } from '../settings.js'
+
+export async function queueLs(settings: Settings): Promise<void> {
+  const namespace = settings.text('namespace')
+  const queues = await withDatabase(settings, (database, schema) =>
+    new Observer(database, schema).queues({ namespace }),
+  )
+  const severalNamespaces = new Set(queues.map((queue) => queue.namespace)).size > 1
+  printRows(settings, queues, columns(severalNamespaces))
+  if (queues.length === 0) say('No queue was ever used.')
+}
+
+function columns(severalNamespaces: boolean): Column<ObservedQueue>[] {
+  const count = (title: string, of: (queue: ObservedQueue) => number): Column<ObservedQueue> => ({
+    title,
+    value: (queue) => counted(of(queue)),
+  })
+  return [
+    { title: 'QUEUE', value: ({ name }) => name, shown: ({ name, key }) => name ?? `key ${key}` },
+    {
+      title: 'NAMESPACE',
+      value: ({ namespace }) => namespace,
+      shown: severalNamespaces ? ({ namespace }) => namespace ?? '-' : null,
+    },
+    count('READY', ({ ready }) => ready),
+    { ...count('RUNNING', ({ running }) => running), colour: ({ running }) => (running > 0 ? 'green' : undefined) },
+    count('WAITING', ({ waiting }) => waiting),
+    { ...count('BURIED', ({ buried }) => buried), colour: ({ buried }) => (buried > 0 ? 'red' : undefined) },
+    {
+      title: 'WORKERS',
+      value: ({ workers }) => workers,
+      colour: ({ workers, ready }) => (workers === 0 && ready > 0 ? 'red' : undefined),
+    },
+    {
+      title: 'PAUSED',
+      value: ({ pausedAt }) => pausedAt,
+      shown: ({ pausedForMs }) => (pausedForMs === null ? '' : `for ${formatDuration(pausedForMs)}`),
+      colour: () => 'yellow',
+    },
+  ]
+}
+
+/** `10000+`: nobody counts millions to look at them. */
+export function counted(jobs: number): string | number {
+  return jobs > mostCounted ? `${mostCounted}+` : jobs
+}

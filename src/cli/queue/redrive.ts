@@ -1,0 +1,52 @@
+import { checkName, UsageError } from '../../base/index.js'
+import { Observer } from '../../observe/index.js'
+import { confirm } from '../confirm.js'
+import { withHoldfast } from '../connect.js'
+import { Exit, exitCode, say } from '../failure.js'
+import { printJson } from '../output.js'
+import type { Settings } from '../settings.js'
+import { counted } from './ls.js'
+import { findQueue } from './pause.js'
+
+const tellEveryMs = 1_000
+
+/** Lets the buried jobs of a queue run again. */
+export async function queueRedrive(settings: Settings, name: string): Promise<void> {
+  checkName(name, 'queue')
+  await withHoldfast(settings, async ({ jobs, namespace }, database, schema) => {
+    const { queue, unknown } = await findQueue(new Observer(database, schema), namespace, name)
+    const isWanted = queue !== undefined && queue.buried > 0
+    if (isWanted) {
+      say(
+        `This lets ${counted(queue.buried)} buried ${queue.buried === 1 ? 'job' : 'jobs'} of "${name}" run again, with all attempts before them.`,
+      )
+      await agree(settings)
+    }
+    let all = 0
+    for (let toldAt = performance.now(); isWanted; ) {
+      const some = await jobs.redriveSome(name)
+      all += some
+      if (some === 0) break
+      if (performance.now() - toldAt < tellEveryMs) continue
+      toldAt = performance.now()
+      say(`${all} so far …`)
+    }
+    if (settings.flag('json')) printJson({ redriven: all })
+    if (all > 0) return say(`${all} ${all === 1 ? 'job' : 'jobs'} of "${name}" may run again.`)
+    say(unknown ?? `No job of "${name}" is buried.`)
+    throw new Exit(exitCode.conditionNotMet)
+  })
+}
+
+async function agree(settings: Settings): Promise<void> {
+  if (settings.flag('yes')) return
+  if (!process.stdin.isTTY) {
+    throw new UsageError(
+      'Nothing was done: bringing jobs back must be confirmed',
+      'Give --yes where nobody can be asked.',
+    )
+  }
+  if (await confirm('Let them run again?')) return
+  say('Nothing was done.')
+  throw new Exit(exitCode.failed)
+}

@@ -1,0 +1,40 @@
+import { formatDuration, parseDuration } from '../../base/index.js'
+import type { GivenRule, ScheduleStatus } from '../../holdfast.js'
+import { withHoldfast } from '../connect.js'
+import { say } from '../failure.js'
+import { type Column, printRows } from '../output.js'
+import type { Settings } from '../settings.js'
+
+export async function scheduleLs(settings: Settings): Promise<void> {
+  const schedules = await withHoldfast(settings, ({ schedules }) => schedules.list())
+  printRows(settings, schedules, columns)
+  if (schedules.length === 0) say('There is no schedule in this namespace.')
+}
+
+const columns: Column<ScheduleStatus>[] = [
+  { title: 'SCHEDULE', value: ({ name }) => name },
+  { title: 'RULE', value: ({ rule }) => ruleInWords(rule) },
+  {
+    title: 'NEXT',
+    value: ({ nextAt }) => nextAt ?? null,
+    shown: ({ nextAt }) => nextAt?.toISOString().slice(0, 19).replace('T', ' ') ?? '-',
+  },
+  {
+    title: 'MEMBERS',
+    value: ({ members }) => members.length,
+    colour: ({ members }) => (members.length === 0 ? 'red' : undefined),
+  },
+  { title: 'STATE', value: stateOf, colour: () => 'yellow' },
+]
+
+/** What is unusual about it, in a word; empty when nothing is. */
+export function stateOf({ pausedAt, members, override }: ScheduleStatus): string {
+  if (pausedAt) return 'paused'
+  if (members.length === 0) return 'orphan'
+  return override ? 'overridden' : ''
+}
+
+export function ruleInWords({ cron, every, at, timezone }: GivenRule): string {
+  if (cron !== undefined) return timezone === 'UTC' ? cron : `${cron} ${timezone}`
+  return every !== undefined ? `every ${formatDuration(parseDuration(every)!)}` : `at ${at!.toISOString()}`
+}

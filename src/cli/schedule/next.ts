@@ -1,0 +1,42 @@
+import { readRule, UsageError } from '../../base/index.js'
+import { say } from '../failure.js'
+import { type Column, printRows } from '../output.js'
+import type { Settings } from '../settings.js'
+
+interface Coming {
+  readonly at: Date
+  readonly local: string
+  readonly offset: string
+  readonly timezone: string
+  readonly note: string | null
+}
+
+/** Works out ticks from the rule alone: it needs no database. */
+export function scheduleNext(settings: Settings, cron: string | undefined): void {
+  const every = settings.durationMs('every', 1_000)
+  if ((cron === undefined) === (every === undefined)) {
+    throw new UsageError(
+      `Expected a cron expression or --every, got ${cron === undefined ? 'neither' : 'both'}`,
+      'Write: holdfast schedule next "0 3 * * *" --timezone Europe/London',
+    )
+  }
+  const timezone = settings.text('timezone')
+  const rule = readRule('schedule next', { cron, every, timezone })
+  const ticks: Coming[] = []
+  let tick = rule.next(settings.moment('from') ?? new Date())
+  for (let left = settings.wholeNumber('count', 1, 1_000) ?? 10; tick && left > 0; left--) {
+    const { time, offset, note } = rule.local(tick)
+    ticks.push({ at: tick, local: time, offset, timezone: timezone ?? 'UTC', note })
+    tick = rule.next(tick)
+  }
+  printRows(settings, ticks, columns)
+  if (ticks.length === 0) say('It ticks no more.')
+}
+
+const columns: Column<Coming>[] = [
+  { title: 'LOCAL TIME', value: ({ local }) => local },
+  { title: 'OFFSET', value: ({ offset }) => offset },
+  { title: 'ZONE', value: ({ timezone }) => timezone, shown: null },
+  { title: 'UTC', value: ({ at }) => at, shown: ({ at }) => at.toISOString().slice(0, 19).replace('T', ' ') },
+  { title: 'NOTE', value: ({ note }) => note, shown: ({ note }) => note ?? '', colour: () => 'yellow' },
+]

@@ -1,0 +1,65 @@
+import { suggest, UsageError } from '../../base/index.js'
+import type { PastGap, PastRun, ScheduleStatus, Schedules } from '../../holdfast.js'
+import { withHoldfast } from '../connect.js'
+import { Exit, exitCode, say } from '../failure.js'
+import { printFacts, printJson, write } from '../output.js'
+import type { Settings } from '../settings.js'
+import { ruleInWords, stateOf } from './ls.js'
+
+export async function scheduleShow(settings: Settings, name: string): Promise<void> {
+  const limit = settings.wholeNumber('limit', 1, 10_000) ?? 10
+  await withHoldfast(settings, async ({ schedules }) => {
+    const status = await found(schedules, name)
+    const history = await schedules.runs(name, { limit })
+    if (settings.flag('json')) printJson({ ...status, history })
+    else if (settings.flag('jsonl')) write([JSON.stringify({ ...status, history })])
+    else printFacts(settings, [...factsOf(status), ...history.map(lineOf)])
+  })
+}
+
+/** The schedule; or says that there is none, and what may have been meant. */
+export async function found(schedules: Schedules, name: string): Promise<ScheduleStatus> {
+  if (name === '') throw new UsageError('Expected the name of a schedule, got ""')
+  const status = await schedules.find(name)
+  if (status) return status
+  const meant = suggest(
+    name,
+    (await schedules.list()).map((known) => known.name),
+  )
+  say(`Nobody has ever added a schedule "${name}".${meant ? ` Did you mean "${meant}"?` : ''}`)
+  throw new Exit(exitCode.conditionNotMet)
+}
+
+type Fact = readonly [string, string]
+
+const told: Record<string, string> = {
+  '': 'it ticks',
+  paused: 'paused: nothing begins until it is resumed',
+  orphan: 'orphan: no live instance has it in its code',
+  overridden: 'it ticks by the rule of an operator',
+}
+
+function factsOf(status: ScheduleStatus): Fact[] {
+  const { name, rule, codeRule, override, pausedAt, nextAt, members } = status
+  return [
+    ['name', name],
+    ['state', told[stateOf(status)]!],
+    ['rule', ruleInWords(rule)],
+    ...(override ? [['rule of its code', ruleInWords(codeRule)] as const] : []),
+    ...(pausedAt ? [['paused', pausedAt.toISOString()] as const] : []),
+    ...(nextAt ? [['next', nextAt.toISOString()] as const] : []),
+    ...members.map((member): Fact => ['member', `${member.instance}, ${ruleInWords(member.rule)}`]),
+  ]
+}
+
+function lineOf(past: PastRun | PastGap): Fact {
+  if (past.kind === 'gap') {
+    const upto = past.ticks > 1 ? ` to ${past.last.toISOString()}, ${past.ticks} ticks` : ''
+    return ['gap', `${past.first.toISOString()}${upto}: ${past.reason}`]
+  }
+  const { tick, state, extra, instance, attempt, error } = past
+  const by = instance ? ` by ${instance}` : ''
+  const again = attempt > 1 ? `, attempt ${attempt}` : ''
+  const why = error ? `: ${error.name}: ${error.message}` : ''
+  return [extra ? 'extra run' : 'run', `${tick.toISOString()} ${state}${by}${again}${why}`]
+}

@@ -1,0 +1,86 @@
+import type { Command } from 'commander'
+import { Settings, TwinOption } from '../settings.js'
+import { noun, withExamples, withoutGlobalOptions } from '../words.js'
+
+export function addSchedule(program: Command): void {
+  const schedule = noun(program, 'schedule', 'see, run, pause and resume schedules; see when rules tick')
+  withExamples(schedule, [
+    'holdfast schedule ls',
+    'holdfast schedule pause invoices',
+    'holdfast schedule next "0 3 * * *" --timezone Europe/London',
+  ])
+  const ls = schedule
+    .command('ls')
+    .summary('list the schedules')
+    .description(
+      'Lists the schedules of a namespace: their rules, when each ticks next, and how many instances have it.',
+    )
+    .action(async (_options, self: Command) => (await import('./ls.js')).scheduleLs(new Settings(self)))
+  withExamples(ls, ['holdfast schedule ls', 'holdfast schedule ls --namespace billing --json'])
+
+  const show = schedule
+    .command('show')
+    .summary('tell all about one schedule')
+    .description(
+      'Tells by which rule a schedule ticks, who has it, what ran lately, and which ticks have no run and why.',
+    )
+    .argument('<name>', 'the schedule')
+    .addOption(new TwinOption('--limit <number>', 'how many runs and gaps (default: 10)'))
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./show.js')).scheduleShow(new Settings(self), name),
+    )
+  withExamples(show, ['holdfast schedule show invoices', 'holdfast schedule show invoices --limit 100 --json'])
+
+  const run = schedule
+    .command('run')
+    .summary('ask for a run now, beside the rule')
+    .description(
+      'Asks for a run now, also of a schedule that is paused. A member begins it; the ticks of the rule stay as they are.',
+    )
+    .argument('<name>', 'the schedule')
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./act.js')).scheduleRun(new Settings(self), name),
+    )
+  withExamples(run, ['holdfast schedule run invoices'])
+
+  const pause = schedule
+    .command('pause')
+    .summary('let no more ticks of a schedule begin')
+    .description('Pauses a schedule, whatever is deployed, until it is resumed. What runs goes on.')
+    .argument('<name>', 'the schedule')
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./act.js')).schedulePause(new Settings(self), name),
+    )
+  withExamples(pause, ['holdfast schedule pause invoices'])
+
+  const resume = schedule
+    .command('resume')
+    .summary('let a paused schedule tick again')
+    .description('Resumes a paused schedule. The ticks of the time between are recorded as gaps.')
+    .argument('<name>', 'the schedule')
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./act.js')).scheduleResume(new Settings(self), name),
+    )
+  withExamples(resume, ['holdfast schedule resume invoices'])
+
+  const next = schedule
+    .command('next')
+    .summary('list the coming ticks of a rule')
+    .description(
+      'Lists the coming ticks of a cron expression or an interval, and what changes of the clocks do to them. Needs no database.',
+    )
+    .argument('[cron]', 'five fields, six with seconds in front, or a nickname such as @daily; in quotes')
+    .addOption(new TwinOption('--timezone <zone>', 'whose local time it names (default: UTC)'))
+    .addOption(new TwinOption('--every <duration>', 'instead of a cron expression, an interval'))
+    .addOption(new TwinOption('--count <number>', 'how many ticks (default: 10)'))
+    .addOption(new TwinOption('--from <moment>', 'the ticks after this moment (default: now)'))
+    .action(async (cron: string | undefined, _options, self: Command) =>
+      (await import('./next.js')).scheduleNext(new Settings(self), cron),
+    )
+  withExamples(next, [
+    'holdfast schedule next "0 3 * * *" --timezone Europe/London',
+    'holdfast schedule next "*/10 2 * * *" --timezone America/New_York --from 2026-03-08T00:00:00Z',
+    'holdfast schedule next --every 15m --count 3 --json',
+  ])
+  withoutGlobalOptions(schedule)
+}

@@ -1,0 +1,22 @@
+import type { Command } from 'commander'
+import { TwinOption } from './settings.js'
+
+export function noun(program: Command, name: string, description: string): Command {
+  return program.command(name).description(description)
+}
+
+/** The program's options are for the verbs of a noun; in its own help they would only hide the verbs. */
+export function withoutGlobalOptions(noun: Command): void {
+  // After the verbs were made, for they inherit what a noun has been told by then.
+  noun.configureHelp({ showGlobalOptions: false })
+}
+
+export function named(command: Command): Command {
+  return command
+    .argument('<name>', 'the name')
+    .addOption(new TwinOption('--key', 'NAME is a 64-bit key in decimal, for locks that have no name'))
+}
+
+export function withExamples(command: Command, examples: readonly string[]): void {
+  command.addHelpText('before', `Examples:\n${examples.map((example) => `  ${example}`).join('\n')}\n`)
+}

@@ -1,0 +1,65 @@
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { HoldfastError, UsageError } from '../../base/index.js'
+
+/** Something that a file exports, alone or in a list. */
+export interface Exported {
+  readonly file: string
+  readonly value: unknown
+}
+
+/** What the files export. Paths are those of the working directory. */
+export async function exportsOf(files: readonly string[]): Promise<Exported[]> {
+  for (const file of files) {
+    if (!existsSync(file)) throw new UsageError(`There is no file ${JSON.stringify(file)} in ${process.cwd()}`)
+  }
+  const exported: Exported[] = []
+  // One after the other, so that what one prints or throws is its own.
+  for (const file of files) {
+    const values = valuesOf(await load(file))
+    exported.push(...[...new Set(values)].map((value) => ({ file, value })))
+  }
+  return exported
+}
+
+/** Each export, each member of an exported list, and what `module.exports` holds where its names are not seen from outside. */
+function valuesOf(module: Record<string, unknown>): unknown[] {
+  const members = isPlainObject(module.default) ? Object.values(module.default) : []
+  return [...Object.values(module), ...members].flatMap((value) => (Array.isArray(value) ? value.flat() : [value]))
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
+}
+
+async function load(file: string): Promise<Record<string, unknown>> {
+  try {
+    return await import(pathToFileURL(resolve(file)).href)
+  } catch (error) {
+    const { code } = (error ?? {}) as NodeJS.ErrnoException
+    const isTypeScript = /\.[cm]?ts$/.test(file)
+    throw isTypeScript && code === 'ERR_UNKNOWN_FILE_EXTENSION'
+      ? new TypeScriptError(file)
+      : new ImportError(file, error)
+  }
+}
+
+class TypeScriptError extends HoldfastError {
+  constructor(file: string) {
+    super(`${file} cannot be imported: Node.js ${process.version} does not read TypeScript`, {
+      code: 'IMPORT_FAILED',
+      retryable: false,
+      hint: 'Use Node.js 22.18 or later, or NODE_OPTIONS="--import tsx", or give the compiled file.',
+    })
+  }
+}
+
+class ImportError extends HoldfastError {
+  constructor(file: string, cause: unknown) {
+    const { stack = String(cause) } = (cause ?? {}) as Partial<Error>
+    // From there on it is how we came to import it.
+    const [theirs] = stack.split(/\n\s+at .*node:internal\//)
+    super(`${file} cannot be imported: ${theirs}`, { code: 'IMPORT_FAILED', retryable: false, cause })
+  }
+}

@@ -1,0 +1,33 @@
+import type { Command } from 'commander'
+import { repeated, Settings, TwinOption } from '../settings.js'
+import { withExamples } from '../words.js'
+
+export function addWork(program: Command): void {
+  const work = program
+    .command('work')
+    .summary('run the jobs that files define')
+    .description(
+      'Runs jobs: those whose definitions, made by defineJob, the files export, alone, in a list or as the default. ' +
+        'SIGTERM or SIGINT drains: what runs may come to its end. A second one ends the process at once.',
+    )
+    .argument('<file...>', 'modules, relative to the working directory; TypeScript where Node.js reads it')
+    .addOption(new TwinOption('--concurrency <number>', 'how many jobs run at once (default: 10)'))
+    .addOption(
+      repeated(
+        new TwinOption(
+          '--queue <name>',
+          'serve this queue, not those of the definitions; repeatable',
+          'HOLDFAST_QUEUES',
+        ),
+      ),
+    )
+    .addOption(new TwinOption('--drain <duration>', 'how long running jobs may take after a signal (default: 20s)'))
+    .action(async (files: string[], _options, self: Command) =>
+      (await import('./run.js')).work(new Settings(self), files),
+    )
+  withExamples(work, [
+    'holdfast work jobs.js',
+    'holdfast work dist/jobs/*.js --concurrency 50',
+    'holdfast work jobs.js --queue mail --queue reports --drain 1m',
+  ])
+}

@@ -1,8 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { startEmbedded } from '../../src/embedded/index.js'
 import { LockLostError } from '../../src/holdfast.js'
 import { until, within } from '../setup/facts.js'
 import { expiryMs, later, openInstance, openProxy, openServer, takeAwayAfterEach } from './stage.js'
@@ -79,9 +77,7 @@ test('a server that restarts while everybody is well: nobody waits for an expiry
 })
 
 test('a server that is away for 5 seconds: those who wait go on, those who would not are told', async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'holdfast-away-'))
-  later(async () => rmSync(dataDir, { recursive: true, force: true }))
-  const { server, url, witness } = await openServer({}, { dataDir })
+  const { server, url, witness } = await openServer()
   const [a, b] = [await openInstance(url), await openInstance(url)]
   await a.locks.acquire('x')
   const waiting = [b.locks.acquire('x'), b.locks.acquire('x', { mode: 'shared' }), b.locks.acquire(['x', 'z'])]
@@ -98,7 +94,9 @@ test('a server that is away for 5 seconds: those who wait go on, those who would
   expect(await within(5_000, 'The end of a wait', impatient)).toMatchObject({ code: 'LOCK_TIMEOUT' })
   // An outage, which takes as long as it takes: whoever waits must not have given up.
   await sleep(2_000)
-  await openServer({}, { dataDir, port: server.port })
+  const { dataDir, port } = server
+  const again = await startEmbedded({ dataDir, port, settings: { fsync: 'off' } })
+  later(() => again.stop('immediate'))
 
   await within(15_000, 'The grants', Promise.all(waiting.map(async (asked) => (await asked).release())))
 })

@@ -1,8 +1,9 @@
 import { afterEach } from 'vitest'
-import { type EmbeddedOptions, type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
+import type { EmbeddedServer } from '../../src/embedded/index.js'
 import { Holdfast, type HoldfastOptions } from '../../src/holdfast.js'
 import { freshDatabase } from '../setup/database.js'
 import { Witness } from '../setup/facts.js'
+import { ownDatabase, ownServer } from '../setup/own-server.js'
 import { SilentProxy } from './silent-proxy.js'
 
 /** What a test of faults needs, all of it taken away after the test. */
@@ -34,31 +35,12 @@ export async function openDatabase(): Promise<{ url: string; witness: Witness }>
 /** A server of one's own, for tests that restart it. */
 export async function openServer(
   settings: Record<string, string> = {},
-  place: Pick<EmbeddedOptions, 'dataDir' | 'port'> = {},
-): Promise<{
-  server: EmbeddedServer
-  url: string
-  witness: Witness
-}> {
-  const server = await startEmbedded({
-    binDir: process.env.HOLDFAST_TEST_PG_BIN || undefined,
-    settings: { fsync: 'off', ...settings },
-    ...place,
-  })
-  const url = place.port ? urlOf(server.url) : await server.createDatabase('faults')
+): Promise<{ server: EmbeddedServer; url: string; witness: Witness }> {
+  const server = await ownServer({ fsync: 'off', ...settings })
+  const url = await ownDatabase(server)
   const witness = new Witness(url)
-  later(async () => {
-    await witness.close()
-    await server.stop('immediate')
-  })
+  later(() => witness.close())
   return { server, url, witness }
-}
-
-/** The database is there already when the server comes back to its place. */
-function urlOf(serverUrl: string): string {
-  const url = new URL(serverUrl)
-  url.pathname = '/faults'
-  return url.href
 }
 
 export async function openInstance(url: string, options: Partial<HoldfastOptions> = {}): Promise<Holdfast> {

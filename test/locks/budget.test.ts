@@ -1,15 +1,13 @@
 // A server with a small lock table: Holdfast stops before it is full, for a full one fails everybody on the server.
-import { expect, onTestFinished, test } from 'vitest'
-import { startEmbedded } from '../../src/embedded/index.js'
+
+import { expect, test } from 'vitest'
 import { type Lock, LockTableFullError } from '../../src/holdfast.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
+import { ownServer } from '../setup/own-server.js'
 
 test('the lock table is never filled, and there is room again after releases', async () => {
-  const server = await startEmbedded({
-    settings: { fsync: 'off', max_locks_per_transaction: '10', max_connections: '20' },
-  })
-  onTestFinished(() => server.stop('immediate'))
+  const server = await ownServer({ fsync: 'off', max_locks_per_transaction: '10', max_connections: '20' })
   const { locks } = await open({ url: server.url })
   const budget = 10 * 20
   // The table is counted after every so many grants, not for each.

@@ -1,14 +1,15 @@
 // The anchor's lives: what it sets, what it records, and how it comes back.
+
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { startEmbedded } from '../../src/embedded/index.js'
 import { loadStatements, Session, type SessionStatements } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, until } from '../setup/facts.js'
 import { anchorPid, open } from '../setup/instances.js'
+import { ownServer } from '../setup/own-server.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {
@@ -77,11 +78,8 @@ describe('the settings of a session', () => {
     // On a Unix socket there are no settings of TCP.
     const directory = mkdtempSync(join(tmpdir(), 'holdfast-socket-'))
     chmodSync(directory, 0o777)
-    const server = await startEmbedded({ settings: { fsync: 'off', unix_socket_directories: directory } })
-    onTestFinished(async () => {
-      await server.stop('immediate')
-      rmSync(directory, { recursive: true, force: true })
-    })
+    onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
+    const server = await ownServer({ fsync: 'off', unix_socket_directories: directory })
     const { username, password, port } = new URL(server.url)
     const pool = new pg.Pool({ host: directory, port: Number(port), user: username, password, database: 'postgres' })
     onTestFinished(() => pool.end())

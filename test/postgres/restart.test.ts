@@ -1,15 +1,15 @@
 // A server that crashes and comes back: everything is declared lost, everybody comes back by himself, fences grow.
-import { expect, onTestFinished, test } from 'vitest'
-import { startEmbedded } from '../../src/embedded/index.js'
+
+import { expect, test } from 'vitest'
 import { DatabaseUnreachableError, LockLostError } from '../../src/holdfast.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { untilWaiting } from '../setup/locking.js'
+import { ownDatabase, ownServer } from '../setup/own-server.js'
 
 test.each(['immediate', 'fast'] as const)('%s', async (mode) => {
-  const server = await startEmbedded({ settings: { fsync: 'off' } })
-  onTestFinished(() => server.stop('immediate'))
-  const { url } = server
+  const server = await ownServer()
+  const url = await ownDatabase(server)
   const [a, b] = [await open({ url }), await open({ url })]
   const held = await a.locks.acquire('held')
   const { signal } = held
@@ -34,9 +34,8 @@ test.each(['immediate', 'fast'] as const)('%s', async (mode) => {
 })
 
 test('while the server is away, who would not wait is told, and who waits may give up', async () => {
-  const server = await startEmbedded({ settings: { fsync: 'off' } })
-  onTestFinished(() => server.stop('immediate'))
-  const instance = await open({ url: server.url })
+  const server = await ownServer()
+  const instance = await open({ url: await ownDatabase(server) })
   const lock = await instance.locks.acquire('held')
   const { signal } = lock
   await server.stop('immediate')

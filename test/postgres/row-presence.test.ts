@@ -1,12 +1,13 @@
 // Presence by row: what an instance without an anchor is known to live by.
+
 import { expect, onTestFinished, test } from 'vitest'
-import { startEmbedded } from '../../src/embedded/index.js'
 import { ClosedError, DatabaseUnreachableError } from '../../src/holdfast.js'
 import { type ObservedInstance, Observer } from '../../src/observe/index.js'
-import { migrate, openPgPool, RowPresence } from '../../src/postgres/index.js'
+import { openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
 import { caught, sql, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
+import { ownDatabase, ownServer } from '../setup/own-server.js'
 
 const expiryMs = 2_000
 
@@ -165,15 +166,8 @@ test('closing while it waits out the grace of a restart leaves no row and no tim
 })
 
 test('a restart of the server ends a life', { timeout: 60_000 }, async () => {
-  const server = await startEmbedded({
-    binDir: process.env.HOLDFAST_TEST_PG_BIN || undefined,
-    settings: { fsync: 'off' },
-  })
-  onTestFinished(() => server.stop('immediate'))
-  const url = await server.createDatabase('presence')
-  const database = openPgPool({ connectionString: url })
-  await migrate(database, 'holdfast')
-  await database.close()
+  const server = await ownServer()
+  const url = await ownDatabase(server)
   const presence = presenceAt(url)
   const life = await presence.whenLiving()
   const isOver = lost(life)

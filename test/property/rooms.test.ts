@@ -1,7 +1,7 @@
 import { test } from 'vitest'
-import { startEmbedded } from '../../src/embedded/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { freshDatabase } from '../setup/database.js'
+import { ownDatabase, ownServer } from '../setup/own-server.js'
 import type { Opening } from './fleet.js'
 import { proofs } from './proofs.js'
 import { randomFrom } from './random.mjs'
@@ -58,16 +58,12 @@ test.each(['required', 'none'] as const)(
   { timeout: 0 },
   async (anchor) => {
     const seed = seedOf(`heavy faults in rooms, anchor: ${anchor}`)
-    const server = await startEmbedded({
-      binDir: process.env.HOLDFAST_TEST_PG_BIN || undefined,
-      // Crashes are real here: what was answered must have been flushed.
-      settings: { max_connections: '400' },
-    })
-    later(() => server.stop('immediate'))
+    // Crashes are real here: what was answered must have been flushed.
+    const server = await ownServer({ max_connections: '400' })
     const worlds = []
     for (const [at, room] of (anchor === 'none' ? pooledRooms : rooms).entries()) {
       const name = `heavy-${room}`
-      const url = await server.createDatabase(name)
+      const url = await ownDatabase(server, name)
       worlds.push(await build({ name, url, opening: { room, anchor }, seed: seed + at, proof: proofs[room] }))
     }
     await walkHeavily(worlds, heavyCount, server, randomFrom(seed))

@@ -1,6 +1,6 @@
 import { test } from 'vitest'
-import { startEmbedded } from '../../src/embedded/index.js'
 import { freshDatabase } from '../setup/database.js'
+import { ownDatabase, ownServer } from '../setup/own-server.js'
 import { proofs } from './proofs.js'
 import { randomFrom } from './random.mjs'
 import { countOf, seedOf } from './seed.js'
@@ -30,14 +30,10 @@ const heavyCount = countOf(6, 60)
 
 test(`${heavyCount} schedules of freezes, silent networks and restarts of the server`, { timeout: 0 }, async () => {
   const seed = seedOf('heavy faults')
-  const server = await startEmbedded({
-    binDir: process.env.HOLDFAST_TEST_PG_BIN || undefined,
-    settings: { fsync: 'off', max_connections: '200' },
-  })
-  later(() => server.stop('immediate'))
+  const server = await ownServer({ fsync: 'off', max_connections: '200' })
   const worlds = []
   for (let i = 0; i < 4; i++) {
-    const url = await server.createDatabase(`heavy_${i}`)
+    const url = await ownDatabase(server, `heavy_${i}`)
     worlds.push(await build({ name: `heavy-${i}`, url, opening, seed: seed + 1 + i, proof: proofs.locks }))
   }
   await walkHeavily(worlds, heavyCount, server, randomFrom(seed))

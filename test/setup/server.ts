@@ -2,10 +2,16 @@
 //   HOLDFAST_TEST_URL=postgres://…                       an existing one, as a superuser
 //   HOLDFAST_TEST_PG_BIN=/usr/lib/postgresql/15/bin      another version, started here
 //   neither                                              the embedded PostgreSQL
+// And what it takes to start more of them quickly: see own-server.ts.
+import { chmodSync, mkdtempSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { startEmbedded } from '../../src/embedded/index.js'
 import { migrate, openPgPool } from '../../src/postgres/index.js'
+import { copyServer, type PreparedServer } from './own-server.js'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -13,37 +19,54 @@ declare module 'vitest' {
     adminUrl: string
     /** The database that `freshDatabase` clones. */
     templateName: string
+    preparedServer: PreparedServer
   }
 }
 
 const templateName = 'holdfast_template'
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const directory = mkdtempSync(join(tmpdir(), 'holdfast-run-'))
+  // The servers may run as another user.
+  chmodSync(directory, 0o755)
   const given = process.env.HOLDFAST_TEST_URL
-  const server = given ? undefined : await startServer()
-  const adminUrl = server?.url ?? given!
+  const cleanUp: (() => Promise<unknown>)[] = [() => rm(directory, { recursive: true, force: true })]
+  const end = async () => {
+    for (const step of cleanUp.splice(0).reverse()) await step()
+  }
   try {
-    await makeTemplate(adminUrl)
+    const prepared = await prepareServer(join(directory, 'prepared'))
+    if (given) await makeTemplate(given)
+    const server = given ? undefined : await copyServer(prepared, join(directory, 'server'), settings)
+    if (server) cleanUp.push(() => server.stop('immediate'))
+    project.provide('adminUrl', given ?? server!.url)
+    project.provide('templateName', templateName)
+    project.provide('preparedServer', prepared)
   } catch (error) {
-    await server?.stop()
+    await end()
     throw error
   }
-  project.provide('adminUrl', adminUrl)
-  project.provide('templateName', templateName)
-  return async () => server?.stop('immediate')
+  return end
 }
 
-function startServer() {
-  return startEmbedded({
-    binDir: process.env.HOLDFAST_TEST_PG_BIN || undefined,
-    settings: {
-      max_connections: '200',
-      shared_preload_libraries: 'pg_stat_statements',
-      // Nothing here outlives the run, and a test of crashes kills processes, never the operating system.
-      fsync: 'off',
-      full_page_writes: 'off',
-    },
-  })
+const settings = {
+  max_connections: '200',
+  shared_preload_libraries: 'pg_stat_statements',
+  // Nothing here outlives the run, and a test of crashes kills processes, never the operating system.
+  fsync: 'off',
+  full_page_writes: 'off',
+}
+
+/** Initialised, with the template in it, and stopped: to be copied. */
+async function prepareServer(dataDir: string): Promise<PreparedServer> {
+  const binDir = process.env.HOLDFAST_TEST_PG_BIN || undefined
+  const server = await startEmbedded({ binDir, dataDir, settings })
+  try {
+    await makeTemplate(server.url)
+  } finally {
+    await server.stop('fast')
+  }
+  return { binDir, dataDir, templateName }
 }
 
 /** What every test's database has from the start. */

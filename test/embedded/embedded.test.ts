@@ -81,7 +81,7 @@ function areAlive(pids: number[]): boolean {
 }
 
 /** A wait for a fact: what must become true, with a deadline. */
-const eventually = (fact: () => boolean) => expect.poll(fact, { timeout: 60_000, interval: 20 }).toBe(true)
+const eventually = (fact: () => boolean) => expect.poll(fact, { timeout: 60_000, interval: 100 }).toBe(true)
 
 describe('a server', { timeout: 120_000 }, () => {
   test('has UTF-8 and safe settings, lets nobody in without the password, and never runs as root', async () => {

@@ -9,6 +9,8 @@ export default defineConfig({
     isolate: false,
     // Each worker brings connections and load to one server: more of them make the tests of timing lie.
     maxWorkers: 3,
+    // In the few files whose tests only start processes and wait for them.
+    maxConcurrency: 3,
     testTimeout: 30_000,
     hookTimeout: 60_000,
   },

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { afterEach, describe, expect, test } from 'vitest'
 import { eventually, isAlive, run, start, startProgram } from './program.js'
+import { fits } from './schemas.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -47,7 +48,7 @@ describe('dev', () => {
     chmodSync(place, 0o755)
     const first = start(['dev', '--json'], { HOLDFAST_DATA_DIR: dataDir })
     await first.says(/}\n$/)
-    const { url } = JSON.parse(first.stdout)
+    const { url } = fits('dev', JSON.parse(first.stdout))
     await query(url, 'create table kept as select 42 as answer')
     first.process.kill('SIGINT')
     expect((await first.ended).status).toBe(0)

@@ -6,6 +6,7 @@ import { work } from '../jobs/stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { open } from '../setup/instances.js'
 import { eventually, run, start, startOnTerminal } from './program.js'
+import { fits, fitsRow, schemaOf } from './schemas.js'
 
 let database: FreshDatabase
 beforeAll(async () => {
@@ -22,7 +23,7 @@ beforeEach(async () => {
 })
 
 async function json(args: string[]): Promise<unknown> {
-  return JSON.parse((await run([...args, '--json'], env)).stdout)
+  return fits(schemaOf(args), JSON.parse((await run([...args, '--json'], env)).stdout))
 }
 
 const mail = defineJob('mail', { queue: 'post', run: ({ to }: { to: string }) => ({ sent: to }) })
@@ -78,7 +79,7 @@ describe('job ls', () => {
   test('gives lines of JSON, or fields between tabs; says on stderr when there may be more', async () => {
     const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' })
     const { stdout: lines } = await run(['job', 'ls', '--jsonl'], env)
-    expect(JSON.parse(lines)).toMatchObject({ id, kind: 'mail' })
+    expect(fitsRow('job-ls', JSON.parse(lines))).toMatchObject({ id, kind: 'mail' })
     const { stdout, stderr } = await run(['job', 'ls', '--limit', '1'], env)
     expect(stdout.split('\t').slice(0, 5)).toEqual([String(id), 'mail', 'post', holdfast.namespace, 'ready'])
     expect(stderr).toBe('There may be more than these 1: --limit shows more, `holdfast queue ls` counts.\n')
@@ -222,7 +223,7 @@ describe('job retry and job cancel', () => {
     })
     expect(await holdfast.jobs.find(buried.id)).toMatchObject({ state: 'ready', failed: 0 })
     const again = await run(['job', 'retry', '999999999', String(waiting.id), '--json'], env)
-    expect(JSON.parse(again.stdout)).toEqual({ retried: [] })
+    expect(fits('job-retry', JSON.parse(again.stdout))).toEqual({ retried: [] })
     expect(again.stderr).toContain(`Job ${waiting.id} is ready already.\n`)
     expect(again.status).toBe(3)
   })
@@ -234,7 +235,7 @@ describe('job retry and job cancel', () => {
     await eventually(() => worker.running).toBe(1)
     const words = ['job', 'cancel', String(waiting.id), String(running.id), '--reason', 'no need']
     const { stdout, stderr, status } = await run([...words, '--json'], env)
-    expect(JSON.parse(stdout)).toEqual({ cancelled: [waiting.id, running.id] })
+    expect(fits('job-cancel', JSON.parse(stdout))).toEqual({ cancelled: [waiting.id, running.id] })
     expect(stderr).toContain(`Cancelled job ${waiting.id}.\n`)
     expect(status).toBe(0)
     const error = { name: JobCancelledError.name, message: 'no need' }

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { Holdfast, LeaseLostError } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { eventually, run, start, startOnTerminal } from './program.js'
+import { fits, fitsRow, schemaOf } from './schemas.js'
 
 let database: FreshDatabase
 let env: NodeJS.ProcessEnv
@@ -28,7 +29,7 @@ async function open(namespace = 'default', anchor: 'required' | 'none' = 'requir
 
 async function json(args: string[]): Promise<unknown> {
   const { stdout } = await run([...args, '--json'], env)
-  return JSON.parse(stdout)
+  return fits(schemaOf(args), JSON.parse(stdout))
 }
 
 const script = (source: string) => ['--', process.execPath, '-e', source]
@@ -56,7 +57,7 @@ describe('lease ls', () => {
       lines
         .trimEnd()
         .split('\n')
-        .map((line) => JSON.parse(line).label),
+        .map((line) => fitsRow('lease-ls', JSON.parse(line)).label),
     ).toEqual(['two', 'one'])
     const { stdout: piped } = await run(['lease', 'ls', '--namespace', 'default'], env)
     const fields = piped.trimEnd().split('\t')
@@ -137,7 +138,7 @@ describe('lease expire', () => {
     await eventually(() => json(['lease', 'show', 'taken'])).toMatchObject({ lease: { wanted: true } })
     const lost = new Promise((resolve) => lease.signal.addEventListener('abort', () => resolve(lease.signal.reason)))
     const { status, stdout } = await run(['lease', 'expire', 'taken', '--yes', '--json'], env)
-    expect(JSON.parse(stdout)).toMatchObject({ expired: { label: 'taken', instance: holder.id } })
+    expect(fits('lease-expire', JSON.parse(stdout))).toMatchObject({ expired: { label: 'taken', instance: holder.id } })
     expect(status).toBe(0)
     expect(await lost).toBeInstanceOf(LeaseLostError)
     expect((await next).fence).toBeGreaterThan(lease.fence)

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { Holdfast, LockLostError } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { eventually, run, startOnTerminal } from './program.js'
+import { fits, fitsRow, schemaOf } from './schemas.js'
 
 let database: FreshDatabase
 let env: NodeJS.ProcessEnv
@@ -34,7 +35,7 @@ function waitFor(holdfast: Holdfast, name: string): void {
 
 async function json(args: string[]): Promise<unknown> {
   const { stdout } = await run([...args, '--json'], env)
-  return JSON.parse(stdout)
+  return fits(schemaOf(args), JSON.parse(stdout))
 }
 
 async function stranger(name: string): Promise<pg.Client> {
@@ -57,7 +58,7 @@ describe('lock ls', () => {
     ])
     const { stdout: lines } = await run(['lock', 'ls', '--jsonl'], env)
     const parsed = lines.trimEnd().split('\n')
-    expect(parsed.map((line) => JSON.parse(line).label)).toEqual(['two', 'one'])
+    expect(parsed.map((line) => fitsRow('lock-ls', JSON.parse(line)).label)).toEqual(['two', 'one'])
     const { stdout: piped } = await run(['lock', 'ls', '--namespace', 'default'], env)
     const fields = piped.split('\t')
     expect(fields.slice(0, 4)).toEqual(['one', 'default', 'holds', 'exclusive'])
@@ -172,7 +173,7 @@ describe('lock break', () => {
     const lock = await holder.locks.acquire('broken')
     const lost = new Promise((resolve) => lock.signal.addEventListener('abort', () => resolve(lock.signal.reason)))
     const { status, stdout } = await run(['lock', 'break', 'broken', '--yes', '--json'], env)
-    expect(JSON.parse(stdout)).toMatchObject({ ended: [{ label: 'broken', instance: holder.id }] })
+    expect(fits('lock-break', JSON.parse(stdout))).toMatchObject({ ended: [{ label: 'broken', instance: holder.id }] })
     expect(status).toBe(0)
     expect(await lost).toBeInstanceOf(LockLostError)
   })

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { allMigrations } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { run } from './program.js'
+import { fits } from './schemas.js'
 
 let database: FreshDatabase
 let client: pg.Client
@@ -29,7 +30,7 @@ test('--check is 3 while something is pending and 0 after; --dry-run and --check
   const migrate = (...options: string[]) => run(['migrate', '--schema', 'coordination', ...options], env)
   expect(await migrate('--check')).toMatchObject({ status: 3, stdout: listed })
   expect(await migrate('--dry-run')).toMatchObject({ status: 0, stdout: listed })
-  expect(JSON.parse((await migrate('--dry-run', '--json')).stdout)).toEqual({
+  expect(fits('migrate', JSON.parse((await migrate('--dry-run', '--json')).stdout))).toEqual({
     schema: 'coordination',
     version: 0,
     pending: all,

@@ -7,6 +7,7 @@ import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { eventually, run, startOnTerminal } from './program.js'
+import { fits, schemaOf } from './schemas.js'
 
 let database: FreshDatabase
 beforeAll(async () => {
@@ -23,7 +24,7 @@ beforeEach(async () => {
 })
 
 async function json(args: string[]): Promise<unknown> {
-  return JSON.parse((await run([...args, '--json'], env)).stdout)
+  return fits(schemaOf(args), JSON.parse((await run([...args, '--json'], env)).stdout))
 }
 
 const mail = defineJob('mail', { queue: 'post', run: ({ to }: { to: string }) => ({ sent: to }) })

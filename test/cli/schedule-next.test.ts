@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { run, startOnTerminal } from './program.js'
+import { fits, fitsRow } from './schemas.js'
 
 const forward = ['schedule', 'next', '30 2 * * *', '--timezone', 'America/New_York', '--from', '2026-03-07']
 
@@ -25,13 +26,13 @@ describe('schedule next', () => {
     ]
     const document = await run([...args, '--json'], nowhere)
     expect(document).toMatchObject({ status: 0, stderr: '' })
-    expect(JSON.parse(document.stdout)).toEqual(ticks)
+    expect(fits('schedule-next', JSON.parse(document.stdout))).toEqual(ticks)
     const { stdout: lines } = await run([...args, '--jsonl'])
     expect(
       lines
         .trimEnd()
         .split('\n')
-        .map((line) => JSON.parse(line)),
+        .map((line) => fitsRow('schedule-next', JSON.parse(line))),
     ).toEqual(ticks)
     const { stdout: piped } = await run(args)
     expect(piped.split('\n')[1]?.split('\t')).toEqual([

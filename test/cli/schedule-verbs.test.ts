@@ -5,6 +5,7 @@ import { add, gate, untilMember, untilRuns } from '../schedules/stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { open } from '../setup/instances.js'
 import { run } from './program.js'
+import { fits } from './schemas.js'
 
 let database: FreshDatabase
 beforeAll(async () => {
@@ -49,7 +50,8 @@ test('ls and show tell rules, members, and what is unusual', async () => {
   expect(shown).toMatch(new RegExp(`\nextra run\t\\S+ done by ${holdfast.id}\n$`))
   const { stdout: nightly } = await run(['schedule', 'show', 'nightly'], env)
   expect(nightly).toContain('\nrule of its code\t0 3 * * * Europe/London\n')
-  const json = JSON.parse((await run(['schedule', 'show', 'once', '--json'], env)).stdout)
+  const json = fits('schedule-show', JSON.parse((await run(['schedule', 'show', 'once', '--json'], env)).stdout))
+  fits('schedule-ls', JSON.parse((await run(['schedule', 'ls', '--json'], env)).stdout))
   expect(json).toMatchObject({ name: 'once', history: [{ kind: 'run', extra: true, state: 'done' }] })
 })
 

@@ -1,0 +1,63 @@
+import type { Command } from 'commander'
+import { expect, test } from 'vitest'
+import { makeProgram } from '../../src/cli/program.js'
+import { fits, fitsRow, schemas } from './schemas.js'
+
+/** What they print is not theirs, or nothing. */
+const withoutJson = ['lock-run', 'work']
+
+function verbsOf(command: Command, words: readonly string[] = []): string[] {
+  if (command.commands.length === 0) return [words.join('-')]
+  return command.commands.flatMap((inner) => verbsOf(inner, [...words, inner.name()]))
+}
+
+test('every command has a schema, and every schema has a command', () => {
+  const commands = verbsOf(makeProgram()).filter((name) => !withoutJson.includes(name))
+  expect([...schemas.keys()].sort()).toEqual(commands.sort())
+})
+
+test.each([...schemas])('the schema of %s is closed, and describes each property', (name, schema) => {
+  expect(schema).toMatchObject({
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: `holdfast ${name.replace('-', ' ')} --json`,
+    description: expect.any(String),
+  })
+  expect(faultsOf(schema, name)).toEqual([])
+})
+
+interface Schema {
+  readonly type?: string | string[]
+  readonly description?: string
+  readonly properties?: Record<string, Schema>
+  readonly additionalProperties?: boolean | Schema
+  readonly items?: Schema
+  readonly anyOf?: Schema[]
+  readonly $defs?: Record<string, Schema>
+}
+
+/** Where a schema lets through what it does not name, or leaves a property unexplained. */
+function faultsOf(schema: Schema, at: string): string[] {
+  const { properties = {}, additionalProperties, items, anyOf = [], $defs = {} } = schema
+  const isOpen = schema.type === 'object' && additionalProperties === undefined
+  const inner = [
+    ...Object.entries({ ...properties, ...$defs }),
+    ...anyOf.map((one, index) => [String(index), one] as const),
+    ...(items ? [['[]', items] as const] : []),
+    ...(typeof additionalProperties === 'object' ? [['*', additionalProperties] as const] : []),
+  ]
+  return [
+    ...(isOpen || additionalProperties === true ? [`${at} is open`] : []),
+    ...Object.entries(properties)
+      .filter(([, { description }]) => !description)
+      .map(([property]) => `${at}.${property} is not described`),
+    ...inner.flatMap(([name, one]) => faultsOf(one, `${at}.${name}`)),
+  ]
+}
+
+test('what does not fit is told', () => {
+  expect(() => fits('queue-redrive', { redriven: 1 })).not.toThrow()
+  expect(() => fits('queue-redrive', { redriven: '1' })).toThrow('must be integer')
+  expect(() => fits('queue-redrive', { redriven: 1, more: 2 })).toThrow('must NOT have additional properties')
+  expect(() => fitsRow('migrate', { version: 1 })).toThrow("must have required property 'name'")
+  expect(() => fits('lock-sl', [])).toThrow('There is no lock-sl')
+})

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { Exit, report } from './failure.js'
+import { report } from './failure.js'
 import { makeProgram } from './program.js'
 
 // `holdfast lock ls | head -1`: whoever reads has had enough.
@@ -19,7 +19,7 @@ let code = 0
 try {
   await makeProgram().parseAsync()
 } catch (error) {
-  code = error instanceof Exit ? error.code : report(error, wantsJson())
+  code = await report(error, wantsJson())
 }
 // The driver's sockets, and listeners for signals, may keep a process alive that has nothing more to do.
 process.exit(code)

@@ -1,7 +1,6 @@
 import { CommanderError } from 'commander'
-import { HoldfastError } from '../base/index.js'
 
-/** The exit codes of every command; `lock run` adds its own, see lock-run.ts. */
+/** The exit codes of every command; `lock run` adds its own, see lock/run.ts. */
 export const exitCode = { done: 0, failed: 1, usage: 2, conditionNotMet: 3, unreachable: 4 } as const
 
 const codeOf: Record<string, number> = {
@@ -18,9 +17,11 @@ export class Exit extends Error {
 }
 
 /** Tells what went wrong on stderr, for people or as JSON, and answers with the exit code. */
-export function report(error: unknown, asJson: boolean): number {
+export async function report(error: unknown, asJson: boolean): Promise<number> {
   if (error instanceof Exit) return error.code
   if (error instanceof CommanderError) return reportWords(error, asJson)
+  // Imported here, because `--help` ends here, too.
+  const { HoldfastError } = await import('../base/index.js')
   if (error instanceof HoldfastError) {
     const { code, message, hint, retryable } = error
     complain({ code, message, hint, retryable }, asJson)

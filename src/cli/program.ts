@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { addCompletion } from './completion/words.js'
 import { addDev } from './dev/words.js'
 import { addGraph } from './graph/words.js'
 import { addInstance } from './instance/words.js'
@@ -7,9 +8,9 @@ import { addJob } from './job/words.js'
 import { addLease } from './lease/words.js'
 import { addLock } from './lock/words.js'
 import { addMigrate } from './migrate/words.js'
+import { TwinOption } from './options.js'
 import { addQueue } from './queue/words.js'
 import { addSchedule } from './schedule/words.js'
-import { TwinOption } from './settings.js'
 import { withExamples } from './words.js'
 import { addWork } from './work/words.js'
 
@@ -48,6 +49,7 @@ export function makeProgram(): Command {
   addGraph(program)
   addMigrate(program)
   addDev(program)
+  addCompletion(program)
   program.addHelpText('after', exitCodes)
   return program
 }

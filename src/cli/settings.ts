@@ -1,21 +1,6 @@
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { formatDuration, parseDuration, suggest, UsageError } from '../base/index.js'
-
-/** An option whose value may also come from the environment. The command line wins; an empty variable counts as unset. */
-export class TwinOption extends Option {
-  readonly twin: string
-
-  constructor(flags: string, description: string, twin?: string) {
-    super(flags, description)
-    this.twin = twin ?? `HOLDFAST_${this.long!.slice(2).replaceAll('-', '_').toUpperCase()}`
-    this.description = `${description} [${this.twin}]`
-  }
-}
-
-/** One that may be given several times. */
-export function repeated(option: TwinOption): TwinOption {
-  return option.argParser((word: string, words: string[] = []) => [...words, word]) as TwinOption
-}
+import type { TwinOption } from './options.js'
 
 interface Given {
   readonly value: unknown

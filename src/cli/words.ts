@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { TwinOption } from './settings.js'
+import { TwinOption } from './options.js'
 
 export function noun(program: Command, name: string, description: string): Command {
   return program.command(name).description(description)
@@ -17,6 +17,14 @@ export function named(command: Command): Command {
     .addOption(new TwinOption('--key', 'NAME is a 64-bit key in decimal, for locks that have no name'))
 }
 
-export function withExamples(command: Command, examples: readonly string[]): void {
-  command.addHelpText('before', `Examples:\n${examples.map((example) => `  ${example}`).join('\n')}\n`)
+const examples = new WeakMap<Command, readonly string[]>()
+
+export function withExamples(command: Command, lines: readonly string[]): void {
+  examples.set(command, lines)
+  command.addHelpText('before', `Examples:\n${lines.map((line) => `  ${line}`).join('\n')}\n`)
+}
+
+/** For the reference, and for the tests that run them. */
+export function examplesOf(command: Command): readonly string[] {
+  return examples.get(command) ?? []
 }

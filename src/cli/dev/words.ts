@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { Settings, TwinOption } from '../settings.js'
+import { settingsOf, TwinOption } from '../options.js'
 import { withExamples } from '../words.js'
 
 export function addDev(program: Command): void {
@@ -11,6 +11,6 @@ export function addDev(program: Command): void {
     )
     .addOption(new TwinOption('--port <port>', 'the port on 127.0.0.1 (default: a free one)'))
     .addOption(new TwinOption('--data-dir <path>', 'where to keep the data (default: nowhere, for this run only)'))
-    .action(async (_options, self: Command) => (await import('./run.js')).dev(new Settings(self)))
+    .action(async (_options, self: Command) => (await import('./run.js')).dev(await settingsOf(self)))
   withExamples(dev, ['holdfast dev', 'holdfast dev --port 5433 --data-dir ./.postgres'])
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { Settings } from '../settings.js'
+import { settingsOf } from '../options.js'
 import { noun, withExamples, withoutGlobalOptions } from '../words.js'
 
 export function addInstance(program: Command): void {
@@ -9,7 +9,7 @@ export function addInstance(program: Command): void {
     .command('ls')
     .summary('list the instances')
     .description('Lists the instances, and what they hold and wait for.')
-    .action(async (_options, self: Command) => (await import('./ls.js')).instanceLs(new Settings(self)))
+    .action(async (_options, self: Command) => (await import('./ls.js')).instanceLs(await settingsOf(self)))
   withExamples(ls, ['holdfast instance ls', 'holdfast instance ls --json'])
   withoutGlobalOptions(instance)
 }

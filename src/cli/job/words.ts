@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { Settings, TwinOption } from '../settings.js'
+import { settingsOf, TwinOption } from '../options.js'
 import { noun, withExamples, withoutGlobalOptions } from '../words.js'
 
 export function addJob(program: Command): void {
@@ -14,10 +14,20 @@ export function addJob(program: Command): void {
         'queue: for a kind, the first 20,000 of each state; for those that are done in one queue, the last 100,000.',
     )
     .addOption(new TwinOption('--queue <name>', 'only those of this queue'))
-    .addOption(new TwinOption('--state <state>', 'ready, running, waiting, done, cancelled, discarded or buried'))
+    .addOption(
+      new TwinOption('--state <state>', 'ready, running, waiting, done, cancelled, discarded or buried').oneOf(
+        'ready',
+        'running',
+        'waiting',
+        'done',
+        'cancelled',
+        'discarded',
+        'buried',
+      ),
+    )
     .addOption(new TwinOption('--kind <name>', 'only those of this definition'))
     .addOption(new TwinOption('--limit <number>', 'how many at most (default: 50)'))
-    .action(async (_options, self: Command) => (await import('./ls.js')).jobLs(new Settings(self)))
+    .action(async (_options, self: Command) => (await import('./ls.js')).jobLs(await settingsOf(self)))
   withExamples(ls, [
     'holdfast job ls',
     'holdfast job ls --queue mail --state buried',
@@ -29,7 +39,9 @@ export function addJob(program: Command): void {
     .summary('tell all about one job')
     .description('Tells where a job is, why it waits, what its attempts failed of, and what came of it.')
     .argument('<id>', 'the id of the job')
-    .action(async (id: string, _options, self: Command) => (await import('./show.js')).jobShow(new Settings(self), id))
+    .action(async (id: string, _options, self: Command) =>
+      (await import('./show.js')).jobShow(await settingsOf(self), id),
+    )
   withExamples(show, ['holdfast job show 42', 'holdfast job show 42 --json'])
 
   const add = job
@@ -43,7 +55,7 @@ export function addJob(program: Command): void {
     .addOption(new TwinOption('--run-at <moment>', 'not before this moment, such as 2030-01-31T18:00Z'))
     .addOption(new TwinOption('--priority <number>', 'larger goes first, from -5 to 5 (default: 0)'))
     .action(async (queue: string, kind: string, json: string | undefined, _options, self: Command) =>
-      (await import('./add.js')).jobAdd(new Settings(self), queue, kind, json),
+      (await import('./add.js')).jobAdd(await settingsOf(self), queue, kind, json),
     )
   withExamples(add, [
     `holdfast job add mail send-email '{"to": "ada@example.com"}'`,
@@ -57,7 +69,7 @@ export function addJob(program: Command): void {
     .description('Lets jobs run again that have ended otherwise than done, or at once, if they wait.')
     .argument('<id...>', 'the ids of the jobs')
     .action(async (ids: string[], _options, self: Command) =>
-      (await import('./act.js')).jobRetry(new Settings(self), ids),
+      (await import('./act.js')).jobRetry(await settingsOf(self), ids),
     )
   withExamples(retry, ['holdfast job retry 42', 'holdfast job retry 42 43 44'])
 
@@ -70,7 +82,7 @@ export function addJob(program: Command): void {
     .argument('<id...>', 'the ids of the jobs')
     .addOption(new TwinOption('--reason <text>', 'what is recorded, and what the handler is told'))
     .action(async (ids: string[], _options, self: Command) =>
-      (await import('./act.js')).jobCancel(new Settings(self), ids),
+      (await import('./act.js')).jobCancel(await settingsOf(self), ids),
     )
   withExamples(cancel, ['holdfast job cancel 42', "holdfast job cancel 42 43 --reason 'the order was withdrawn'"])
   withoutGlobalOptions(job)

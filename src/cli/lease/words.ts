@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { Settings, TwinOption } from '../settings.js'
+import { settingsOf, TwinOption } from '../options.js'
 import { named, noun, withExamples, withoutGlobalOptions } from '../words.js'
 
 export function addLease(program: Command): void {
@@ -9,7 +9,7 @@ export function addLease(program: Command): void {
     .command('ls')
     .summary('list who has what by lease')
     .description('Lists who has what by lease, and what a hold keeps taken: in all namespaces, unless one is given.')
-    .action(async (_options, self: Command) => (await import('./ls.js')).leaseLs(new Settings(self)))
+    .action(async (_options, self: Command) => (await import('./ls.js')).leaseLs(await settingsOf(self)))
   withExamples(ls, ['holdfast lease ls', 'holdfast lease ls --namespace billing --json'])
 
   const show = named(
@@ -18,7 +18,7 @@ export function addLease(program: Command): void {
       .summary('tell who has a name by lease, and until when')
       .description('Tells who has a name by lease, since when, and when it is free.'),
   ).action(async (name: string, _options, self: Command) =>
-    (await import('./show.js')).leaseShow(new Settings(self), name),
+    (await import('./show.js')).leaseShow(await settingsOf(self), name),
   )
   withExamples(show, ['holdfast lease show etl', 'holdfast lease show --key 42'])
 
@@ -32,7 +32,7 @@ export function addLease(program: Command): void {
   )
     .addOption(new TwinOption('--yes', 'do not ask'))
     .action(async (name: string, _options, self: Command) =>
-      (await import('./expire.js')).leaseExpire(new Settings(self), name),
+      (await import('./expire.js')).leaseExpire(await settingsOf(self), name),
     )
   withExamples(expire, ['holdfast lease expire etl', 'holdfast lease expire --yes etl'])
   withoutGlobalOptions(lease)

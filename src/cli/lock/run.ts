@@ -18,7 +18,7 @@ export async function lockRun(settings: Settings, name: string, command: readonl
     status = await run(settings, name, command)
   } catch (error) {
     if (error instanceof Exit) throw error
-    report(error, settings.flag('json'))
+    await report(error, settings.flag('json'))
     status = runExitCode.beforeChild
   }
   throw new Exit(status)

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { Settings, TwinOption } from '../settings.js'
+import { settingsOf, TwinOption } from '../options.js'
 import { named, noun, withExamples, withoutGlobalOptions } from '../words.js'
 
 export function addLock(program: Command): void {
@@ -34,7 +34,7 @@ export function addLock(program: Command): void {
         self.error('error: the command must stand after --\n(Write: holdfast lock run NAME -- COMMAND …)')
       }
       const { lockRun } = await import('./run.js')
-      await lockRun(new Settings(self), name, command)
+      await lockRun(await settingsOf(self), name, command)
     })
   withExamples(run, [
     'holdfast lock run nightly-report -- node report.js',
@@ -47,7 +47,7 @@ export function addLock(program: Command): void {
     .command('ls')
     .summary('list who holds and who waits')
     .description('Lists who holds and who waits for locks: in all namespaces, unless one is given.')
-    .action(async (_options, self: Command) => (await import('./ls.js')).lockLs(new Settings(self)))
+    .action(async (_options, self: Command) => (await import('./ls.js')).lockLs(await settingsOf(self)))
   withExamples(ls, ['holdfast lock ls', 'holdfast lock ls --namespace billing --json'])
 
   const show = named(
@@ -56,7 +56,7 @@ export function addLock(program: Command): void {
       .summary('tell who holds a name, and who waits for it')
       .description('Tells who holds a name, who waits for it, and since when.'),
   ).action(async (name: string, _options, self: Command) =>
-    (await import('./show.js')).lockShow(new Settings(self), name),
+    (await import('./show.js')).lockShow(await settingsOf(self), name),
   )
   withExamples(show, ['holdfast lock show invoice:42', 'holdfast lock show --key 42'])
 
@@ -66,7 +66,7 @@ export function addLock(program: Command): void {
       .summary('ask the holder to let go')
       .description('Asks the holder of a name to let go: the signal of its handle aborts, and it stops when it can.'),
   ).action(async (name: string, _options, self: Command) =>
-    (await import('./release.js')).lockRelease(new Settings(self), name),
+    (await import('./release.js')).lockRelease(await settingsOf(self), name),
   )
   withExamples(release, ['holdfast lock release invoice:42'])
 
@@ -78,7 +78,7 @@ export function addLock(program: Command): void {
   )
     .addOption(new TwinOption('--yes', 'do not ask'))
     .action(async (name: string, _options, self: Command) =>
-      (await import('./break.js')).lockBreak(new Settings(self), name),
+      (await import('./break.js')).lockBreak(await settingsOf(self), name),
     )
   withExamples(breaking, ['holdfast lock break invoice:42', 'holdfast lock break --yes invoice:42'])
   withoutGlobalOptions(lock)

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { Settings, TwinOption } from '../settings.js'
+import { settingsOf, TwinOption } from '../options.js'
 import { withExamples } from '../words.js'
 
 export function addMigrate(program: Command): void {
@@ -10,6 +10,6 @@ export function addMigrate(program: Command): void {
     .addOption(new TwinOption('--dry-run', 'only list what would be applied'))
     .addOption(new TwinOption('--show-sql', 'only print the SQL that would be applied'))
     .addOption(new TwinOption('--check', 'only list it, and exit with 3 when there is something to apply'))
-    .action(async (_options, self: Command) => (await import('./migrate.js')).migrateSchema(new Settings(self)))
+    .action(async (_options, self: Command) => (await import('./migrate.js')).migrateSchema(await settingsOf(self)))
   withExamples(migrate, ['holdfast migrate', 'holdfast migrate --check', 'holdfast migrate --show-sql > holdfast.sql'])
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { Settings, TwinOption } from '../settings.js'
+import { settingsOf, TwinOption } from '../options.js'
 import { noun, withExamples, withoutGlobalOptions } from '../words.js'
 
 export function addQueue(program: Command): void {
@@ -12,7 +12,7 @@ export function addQueue(program: Command): void {
       'Lists the queues: how many of their jobs are where, counted up to 10,000, and how many workers serve them. In all ' +
         'namespaces, unless one is given.',
     )
-    .action(async (_options, self: Command) => (await import('./ls.js')).queueLs(new Settings(self)))
+    .action(async (_options, self: Command) => (await import('./ls.js')).queueLs(await settingsOf(self)))
   withExamples(ls, ['holdfast queue ls', 'holdfast queue ls --namespace billing --json'])
 
   const pause = queue
@@ -21,7 +21,7 @@ export function addQueue(program: Command): void {
     .description('Pauses a queue: none of its jobs is claimed, by anybody, until it is resumed. Those that run go on.')
     .argument('<name>', 'the queue')
     .action(async (name: string, _options, self: Command) =>
-      (await import('./pause.js')).queuePause(new Settings(self), name),
+      (await import('./pause.js')).queuePause(await settingsOf(self), name),
     )
   withExamples(pause, ['holdfast queue pause mail'])
 
@@ -31,7 +31,7 @@ export function addQueue(program: Command): void {
     .description('Resumes a paused queue: its jobs are claimed again.')
     .argument('<name>', 'the queue')
     .action(async (name: string, _options, self: Command) =>
-      (await import('./pause.js')).queueResume(new Settings(self), name),
+      (await import('./pause.js')).queueResume(await settingsOf(self), name),
     )
   withExamples(resume, ['holdfast queue resume mail'])
 
@@ -42,7 +42,7 @@ export function addQueue(program: Command): void {
     .argument('<name>', 'the queue')
     .addOption(new TwinOption('--yes', 'do not ask'))
     .action(async (name: string, _options, self: Command) =>
-      (await import('./redrive.js')).queueRedrive(new Settings(self), name),
+      (await import('./redrive.js')).queueRedrive(await settingsOf(self), name),
     )
   withExamples(redrive, ['holdfast queue redrive mail', 'holdfast queue redrive --yes mail'])
   withoutGlobalOptions(queue)

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { Settings, TwinOption } from '../settings.js'
+import { settingsOf, TwinOption } from '../options.js'
 import { noun, withExamples, withoutGlobalOptions } from '../words.js'
 
 export function addSchedule(program: Command): void {
@@ -15,7 +15,7 @@ export function addSchedule(program: Command): void {
     .description(
       'Lists the schedules of a namespace: their rules, when each ticks next, and how many instances have it.',
     )
-    .action(async (_options, self: Command) => (await import('./ls.js')).scheduleLs(new Settings(self)))
+    .action(async (_options, self: Command) => (await import('./ls.js')).scheduleLs(await settingsOf(self)))
   withExamples(ls, ['holdfast schedule ls', 'holdfast schedule ls --namespace billing --json'])
 
   const show = schedule
@@ -27,7 +27,7 @@ export function addSchedule(program: Command): void {
     .argument('<name>', 'the schedule')
     .addOption(new TwinOption('--limit <number>', 'how many runs and gaps (default: 10)'))
     .action(async (name: string, _options, self: Command) =>
-      (await import('./show.js')).scheduleShow(new Settings(self), name),
+      (await import('./show.js')).scheduleShow(await settingsOf(self), name),
     )
   withExamples(show, ['holdfast schedule show invoices', 'holdfast schedule show invoices --limit 100 --json'])
 
@@ -39,7 +39,7 @@ export function addSchedule(program: Command): void {
     )
     .argument('<name>', 'the schedule')
     .action(async (name: string, _options, self: Command) =>
-      (await import('./act.js')).scheduleRun(new Settings(self), name),
+      (await import('./act.js')).scheduleRun(await settingsOf(self), name),
     )
   withExamples(run, ['holdfast schedule run invoices'])
 
@@ -49,7 +49,7 @@ export function addSchedule(program: Command): void {
     .description('Pauses a schedule, whatever is deployed, until it is resumed. What runs goes on.')
     .argument('<name>', 'the schedule')
     .action(async (name: string, _options, self: Command) =>
-      (await import('./act.js')).schedulePause(new Settings(self), name),
+      (await import('./act.js')).schedulePause(await settingsOf(self), name),
     )
   withExamples(pause, ['holdfast schedule pause invoices'])
 
@@ -59,7 +59,7 @@ export function addSchedule(program: Command): void {
     .description('Resumes a paused schedule. The ticks of the time between are recorded as gaps.')
     .argument('<name>', 'the schedule')
     .action(async (name: string, _options, self: Command) =>
-      (await import('./act.js')).scheduleResume(new Settings(self), name),
+      (await import('./act.js')).scheduleResume(await settingsOf(self), name),
     )
   withExamples(resume, ['holdfast schedule resume invoices'])
 
@@ -75,7 +75,7 @@ export function addSchedule(program: Command): void {
     .addOption(new TwinOption('--count <number>', 'how many ticks (default: 10)'))
     .addOption(new TwinOption('--from <moment>', 'the ticks after this moment (default: now)'))
     .action(async (cron: string | undefined, _options, self: Command) =>
-      (await import('./next.js')).scheduleNext(new Settings(self), cron),
+      (await import('./next.js')).scheduleNext(await settingsOf(self), cron),
     )
   withExamples(next, [
     'holdfast schedule next "0 3 * * *" --timezone Europe/London',

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { repeated, Settings, TwinOption } from '../settings.js'
+import { repeated, settingsOf, TwinOption } from '../options.js'
 import { withExamples } from '../words.js'
 
 export function addWork(program: Command): void {
@@ -23,7 +23,7 @@ export function addWork(program: Command): void {
     )
     .addOption(new TwinOption('--drain <duration>', 'how long running jobs may take after a signal (default: 20s)'))
     .action(async (files: string[], _options, self: Command) =>
-      (await import('./run.js')).work(new Settings(self), files),
+      (await import('./run.js')).work(await settingsOf(self), files),
     )
   withExamples(work, [
     'holdfast work jobs.js',

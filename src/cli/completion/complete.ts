@@ -1,0 +1,130 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import type { Argument, Command } from 'commander'
+import { Exit, exitCode } from '../failure.js'
+import { TwinOption } from '../options.js'
+import { write } from '../output.js'
+
+/** A word that may stand here, and what it means. */
+export interface Candidate {
+  readonly word: string
+  readonly meaning: string
+}
+
+/** What may stand in a place: one of these words, a name that a verb lists, a file; or nobody knows. */
+type Expected =
+  | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
+  | { readonly kind: 'names'; readonly noun: string }
+  | { readonly kind: 'file' }
+
+/** Nobody waits longer for a key to do something. */
+const patienceMs = 3_000
+
+const nothing: Expected = { kind: 'words', candidates: [] }
+
+/**
+ * Prints what may stand in the place of the last word, a line each: the word, a tab, its meaning. Ends with 3 where files
+ * are expected, which the shell knows better. It knows no word by itself: all of them are read off the program.
+ */
+export async function printCandidates(program: Command, words: readonly string[]): Promise<void> {
+  const typed = words.at(-1) ?? ''
+  const { expected, prefix, given } = place(program, words)
+  if (expected.kind === 'file') throw new Exit(exitCode.conditionNotMet)
+  const candidates = expected.kind === 'names' ? await namesOf(expected.noun, given) : expected.candidates
+  const fitting = candidates.filter(({ word }) => `${prefix}${word}`.startsWith(typed))
+  write(fitting.map(({ word, meaning }) => `${prefix}${word}\t${meaning}`))
+}
+
+interface Place {
+  readonly expected: Expected
+  /** What stands before the value in the same word: `--state=`. */
+  readonly prefix: string
+  /** The options that say which database and which namespace. */
+  readonly given: readonly string[]
+}
+
+function place(program: Command, words: readonly string[]): Place {
+  const typed = words.at(-1) ?? ''
+  const given: string[] = []
+  let command = program
+  let option: TwinOption | undefined
+  let args = 0
+  for (const word of words.slice(0, -1)) {
+    if (word === '--') return { expected: { kind: 'file' }, prefix: '', given }
+    const isValue = option !== undefined
+    if (isValue && program.options.includes(option!)) given.push(option!.long!, word)
+    option = undefined
+    if (isValue) continue
+    if (word.startsWith('-')) option = word.includes('=') ? undefined : takesValue(command, word)
+    else if (command.commands.length > 0) {
+      const next = command.commands.find((inner) => inner.name() === word)
+      // `holdfast help lock` goes on like `holdfast lock`.
+      if (!next && word !== 'help') return { expected: nothing, prefix: '', given }
+      command = next ?? command
+    } else args++
+  }
+  if (option) return { expected: expectedOf(option), prefix: '', given }
+  const [, name, value] = /^(--[^=]+)=(.*)$/s.exec(typed) ?? []
+  const assigned = name === undefined ? undefined : takesValue(command, name)
+  if (value !== undefined) return { expected: assigned ? expectedOf(assigned) : nothing, prefix: `${name}=`, given }
+  if (typed.startsWith('-')) return { expected: optionsOf(command, words.slice(0, -1)), prefix: '', given }
+  if (command.commands.length > 0) return { expected: verbsOf(command), prefix: '', given }
+  return { expected: argumentOf(command, args), prefix: '', given }
+}
+
+/** The options of a command, and those before it that it inherits. */
+function allOptions(command: Command): TwinOption[] {
+  const inherited = command.parent ? allOptions(command.parent) : []
+  return [...command.options.filter((option) => option instanceof TwinOption), ...inherited]
+}
+
+function takesValue(command: Command, word: string): TwinOption | undefined {
+  return allOptions(command).find((option) => option.long === word && option.required)
+}
+
+function optionsOf(command: Command, words: readonly string[]): Expected {
+  const candidates = allOptions(command)
+    .filter(({ long, parseArg }) => parseArg !== undefined || !words.includes(long!))
+    .map(({ long, description }) => ({ word: long!, meaning: description }))
+  return { kind: 'words', candidates: [...candidates, { word: '--help', meaning: 'print this help' }] }
+}
+
+function verbsOf(command: Command): Expected {
+  const visible = command.createHelp().visibleCommands(command)
+  return {
+    kind: 'words',
+    candidates: visible.map((verb) => ({ word: verb.name(), meaning: verb.summary() || verb.description() })),
+  }
+}
+
+function expectedOf(option: TwinOption): Expected {
+  if (option.values.length > 0) return wordsFor(option.values)
+  if (/<(path|file)>/.test(option.flags)) return { kind: 'file' }
+  return option.attributeName() === 'queue' ? { kind: 'names', noun: 'queue' } : nothing
+}
+
+function argumentOf(command: Command, at: number): Expected {
+  const all: readonly Argument[] = command.registeredArguments
+  const argument = all[at] ?? (all.at(-1)?.variadic ? all.at(-1) : undefined)
+  const name = argument?.name()
+  const noun = command.parent
+  if (name === 'file') return { kind: 'file' }
+  if (name === 'queue') return { kind: 'names', noun: 'queue' }
+  if (name === 'shell') return wordsFor(['bash', 'zsh', 'fish'])
+  const isListed = noun?.commands.some((verb) => verb.name() === 'ls')
+  return isListed && (name === 'name' || name === 'id') ? { kind: 'names', noun: noun!.name() } : nothing
+}
+
+function wordsFor(values: readonly string[]): Expected {
+  return { kind: 'words', candidates: values.map((word) => ({ word, meaning: '' })) }
+}
+
+/** What `holdfast NOUN ls` prints first in its lines, for the database that is meant; nothing, if that is not to be had. */
+async function namesOf(noun: string, given: readonly string[]): Promise<Candidate[]> {
+  const words = [process.argv[1]!, noun, 'ls', ...given]
+  const { stdout } = await promisify(execFile)(process.execPath, words, { timeout: patienceMs }).catch(() => ({
+    stdout: '',
+  }))
+  const names = stdout.split('\n').map((line) => line.split('\t')[0]!)
+  return [...new Set(names)].filter((name) => name !== '').map((word) => ({ word, meaning: '' }))
+}

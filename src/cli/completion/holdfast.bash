@@ -1,0 +1,25 @@
+# Completes the words of holdfast in bash. In ~/.bashrc: source <(holdfast completion bash)
+_holdfast() {
+  local line=${COMP_LINE:0:COMP_POINT} words found word rest current
+  read -ra words <<< "$line"
+  [[ $line == *[[:space:]] ]] && words+=('')
+  current=${words[${#words[@]}-1]}
+  COMPREPLY=()
+  if [[ ${words[${#words[@]}-2]} == -- ]]; then
+    while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -c -- "$current")
+    return
+  fi
+  if ! found=$("${COMP_WORDS[0]}" __complete -- "${words[@]:1}" 2> /dev/null); then
+    compopt -o filenames 2> /dev/null
+    while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "$current")
+    return
+  fi
+  # bash takes a word apart at colons and equals signs, and replaces only what comes behind the last one.
+  rest=${current%"${current##*[:=]}"}
+  while IFS=$'\t' read -r word _; do
+    [[ -n $word ]] || continue
+    printf -v word %q "$word"
+    COMPREPLY+=("${word#"$rest"}")
+  done <<< "$found"
+}
+complete -F _holdfast holdfast

@@ -1,0 +1,132 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Holdfast } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { bin, run, startProgram } from './program.js'
+
+let database: FreshDatabase
+let holdfast: Holdfast
+let env: NodeJS.ProcessEnv
+const place = mkdtempSync(join(tmpdir(), 'holdfast-completion-'))
+beforeAll(async () => {
+  database = await freshDatabase()
+  symlinkSync(bin, join(place, 'holdfast'))
+  env = { DATABASE_URL: database.url, PATH: `${place}:${process.env.PATH}` }
+  holdfast = await Holdfast.open({ url: database.url, namespace: 'billing' })
+  for (const name of ['invoice:42', 'invoice:7', '$(touch evil)']) await holdfast.locks.acquire(name)
+})
+afterAll(async () => {
+  await holdfast.close()
+  await database.drop()
+  rmSync(place, { recursive: true, force: true })
+})
+
+/** On a machine under load names may take longer than who presses a key waits for them. */
+const patient = { retry: 3 }
+
+/** The candidates for the last of these words. */
+async function candidates(...words: string[]): Promise<string[]> {
+  const { status, stdout } = await run(['__complete', '--', ...words], env)
+  expect(status).toBe(0)
+  return stdout.split('\n').flatMap((line) => (line === '' ? [] : [line.split('\t')[0]!]))
+}
+
+test('completes nouns, verbs, options, values and names, each in its place', patient, async () => {
+  const [nouns, verbs, helped, options, states, assigned, names, elsewhere, unknown, given] = await Promise.all([
+    candidates('lo'),
+    candidates('lock', ''),
+    candidates('help', 'lock', 're'),
+    candidates('--namespace', 'lock', 'job', 'ls', '--'),
+    candidates('job', 'ls', '--state', 'b'),
+    candidates('job', 'ls', '--state=d'),
+    candidates('lock', 'show', 'in'),
+    candidates('--namespace', 'default', 'lock', 'show', ''),
+    candidates('lok', ''),
+    candidates('lock', 'ls', '--json', '--js'),
+  ])
+  expect(nouns).toEqual(['lock'])
+  expect(verbs).toEqual(expect.arrayContaining(['run', 'ls', 'show', 'release', 'break']))
+  expect(verbs).not.toContain('__complete')
+  expect(helped).toEqual(['release'])
+  expect(options).toEqual(expect.arrayContaining(['--state', '--schema', '--json', '--help']))
+  expect(options).not.toContain('--namespace')
+  expect(states).toEqual(['buried'])
+  expect(assigned).toEqual(['--state=done', '--state=discarded'])
+  expect(names.sort()).toEqual(['invoice:42', 'invoice:7'])
+  expect(elsewhere).toEqual([])
+  expect(unknown).toEqual([])
+  expect(given).toEqual(['--jsonl'])
+})
+
+test('leaves files to the shell, and is silent where there is no database', async () => {
+  const [file, command, nowhere] = await Promise.all([
+    run(['__complete', '--', 'work', ''], env),
+    run(['__complete', '--', 'lock', 'run', 'x', '--', ''], env),
+    run(['__complete', '--', 'lock', 'show', ''], { DATABASE_URL: 'postgres://app:s3cret@127.0.0.1:1/app' }),
+  ])
+  expect(file).toEqual({ status: 3, stdout: '', stderr: '' })
+  expect(command).toEqual({ status: 3, stdout: '', stderr: '' })
+  expect(nowhere).toEqual({ status: 0, stdout: '', stderr: '' })
+})
+
+test('knows no other shell', async () => {
+  const { status, stderr } = await run(['completion', 'bsh'])
+  expect(stderr).toBe('holdfast: Expected the shell to be "bash" or "zsh" or "fish", got "bsh"\nDid you mean bash?\n')
+  expect(status).toBe(2)
+})
+
+const has = (shell: string) => spawnSync(shell, ['-c', 'exit 0']).status === 0
+
+async function inShell(shell: string, options: string[], script: string): Promise<string[]> {
+  const { stdout, stderr } = await startProgram(shell, [...options, '-c', script], env, place).ended
+  expect(stderr).toBe('')
+  return stdout.split('\n').filter((line) => line !== '')
+}
+
+test.runIf(has('bash'))('in bash, also behind a colon, and without evaluating a name', patient, async () => {
+  const press = (line: string) => `COMP_LINE=${line}; COMP_POINT=\${#COMP_LINE}; COMP_WORDS=(holdfast); _holdfast
+printf '%s\\n' "\${COMPREPLY[@]}" --`
+  const answers = await inShell(
+    'bash',
+    ['--norc'],
+    `source <(holdfast completion bash)
+${press("'holdfast lock sh'")}
+${press("'holdfast lock show invoice:'")}
+${press("'holdfast job ls --state=b'")}
+${press("'holdfast lock show $'")}
+${press("'holdfast lock run x -- tru'")}
+ls`,
+  )
+  const [verb, behindColon, behindEquals, evil, command, files] = answers.join('\n').split(/\n?--\n/)
+  expect(verb).toBe('show')
+  expect(behindColon!.split('\n').sort()).toEqual(['42', '7'])
+  expect(behindEquals).toBe('buried')
+  expect(evil).toBe('\\$\\(touch\\ evil\\)')
+  expect(command!.split('\n')).toContain('true')
+  expect(files).toBe('holdfast')
+})
+
+test.runIf(has('zsh'))('in zsh', patient, async () => {
+  const answers = await inShell(
+    'zsh',
+    ['-f'],
+    `compdef() {}; _describe() { print -rl -- $candidates }; _files() { print files }
+source <(holdfast completion zsh)
+words=(holdfast lock show invoice:4) CURRENT=4; _holdfast
+words=(holdfast lock sh) CURRENT=3; _holdfast
+words=(holdfast work '') CURRENT=3; _holdfast`,
+  )
+  expect(answers).toEqual(['invoice\\:42:', 'show:tell who holds a name, and who waits for it', 'files'])
+})
+
+test.runIf(has('fish'))('in fish', patient, async () => {
+  const answers = await inShell(
+    'fish',
+    ['--no-config'],
+    `holdfast completion fish | source; complete -C 'holdfast lock sh'; complete -C 'holdfast lock show invoice:4'; complete -C 'holdfast work ./hold'`,
+  )
+  expect(answers).toEqual(['show\ttell who holds a name, and who waits for it', 'invoice:42', './holdfast'])
+})

@@ -24,7 +24,7 @@ export function makeProgram(): Command {
     .description('Makes a fleet of processes act as one, with nothing but PostgreSQL.')
     .version(packageVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
-    .helpCommand('help [command]', 'print the help of a command')
+    .helpCommand(false)
     .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
     .configureOutput({ outputError: () => {} })
     .exitOverride()
@@ -50,8 +50,29 @@ export function makeProgram(): Command {
   addMigrate(program)
   addDev(program)
   addCompletion(program)
+  addHelp(program)
   program.addHelpText('after', exitCodes)
   return program
+}
+
+/** The library has such a command, too, but it shows the help of everything to who mistypes a word. */
+function addHelp(program: Command): void {
+  const help = program
+    .command('help')
+    .description('print the help of a command')
+    .argument('[words...]', 'the command')
+    .action(async (words: string[]) => {
+      let command = program
+      for (const word of words) {
+        if (command.commands.length === 0) break
+        const inner = command.commands.find((one) => one.name() === word)
+        // It knows how to complain, and what may have been meant.
+        if (!inner) return void (await command.parseAsync([word], { from: 'user' }))
+        command = inner
+      }
+      command.outputHelp()
+    })
+  withExamples(help, ['holdfast help lock run'])
 }
 
 function globalOptions(): TwinOption[] {

@@ -8,12 +8,12 @@ export interface Verb {
   readonly command: Command
 }
 
-/** Those that do something; not the nouns, nor what only scripts ask. */
+/** Those that do something; not the nouns, nor what tells about commands. */
 export const verbs: readonly Verb[] = verbsOf(makeProgram(), [])
 
 function verbsOf(command: Command, words: readonly string[]): Verb[] {
   if (command.commands.length === 0) return [{ words, command }]
   return command.commands
-    .filter((inner) => !inner.name().startsWith('__'))
+    .filter((inner) => !/^(__.*|help)$/.test(inner.name()))
     .flatMap((inner) => verbsOf(inner, [...words, inner.name()]))
 }

@@ -55,6 +55,8 @@ describe('words that make no command', () => {
     [['lock', 'brake', 'x'], "unknown command 'brake'", 'Did you mean break?'],
     [['lease', 'expier', 'x'], "unknown command 'expier'", 'Did you mean expire?'],
     [['jobs', 'ls'], "unknown command 'jobs'", 'Did you mean job?'],
+    [['help', 'lok'], "unknown command 'lok'", 'Did you mean lock?'],
+    [['help', 'lock', 'brek'], "unknown command 'brek'", 'Did you mean break?'],
     [['queue', 'puase', 'x'], "unknown command 'puase'", 'Did you mean pause?'],
     [
       ['graph', '--format', 'tre'],

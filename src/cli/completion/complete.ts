@@ -59,8 +59,8 @@ function place(program: Command, words: readonly string[]): Place {
     else if (command.commands.length > 0) {
       const next = command.commands.find((inner) => inner.name() === word)
       // `holdfast help lock` goes on like `holdfast lock`.
-      if (!next && word !== 'help') return { expected: nothing, prefix: '', given }
-      command = next ?? command
+      if (!next) return { expected: nothing, prefix: '', given }
+      if (next.name() !== 'help') command = next
     } else args++
   }
   if (option) return { expected: expectedOf(option), prefix: '', given }

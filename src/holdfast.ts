@@ -1,12 +1,17 @@
 import { readFileSync } from 'node:fs'
 import {
   checkName,
+  checkSubscription,
   type Duration,
   duration,
+  type EventName,
+  Events,
   flag,
+  type HoldfastEvents,
   made,
   oneOf,
   readOptions,
+  type Tracing,
   text,
   UsageError,
   wholeNumber,
@@ -25,6 +30,8 @@ import {
   type Database,
   fromPgPool,
   fromPostgresJs,
+  type Health,
+  HealthCheck,
   type Keeper,
   migrate,
   Names,
@@ -38,7 +45,7 @@ import {
 import { Schedules } from './schedules/index.js'
 import { Shares } from './shares/index.js'
 
-export type { Duration, GivenRule, Key } from './base/index.js'
+export type { Duration, EventName, GivenRule, HoldfastEvents, Key } from './base/index.js'
 export { ClosedError, HoldfastError, UsageError } from './base/index.js'
 export type { Campaign, CampaignOptions, Elections, Leader, Leadership, SteppingDown } from './elections/index.js'
 export { SteppedDownError } from './elections/index.js'
@@ -50,7 +57,6 @@ export type {
   ChildOptions,
   EnqueueManyOptions,
   EnqueueOptions,
-  FailedAttempt,
   JobContext,
   JobDefinition,
   JobOptions,
@@ -108,7 +114,7 @@ export type { KeySpace, Lock, Lockable, LockOptions, Locks, Mode, TransactionLoc
 export { LockLostError, LockTimeoutError, ReleaseRequestedError } from './locks/index.js'
 export type { Answer, Delivery, Once, OnceInTransactionOptions, OnceOptions, Transaction } from './once/index.js'
 export { FingerprintMismatchError, OnceLostError, RecordedFailureError } from './once/index.js'
-export type { CallerTransaction } from './postgres/index.js'
+export type { CallerTransaction, Health, HealthTrouble } from './postgres/index.js'
 export {
   DatabaseError,
   DatabaseUnreachableError,
@@ -123,7 +129,6 @@ export {
   TooManyConnectionsError,
 } from './postgres/index.js'
 export type {
-  FailedRun,
   JobScheduleOptions,
   PastGap,
   PastRun,
@@ -143,7 +148,6 @@ export {
 } from './schedules/index.js'
 export type {
   Assignment,
-  AssignOptions,
   EachOptions,
   EachResult,
   Failure,
@@ -221,6 +225,8 @@ interface Ground {
   readonly parked: number
   readonly keepDays: number
   readonly claims: 'rows' | 'advisory'
+  readonly events: Events
+  readonly tracing: Tracing
 }
 
 /** The version of this package. */
@@ -244,10 +250,11 @@ export class Holdfast {
   readonly shares: Shares
   readonly schedules: Schedules
   readonly namespace: string
-  /** @internal For the kit of tests. */
-  readonly ground: Pick<Ground, 'database' | 'schema'>
+  /** @internal For the kit of tests, and for telemetry. */
+  readonly ground: Pick<Ground, 'database' | 'schema' | 'events' | 'tracing'>
   readonly #databases: ReadonlySet<Database>
   readonly #presence: Presence
+  readonly #health: HealthCheck
   #closing: Promise<void> | undefined
 
   /**
@@ -274,6 +281,7 @@ export class Holdfast {
     checkSchemaName(schema)
     const connection = directUrl ? { connectionString: checkUrl(directUrl, 'directUrl') } : undefined
     const database = databaseOf(options ?? {})
+    const events = new Events()
     let anchor: Anchor | undefined
     try {
       if (wanted === 'required') {
@@ -284,6 +292,7 @@ export class Holdfast {
           namespace,
           expiryMs,
           version,
+          events,
         })
         await anchor.prove()
       }
@@ -292,7 +301,7 @@ export class Holdfast {
       await anchor?.begin()
       // What keeps an instance alive has connections of its own: a pool that the program has used up must not end it.
       const lifeline = anchor ? database : openPgPool(database.connection, 2)
-      const presence = anchor ?? new RowPresence({ database: lifeline, schema, namespace, expiryMs, version })
+      const presence = anchor ?? new RowPresence({ database: lifeline, schema, namespace, expiryMs, version, events })
       const ground = {
         database,
         lifeline,
@@ -305,6 +314,8 @@ export class Holdfast {
         parked,
         keepDays: Math.ceil(keep / 86_400_000),
         claims,
+        events,
+        tracing: { tracer: undefined },
       }
       const instance = new Holdfast(ground)
       await anchor?.listen(schema, (payload) => instance.#hear(payload))
@@ -322,6 +333,8 @@ export class Holdfast {
     this.ground = ground
     this.#databases = new Set([database, lifeline])
     this.#presence = presence
+    const hasAnchor = ground.anchor !== undefined
+    this.#health = new HealthCheck({ database, presence, hasAnchor, isClosing: () => this.#closing !== undefined })
     this.locks = new Locks(ground)
     this.leases = new Leases({ ...ground, instanceId: presence.instanceId })
     this.limits = new Limits(ground)
@@ -339,6 +352,29 @@ export class Holdfast {
   /** The random id of this instance, as `holdfast instance ls` shows it. */
   get id(): string {
     return this.#presence.instanceId
+  }
+
+  /**
+   * Calls back whenever it happens in this instance; `HoldfastEvents` has the names and what each says. Returns how to stop.
+   * What a listener throws harms nothing. Nobody is told twice, or later: there is no history.
+   *
+   * @example
+   * const stop = holdfast.on('job.failed', ({ kind, id, state, error }) => log.warn({ kind, id, state, error }))
+   */
+  on<Name extends EventName>(name: Name, listener: (event: HoldfastEvents[Name]) => void): () => void {
+    checkSubscription(name, listener)
+    return this.ground.events.on(name, listener)
+  }
+
+  /**
+   * How this instance is, for whoever watches over the process. However often it is asked, the database is asked once in
+   * three seconds at most. Never throws.
+   *
+   * @example
+   * const { status, reasons } = await holdfast.health()
+   */
+  health(): Promise<Health> {
+    return this.#health.look()
   }
 
   /** Releases everything, ends the connections that Holdfast opened and leaves. Asking again is harmless. */
@@ -361,6 +397,7 @@ export class Holdfast {
     await this.leases.close()
     await this.locks.close()
     await this.#presence.close()
+    this.ground.events.to('instance.closed')?.({})
     await Promise.all([...this.#databases].map((database) => database.close()))
   }
 

@@ -1,4 +1,4 @@
-import { type HoldfastError, UsageError } from './errors.js'
+import { ClosedError, type HoldfastError, UsageError } from './errors.js'
 import { describe } from './options.js'
 
 /**
@@ -14,6 +14,7 @@ export abstract class Handle {
   #loss: HoldfastError | undefined
   #request: HoldfastError | undefined
   #released: Promise<void> | undefined
+  readonly #since = performance.now()
 
   /** What is held, as the user calls it. */
   abstract get name(): string
@@ -45,6 +46,7 @@ export abstract class Handle {
     // A loss before the release is one for good; what happens afterwards is none.
     const { loss } = this
     if (loss) this.lose(loss)
+    else if (!this.#loss) this.ended(performance.now() - this.#since, undefined)
     this.#released = this.giveBack()
     return this.#released
   }
@@ -75,6 +77,9 @@ export abstract class Handle {
     if (this.#loss || this.#released) return
     this.#loss = reason
     this.#controller?.abort(reason)
+    // Whoever closes the instance, or gives back by token, has not lost it.
+    const lost = reason.cause instanceof ClosedError ? undefined : reason
+    this.ended(performance.now() - this.#since, lost)
   }
 
   /** @internal Asks the holder to let go; it still holds. */
@@ -85,6 +90,9 @@ export abstract class Handle {
 
   /** @internal The loss, if what vouches for it cannot be trusted at this very moment. */
   protected abstract lossNow(): HoldfastError | undefined
+
+  /** @internal Tells who listens that it was lost, or else given back. Called once. */
+  protected abstract ended(heldMs: number, lost: HoldfastError | undefined): void
 
   /** @internal Asked for once. */
   protected abstract giveBack(): Promise<void>

@@ -1,4 +1,4 @@
-import { backoffMs, ClosedError, pause, saysAborted, whenAborted } from '../base/index.js'
+import { backoffMs, ClosedError, type Events, pause, saysAborted, type Tracing, whenAborted } from '../base/index.js'
 import type { Database, Keeper, Kept, Presence, Statement } from '../postgres/index.js'
 import { Leadership } from './leadership.js'
 import type { Lookout, Sight } from './lookout.js'
@@ -15,8 +15,6 @@ export interface CampaignOptions {
    * says no, the instance steps down, and stands again when it says yes.
    */
   eligible?: (() => boolean | Promise<boolean>) | undefined
-  /** Told what the function threw, and what keeps this instance from standing. */
-  onError?: ((error: unknown) => void) | undefined
 }
 
 export type CampaignStatements = Record<'announce' | 'resign' | 'stand' | 'withdraw', Statement>
@@ -30,6 +28,8 @@ export interface CampaignGround {
   readonly statements: CampaignStatements
   readonly schema: string
   readonly namespace: string
+  readonly events: Events
+  readonly tracing: Tracing
 }
 
 const pauseMs = 1_000
@@ -198,15 +198,33 @@ export class Campaign {
     })
     if (this.#closing.signal.aborted) leadership.askToStepDown('closing')
     try {
-      if (!leadership.signal.aborted) await this.#work(leadership)
+      if (!leadership.signal.aborted) await this.#workFor(leadership)
       return outcome()
     } catch (error) {
       return saysAborted(leadership.signal, error) ? outcome() : { ...outcome(), failure: { error } }
     } finally {
+      this.#tellEnd(leadership, performance.now() - beganAt)
       this.#leadership = undefined
       await Promise.all([leadership.end(), this.#resign(leadership.term), this.#withdraw()])
       ended()
     }
+  }
+
+  async #workFor(leadership: Leadership): Promise<void> {
+    const { events, tracing } = this.#ground
+    const { name } = this
+    const { term } = leadership
+    events.to('election.elected')?.({ name, term })
+    const { tracer } = tracing
+    await (tracer
+      ? tracer.around('election term', { name, term }, () => this.#work(leadership))
+      : this.#work(leadership))
+  }
+
+  #tellEnd({ name, term, held, signal }: Leadership, ledMs: number): void {
+    const { events } = this.#ground
+    if (held) events.to('election.resigned')?.({ name, term, ledMs })
+    else events.to('election.lost')?.({ name, term, ledMs, reason: signal.reason })
   }
 
   /** At every look of the lookout. */
@@ -299,11 +317,7 @@ export class Campaign {
   }
 
   #report(error: unknown): void {
-    try {
-      this.#options.onError?.(error)
-    } catch {
-      // Who listens for errors must not end the campaign by one of its own.
-    }
+    this.#ground.events.to('election.failed')?.({ name: this.name, error })
   }
 }
 

@@ -3,9 +3,11 @@ import {
   ClosedError,
   callback,
   describe,
+  type Events,
   flag,
   pause,
   readOptions,
+  type Tracing,
   UsageError,
   whenAborted,
 } from '../base/index.js'
@@ -22,12 +24,13 @@ export interface ElectionsOptions {
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
+  readonly events: Events
+  readonly tracing: Tracing
 }
 
 const rules = {
   preferred: flag,
   eligible: callback<() => boolean | Promise<boolean>>('a function that says whether this instance may lead'),
-  onError: callback<(error: unknown) => void>('a function that is told errors'),
 }
 
 /**
@@ -58,12 +61,12 @@ export class Elections {
    * Runs `work` whenever this instance leads, again and again, until the campaign or the instance is closed.
    *
    * - When `work` returns, the instance steps down, and stands again after a second.
-   * - When it throws, the same, after a pause that grows up to a minute; `onError` is told.
+   * - When it throws, the same, after a pause that grows up to a minute, and `election.failed` is told.
    * - When its `signal` aborts, it should end. Until it has, this instance does not stand again; and if it was only
    *   asked to step down, it holds the name until then, so that nobody leads beside it.
    *
    * @example
-   * const campaign = holdfast.elections.campaign('indexer', work, { preferred: true, onError: log.error })
+   * const campaign = holdfast.elections.campaign('indexer', work, { preferred: true })
    */
   campaign(
     name: string,

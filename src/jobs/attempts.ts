@@ -1,7 +1,7 @@
-import { backoffMs, Gather } from '../base/index.js'
+import { backoffMs, type Events, Gather, type Spans, type Tracing } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
 import type { Executor } from '../postgres/index.js'
-import { answersOf, type BatchJob, Gathering, seenBy } from './batches.js'
+import { answersOf, type Batch, type BatchJob, Gathering, seenBy } from './batches.js'
 import { type Claims, placesOf } from './claims.js'
 import { Outcome, validated } from './define.js'
 import { type Ending, type Endings, endingFor, type Recorded, unstamped } from './endings.js'
@@ -20,15 +20,6 @@ import { writePayload } from './payload.js'
 import type { Rounds } from './rounds.js'
 import { type Claimed, Run, type RunGround } from './run.js'
 
-/** What a worker tells of an attempt that failed. */
-export interface FailedAttempt {
-  readonly id: number
-  readonly kind: string
-  readonly attempt: number
-  /** What becomes of the job: tried again after a pause, or buried. */
-  readonly state: 'retried' | 'buried'
-}
-
 export interface AttemptsOptions {
   readonly ledger: Ledger
   readonly rounds: Rounds
@@ -36,7 +27,8 @@ export interface AttemptsOptions {
   readonly claims: Claims
   readonly looseEnds: LooseEnds
   readonly concurrency: number
-  readonly onFailure: ((error: unknown, job: FailedAttempt) => void) | undefined
+  readonly events: Events
+  readonly tracing: Tracing
   readonly parents: RunGround['parents']
   readonly enqueueChild: RunGround['enqueueChild']
   /** Whether the life under which jobs were claimed still vouches for them. */
@@ -248,14 +240,38 @@ export class Attempts {
     }
     try {
       const input = validated(definition, run.job.input)
-      const answer =
-        input instanceof Promise ? input.then((one) => definition.run(one, run)) : definition.run(input, run)
+      const answer = input instanceof Promise ? input.then((one) => this.#handle(run, one)) : this.#handle(run, input)
       if (answer instanceof Promise) return answer.then(succeed, fail).catch(fail)
       return succeed(answer)?.catch(fail)
     } catch (error) {
       fail(error)
       return undefined
     }
+  }
+
+  /** What stands around a handler. */
+  #handle(run: Run, input: unknown): unknown {
+    const { definition } = run.job
+    this.#options.events.to('job.began')?.(run.facts)
+    const { tracer } = this.#options.tracing
+    if (!tracer) return definition.run(input, run)
+    return tracer.around('job process', this.#spanOf([run]), () => definition.run(input, run))
+  }
+
+  #handleBatch(batch: Batch, runs: readonly Run[], seen: readonly BatchJob[]): Promise<readonly unknown[]> {
+    const { events, tracing } = this.#options
+    const tell = events.to('job.began')
+    if (tell) for (const run of runs) tell(run.facts)
+    const { tracer } = tracing
+    return tracer
+      ? tracer.around('job process', this.#spanOf(runs), () => answersOf(batch, seen))
+      : answersOf(batch, seen)
+  }
+
+  #spanOf(runs: readonly Run[]): Spans['job process'] {
+    const { queue, kind, attempt } = runs[0]!.facts
+    const traces = runs.flatMap(({ job }) => job.ties?.trace ?? [])
+    return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
   }
 
   /** Runs the handler for many jobs, each of which ends by itself. */
@@ -274,7 +290,7 @@ export class Attempts {
       }
     }
     try {
-      const answers = seen.length > 0 ? await answersOf(definition.batch!, seen) : []
+      const answers = seen.length > 0 ? await this.#handleBatch(definition.batch!, taken, seen) : []
       for (const [at, run] of taken.entries()) this.#answered(run, answers[at])
     } catch (error) {
       for (const run of taken) this.#failed(run, error)
@@ -316,6 +332,7 @@ export class Attempts {
       const transaction = run.sealed()
       if (transaction) return this.#commit(run, transaction, ending)
       if (value.state === 'retried') this.#options.rounds.soon(value.delayMs)
+      this.#tellStopped(run, value.state)
       this.#over(run, () => this.#endings.end(ending))
       return undefined
     }
@@ -328,6 +345,7 @@ export class Attempts {
     }
     const transaction = run.sealed()
     if (transaction) return this.#commit(run, transaction, result)
+    this.#tellDone(run)
     this.#over(run, () => this.#endings.done(job, result))
     return undefined
   }
@@ -368,6 +386,8 @@ export class Attempts {
       throw error
     }
     if (typeof end === 'object' && end.state === 'retried') this.#options.rounds.soon(end.delayMs)
+    if (typeof end === 'object') this.#tellStopped(run, end.state as 'retried' | 'cancelled' | 'discarded')
+    else this.#tellDone(run)
     this.#over(run, () => this.#endings.recorded([run.job], []))
   }
 
@@ -379,15 +399,18 @@ export class Attempts {
     if (transaction) void transaction.rollback()
     const base = { id, seq, claim, error: recordOf(error), delayMs: 0, failed: false }
     if (run.isLost) {
+      this.#tellStopped(run, 'lost')
       this.#over(run, () => this.#endings.drop(job))
       return
     }
     if (stopReason instanceof JobCancelledError) {
       const cancelled = { ...base, state: 'cancelled', error: recordOf(stopReason) } as const
+      this.#tellStopped(run, 'cancelled')
       this.#over(run, () => this.#endings.end(cancelled))
       return
     }
     if (stopReason instanceof DrainingError) {
+      this.#tellStopped(run, 'returned')
       this.#over(run, () => this.#giveBack(job))
       return
     }
@@ -397,11 +420,16 @@ export class Attempts {
     const delayMs = isFinal ? 0 : backoffMs(job.failed, definition.backoffMs, definition.longestMs)
     this.#over(run, () => this.#endings.end({ ...base, state, delayMs, failed: true }))
     if (!isFinal) this.#options.rounds.soon(delayMs)
-    try {
-      this.#options.onFailure?.(error, { id, kind: definition.kind, attempt: run.attempt, state })
-    } catch {
-      // What only listens must not harm the work.
-    }
+    const durationMs = performance.now() - run.startedAt
+    this.#options.events.to('job.failed')?.({ ...run.facts, durationMs, state, error })
+  }
+
+  #tellDone(run: Run): void {
+    this.#options.events.to('job.done')?.({ ...run.facts, durationMs: performance.now() - run.startedAt })
+  }
+
+  #tellStopped(run: Run, state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'): void {
+    this.#options.events.to('job.stopped')?.({ ...run.facts, durationMs: performance.now() - run.startedAt, state })
   }
 
   /** A handler that does not stop, while the worker closes. */
@@ -410,6 +438,7 @@ export class Attempts {
     const transaction = run.sealed()
     if (transaction) void transaction.rollback()
     run.lose()
+    this.#tellStopped(run, 'returned')
     this.#over(run, () => this.#giveBack(run.job))
   }
 

@@ -1,4 +1,3 @@
-export type { FailedAttempt } from './attempts.js'
 export type { BatchHandler, BatchJob, BatchOptions } from './batches.js'
 export {
   type BatchJobOptions,

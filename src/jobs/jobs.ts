@@ -6,11 +6,13 @@ import {
   type Duration,
   describe,
   duration,
+  type Events,
   hashedKey,
   made,
   oneOf,
   pause,
   readOptions,
+  type Tracing,
   UsageError,
   whenAborted,
   wholeNumber,
@@ -25,7 +27,6 @@ import {
   SessionLocksUnavailableError,
 } from '../postgres/index.js'
 import { AdvisoryClaims } from './advisory-claims.js'
-import type { FailedAttempt } from './attempts.js'
 import type { Claims, Way as ClaimWay } from './claims.js'
 import { highestPriority, lowestPriority } from './cursors.js'
 import { type AnyDefinition, type ChildOptions, type JobDefinition, validated } from './define.js'
@@ -93,8 +94,6 @@ export interface WorkOptions {
   concurrency?: number | undefined
   /** Which queues it serves. Default: those of its definitions. */
   queues?: readonly string[] | undefined
-  /** Is told of each attempt that failed. */
-  onFailure?: ((error: unknown, job: FailedAttempt) => void) | undefined
 }
 
 export interface ResultOptions {
@@ -114,6 +113,8 @@ export interface JobsOptions {
   /** By which news reaches this instance, and on which jobs are locked. */
   readonly anchor: Anchor | undefined
   readonly claims: ClaimWay
+  readonly events: Events
+  readonly tracing: Tracing
 }
 
 const longestMs = 3_650 * 86_400_000
@@ -155,10 +156,6 @@ const workRules = {
     expected: 'a list of names',
     read: (given: unknown) =>
       Array.isArray(given) && given.length > 0 ? given.map((name) => checkName(name, 'queue')) : undefined,
-  },
-  onFailure: {
-    expected: 'a function',
-    read: (given: unknown) => (typeof given === 'function' ? (given as WorkOptions['onFailure']) : undefined),
   },
 }
 const resultRules = { wait: duration(0, 24 * 86_400_000), signal: abortSignal }
@@ -244,6 +241,16 @@ export class Jobs {
   ): Promise<JobRef[]> {
     this.#throwIfClosed()
     const { tx, ...asked } = readOptions('jobs.enqueueMany', options, enqueueRules)
+    const count = Array.isArray(inputs) ? inputs.length : 0
+    return this.#sent(definition, count, () => this.#enqueueMany(definition, inputs, asked, tx && executorOf(tx)))
+  }
+
+  async #enqueueMany<Input>(
+    definition: AnyDefinition,
+    inputs: readonly Input[],
+    asked: Asked,
+    executor: Executor | undefined,
+  ): Promise<JobRef[]> {
     const { head, way, slotOf } = this.#headOf(definition, asked, true)
     if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
     // All are checked before any is enqueued.
@@ -254,7 +261,6 @@ export class Jobs {
     }
     const slots = slotOf && inputs.map(slotOf)
     if (asked.after) await this.#checkAfter(asked.after)
-    const executor = tx && executorOf(tx)
     const refs: JobRef[] = []
     for (let from = 0; from < payloads.length; ) {
       let to = from
@@ -272,6 +278,7 @@ export class Jobs {
       }
       from = to
     }
+    this.#tellEnqueued(definition, refs, executor)
     return refs
   }
 
@@ -318,6 +325,18 @@ export class Jobs {
     const payloads = await Promise.all(parts.map(({ definition, input }) => this.#payloadOf(definition, input)))
     await this.#checkAfter(parts.flatMap(({ asked }) => asked.after!.filter((id) => id > 0)))
     const executor = tx && executorOf(tx)
+    const send = () => this.#enqueueWorkflow(parts, payloads, executor)
+    const ids = await this.#sent(parts[0]!.definition, parts.length, send)
+    const jobs = ids.map((id) => ({ id, isNew: true }))
+    for (const [at, { definition }] of parts.entries()) this.#tellEnqueued(definition, [jobs[at]!], executor)
+    return { id: ids[0]!, jobs }
+  }
+
+  async #enqueueWorkflow(
+    parts: readonly { definition: AnyDefinition; asked: Asked }[],
+    payloads: readonly string[],
+    executor: Executor | undefined,
+  ): Promise<number[]> {
     const [drawn] = await this.#ledger.run<{ ids: string }>('numbers', [parts.length])
     const ids = drawn!.ids.split(',').map(Number)
     const awaited = new Set<number>()
@@ -333,7 +352,7 @@ export class Jobs {
       ? this.#ledger.runIn(executor, 'enqueue_workflow', values)
       : this.#ledger.run('enqueue_workflow', values))
     if (!executor) this.#looseEnds.entering(ids)
-    return { id: ids[0]!, jobs: ids.map((id) => ({ id, isNew: true })) }
+    return ids
   }
 
   /**
@@ -356,7 +375,7 @@ export class Jobs {
    * await using worker = holdfast.jobs.work([sendEmail, makeReport], { concurrency: 50 })
    */
   work(definitions: readonly AnyDefinition[], options?: WorkOptions): Worker {
-    const { concurrency = 10, queues: given, onFailure } = readOptions('jobs.work', options, workRules)
+    const { concurrency = 10, queues: given } = readOptions('jobs.work', options, workRules)
     this.#throwIfClosed()
     if (!Array.isArray(definitions) || definitions.length === 0) {
       throw new UsageError(`Expected a list of definitions made by defineJob, got ${describe(definitions)}`)
@@ -383,7 +402,8 @@ export class Jobs {
       queues: queues.map((queue) => this.#keyOf(queue)),
       queueNames: queues,
       concurrency,
-      onFailure,
+      events: this.#options.events,
+      tracing: this.#options.tracing,
       parents: (ids) => this.#parents(ids),
       enqueueChild: (parent, definition, input, options) => this.#enqueueChild(parent, definition, input, options),
     })
@@ -633,6 +653,37 @@ export class Jobs {
     tx: Executor | undefined,
     more?: Ties,
   ): Promise<JobRef> {
+    const ref = await (this.#options.tracing.tracer
+      ? this.#sent(definition, 1, () => this.#enqueueNow(definition, input, asked, tx, more))
+      : this.#enqueueNow(definition, input, asked, tx, more))
+    this.#tellEnqueued(definition, [ref], tx)
+    return ref
+  }
+
+  async #sent<T>(definition: AnyDefinition, count: number, send: () => Promise<T>): Promise<T> {
+    const { tracer } = this.#options.tracing
+    if (!tracer) return send()
+    checkDefinition(definition)
+    const { queue, kind } = definition
+    return tracer.around('job send', { queue, kind, count }, send)
+  }
+
+  #tellEnqueued({ kind, queue }: AnyDefinition, refs: readonly JobRef[], tx: Executor | undefined): void {
+    this.#options.events.to('job.enqueued')?.({
+      kind,
+      queue,
+      ids: refs.flatMap(({ id, isNew }) => (isNew ? [id] : [])),
+      inTransaction: tx !== undefined,
+    })
+  }
+
+  async #enqueueNow(
+    definition: AnyDefinition,
+    input: unknown,
+    asked: Asked,
+    tx: Executor | undefined,
+    more?: Ties,
+  ): Promise<JobRef> {
     const { head, way, slotOf } = this.#headOf(definition, asked, false, more)
     const payload = await this.#payloadOf(definition, input)
     if (asked.after) await this.#checkAfter(asked.after)
@@ -658,8 +709,12 @@ export class Jobs {
     if (delay !== undefined) head += `,"delay_ms":${Math.ceil(delay)}`
     if (runAt !== undefined) head += `,"run_at":"${runAt.toISOString()}"`
     const ties = tiesOf(definition, asked, more)
-    if (ties) head += `,"ties":${JSON.stringify(ties)}`
-    const way: Way = ties ? 'enqueue_tied' : delay !== undefined || runAt !== undefined ? 'enqueue_later' : 'enqueue'
+    const trace = this.#options.tracing.tracer?.carry()
+    if (trace !== undefined) head += `,"ties":${JSON.stringify({ ...ties, trace })}`
+    else if (ties) head += `,"ties":${JSON.stringify(ties)}`
+    // Nothing has to be looked after for a job that only carries its trace, unless it has a key beside.
+    const isTied = ties !== undefined || (trace !== undefined && unique !== undefined)
+    const way: Way = isTied ? 'enqueue_tied' : delay !== undefined || runAt !== undefined ? 'enqueue_later' : 'enqueue'
     if (unique === undefined) return { head, way }
     const uniqueOf = readUnique(unique, delay !== undefined || runAt !== undefined, many)
     const slotOf = (input: unknown) => {

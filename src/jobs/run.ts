@@ -91,6 +91,12 @@ export class Run implements JobContext {
     return this.job.claim.fence
   }
 
+  /** What is told of it. */
+  get facts(): { id: number; kind: string; queue: string; attempt: number } {
+    const { id, kind, attempt } = this
+    return { id, kind, queue: this.job.definition.queue, attempt }
+  }
+
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController()

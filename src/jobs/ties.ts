@@ -17,6 +17,8 @@ export interface Ties {
   readonly awaited?: boolean | undefined
   /** The workflow that it belongs to: the id of its first job. */
   readonly workflow?: number | undefined
+  /** The span that enqueued it, as W3C writes it. It ties the job to nothing that it would have to wait for. */
+  readonly trace?: string | undefined
   /** The key that no other job of its queue and kind has meanwhile. */
   readonly unique?: { readonly key: string; readonly until: string } | undefined
 }

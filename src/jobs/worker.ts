@@ -1,6 +1,16 @@
-import { backoffMs, ClosedError, type Duration, describe, parseDuration, pause, UsageError } from '../base/index.js'
+import {
+  backoffMs,
+  ClosedError,
+  type Duration,
+  describe,
+  type Events,
+  parseDuration,
+  pause,
+  type Tracing,
+  UsageError,
+} from '../base/index.js'
 import { type Life, type Presence, SchemaVersionError } from '../postgres/index.js'
-import { Attempts, type FailedAttempt } from './attempts.js'
+import { Attempts } from './attempts.js'
 import { type Claims, placesOf, type Row } from './claims.js'
 import { Cursors, type Reach } from './cursors.js'
 import type { AnyDefinition } from './define.js'
@@ -27,7 +37,8 @@ export interface WorkerOptions {
   /** How they are called. */
   readonly queueNames: readonly string[]
   readonly concurrency: number
-  readonly onFailure: ((error: unknown, job: FailedAttempt) => void) | undefined
+  readonly events: Events
+  readonly tracing: Tracing
   readonly parents: RunGround['parents']
   readonly enqueueChild: RunGround['enqueueChild']
 }
@@ -114,7 +125,8 @@ export class Worker {
       claims: options.claims,
       looseEnds: options.looseEnds,
       concurrency: options.concurrency,
-      onFailure: options.onFailure,
+      events: options.events,
+      tracing: options.tracing,
       parents: options.parents,
       enqueueChild: options.enqueueChild,
       isTrusted: () => this.#life?.trusted === true,
@@ -249,6 +261,7 @@ export class Worker {
         // It will not work again before somebody has done something about it.
         if (error instanceof SchemaVersionError) this.#hasBegun = false
         if (this.#draining.signal.aborted) return
+        this.#options.events.to('worker.failed')?.({ queues: this.#options.queueNames, error })
         // It may have been too much at once.
         this.#ramp = this.#together
         // Whatever it is, it may pass; doctor and the observer tell about rights and schemas.

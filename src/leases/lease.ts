@@ -2,6 +2,7 @@ import {
   type Duration,
   describe,
   duration,
+  type Events,
   Handle,
   type HoldfastError,
   UsageError,
@@ -21,6 +22,7 @@ export interface Keeping {
   /** One handle less relies on it; released with the last. */
   giveBack(holding: Holding): Promise<void>
   readonly guard: Statement
+  readonly events: Events
 }
 
 /**
@@ -115,6 +117,13 @@ export class Lease extends Handle {
   protected async giveBack(): Promise<void> {
     this.#holding.watchers.delete(this.#watcher)
     await this.#keeping.giveBack(this.#holding)
+  }
+
+  /** @internal */
+  protected ended(heldMs: number, lost: HoldfastError | undefined): void {
+    const { name, fence } = this
+    if (lost) this.#keeping.events.to('lease.lost')?.({ name, fence, heldMs, reason: lost })
+    else this.#keeping.events.to('lease.released')?.({ name, fence, heldMs })
   }
 
   #lostBy(reason: HoldfastError): LeaseLostError {

@@ -8,12 +8,14 @@ import {
   type Duration,
   describe,
   duration,
+  type Events,
   firstToAbort,
   formatDuration,
   hashedKey,
   type Key,
   pause,
   readOptions,
+  type Tracing,
   text,
   UsageError,
   unlessAborted,
@@ -51,6 +53,8 @@ export interface LeasesOptions {
   readonly schema: string
   readonly namespace: string
   readonly instanceId: string
+  readonly events: Events
+  readonly tracing: Tracing
 }
 
 const longest = 24 * 86_400_000
@@ -95,6 +99,7 @@ export class Leases {
     this.#renewals = new Renewals(options.lifeline, options.anchor, this.#ledger.sql.renew_leases)
     this.#keeping = {
       guard: this.#ledger.sql.guard,
+      events: options.events,
       extend: (holding, ttlMs) => this.#renewals.extend(holding, ttlMs),
       giveBack: (holding) => this.#giveBack(holding),
     }
@@ -139,8 +144,14 @@ export class Leases {
   ): Promise<T> {
     const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
     checkWork('leases.with', work)
-    const lease = await this.acquire(name, options)
-    return whileHeld(lease, () => work(lease))
+    const { tracer } = this.#options.tracing
+    const lease = await (tracer
+      ? tracer.around('lease wait', { name }, () => this.acquire(name, options))
+      : this.acquire(name, options))
+    const { fence } = lease
+    return whileHeld(lease, () =>
+      tracer ? tracer.around('lease hold', { name, fence }, () => work(lease)) : work(lease),
+    )
   }
 
   /**
@@ -212,12 +223,18 @@ export class Leases {
       holdMs: Math.ceil(hold),
       isShared: token !== undefined,
     }
-    this.#options.names.check(key)
+    const { names, events } = this.#options
+    names.check(key)
+    const askedAt = performance.now()
     const giveUp = firstToAbort(this.#closing.signal, signal)
     try {
       giveUp.signal.throwIfAborted()
       if (spread > 0) await pause(Math.random() * spread, giveUp.signal)
-      return await this.#compete(ask, waitMs, giveUp.signal)
+      const lease = await this.#compete(ask, waitMs, giveUp.signal)
+      const waitedMs = performance.now() - askedAt
+      if (lease) events.to('lease.acquired')?.({ name, fence: lease.fence, waitedMs })
+      else events.to('lease.busy')?.({ name, waitedMs })
+      return lease
     } finally {
       giveUp.forget()
     }

@@ -7,11 +7,13 @@ import {
   checkWork,
   type Duration,
   duration,
+  type Events,
   firstToAbort,
   hashedKey,
   type Key,
   pause,
   readOptions,
+  type Tracing,
   UsageError,
   unlessAborted,
   whenAborted,
@@ -84,6 +86,8 @@ export interface LimitsOptions {
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
+  readonly events: Events
+  readonly tracing: Tracing
 }
 
 /** Why there is no permit. */
@@ -191,9 +195,17 @@ export class Limits {
    */
   async with<T>(name: string, options: LimitOptions, work: (permit: Permit) => Promise<T> | T): Promise<T> {
     checkWork('limits.with', work)
-    const taken = await this.#take('limits.with', name, options)
-    if (!(taken instanceof Permit)) throw new LimitReachedError(name, taken)
-    return whileHeld(taken, () => work(taken))
+    const { tracer } = this.#options.tracing
+    const take = async () => {
+      const taken = await this.#take('limits.with', name, options)
+      if (taken instanceof Permit) return taken
+      throw new LimitReachedError(name, taken)
+    }
+    const permit = await (tracer ? tracer.around('limit wait', { name }, take) : take())
+    const { fence } = permit
+    return whileHeld(permit, () =>
+      tracer ? tracer.around('limit hold', { name, fence }, () => work(permit)) : work(permit),
+    )
   }
 
   /**
@@ -218,7 +230,10 @@ export class Limits {
     const waitNs = Math.floor(wait * 1e6)
     const spent = this.#tracked(this.#rates.spend({ key, name, eachNs: each, burst, cost, waitNs }))
     const { verdict, afterMs, remaining } = await unlessAborted(signal, spent)
-    if (verdict !== 'allowed') return { allowed: false, retryAfterMs: afterMs }
+    if (verdict !== 'allowed') {
+      this.#options.events.to('rate.refused')?.({ name, cost, retryAfterMs: afterMs })
+      return { allowed: false, retryAfterMs: afterMs }
+    }
     if (afterMs > 0) await this.#sleep(afterMs, signal)
     return { allowed: true, remaining }
   }
@@ -272,6 +287,8 @@ export class Limits {
     if (weight > max) {
       throw new UsageError(`Expected weight to be at most the max of ${max}, got ${weight}: it would wait for ever`)
     }
+    const { events } = this.#options
+    const askedAt = performance.now()
     const key = this.#key('limit', name)
     this.#throwIfClosed()
     signal?.throwIfAborted()
@@ -288,7 +305,11 @@ export class Limits {
         : []
     try {
       const patience = { wait: wait.signal, answer: answer.signal }
-      return await this.#tracked(this.#takeUnder({ key, name, max, weight }, waitMs, patience))
+      const taken = await this.#tracked(this.#takeUnder({ key, name, max, weight }, waitMs, patience))
+      const waitedMs = performance.now() - askedAt
+      if (taken instanceof Permit) events.to('limit.acquired')?.({ name, weight, fence: taken.fence, waitedMs })
+      else events.to('limit.reached')?.({ name, weight, inUse: taken.inUse, waitedMs })
+      return taken
     } finally {
       for (const timer of timers) clearTimeout(timer)
       for (const forget of forgets) forget()
@@ -373,7 +394,7 @@ export class Limits {
       this.#takeBack(request)
       return undefined
     }
-    const permit = new Permit(request, fence, this.#giveBack)
+    const permit = new Permit(request, fence, this.#giveBack, this.#options.events)
     this.#permits.add(permit)
     this.#dependents.add(request.life, permit)
     return permit

@@ -1,4 +1,4 @@
-import { ClosedError, Handle, type HoldfastError } from '../base/index.js'
+import { ClosedError, type Events, Handle, type HoldfastError } from '../base/index.js'
 import { PermitLostError } from './errors.js'
 import type { Request } from './turns.js'
 
@@ -20,15 +20,22 @@ export class Permit extends Handle {
   readonly fence: number
   readonly #request: Request
   readonly #giveBack: (permit: Permit, request: Request) => Promise<void>
+  readonly #events: Events
 
   /** @internal */
-  constructor(request: Request, fence: number, giveBack: (permit: Permit, request: Request) => Promise<void>) {
+  constructor(
+    request: Request,
+    fence: number,
+    giveBack: (permit: Permit, request: Request) => Promise<void>,
+    events: Events,
+  ) {
     super()
     this.name = request.name
     this.weight = request.weight
     this.fence = fence
     this.#request = request
     this.#giveBack = giveBack
+    this.#events = events
   }
 
   /** @internal */
@@ -41,6 +48,13 @@ export class Permit extends Handle {
     const { life } = this.#request
     if (life.trusted) return undefined
     return new PermitLostError(this.name, this.fence, life.loss ?? new ClosedError('This instance'))
+  }
+
+  /** @internal */
+  protected ended(heldMs: number, lost: HoldfastError | undefined): void {
+    const { name, weight, fence } = this
+    if (lost) this.#events.to('limit.lost')?.({ name, weight, fence, heldMs, reason: lost })
+    else this.#events.to('limit.released')?.({ name, weight, fence, heldMs })
   }
 
   /** @internal */

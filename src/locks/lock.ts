@@ -1,4 +1,4 @@
-import { Handle, type HoldfastError, UsageError } from '../base/index.js'
+import { type Events, Handle, type HoldfastError, UsageError } from '../base/index.js'
 import { type CallerTransaction, executorOf, type Statement } from '../postgres/index.js'
 import { LockLostError, ReleaseRequestedError } from './errors.js'
 import type { Hold, HoldWatcher } from './hold.js'
@@ -23,6 +23,7 @@ export class Lock extends Handle {
   readonly #holds: readonly Hold[]
   readonly #guard: Statement
   readonly #giveBack: (hold: Hold) => Promise<void>
+  readonly #events: Events
   readonly #watcher: HoldWatcher = {
     lost: (reason) => this.lose(this.#lostBy(reason)),
     releaseRequested: () => this.askToLetGo(new ReleaseRequestedError(this.name)),
@@ -34,12 +35,14 @@ export class Lock extends Handle {
     holds: readonly Hold[],
     guard: Statement,
     giveBack: (hold: Hold) => Promise<void>,
+    events: Events,
   ) {
     super()
     this.names = names
     this.#holds = holds
     this.#guard = guard
     this.#giveBack = giveBack
+    this.#events = events
     this.mode = holds[0]!.mode
     this.fence = Math.max(...holds.map((hold) => hold.fence))
     for (const hold of holds) hold.watchers.add(this.#watcher)
@@ -86,6 +89,13 @@ export class Lock extends Handle {
   protected async giveBack(): Promise<void> {
     for (const hold of this.#holds) hold.watchers.delete(this.#watcher)
     await Promise.all(this.#holds.map((hold) => this.#giveBack(hold)))
+  }
+
+  /** @internal */
+  protected ended(heldMs: number, lost: HoldfastError | undefined): void {
+    const { names, mode, fence } = this
+    if (lost) this.#events.to('lock.lost')?.({ names, mode, fence, heldMs, reason: lost })
+    else this.#events.to('lock.released')?.({ names, mode, fence, heldMs })
   }
 
   #lostBy(reason: HoldfastError): LockLostError {

@@ -5,6 +5,7 @@ import {
   checkWork,
   type Duration,
   duration,
+  type Events,
   hashedKey,
   type Key,
   numberedKey,
@@ -12,6 +13,7 @@ import {
   oneOf,
   pairKey,
   readOptions,
+  type Tracing,
   UsageError,
   whileHeld,
 } from '../base/index.js'
@@ -64,6 +66,8 @@ export interface LocksOptions {
   readonly namespace: string
   readonly expiryMs: number
   readonly parked: number
+  readonly events: Events
+  readonly tracing: Tracing
 }
 
 type LockStatements = ArbiterOptions['statements'] &
@@ -146,9 +150,17 @@ export class Locks {
   ): Promise<T> {
     const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
     checkWork('locks.with', work)
-    const lock = await this.acquire(names, options)
-    const owner = { locks: this, address: this.#options.database.address }
-    return whileHeld(lock, () => runHolding(lock, owner, () => work(lock)))
+    const { database, tracing } = this.#options
+    const owner = { locks: this, address: database.address }
+    const { tracer } = tracing
+    if (!tracer) {
+      const lock = await this.acquire(names, options)
+      return whileHeld(lock, () => runHolding(lock, owner, () => work(lock)))
+    }
+    const asked = { names: this.#inCallersOrder(names), mode: options?.mode ?? 'exclusive' }
+    const lock = await tracer.around('lock wait', asked, () => this.acquire(names, options))
+    const held = { ...asked, fence: lock.fence }
+    return whileHeld(lock, () => tracer.around('lock hold', held, () => runHolding(lock, owner, () => work(lock))))
   }
 
   /**
@@ -233,6 +245,8 @@ export class Locks {
     defaultWaitMs: number,
   ): Promise<Lock | null> {
     const { mode = 'exclusive', wait: waitMs = defaultWaitMs, signal } = readOptions(where, given, rules)
+    const { events } = this.#options
+    const askedAt = performance.now()
     const keys = this.#keysOf(names)
     if (!this.#arbiter) throw new SessionLocksUnavailableError('not-asked-for')
     signal?.throwIfAborted()
@@ -246,9 +260,15 @@ export class Locks {
     }
     this.#notes!.wake()
     const holds = keys.length === 1 ? await this.#takeOne(keys[0]!, ask) : await this.#takeAll(keys, ask)
-    if (holds === null) return null
     const labels = keys.length === 1 ? [keys[0]!.label] : this.#inCallersOrder(names)
-    return new Lock(labels, holds, this.#sql.guard, this.#giveBack)
+    const waitedMs = performance.now() - askedAt
+    if (holds === null) {
+      events.to('lock.busy')?.({ names: labels, mode, waitedMs })
+      return null
+    }
+    const lock = new Lock(labels, holds, this.#sql.guard, this.#giveBack, events)
+    events.to('lock.acquired')?.({ names: labels, mode, fence: lock.fence, waitedMs })
+    return lock
   }
 
   async #takeOne(key: Key, ask: Parameters<Arbiter['acquire']>[1]): Promise<Hold[] | null> {

@@ -6,15 +6,17 @@ import {
   type Duration,
   describe,
   duration,
+  type Events,
   firstToAbort,
   oneOf,
   pause,
   readOptions,
+  type Tracing,
   UsageError,
 } from '../base/index.js'
 import { type CallerTransaction, type Database, executorOf, type Presence } from '../postgres/index.js'
 import { type Form, json, readFailure } from './answer.js'
-import { FingerprintMismatchError, RecordedFailureError } from './errors.js'
+import { FingerprintMismatchError, OnceLostError, RecordedFailureError } from './errors.js'
 import { runInTransaction } from './in-transaction.js'
 import { Ledger } from './ledger.js'
 import type { Asked, Delivery, Work } from './run.js'
@@ -48,6 +50,8 @@ export interface OnceSettings {
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
+  readonly events: Events
+  readonly tracing: Tracing
 }
 
 const longestWait = 24 * 86_400_000
@@ -86,6 +90,7 @@ const busyLooks = 4
  * }, { wait: '2s', retain: '30d' })
  */
 export class Once {
+  readonly #settings: OnceSettings
   readonly #ledger: Ledger
   readonly #runs: Runs
   /** The keys that this process looks at or runs at this moment. */
@@ -94,6 +99,7 @@ export class Once {
 
   /** @internal */
   constructor(settings: OnceSettings) {
+    this.#settings = settings
     this.#ledger = new Ledger({ ...settings, instanceId: settings.presence.instanceId })
     this.#runs = new Runs({ ...settings, ledger: this.#ledger })
   }
@@ -134,7 +140,9 @@ export class Once {
     const asked = this.#read('once.inTransaction', key, work, options, transactionRules)
     const caller = executorOf(client)
     const form = json as Form<T>
-    return this.#look(asked, form, (turn) => runInTransaction(caller, this.#ledger, asked, work, form, turn))
+    return this.#watched(asked.key, work, (watched) =>
+      this.#look(asked, form, (turn) => runInTransaction(caller, this.#ledger, asked, watched, form, turn)),
+    )
   }
 
   /**
@@ -157,7 +165,9 @@ export class Once {
     form: Form<T>,
   ): Promise<Answer<T>> {
     const asked = this.#read(where, key, work, options, rules)
-    return this.#look(asked, form, (turn, giveUp) => this.#runs.claimAndRun(asked, work, form, turn, giveUp))
+    return this.#watched(asked.key, work, (watched) =>
+      this.#look(asked, form, (turn, giveUp) => this.#runs.claimAndRun(asked, watched, form, turn, giveUp)),
+    )
   }
 
   /** @internal Removes one piece of what has expired. */
@@ -192,6 +202,30 @@ export class Once {
       fingerprint: options.fingerprint ?? null,
       recordsFailures: options.failures === 'record',
       signal: options.signal,
+    }
+  }
+
+  /** Tells who listens what comes of a key, and shows a tracer the run of its function, if there is one. */
+  async #watched<T>(key: string, work: Work<T>, perform: (work: Work<T>) => Promise<Answer<T>>): Promise<Answer<T>> {
+    const { events, tracing } = this.#settings
+    let begunAt: number | undefined
+    const durationMs = () => performance.now() - begunAt!
+    try {
+      const answer = await perform((delivery) => {
+        begunAt = performance.now()
+        const { tracer } = tracing
+        const { fence } = delivery
+        return tracer ? tracer.around('once run', { key, fence }, () => work(delivery)) : work(delivery)
+      })
+      if (answer.status === 'done') events.to('once.done')?.({ key, durationMs: durationMs() })
+      else events.to(`once.${answer.status}`)?.({ key })
+      return answer
+    } catch (error) {
+      if (begunAt === undefined && error instanceof RecordedFailureError) events.to('once.replayed')?.({ key })
+      else if (begunAt !== undefined && error instanceof OnceLostError) {
+        events.to('once.lost')?.({ key, durationMs: durationMs(), reason: error })
+      } else if (begunAt !== undefined) events.to('once.failed')?.({ key, durationMs: durationMs(), error })
+      throw error
     }
   }
 

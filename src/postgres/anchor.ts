@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { backoffMs, ClosedError, type HoldfastError, pause, unlessAborted } from '../base/index.js'
+import { backoffMs, ClosedError, type Events, type HoldfastError, pause, unlessAborted } from '../base/index.js'
 import type { Connection, Database } from './port.js'
 import type { Presence } from './presence.js'
 import { Session, type SessionStatements } from './session.js'
@@ -34,6 +34,7 @@ export interface AnchorOptions {
   readonly namespace: string
   readonly expiryMs: number
   readonly version: string
+  readonly events: Events
 }
 
 const sweepEveryMs = 3_600_000
@@ -212,17 +213,19 @@ export class Anchor implements Presence {
 
   #lost(session: Session, reason: HoldfastError): void {
     // Set before anybody is told, for whoever is told may ask for the next life at once; begun after all are told.
+    const lostAt = performance.now()
     const reconnecting = Promise.resolve()
-      .then(() => this.#reconnect(session.backendPid))
+      .then(() => this.#reconnect(session.backendPid, lostAt))
       .finally(() => {
         // Unless the new life is over already, and another reconnection under way.
         if (this.#reconnecting === reconnecting) this.#reconnecting = undefined
       })
     this.#reconnecting = reconnecting
     for (const listener of this.#lossListeners) listener(session, reason)
+    this.#options.events.to('instance.lost')?.({ reason })
   }
 
-  async #reconnect(retiredPid: number): Promise<void> {
+  async #reconnect(retiredPid: number, lostAt: number): Promise<void> {
     for (let attempt = 0; !this.#closing.signal.aborted; attempt++) {
       // The first try is immediate: most often a single session was ended and the server is there.
       if (attempt > 0) await pause(backoffMs(attempt, 50, 5_000), this.#closing.signal)
@@ -231,6 +234,7 @@ export class Anchor implements Presence {
         session = await this.openSession()
         await session.retire(retiredPid)
         await this.#live(session)
+        this.#options.events.to('instance.reconnected')?.({ lostForMs: performance.now() - lostAt })
         return
       } catch {
         // Whatever took the server's place, even a replica or a pooler, may go again.

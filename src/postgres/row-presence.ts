@@ -1,6 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { backoffMs, ClosedError, formatDuration, type HoldfastError, pause, unlessAborted } from '../base/index.js'
+import {
+  backoffMs,
+  ClosedError,
+  type Events,
+  formatDuration,
+  type HoldfastError,
+  pause,
+  unlessAborted,
+} from '../base/index.js'
 import { DatabaseUnreachableError } from './errors.js'
 import type { Database } from './port.js'
 import { type Life, type Presence, trustedFor } from './presence.js'
@@ -26,6 +34,7 @@ export interface RowPresenceOptions {
   readonly namespace: string
   readonly expiryMs: number
   readonly version: string
+  readonly events: Events
 }
 
 type Name = 'record_row' | 'renew_row' | 'advance_fence' | 'grace' | 'depart'
@@ -39,6 +48,7 @@ export class RowPresence implements Presence {
   readonly #sql
   readonly #closing = new AbortController()
   #life: RowLife | undefined
+  #lostAt: number | undefined
   #coming: Promise<void> | undefined
 
   constructor(options: RowPresenceOptions) {
@@ -78,11 +88,23 @@ export class RowPresence implements Presence {
       if (attempt > 0) await pause(backoffMs(attempt, 50, 5_000), this.#closing.signal)
       try {
         this.#life = await this.#begin()
+        this.#tell(this.#life)
         return
       } catch {
         // Whatever stands in the server's place may go again.
       }
     }
+  }
+
+  #tell(life: RowLife): void {
+    const { events } = this.#options
+    if (this.#lostAt !== undefined) {
+      events.to('instance.reconnected')?.({ lostForMs: performance.now() - this.#lostAt })
+    }
+    life.onLoss((reason) => {
+      this.#lostAt = performance.now()
+      events.to('instance.lost')?.({ reason })
+    })
   }
 
   async #begin(): Promise<RowLife> {

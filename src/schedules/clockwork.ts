@@ -1,4 +1,4 @@
-import { backoffMs, pause, ruleOf, type TickRule } from '../base/index.js'
+import { backoffMs, type Events, pause, ruleOf, type TickRule, type Tracing } from '../base/index.js'
 import type { Life, Presence } from '../postgres/index.js'
 import { DatabaseClock } from './clock.js'
 import { type Definition, keyOfSchedule } from './definition.js'
@@ -10,6 +10,8 @@ export interface ClockworkOptions {
   readonly ledger: Ledger
   readonly presence: Presence
   readonly namespace: string
+  readonly events: Events
+  readonly tracing: Tracing
   /** Adopts the rule of this definition for the schedule with this key. */
   readonly adopt: (key: string, definition: Definition) => Promise<void>
 }
@@ -77,6 +79,8 @@ export class Clockwork {
     this.#ledger = options.ledger
     this.runs = new Runs({
       ledger: options.ledger,
+      events: options.events,
+      tracing: options.tracing,
       onWaiting: (keys) => {
         for (const key of keys) if (this.#byKey.has(key)) this.#begins.add(key)
         this.#wake()

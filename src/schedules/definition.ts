@@ -42,9 +42,6 @@ export interface ScheduleRun {
   log(line: string): void
 }
 
-/** A run that failed, as `onFailure` is told. */
-export type FailedRun = Pick<ScheduleRun, 'name' | 'tick' | 'extra' | 'attempt'>
-
 export interface ScheduleOptions extends GivenRule {
   /**
    * What becomes of a tick while the run of an earlier one is there: `skip` it (the default), `queue` it (one waits), `allow`
@@ -69,8 +66,6 @@ export interface ScheduleOptions extends GivenRule {
   sticky?: boolean | undefined
   /** Its former name, when it was renamed. */
   was?: string | undefined
-  /** Is told of each run that failed. */
-  onFailure?: ((error: unknown, run: FailedRun) => void) | undefined
 }
 
 /** A definition of a job, as `defineJob` makes it: as much as must be known of it here. */
@@ -105,7 +100,6 @@ export interface Definition {
   readonly timeoutMs: number | undefined
   readonly spreadMs: number
   readonly sticky: boolean
-  readonly onFailure: ((error: unknown, run: FailedRun) => void) | undefined
   readonly work: (run: ScheduleRun) => unknown
 }
 
@@ -125,7 +119,6 @@ const rules = {
   spread: duration(0, 30_000),
   sticky: flag,
   was: { expected: 'a name', read: (given: unknown) => checkName(given, 'was') },
-  onFailure: callback<NonNullable<ScheduleOptions['onFailure']>>('a function that is told of failures'),
   job: made<ScheduledJob<unknown>>('a definition made by defineJob', 'kind', 'schema'),
   input: callback<(tick: Date) => unknown>('a function that makes the input of the job of a tick'),
   // Read by readRule, which says more about them.
@@ -167,7 +160,6 @@ export function readDefinition(
     timeoutMs: timeout,
     spreadMs: spread,
     sticky,
-    onFailure: read.onFailure,
     work: workOf(work, read.job, read.input, port),
   }
 }

@@ -1,5 +1,4 @@
 export type {
-  FailedRun,
   JobPort,
   JobScheduleOptions,
   ScheduledJob,

@@ -24,6 +24,7 @@ export class Run implements ScheduleRun {
   readonly attempt: number
   readonly late: number
   readonly lastSuccess: Date | undefined
+  readonly beganAt = performance.now()
   /** Resolves when its handler has come to its end and that is recorded, or it was given up. */
   readonly over: Promise<void>
   /** What its handler logged since it was last written down. */

@@ -1,4 +1,4 @@
-import { backoffMs, Gather, pause, type RecordedError, recordOf } from '../base/index.js'
+import { backoffMs, type Events, Gather, pause, type RecordedError, recordOf, type Tracing } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
 import type { Life } from '../postgres/index.js'
 import type { Definition } from './definition.js'
@@ -8,6 +8,8 @@ import { Run, type RunGround } from './run.js'
 
 export interface RunsOptions {
   readonly ledger: Ledger
+  readonly events: Events
+  readonly tracing: Tracing
   /** Something of these schedules may wait, and begin now that a run has ended. */
   readonly onWaiting: (keys: readonly string[]) => void
 }
@@ -72,6 +74,7 @@ export class Runs {
       this.#running.delete(run.fence)
       if (run.isLost) this.#options.onWaiting([run.key])
     })
+    this.#options.events.to('schedule.began')?.({ ...factsOf(run), lateMs: run.late })
     void this.#run(run)
   }
 
@@ -104,7 +107,7 @@ export class Runs {
     const { timeoutMs } = run.definition
     const timer = timeoutMs === undefined ? undefined : setTimeout(() => run.timeOut(timeoutMs), timeoutMs)
     try {
-      await run.definition.work(run)
+      await this.#work(run)
       clearTimeout(timer)
       if (run.stopReason instanceof RunTimeoutError) throw run.stopReason
       await this.#succeeded(run)
@@ -115,11 +118,20 @@ export class Runs {
     run.end()
   }
 
+  #work(run: Run): unknown {
+    const { tracer } = this.#options.tracing
+    if (!tracer) return run.definition.work(run)
+    const { name, tick, attempt, fence } = run
+    return tracer.around('schedule run', { name, tick, attempt, fence }, () => run.definition.work(run))
+  }
+
   async #succeeded(run: Run): Promise<void> {
     const transaction = run.sealed()
     if (run.isLost) throw run.stopReason
     if (transaction) return this.#commit(run, transaction)
-    if (run.decide()) await this.#record({ run, state: 'done' })
+    if (!run.decide()) return
+    await this.#record({ run, state: 'done' })
+    this.#tellEnd(run, 'done')
   }
 
   /** Records the end in the transaction of the handler, and commits both. */
@@ -131,6 +143,7 @@ export class Runs {
       if (rows.length === 0) throw new RunLostError(run.name, run.tick, run.fence)
     })
     run.decide()
+    this.#tellEnd(run, 'done')
     const { overlap, missed } = run.definition
     if (overlap === 'queue' || overlap === 'replace' || missed === 'all') this.#options.onWaiting([run.key])
   }
@@ -140,24 +153,31 @@ export class Runs {
     if (transaction) void transaction.rollback()
     // When it was the answer to the commit that is missing, the record of the failure is refused: the run has ended.
     if (error instanceof RunLostError) run.lose(error)
-    if (!run.decide() || run.isLost) return
+    if (!run.decide()) return
+    if (run.isLost) return this.#tellEnd(run, 'lost')
     const { stopReason } = run
-    if (stopReason instanceof RunDrainingError) return this.#record({ run, state: 'returned' })
+    if (stopReason instanceof RunDrainingError) {
+      this.#tellEnd(run, 'returned')
+      return this.#record({ run, state: 'returned' })
+    }
     if (stopReason instanceof RunReplacedError) {
+      this.#tellEnd(run, 'cancelled')
       return this.#record({ run, state: 'cancelled', error: recordOf(stopReason) })
     }
     await this.#record({ run, state: 'failed', error: recordOf(stopReason ?? error) })
-    try {
-      const { name, tick, extra, attempt } = run
-      run.definition.onFailure?.(stopReason ?? error, { name, tick, extra, attempt })
-    } catch {
-      // What only listens must not harm the work.
-    }
+    const failure = { durationMs: performance.now() - run.beganAt, error: stopReason ?? error }
+    this.#options.events.to('schedule.failed')?.({ ...factsOf(run), ...failure })
+  }
+
+  #tellEnd(run: Run, state: 'done' | 'cancelled' | 'returned' | 'lost'): void {
+    const durationMs = performance.now() - run.beganAt
+    this.#options.events.to('schedule.ended')?.({ ...factsOf(run), state, durationMs })
   }
 
   /** A handler that does not stop, while its schedule closes. */
   #giveUp(run: Run): void {
     if (!run.decide()) return
+    this.#tellEnd(run, 'returned')
     const transaction = run.sealed()
     if (transaction) void transaction.rollback()
     run.lose()
@@ -193,6 +213,10 @@ export class Runs {
     // What people read only: nothing waits for it to succeed.
     await this.#ledger.run('note', [JSON.stringify(asked)]).catch(() => {})
   }
+}
+
+function factsOf({ name, tick, extra, attempt }: Run) {
+  return { name, tick, extra, attempt }
 }
 
 function placeOf({ key, tick, extra, fence }: Run) {

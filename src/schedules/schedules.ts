@@ -5,11 +5,13 @@ import {
   type Duration,
   describe,
   duration,
+  type Events,
   type GivenRule,
   pause,
   type RecordedError,
   readOptions,
   readRule,
+  type Tracing,
   UsageError,
   wholeNumber,
 } from '../base/index.js'
@@ -35,6 +37,8 @@ export interface SchedulesOptions {
   readonly namespace: string
   readonly expiryMs: number
   readonly jobs: JobPort
+  readonly events: Events
+  readonly tracing: Tracing
 }
 
 /** A schedule that this instance takes part in. */
@@ -146,6 +150,8 @@ export class Schedules {
       ledger: this.#ledger,
       presence: options.presence,
       namespace: options.namespace,
+      events: options.events,
+      tracing: options.tracing,
       adopt: (key, definition) => this.#change(key, { what: 'rule', definition }, definition.name),
     })
   }

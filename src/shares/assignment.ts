@@ -1,4 +1,4 @@
-import { backoffMs, HoldfastError, pause } from '../base/index.js'
+import { backoffMs, type Events, HoldfastError, pause } from '../base/index.js'
 import type { Keeper, Kept } from '../postgres/index.js'
 import { distribute } from './distribute.js'
 import { ResourceMovedError } from './errors.js'
@@ -8,15 +8,11 @@ import { Task } from './task.js'
 /** The resources of a share, or what to ask for them about once a second. */
 export type Resources = readonly string[] | (() => readonly string[] | Promise<readonly string[]>)
 
-export interface AssignOptions {
-  /** Told what the function threw, and what keeps this instance from taking part. */
-  onError?: ((error: unknown) => void) | undefined
-}
-
 /** What an assignment asks of the room. */
 export interface AssignmentGround {
   readonly keeper: Keeper
   readonly instanceId: string
+  readonly events: Events
   /** Throws when it is no list of names. */
   check(resources: unknown): readonly string[]
   /** Others may want what was let go. */
@@ -49,7 +45,6 @@ export class Assignment {
   readonly name: string
   readonly #ground: AssignmentGround
   readonly #work: (resource: string, owned: Owned) => unknown
-  readonly #options: AssignOptions
   readonly #closing = new AbortController()
   readonly #tasks = new Map<string, Task>()
   #source: Resources
@@ -70,13 +65,11 @@ export class Assignment {
     ground: AssignmentGround,
     resources: Resources,
     work: (resource: string, owned: Owned) => unknown,
-    options: AssignOptions,
   ) {
     this.name = name
     this.#ground = ground
     this.#source = resources
     this.#work = work
-    this.#options = options
     if (typeof resources !== 'function') this.#resources = ground.check(resources)
   }
 
@@ -126,11 +119,7 @@ export class Assignment {
 
   /** @internal */
   report(error: unknown): void {
-    try {
-      this.#options.onError?.(error)
-    } catch {
-      // Who listens for errors must not end the assignment by one of its own.
-    }
+    this.#ground.events.to('share.failed')?.({ share: this.name, error })
   }
 
   #divideNow(): void {
@@ -213,8 +202,12 @@ export class Assignment {
     }
     const task = new Task(new Owned(resource, kept), this.#work, (error) => this.report(error))
     this.#tasks.set(resource, task)
+    const { events } = this.#ground
+    const owned = { share: this.name, resource, fence: kept.fence }
+    events.to('share.gained')?.(owned)
     void task.ended.then(() => {
       this.#tasks.delete(resource)
+      events.to('share.released')?.(owned)
       this.#ground.letGo(this.name)
       this.nudge()
       this.#claimMissing()

@@ -1,4 +1,4 @@
-export { Assignment, type AssignOptions, type Resources } from './assignment.js'
+export { Assignment, type Resources } from './assignment.js'
 export type { EachResult } from './each.js'
 export { type Failure, type LettingGo, ResourceMovedError, ResourcesFailedError } from './errors.js'
 export type { Owned } from './owned.js'

@@ -1,6 +1,5 @@
 import {
   abortSignal,
-  callback,
   checkName,
   describe,
   duration,
@@ -33,8 +32,6 @@ const eachRules = {
   signal: abortSignal,
 }
 
-const assignRules = { onError: callback<(error: unknown) => void>('a function that is told errors') }
-
 export function readEachOptions(given: unknown) {
   const read = readOptions('shares.each', given, eachRules)
   if (read.round === undefined || read.hold === undefined) return read
@@ -42,10 +39,6 @@ export function readEachOptions(given: unknown) {
     'Expected round or hold, got both',
     'In a round with a name a resource is done once, whenever somebody calls.',
   )
-}
-
-export function readAssignOptions(given: unknown) {
-  return readOptions('shares.assign', given, assignRules)
 }
 
 export function checkShare(name: string): void {

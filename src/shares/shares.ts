@@ -1,8 +1,8 @@
-import { ClosedError, type Duration, hashedKey, pause, UsageError, whenAborted } from '../base/index.js'
+import { ClosedError, type Duration, type Events, hashedKey, pause, UsageError, whenAborted } from '../base/index.js'
 import { type Database, type Keeper, loadStatements, type Presence } from '../postgres/index.js'
-import { Assignment, type AssignOptions, type Resources } from './assignment.js'
+import { Assignment, type Resources } from './assignment.js'
 import { Each, type EachResult } from './each.js'
-import { checkResources, checkShare, checkWork, readAssignOptions, readEachOptions } from './input.js'
+import { checkResources, checkShare, checkWork, readEachOptions } from './input.js'
 import { Ledger, type LedgerStatements } from './ledger.js'
 import { type Owned, resourceName } from './owned.js'
 import { Roster, type RosterStatements } from './roster.js'
@@ -36,6 +36,7 @@ export interface SharesOptions {
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
+  readonly events: Events
 }
 
 /**
@@ -112,7 +113,7 @@ export class Shares {
    *
    * - When a resource is to move, its `signal` aborts; when `work` has ended, its next owner begins. Never two at once.
    * - When `work` returns while the resource is owned, it is run again after a second; when it throws, after a pause that
-   *   grows up to a minute, and `onError` is told.
+   *   grows up to a minute, and `share.failed` is told.
    *
    * @example
    * await using assignment = holdfast.shares.assign('feeds', () => listFeeds(), async (feed, { signal }) => {
@@ -123,11 +124,9 @@ export class Shares {
     name: string,
     resources: Resources,
     work: (resource: string, owned: Owned) => Promise<unknown> | unknown,
-    options?: AssignOptions,
   ): Assignment {
     checkShare(name)
     checkWork('shares.assign', work)
-    const read = readAssignOptions(options)
     this.#closing.signal.throwIfAborted()
     if (this.#roster.has(name)) {
       throw new UsageError(
@@ -138,12 +137,13 @@ export class Shares {
     const ground = {
       keeper: this.#options.keeper,
       instanceId: this.#options.presence.instanceId,
+      events: this.#options.events,
       check: (given: unknown) => checkResources(name, given),
       letGo: (share: string) => this.#roster.letGo(share),
       changed: () => this.#roster.nudge(),
       leave: (left: Assignment) => this.#roster.remove(left),
     }
-    const assignment = new Assignment(name, ground, resources, work, read)
+    const assignment = new Assignment(name, ground, resources, work)
     this.#roster.add(assignment)
     return assignment
   }

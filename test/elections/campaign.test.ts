@@ -371,7 +371,6 @@ describe('mistakes', () => {
       ['a', () => {}, { eligible: true }],
       'Expected eligible to be a function that says whether this instance may lead, got true (boolean)',
     ],
-    [['a', () => {}, { onError: 'log' }], 'Expected onError to be a function that is told errors, got "log" (string)'],
     [['a', () => {}, 'fast'], 'Expected the options of elections.campaign to be an object, got "fast" (string)'],
   ])('campaign(%j)', async (given, message) => {
     const [a] = await fleet(1)

@@ -22,13 +22,14 @@ export function campaign(
 ): Candidate {
   const terms: Leadership[] = []
   const errors: unknown[] = []
+  holdfast.on('election.failed', ({ error, ...event }) => event.name === name && errors.push(error))
   const begun = holdfast.elections.campaign(
     name,
     async (leadership) => {
       terms.push(leadership)
       await work(leadership)
     },
-    { onError: (error) => errors.push(error), ...options },
+    options,
   )
   return { holdfast, campaign: begun, terms, errors }
 }

@@ -95,7 +95,8 @@ test('each ends by itself: results, outcomes and errors', async () => {
   })
   const inputs = ['value', 'later', 'fails', 'fails once', 'no JSON', 'cancel', 'discard']
   const refs = await holdfast.jobs.enqueueMany(mixed, inputs)
-  work(holdfast, [mixed], { onFailure: (_, { attempt, state }) => told.push([attempt, state]) })
+  holdfast.on('job.failed', ({ attempt, state }) => told.push([attempt, state]))
+  work(holdfast, [mixed])
   const state = async (at: number, wanted: string) => untilState(holdfast, refs[at]!.id, wanted)
   expect(await state(0, 'done')).toMatchObject({ result: 'value', progress: 1, log: ['attempt 1'] })
   expect(await state(1, 'done')).toMatchObject({ result: 'at last', failed: 0 })

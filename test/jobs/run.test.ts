@@ -78,7 +78,10 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
         throw Object.assign(new TypeError(`no ${job.attempt}`), { code: 'E_NO' })
       },
     })
-    work(holdfast, [fail], { onFailure: (error, job) => told.push([(error as Error).message, job.attempt, job.state]) })
+    holdfast.on('job.failed', ({ kind, attempt, state, error }) => {
+      if (kind === 'fail') told.push([(error as Error).message, attempt, state])
+    })
+    work(holdfast, [fail])
     const { id } = await holdfast.jobs.enqueue(fail, null)
     const error = await caught(JobFailedError, holdfast.jobs.result(id, wait))
     expect(error.message).toBe(`The job ${id} was buried: no 3`)

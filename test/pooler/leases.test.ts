@@ -1,5 +1,6 @@
 // Leases behind PgBouncer in transaction mode, with fewer backends than there are instances: they ask for no session.
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { Events } from '../../src/base/index.js'
 import type { Holdfast } from '../../src/holdfast.js'
 import { openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { sql, until, within } from '../setup/facts.js'
@@ -90,6 +91,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
       namespace: 'p',
       expiryMs: 2_000,
       version: '0.0.0',
+      events: new Events(),
     })
     onTestFinished(async () => {
       await presence.close()

@@ -1,6 +1,7 @@
 // Presence by row: what an instance without an anchor is known to live by.
 
 import { expect, onTestFinished, test } from 'vitest'
+import { Events } from '../../src/base/index.js'
 import { ClosedError, DatabaseUnreachableError } from '../../src/holdfast.js'
 import { type ObservedInstance, Observer } from '../../src/observe/index.js'
 import { openPgPool, RowPresence } from '../../src/postgres/index.js'
@@ -13,7 +14,14 @@ const expiryMs = 2_000
 
 function presenceAt(url: string): RowPresence {
   const database = openPgPool({ connectionString: url })
-  const presence = new RowPresence({ database, schema: 'holdfast', namespace: 'rows', expiryMs, version: '0.0.0' })
+  const presence = new RowPresence({
+    database,
+    schema: 'holdfast',
+    namespace: 'rows',
+    expiryMs,
+    version: '0.0.0',
+    events: new Events(),
+  })
   onTestFinished(async () => {
     await presence.close()
     await database.close()

@@ -62,16 +62,12 @@ test('the same through postgres.js', async () => {
 test('what a handler logged, and what it threw, is recorded; the next tick comes', async () => {
   const holdfast = await open({ url: await databaseUrl() })
   const failures: unknown[] = []
-  add(
-    holdfast,
-    'fails',
-    { every: '1s', onFailure: (error, run) => failures.push([(error as Error).message, run.attempt]) },
-    ({ log }) => {
-      log('so far')
-      log('so good')
-      throw new TypeError('and no further')
-    },
-  )
+  holdfast.on('schedule.failed', ({ error, attempt }) => failures.push([(error as Error).message, attempt]))
+  add(holdfast, 'fails', { every: '1s' }, ({ log }) => {
+    log('so far')
+    log('so good')
+    throw new TypeError('and no further')
+  })
   const [first] = await untilRuns(holdfast, 'fails', ['failed'], 2)
   expect(first).toMatchObject({
     kind: 'run',

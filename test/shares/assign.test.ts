@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import {
   type Assignment,
-  type AssignOptions,
   ClosedError,
   type Holdfast,
   type HoldfastOptions,
@@ -50,22 +49,18 @@ class Watch {
   }
 }
 
-function assign(holdfast: Holdfast, watch: Watch, resources: Resources = feeds, options: AssignOptions = {}): Member {
+function assign(holdfast: Holdfast, watch: Watch, resources: Resources = feeds): Member {
   const begun: Owned[] = []
   const errors: unknown[] = []
-  const assignment = holdfast.shares.assign(
-    'feeds',
-    resources,
-    async (_, owned) => {
-      begun.push(owned)
-      watch.enter(owned)
-      await new Promise((resolve) => owned.signal.addEventListener('abort', resolve))
-      // Time to let go in, in which a hasty next owner would show.
-      if (owned.held) await sleep(20)
-      watch.leave(owned)
-    },
-    { onError: (error) => errors.push(error), ...options },
-  )
+  holdfast.on('share.failed', ({ error }) => errors.push(error))
+  const assignment = holdfast.shares.assign('feeds', resources, async (_, owned) => {
+    begun.push(owned)
+    watch.enter(owned)
+    await new Promise((resolve) => owned.signal.addEventListener('abort', resolve))
+    // Time to let go in, in which a hasty next owner would show.
+    if (owned.held) await sleep(20)
+    watch.leave(owned)
+  })
   return { holdfast, assignment, begun, errors }
 }
 
@@ -160,15 +155,11 @@ test('a function that returns or throws is run again while its resource is owned
   const [a] = await fleet(1)
   const errors: unknown[] = []
   const runs = new Map<string, number[]>()
-  const assignment = a!.shares.assign(
-    'restless',
-    ['returns', 'throws'],
-    (resource, { fence }) => {
-      runs.set(resource, [...(runs.get(resource) ?? []), fence])
-      if (resource === 'throws') throw new Error('no feed')
-    },
-    { onError: (error) => errors.push(error) },
-  )
+  a!.on('share.failed', ({ error }) => errors.push(error))
+  const assignment = a!.shares.assign('restless', ['returns', 'throws'], (resource, { fence }) => {
+    runs.set(resource, [...(runs.get(resource) ?? []), fence])
+    if (resource === 'throws') throw new Error('no feed')
+  })
   await until('both ran twice', () => [...runs.values()].filter(({ length }) => length >= 2).length === 2)
   expect(assignment.owned).toEqual(['returns', 'throws'])
   // It was owned throughout.
@@ -249,8 +240,6 @@ describe('mistakes', () => {
     [['a', 'x', () => {}], 'Expected the resources to be an array, got "x" (string)'],
     [['a', [''], () => {}], 'Expected a resource to be a string of 1 to 500 characters without zero bytes, got ""'],
     [['a', ['x']], 'Expected the third argument of shares.assign to be a function, got undefined'],
-    [['a', ['x'], () => {}, { onEror: () => {} }], 'shares.assign has no option "onEror": did you mean "onError"?'],
-    [['a', ['x'], () => {}, { onError: 1 }], 'Expected onError to be a function that is told errors, got 1 (number)'],
   ])('assign(%j)', async (given, message) => {
     const [a] = await fleet(1)
     const ask = a!.shares.assign.bind(a!.shares) as (...given: unknown[]) => unknown

@@ -1,5 +1,5 @@
 import { formatDuration, pause, UsageError } from '../../base/index.js'
-import { type FailedAttempt, Holdfast, type JobDefinition, type Worker } from '../../holdfast.js'
+import { Holdfast, type HoldfastEvents, type JobDefinition, type Worker } from '../../holdfast.js'
 import { statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
 import { say } from '../failure.js'
@@ -33,7 +33,8 @@ export async function work(settings: Settings, files: readonly string[]): Promis
       namespace: settings.text('namespace'),
       expiry: settings.durationMs('expiry', 2_000),
     })
-    const worker = holdfast.jobs.work(definitions, { concurrency, queues, onFailure: tellFailure })
+    holdfast.on('job.failed', tellFailure)
+    const worker = holdfast.jobs.work(definitions, { concurrency, queues })
     tellBegin(holdfast, definitions, queues, concurrency)
     await drain(worker, await stopped, drainMs)
   } finally {
@@ -113,7 +114,7 @@ function tellBegin(
   say(`holdfast: works on ${where}, ${howMany(concurrency)} at once: ${kinds} (instance ${id})`)
 }
 
-function tellFailure(error: unknown, { kind, id, attempt, state }: FailedAttempt): void {
+function tellFailure({ kind, id, attempt, state, error }: HoldfastEvents['job.failed']): void {
   const said = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
   const next = state === 'retried' ? 'it is tried again' : 'the job is buried'
   say(`holdfast: ${kind} ${id}: attempt ${attempt} failed, ${next}: ${said}`)

@@ -298,12 +298,12 @@ create function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
     -- Numbers are drawn under a transaction id: whoever looks back knows by it which of them may still appear.
     perform pg_current_xact_id();
     with enqueued as (
-      insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes)
-      select number, number, queue, priority, kind, payload, max_crashes
+      insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes, ties)
+      select number, number, queue, priority, kind, payload, max_crashes, ties
       from (
-        select nextval('holdfast.job_number') as number, h.queue, h.priority, h.kind, e.payload, h.max_crashes
+        select nextval('holdfast.job_number') as number, h.queue, h.priority, h.kind, e.payload, h.max_crashes, h.ties
         from json_to_recordset(heads)
-          as h (queue bigint, kind text, priority smallint, max_crashes smallint, above integer, upto integer)
+          as h (queue bigint, kind text, priority smallint, max_crashes smallint, ties jsonb, above integer, upto integer)
         join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
         offset 0
       ) as numbered
@@ -319,7 +319,7 @@ create function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
   end
   $$;
 comment on function holdfast.job_enqueue(json, json) is
-  'Enqueues jobs that may run now. Heads: [{"queue": key, "kind": …, "priority": …, "max_crashes": …, "above": …, "upto": …}], each for the inputs with these numbers, counted from 1. Answers with their ids, in this order.';
+  'Enqueues jobs that may run now. Heads: [{"queue": key, "kind": …, "priority": …, "max_crashes": …, "above": …, "upto": …}], each for the inputs with these numbers, counted from 1. With "ties" that hold nothing back: {"trace": …}. Answers with their ids, in this order.';
 
 create function holdfast.job_enqueue_later(heads json, inputs json) returns bigint[]
   language plpgsql
@@ -328,15 +328,15 @@ create function holdfast.job_enqueue_later(heads json, inputs json) returns bigi
     ids bigint[];
   begin
     with enqueued as (
-      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at)
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
       select
         number, queue, priority, kind, payload, max_crashes,
-        coalesce(run_at, clock_timestamp() + make_interval(secs => delay_ms / 1000.0))
+        coalesce(run_at, clock_timestamp() + make_interval(secs => delay_ms / 1000.0)), ties
       from (
         select nextval('holdfast.job_number') as number, h.*, e.payload
         from json_to_recordset(heads)
           as h (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint, run_at timestamptz,
-            above integer, upto integer)
+            ties jsonb, above integer, upto integer)
         join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
         offset 0
       ) as numbered
@@ -1461,7 +1461,8 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
       moved := moved + holdfast.job_take_over(dead);
     end loop;
     with due as materialized (
-      select id, ties is not null as is_tied
+      -- The trace that a job carries holds nothing back.
+      select id, coalesce(ties - 'trace' <> '{}', false) as is_tied
       from holdfast.waiting
       where stage = 'time'
         and run_at <= clock_timestamp()
@@ -1476,9 +1477,9 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
     ),
     promoted as (
       insert into holdfast.job
-        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures)
+        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
       select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes,
-        log, failures
+        log, failures, ties
       from (select * from gone order by run_at, id) as in_order
       returning queue
     ),

@@ -1,0 +1,233 @@
+import { UsageError } from './errors.js'
+import { describe } from './options.js'
+import { suggest } from './suggest.js'
+
+/**
+ * What an application can be told of, while it happens: the names of all events, and what each says. An event is news of this
+ * instance alone; what the fleet does is in the database. The reference (docs/reference/events.md) is compared with this.
+ */
+export interface HoldfastEvents {
+  /** The presence of this instance is over, and with it what it held as locks and permits. It reconnects by itself. */
+  'instance.lost': { readonly reason: Error }
+  /** The instance is present again: a new life, which holds nothing of the old one. */
+  'instance.reconnected': { readonly lostForMs: number }
+  /** The instance was closed, in good order. */
+  'instance.closed': Record<never, never>
+
+  /** Names were granted as a lock, at once or after a wait. */
+  'lock.acquired': LockFacts & { readonly fence: number; readonly waitedMs: number }
+  /** Names were not granted: they were taken, or not free within the time given. */
+  'lock.busy': LockFacts & { readonly waitedMs: number }
+  /** A lock was given back. */
+  'lock.released': LockFacts & { readonly fence: number; readonly heldMs: number }
+  /** A lock was lost while it was held. Somebody else may have it soon. */
+  'lock.lost': LockFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error }
+
+  /** A name was granted as a lease. */
+  'lease.acquired': { readonly name: string; readonly fence: number; readonly waitedMs: number }
+  /** A name was not granted as a lease: it was taken, or not free within the time given. */
+  'lease.busy': { readonly name: string; readonly waitedMs: number }
+  /** A lease was given back. */
+  'lease.released': { readonly name: string; readonly fence: number; readonly heldMs: number }
+  /** A lease was lost while it was held. */
+  'lease.lost': { readonly name: string; readonly fence: number; readonly heldMs: number; readonly reason: Error }
+
+  /** A permit was granted. */
+  'limit.acquired': PermitFacts & { readonly fence: number; readonly waitedMs: number }
+  /** There was no permit: as much was in use as may be. */
+  'limit.reached': PermitFacts & { readonly inUse: number; readonly waitedMs: number }
+  /** A permit was given back. */
+  'limit.released': PermitFacts & { readonly fence: number; readonly heldMs: number }
+  /** A permit was lost while it was held. */
+  'limit.lost': PermitFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error }
+  /** A rate was spent, and `limits.consume` refused. */
+  'rate.refused': { readonly name: string; readonly cost: number; readonly retryAfterMs: number }
+
+  /** This instance leads. */
+  'election.elected': { readonly name: string; readonly term: number }
+  /** This instance led, and has given the leadership back. */
+  'election.resigned': { readonly name: string; readonly term: number; readonly ledMs: number }
+  /** This instance led, and has lost the leadership. */
+  'election.lost': { readonly name: string; readonly term: number; readonly ledMs: number; readonly reason: Error }
+  /** The function of a campaign threw, or something keeps this instance from standing. */
+  'election.failed': { readonly name: string; readonly error: unknown }
+
+  /** The function of a key ran, and its answer is recorded. */
+  'once.done': { readonly key: string; readonly durationMs: number }
+  /** The key had its answer already. */
+  'once.replayed': { readonly key: string }
+  /** Another run of the key was in flight, and gave no answer within the time given. */
+  'once.in-progress': { readonly key: string }
+  /** The function threw, or its answer could not be recorded. */
+  'once.failed': { readonly key: string; readonly durationMs: number; readonly error: unknown }
+  /** Another run has taken the key over while the function ran. */
+  'once.lost': { readonly key: string; readonly durationMs: number; readonly reason: Error }
+
+  /** A resource of a share fell to this instance. */
+  'share.gained': { readonly share: string; readonly resource: string; readonly fence: number }
+  /** A resource of a share was given back: it moved, or was lost, or the assignment was closed. */
+  'share.released': { readonly share: string; readonly resource: string; readonly fence: number }
+  /** The function of a share threw, or something keeps this instance from taking part. */
+  'share.failed': { readonly share: string; readonly error: unknown }
+
+  /** A run of a schedule began here. */
+  'schedule.began': RunFacts & { readonly lateMs: number }
+  /** A run came to its end: done; or cancelled, returned to the fleet, or lost. */
+  'schedule.ended': RunFacts & {
+    readonly state: 'done' | 'cancelled' | 'returned' | 'lost'
+    readonly durationMs: number
+  }
+  /** The function of a schedule threw, or took too long. */
+  'schedule.failed': RunFacts & { readonly durationMs: number; readonly error: unknown }
+
+  /** Jobs of one kind were enqueued: together, or one. In a transaction of yours they are there when it commits. */
+  'job.enqueued': {
+    readonly kind: string
+    readonly queue: string
+    readonly ids: readonly number[]
+    readonly inTransaction: boolean
+  }
+  /** An attempt began. */
+  'job.began': JobFacts
+  /** The function of a job came to its end. */
+  'job.done': JobFacts & { readonly durationMs: number }
+  /** An attempt failed: the job is tried again after a pause, or buried. */
+  'job.failed': JobFacts & {
+    readonly durationMs: number
+    readonly state: 'retried' | 'buried'
+    readonly error: unknown
+  }
+  /** An attempt ended otherwise: by an outcome of its function, by somebody who cancelled it, or because the worker stops. */
+  'job.stopped': JobFacts & {
+    readonly durationMs: number
+    readonly state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'
+  }
+  /** Something keeps a worker from working. It goes on trying. */
+  'worker.failed': { readonly queues: readonly string[]; readonly error: unknown }
+}
+
+interface LockFacts {
+  readonly names: readonly string[]
+  readonly mode: 'exclusive' | 'shared'
+}
+
+interface PermitFacts {
+  readonly name: string
+  readonly weight: number
+}
+
+interface RunFacts {
+  readonly name: string
+  readonly tick: Date
+  /** Whether it was asked for beside the rule. */
+  readonly extra: boolean
+  readonly attempt: number
+}
+
+interface JobFacts {
+  readonly id: number
+  readonly kind: string
+  readonly queue: string
+  readonly attempt: number
+}
+
+export type EventName = keyof HoldfastEvents
+
+// A record, so that the compiler misses what is missing.
+const known: Record<EventName, true> = {
+  'instance.lost': true,
+  'instance.reconnected': true,
+  'instance.closed': true,
+  'lock.acquired': true,
+  'lock.busy': true,
+  'lock.released': true,
+  'lock.lost': true,
+  'lease.acquired': true,
+  'lease.busy': true,
+  'lease.released': true,
+  'lease.lost': true,
+  'limit.acquired': true,
+  'limit.reached': true,
+  'limit.released': true,
+  'limit.lost': true,
+  'rate.refused': true,
+  'election.elected': true,
+  'election.resigned': true,
+  'election.lost': true,
+  'election.failed': true,
+  'once.done': true,
+  'once.replayed': true,
+  'once.in-progress': true,
+  'once.failed': true,
+  'once.lost': true,
+  'share.gained': true,
+  'share.released': true,
+  'share.failed': true,
+  'schedule.began': true,
+  'schedule.ended': true,
+  'schedule.failed': true,
+  'job.enqueued': true,
+  'job.began': true,
+  'job.done': true,
+  'job.failed': true,
+  'job.stopped': true,
+  'worker.failed': true,
+}
+
+/** All that there is to listen to. */
+export const eventNames = Object.keys(known) as readonly EventName[]
+
+type Tell<Name extends EventName> = (event: HoldfastEvents[Name]) => void
+
+/**
+ * Who wants to be told of what. Rooms ask first, `events.to('lock.lost')?.({ … })`: without a listener that is one look into a
+ * map, and what would be told is not even put together.
+ */
+export class Events {
+  readonly #listeners = new Map<EventName, readonly Tell<never>[]>()
+  readonly #tellers = new Map<EventName, Tell<never>>()
+
+  on<Name extends EventName>(name: Name, listener: Tell<Name>): () => void {
+    // Each call is a subscription of its own, also with a function that listens already.
+    const own: Tell<Name> = (event) => listener(event)
+    this.#listeners.set(name, [...(this.#listeners.get(name) ?? []), own])
+    if (!this.#tellers.has(name)) this.#tellers.set(name, (event) => this.#tell(name, event))
+    return () => {
+      const left = (this.#listeners.get(name) ?? []).filter((one) => one !== own)
+      this.#listeners.set(name, left)
+      if (left.length === 0) this.#tellers.delete(name)
+    }
+  }
+
+  /** Tells those who listen; undefined when nobody does. */
+  to<Name extends EventName>(name: Name): Tell<Name> | undefined {
+    // The map has for each name what takes the events of that name.
+    return this.#tellers.get(name) as Tell<Name> | undefined
+  }
+
+  #tell(name: EventName, event: never): void {
+    // Who subscribes or leaves meanwhile does so for the next event.
+    for (const listener of this.#listeners.get(name) ?? []) {
+      try {
+        const answer: unknown = listener(event)
+        // An asynchronous listener must not end the process by a rejection that nobody handles.
+        if (answer instanceof Promise) answer.catch(() => {})
+      } catch {
+        // What only listens must not harm the work.
+      }
+    }
+  }
+}
+
+/** What users subscribe with. */
+export function checkSubscription(name: unknown, listener: unknown): void {
+  if (typeof listener !== 'function') {
+    throw new UsageError(`Expected a function that is told of events, got ${describe(listener)}`)
+  }
+  if (typeof name === 'string' && Object.hasOwn(known, name)) return
+  const meant = typeof name === 'string' ? suggest(name, eventNames) : undefined
+  throw new UsageError(
+    `Expected the name of an event, got ${describe(name)}`,
+    meant ? `Did you mean "${meant}"?` : 'docs/reference/events.md has them all.',
+  )
+}

@@ -1,0 +1,97 @@
+import { pause } from '../base/index.js'
+import type { Database } from './port.js'
+import type { Presence } from './presence.js'
+
+/** How an instance is. */
+export interface Health {
+  /**
+   * `up`: it can do all that it is there for. `degraded`: it holds nothing at present, and comes back by itself. `down`: it
+   * cannot work, because the database cannot be reached or the instance is closing.
+   */
+  readonly status: 'up' | 'degraded' | 'down'
+  /** Why it is not up; empty when it is. */
+  readonly reasons: readonly { readonly code: HealthTrouble; readonly message: string }[]
+  readonly instance: string
+  /** How long the database took to answer when it was last asked; null when it did not. */
+  readonly databaseMs: number | null
+  /** When the database was last asked. */
+  readonly checkedAt: Date
+}
+
+export type HealthTrouble = 'DATABASE_UNREACHABLE' | 'POOL_UNANSWERED' | 'RECONNECTING' | 'CLOSING'
+
+interface Look {
+  readonly at: number
+  readonly checkedAt: Date
+  readonly databaseMs: number | null
+  readonly trouble: string | undefined
+}
+
+/** However often somebody asks, the database is asked once in this time. */
+const askEveryMs = 3_000
+/** Shorter than what orchestrators wait for a probe. */
+const answerWithinMs = 800
+
+export interface HealthOptions {
+  readonly database: Database
+  readonly presence: Presence
+  /** Whether the instance has a session that is always there; without one it is present only when somebody needs it. */
+  readonly hasAnchor: boolean
+  readonly isClosing: () => boolean
+}
+
+/** Knows how the instance is: by its presence, which it has anyway, and by one small question to the database. */
+export class HealthCheck {
+  readonly #options: HealthOptions
+  #look: Look | undefined
+  #looking: Promise<Look> | undefined
+
+  constructor(options: HealthOptions) {
+    this.#options = options
+  }
+
+  async look(): Promise<Health> {
+    const { presence, hasAnchor, isClosing } = this.#options
+    const { databaseMs, checkedAt, trouble } = await this.#latest()
+    const reasons: { code: HealthTrouble; message: string }[] = []
+    const isConnected = hasAnchor && presence.life !== undefined
+    if (isClosing()) reasons.push({ code: 'CLOSING', message: 'This instance is closing, or closed' })
+    else {
+      // The session of an instance is answered all the time, so where it lives the server can be reached.
+      if (trouble) reasons.push({ code: isConnected ? 'POOL_UNANSWERED' : 'DATABASE_UNREACHABLE', message: trouble })
+      if (hasAnchor && !isConnected) {
+        const message = 'The session of this instance was lost, and is being opened anew'
+        reasons.push({ code: 'RECONNECTING', message })
+      }
+    }
+    const isDown = reasons.some(({ code }) => code === 'CLOSING' || code === 'DATABASE_UNREACHABLE')
+    const status = isDown ? 'down' : reasons.length > 0 ? 'degraded' : 'up'
+    return { status, reasons, instance: presence.instanceId, databaseMs, checkedAt }
+  }
+
+  async #latest(): Promise<Look> {
+    if (this.#look && (performance.now() - this.#look.at < askEveryMs || this.#options.isClosing())) return this.#look
+    this.#looking ??= this.#ask().finally(() => {
+      this.#looking = undefined
+    })
+    this.#look = await this.#looking
+    return this.#look
+  }
+
+  async #ask(): Promise<Look> {
+    const at = performance.now()
+    const checkedAt = new Date()
+    const late = new AbortController()
+    const asking = this.#options.database.query('select 1', [], answerWithinMs).then(
+      () => undefined,
+      (error: Error) => error.message,
+    )
+    const tooLate = pause(answerWithinMs, late.signal).then(
+      () => `The database has not answered in ${answerWithinMs} ms`,
+    )
+    // A pool whose connections are all taken does not even send the question.
+    const trouble = await Promise.race([asking, tooLate])
+    late.abort()
+    return { at, checkedAt, trouble, databaseMs: trouble === undefined ? performance.now() - at : null }
+  }
+}

@@ -8,4 +8,5 @@ export {
   type ObservedQueue,
   type QueueFilter,
 } from './jobs.js'
+export * from './metrics.js'
 export * from './observer.js'

@@ -27,6 +27,7 @@ const floors: Record<string, number> = {
   'holdfast.ts': 5,
   cli: 6,
   dashboard: 6,
+  telemetry: 6,
   testing: 6,
 }
 

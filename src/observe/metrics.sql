@@ -1,0 +1,92 @@
+-- Numbers for those who watch over a fleet. Each look is bounded, whatever there is to count.
+
+-- name: oldest_ready
+-- How long ago the ready jobs that stand first in the queues ($1) were enqueued: of each priority the first that does not
+-- run, among so many ($2) that are looked at. Relies on job_order.
+with claimed as materialized (
+  select fence, upto, unnest(jobs) as id from holdfast.claim
+)
+select
+  key::text as key,
+  greatest(0, extract(epoch from clock_timestamp() - min(first.enqueued_at)) * 1000)::float8 as age_ms
+from unnest($1::text::bigint[]) as asked (key)
+cross join generate_series(-5, 5) as level
+cross join lateral (
+  select enqueued_at
+  from (
+    select id, fence, session, seq, enqueued_at
+    from holdfast.job
+    where queue = key
+      and priority = level
+    order by seq
+    limit $2
+  ) as looked
+  where not exists (
+    select
+    from claimed
+    where claimed.id = looked.id
+      and (looked.fence = claimed.fence or looked.session is null and looked.seq <= claimed.upto)
+  )
+  order by seq
+  limit 1
+) as first
+group by key
+
+-- name: schedules
+-- The schedules of a namespace ($1), at most so many ($2): how long a tick is due already, and the last tick of the rule that
+-- was run to its end. Relies on schedule_named, tick_done and tick_active.
+select
+  name,
+  paused_at is not null as paused,
+  case
+    when paused_at is null then greatest(0, extract(epoch from clock_timestamp() - next_at) * 1000)
+  end::float8 as late_ms,
+  (
+    select (extract(epoch from at) * 1000)::float8
+    from holdfast.tick
+    where tick.schedule = schedule.key
+      and tick.state = 'done'
+      and not tick.extra
+    order by at desc
+    limit 1
+  ) as last_success_ms,
+  (
+    select count(*)
+    from (
+      select
+      from holdfast.tick
+      where tick.schedule = schedule.key
+        and tick.state in ('running', 'waiting')
+        and tick.state = 'running'
+      limit $2
+    ) as running
+  )::integer as running
+from holdfast.schedule
+where namespace = $1
+order by name
+limit $2
+
+-- name: in_use
+-- What is in use in a namespace ($1), each counted up to a bound ($2): names that are leased, and limits with what they have
+-- given out and who waits.
+select
+  (
+    select count(*)
+    from (
+      select
+      from holdfast.lease
+      join holdfast.name using (key)
+      where lease.expires_at > clock_timestamp()
+        and lease.token <> ''
+        and name.namespace = $1
+      limit $2
+    ) as leased
+  )::integer as leases,
+  coalesce(sum(in_use), 0)::float8 as permits,
+  coalesce(sum(waiting), 0)::float8 as waiting
+from (
+  select in_use, waiting
+  from holdfast.limited
+  where namespace = $1
+  limit $2
+) as looked

@@ -1,0 +1,75 @@
+import { type Executor, loadStatements } from '../postgres/index.js'
+import { mostCounted, type ObservedQueue } from './jobs.js'
+import { Observer } from './observer.js'
+
+/** What a fleet is like at one moment, in numbers that cost little to count. */
+export interface FleetMetrics {
+  readonly queues: readonly (ObservedQueue & {
+    /** How long ago the job that stands first was enqueued; null when none is ready. */
+    readonly oldestReadyMs: number | null
+  })[]
+  readonly schedules: readonly ScheduleMetrics[]
+  /** The instances that live, by version. */
+  readonly instances: readonly { readonly version: string; readonly count: number }[]
+  readonly locks: { readonly held: number; readonly waiting: number }
+  readonly leases: number
+  readonly permits: { readonly inUse: number; readonly waiting: number }
+}
+
+export interface ScheduleMetrics {
+  readonly name: string
+  readonly paused: boolean
+  /** For how long a tick is due that nobody has taken; null when it is paused, or over. */
+  readonly lateMs: number | null
+  /** The last tick of the rule whose run was done. */
+  readonly lastSuccess: Date | null
+  readonly running: number
+}
+
+interface ScheduleRow {
+  name: string
+  paused: boolean
+  late_ms: number | null
+  last_success_ms: number | null
+  running: number
+}
+
+/** So many are looked at to find one that does not run. */
+const mostLooked = 2_000
+const mostSchedules = 1_000
+
+/** The numbers of one namespace. */
+export async function fleetMetrics(executor: Executor, namespace: string, schema = 'holdfast'): Promise<FleetMetrics> {
+  const sql = loadStatements<'oldest_ready' | 'schedules' | 'in_use'>(new URL('./metrics.sql', import.meta.url), schema)
+  const observer = new Observer(executor, schema)
+  const queues = await observer.queues({ namespace })
+  const keys = `{${queues.map(({ key }) => key).join(',')}}`
+  const oldest = await executor.query<{ key: string; age_ms: number }>(sql.oldest_ready.text, [keys, mostLooked])
+  const ages = new Map(oldest.map(({ key, age_ms }) => [key, age_ms]))
+  const schedules = await executor.query<ScheduleRow>(sql.schedules.text, [namespace, mostSchedules])
+  const [inUse] = await executor.query<{ leases: number; permits: number; waiting: number }>(sql.in_use.text, [
+    namespace,
+    mostCounted + 1,
+  ])
+  const instances = (await observer.instances()).filter((one) => one.namespace === namespace && one.alive)
+  const byVersion = new Map<string, number>()
+  for (const { version } of instances) byVersion.set(version, (byVersion.get(version) ?? 0) + 1)
+  return {
+    queues: queues.map((queue) => ({ ...queue, oldestReadyMs: ages.get(queue.key) ?? null })),
+    schedules: schedules.map(({ name, paused, late_ms, last_success_ms, running }) => ({
+      name,
+      paused,
+      lateMs: late_ms,
+      lastSuccess: last_success_ms === null ? null : new Date(last_success_ms),
+      running,
+    })),
+    instances: [...byVersion].map(([version, count]) => ({ version, count })),
+    locks: { held: sum(instances, 'held'), waiting: sum(instances, 'waiting') },
+    leases: inUse!.leases,
+    permits: { inUse: inUse!.permits, waiting: inUse!.waiting },
+  }
+}
+
+function sum<Key extends string>(all: readonly Record<Key, number>[], key: Key): number {
+  return all.reduce((total, one) => total + one[key], 0)
+}

@@ -1,0 +1,43 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+/** What is answered. */
+export interface Reply {
+  readonly status: number
+  readonly type: string
+  readonly body: string
+}
+
+/** Something that answers GET, in the shape of the web standard and in that of Node.js. */
+export interface Endpoint {
+  (request: Request): Promise<Response>
+  /** For `node:http`, Express, and whatever hands out the request and the response of Node.js. */
+  readonly node: (request: IncomingMessage, response: ServerResponse) => Promise<void>
+}
+
+/** @internal */
+export function endpoint(answer: (path: string) => Promise<Reply>): Endpoint {
+  const reply = async (method: string | undefined, url: string): Promise<Reply> => {
+    if (method !== 'GET' && method !== 'HEAD')
+      return { status: 405, type: 'text/plain', body: 'Only GET is answered\n' }
+    try {
+      const { status, type, body } = await answer(new URL(url, 'http://localhost').pathname)
+      return { status, type, body: method === 'HEAD' ? '' : body }
+    } catch {
+      // Whoever watches must get an answer; what is wrong is not for everybody.
+      return { status: 500, type: 'text/plain', body: 'The question could not be answered\n' }
+    }
+  }
+  const fetch = async (request: Request): Promise<Response> => {
+    const { status, type, body } = await reply(request.method, request.url)
+    return new Response(body, { status, headers: headersOf(type) })
+  }
+  const node = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { status, type, body } = await reply(request.method, request.url ?? '/')
+    response.writeHead(status, headersOf(type)).end(body)
+  }
+  return Object.assign(fetch, { node })
+}
+
+function headersOf(type: string): Record<string, string> {
+  return { 'content-type': type, 'cache-control': 'no-store' }
+}

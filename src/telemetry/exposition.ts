@@ -1,0 +1,42 @@
+/**
+ * The text that Prometheus reads, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
+ */
+export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
+
+export type Labels = Readonly<Record<string, string>>
+
+/** A family of samples: its head, and a line for each. */
+export function family(
+  name: string,
+  type: 'counter' | 'gauge' | 'histogram',
+  help: string,
+  samples: readonly string[],
+): string {
+  if (samples.length === 0) return ''
+  const explained = help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')
+  return `# HELP ${name} ${explained}\n# TYPE ${name} ${type}\n${samples.join('\n')}\n`
+}
+
+export function sample(name: string, labels: Labels, value: number): string {
+  return `${name}${written(labels)} ${numberOf(value)}`
+}
+
+function written(labels: Labels): string {
+  const pairs = Object.entries(labels).map(([label, value]) => `${nameOf(label)}="${escaped(value)}"`)
+  return pairs.length > 0 ? `{${pairs.join(',')}}` : ''
+}
+
+function escaped(value: string): string {
+  return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+}
+
+function numberOf(value: number): string {
+  if (Number.isNaN(value)) return 'NaN'
+  if (Number.isFinite(value)) return String(value)
+  return value > 0 ? '+Inf' : '-Inf'
+}
+
+/** A name of OpenTelemetry as Prometheus writes it. */
+export function nameOf(name: string): string {
+  return name.replaceAll(/[^a-zA-Z0-9_]/g, '_')
+}

@@ -1,0 +1,25 @@
+import type { Holdfast } from '../holdfast.js'
+import { type Endpoint, endpoint } from './endpoint.js'
+
+/**
+ * Answers the probes of an orchestrator. A path that ends with `/live` is always answered with 200: that it is answered is
+ * what it asks for, and nothing that Holdfast can lose comes back sooner by killing the process. Every other path says
+ * whether the instance is ready: 200 also while it reconnects, 503 when the database cannot be reached or it is closing.
+ * Messages, which may tell of servers and users, are left to `holdfast.health()`.
+ *
+ * @example
+ * const health = healthHandler(holdfast)
+ * app.get('/health/:probe', health.node) // livenessProbe: /health/live, readinessProbe: /health/ready
+ */
+export function healthHandler(holdfast: Holdfast): Endpoint {
+  return endpoint(async (path) => {
+    if (/\/live\/?$/.test(path)) return json(200, { status: 'alive' })
+    const { status, reasons, instance, checkedAt } = await holdfast.health()
+    const body = { status, reasons: reasons.map(({ code }) => code), instance, checkedAt }
+    return json(status === 'down' ? 503 : 200, body)
+  })
+}
+
+function json(status: number, body: object) {
+  return { status, type: 'application/json', body: `${JSON.stringify(body)}\n` }
+}

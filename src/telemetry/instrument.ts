@@ -1,0 +1,144 @@
+import { createRequire } from 'node:module'
+import type { Link, Meter, Tracer as OtelTracer, Span } from '@opentelemetry/api'
+import { made, readOptions, type SpanName, type Spans, type Tracer, UsageError } from '../base/index.js'
+import { type Holdfast, version } from '../holdfast.js'
+import { buckets } from './buckets.js'
+import { errorTypeOf, type InstrumentName, instruments, type Measure } from './instruments.js'
+import { measureEvents } from './measuring.js'
+import { type SpanForm, spanForms } from './spans.js'
+
+export interface InstrumentOptions {
+  /** Makes the spans. Default: that of the global tracer provider of `@opentelemetry/api`. */
+  tracer?: OtelTracer | undefined
+  /** Takes the metrics. Default: that of the global meter provider. */
+  meter?: Meter | undefined
+}
+
+const rules = {
+  tracer: made<OtelTracer>('a tracer of OpenTelemetry', 'startSpan'),
+  meter: made<Meter>('a meter of OpenTelemetry', 'createCounter', 'createHistogram'),
+}
+
+type Api = typeof import('@opentelemetry/api')
+
+const instrumented = new WeakSet<Holdfast>()
+
+/**
+ * Shows an instance to OpenTelemetry: spans around what takes a while, with the trace carried from who enqueues a job to who
+ * runs it, and the metrics of this instance. Needs `@opentelemetry/api` to be installed; the SDK is yours, set up before.
+ * Returns how to end it.
+ *
+ * @example
+ * import { instrument } from 'holdfast/telemetry'
+ * const holdfast = await Holdfast.open({ url: process.env.DATABASE_URL })
+ * instrument(holdfast)
+ */
+export function instrument(holdfast: Holdfast, options?: InstrumentOptions): () => void {
+  const given = readOptions('instrument', options, rules)
+  if (instrumented.has(holdfast)) throw new UsageError('This instance is instrumented already')
+  const api = openTelemetry()
+  const { tracer = api.trace.getTracer('holdfast', version), meter = api.metrics.getMeter('holdfast', version) } = given
+  const { events, tracing } = holdfast.ground
+  const stop = measureEvents(events, measureWith(meter))
+  tracing.tracer = new Spanning(api, tracer)
+  instrumented.add(holdfast)
+  return () => {
+    stop()
+    tracing.tracer = undefined
+    instrumented.delete(holdfast)
+  }
+}
+
+function openTelemetry(): Api {
+  try {
+    // Loaded when it is asked for, so that the rest of telemetry works without it.
+    return createRequire(import.meta.url)('@opentelemetry/api')
+  } catch (error) {
+    throw new UsageError(
+      '@opentelemetry/api cannot be loaded, which instrument needs',
+      `Install it beside holdfast: npm install @opentelemetry/api (${(error as Error).message})`,
+    )
+  }
+}
+
+function measureWith(meter: Meter): Measure {
+  const measures = new Map<InstrumentName, ReturnType<typeof one>>()
+  const one = (name: InstrumentName) => {
+    const { kind, unit, description } = instruments[name]
+    if (kind === 'counter') {
+      const counter = meter.createCounter(name, { unit, description })
+      return counter.add.bind(counter)
+    }
+    const histogram = meter.createHistogram(name, { unit, description, advice: { explicitBucketBoundaries: buckets } })
+    return histogram.record.bind(histogram)
+  }
+  for (const name of Object.keys(instruments) as InstrumentName[]) measures.set(name, one(name))
+  return (name, value, attributes) => measures.get(name)!(value, attributes)
+}
+
+/** Makes spans of what rooms do. */
+class Spanning implements Tracer {
+  readonly #api: Api
+  readonly #tracer: OtelTracer
+
+  constructor(api: Api, tracer: OtelTracer) {
+    this.#api = api
+    this.#tracer = tracer
+  }
+
+  around<Name extends SpanName, T>(name: Name, facts: Spans[Name], work: () => T): T {
+    const { context, trace } = this.#api
+    const span = this.#begin(name, facts)
+    try {
+      const answer = context.with(trace.setSpan(context.active(), span), work)
+      if (!(answer instanceof Promise)) {
+        span.end()
+        return answer
+      }
+      return answer.then(
+        (value) => {
+          span.end()
+          return value
+        },
+        (error) => {
+          this.#fail(span, error)
+          throw error
+        },
+      ) as T
+    } catch (error) {
+      this.#fail(span, error)
+      throw error
+    }
+  }
+
+  carry(): string | undefined {
+    const { context, trace, isSpanContextValid } = this.#api
+    const present = trace.getSpanContext(context.active())
+    if (!present || !isSpanContextValid(present)) return undefined
+    const flags = present.traceFlags.toString(16).padStart(2, '0')
+    return `00-${present.traceId}-${present.spanId}-${flags}`
+  }
+
+  #begin<Name extends SpanName>(name: Name, facts: Spans[Name]): Span {
+    const { SpanKind } = this.#api
+    const form: SpanForm<Name> = spanForms[name]
+    const kind = { internal: SpanKind.INTERNAL, producer: SpanKind.PRODUCER, consumer: SpanKind.CONSUMER }[form.kind]
+    const links = 'traces' in facts ? facts.traces.flatMap(linkTo) : []
+    return this.#tracer.startSpan(form.name(facts), { kind, attributes: form.describe(facts), links })
+  }
+
+  #fail(span: Span, error: unknown): void {
+    span.setAttribute('error.type', errorTypeOf(error))
+    span.recordException(error instanceof Error ? error : String(error))
+    const message = error instanceof Error ? error.message : String(error)
+    span.setStatus({ code: this.#api.SpanStatusCode.ERROR, message })
+    span.end()
+  }
+}
+
+/** Where a job was enqueued; nothing for what is no trace. */
+function linkTo(traceparent: string): Link[] {
+  const [, traceId, spanId, flags] = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(traceparent) ?? []
+  if (!traceId || !spanId || !flags) return []
+  return [{ context: { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true } }]
+}

@@ -1,0 +1,260 @@
+import type { EventName, HoldfastEvents } from '../base/index.js'
+
+/**
+ * The metrics of an instance. One list stands behind OpenTelemetry and the Prometheus text alike, and the reference
+ * (docs/reference/metrics.md) is compared with it. Names and units keep to the semantic conventions of OpenTelemetry, those of
+ * messaging where they fit. No attribute is ever the name of a lock, a lease, a limit or a key: of those there is no end.
+ */
+export interface Instrument {
+  readonly kind: 'counter' | 'histogram'
+  /** `s`, or what is counted, in braces. */
+  readonly unit: string
+  readonly description: string
+  readonly attributes: readonly string[]
+}
+
+const system = 'messaging.system'
+const destination = 'messaging.destination.name'
+const operation = 'messaging.operation.name'
+const errorType = 'error.type'
+
+export const instruments = {
+  'messaging.client.sent.messages': {
+    kind: 'counter',
+    unit: '{message}',
+    description: 'Jobs that were enqueued',
+    attributes: [system, operation, destination, 'holdfast.job.kind'],
+  },
+  'messaging.process.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'How long attempts of jobs took',
+    attributes: [system, operation, destination, 'holdfast.job.kind', 'holdfast.outcome', errorType],
+  },
+  'holdfast.worker.failures': {
+    kind: 'counter',
+    unit: '{failure}',
+    description: 'How often something kept a worker from claiming jobs',
+    attributes: [errorType],
+  },
+  'holdfast.schedule.run.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'How long runs of schedules took',
+    attributes: ['holdfast.schedule.name', 'holdfast.outcome', errorType],
+  },
+  'holdfast.schedule.run.lateness': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'How long after their ticks runs began',
+    attributes: ['holdfast.schedule.name'],
+  },
+  'holdfast.lock.wait.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'How long callers waited for locks',
+    attributes: ['holdfast.lock.mode', 'holdfast.outcome'],
+  },
+  'holdfast.lock.hold.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'How long locks were held',
+    attributes: ['holdfast.lock.mode', 'holdfast.outcome'],
+  },
+  'holdfast.lease.wait.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'How long callers waited for leases',
+    attributes: ['holdfast.outcome'],
+  },
+  'holdfast.lease.hold.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'How long leases were held',
+    attributes: ['holdfast.outcome'],
+  },
+  'holdfast.limit.wait.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'How long callers waited for permits',
+    attributes: ['holdfast.outcome'],
+  },
+  'holdfast.limit.hold.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'How long permits were held',
+    attributes: ['holdfast.outcome'],
+  },
+  'holdfast.rate.refusals': {
+    kind: 'counter',
+    unit: '{refusal}',
+    description: 'How often limits.consume refused',
+    attributes: [],
+  },
+  'holdfast.election.term.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'How long this instance led',
+    attributes: ['holdfast.election.name', 'holdfast.outcome'],
+  },
+  'holdfast.election.failures': {
+    kind: 'counter',
+    unit: '{failure}',
+    description: 'What the functions of campaigns threw, and what kept this instance from standing',
+    attributes: ['holdfast.election.name', errorType],
+  },
+  'holdfast.once.answers': {
+    kind: 'counter',
+    unit: '{answer}',
+    description: 'What came of the keys that once was asked for',
+    attributes: ['holdfast.outcome'],
+  },
+  'holdfast.once.run.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'How long the functions of keys ran',
+    attributes: ['holdfast.outcome', errorType],
+  },
+  'holdfast.share.changes': {
+    kind: 'counter',
+    unit: '{change}',
+    description: 'How often resources of shares came to this instance, or left it',
+    attributes: ['holdfast.share.name', 'holdfast.outcome'],
+  },
+  'holdfast.share.failures': {
+    kind: 'counter',
+    unit: '{failure}',
+    description: 'What the functions of shares threw, and what kept this instance from taking part',
+    attributes: ['holdfast.share.name', errorType],
+  },
+  'holdfast.instance.losses': {
+    kind: 'counter',
+    unit: '{loss}',
+    description: 'How often this instance lost its presence, and with it its locks and permits',
+    attributes: [errorType],
+  },
+} as const satisfies Record<string, Instrument>
+
+export type InstrumentName = keyof typeof instruments
+
+export type Attributes = Record<string, string>
+
+/** Where measurements go: to a meter of OpenTelemetry, or into the text for Prometheus. */
+export type Measure = (name: InstrumentName, value: number, attributes: Attributes) => void
+
+/** What follows from each event. */
+type Follows = { readonly [Name in EventName]?: (event: HoldfastEvents[Name], measure: Measure) => void }
+
+const second = 1_000
+
+/** By what failures are told apart: a code, or else the name of the error's class. */
+export function errorTypeOf(error: unknown): string {
+  if (!(error instanceof Error)) return '_OTHER'
+  const { code } = error as { code?: unknown }
+  return typeof code === 'string' ? code : error.name
+}
+
+function ofJob({ queue, kind }: { queue: string; kind: string }, name: 'send' | 'process'): Attributes {
+  return { [system]: 'holdfast', [operation]: name, [destination]: queue, 'holdfast.job.kind': kind }
+}
+
+function outcome(is: string): Attributes {
+  return { 'holdfast.outcome': is }
+}
+
+function failedOf(error: unknown): Attributes {
+  return { [errorType]: errorTypeOf(error) }
+}
+
+function ofLock(mode: string, is: string): Attributes {
+  return { 'holdfast.lock.mode': mode, 'holdfast.outcome': is }
+}
+
+function ofSchedule(name: string, is: string): Attributes {
+  return { 'holdfast.schedule.name': name, 'holdfast.outcome': is }
+}
+
+function ofElection(name: string, is: string): Attributes {
+  return { 'holdfast.election.name': name, 'holdfast.outcome': is }
+}
+
+function ofShare(share: string, is: string): Attributes {
+  return { 'holdfast.share.name': share, 'holdfast.outcome': is }
+}
+
+export const follows: Follows = {
+  'job.enqueued': (event, measure) => measure('messaging.client.sent.messages', event.ids.length, ofJob(event, 'send')),
+  'job.done': (event, measure) =>
+    measure('messaging.process.duration', event.durationMs / second, {
+      ...ofJob(event, 'process'),
+      ...outcome('done'),
+    }),
+  'job.failed': (event, measure) =>
+    measure('messaging.process.duration', event.durationMs / second, {
+      ...ofJob(event, 'process'),
+      ...outcome(event.state),
+      ...failedOf(event.error),
+    }),
+  'job.stopped': (event, measure) =>
+    measure('messaging.process.duration', event.durationMs / second, {
+      ...ofJob(event, 'process'),
+      ...outcome(event.state),
+    }),
+  'worker.failed': ({ error }, measure) => measure('holdfast.worker.failures', 1, failedOf(error)),
+  'schedule.began': ({ name, lateMs }, measure) =>
+    measure('holdfast.schedule.run.lateness', lateMs / second, { 'holdfast.schedule.name': name }),
+  'schedule.ended': ({ name, state, durationMs }, measure) =>
+    measure('holdfast.schedule.run.duration', durationMs / second, ofSchedule(name, state)),
+  'schedule.failed': ({ name, durationMs, error }, measure) =>
+    measure('holdfast.schedule.run.duration', durationMs / second, {
+      ...ofSchedule(name, 'failed'),
+      ...failedOf(error),
+    }),
+  'lock.acquired': ({ mode, waitedMs }, measure) =>
+    measure('holdfast.lock.wait.duration', waitedMs / second, ofLock(mode, 'acquired')),
+  'lock.busy': ({ mode, waitedMs }, measure) =>
+    measure('holdfast.lock.wait.duration', waitedMs / second, ofLock(mode, 'busy')),
+  'lock.released': ({ mode, heldMs }, measure) =>
+    measure('holdfast.lock.hold.duration', heldMs / second, ofLock(mode, 'released')),
+  'lock.lost': ({ mode, heldMs }, measure) =>
+    measure('holdfast.lock.hold.duration', heldMs / second, ofLock(mode, 'lost')),
+  'lease.acquired': ({ waitedMs }, measure) =>
+    measure('holdfast.lease.wait.duration', waitedMs / second, outcome('acquired')),
+  'lease.busy': ({ waitedMs }, measure) => measure('holdfast.lease.wait.duration', waitedMs / second, outcome('busy')),
+  'lease.released': ({ heldMs }, measure) =>
+    measure('holdfast.lease.hold.duration', heldMs / second, outcome('released')),
+  'lease.lost': ({ heldMs }, measure) => measure('holdfast.lease.hold.duration', heldMs / second, outcome('lost')),
+  'limit.acquired': ({ waitedMs }, measure) =>
+    measure('holdfast.limit.wait.duration', waitedMs / second, outcome('acquired')),
+  'limit.reached': ({ waitedMs }, measure) =>
+    measure('holdfast.limit.wait.duration', waitedMs / second, outcome('reached')),
+  'limit.released': ({ heldMs }, measure) =>
+    measure('holdfast.limit.hold.duration', heldMs / second, outcome('released')),
+  'limit.lost': ({ heldMs }, measure) => measure('holdfast.limit.hold.duration', heldMs / second, outcome('lost')),
+  'rate.refused': (_, measure) => measure('holdfast.rate.refusals', 1, {}),
+  'election.resigned': ({ name, ledMs }, measure) =>
+    measure('holdfast.election.term.duration', ledMs / second, ofElection(name, 'resigned')),
+  'election.lost': ({ name, ledMs }, measure) =>
+    measure('holdfast.election.term.duration', ledMs / second, ofElection(name, 'lost')),
+  'election.failed': ({ name, error }, measure) =>
+    measure('holdfast.election.failures', 1, { 'holdfast.election.name': name, ...failedOf(error) }),
+  'once.done': ({ durationMs }, measure) => {
+    measure('holdfast.once.answers', 1, outcome('done'))
+    measure('holdfast.once.run.duration', durationMs / second, outcome('done'))
+  },
+  'once.replayed': (_, measure) => measure('holdfast.once.answers', 1, outcome('replayed')),
+  'once.in-progress': (_, measure) => measure('holdfast.once.answers', 1, outcome('in-progress')),
+  'once.failed': ({ durationMs, error }, measure) => {
+    measure('holdfast.once.answers', 1, outcome('failed'))
+    measure('holdfast.once.run.duration', durationMs / second, { ...outcome('failed'), ...failedOf(error) })
+  },
+  'once.lost': ({ durationMs, reason }, measure) => {
+    measure('holdfast.once.answers', 1, outcome('lost'))
+    measure('holdfast.once.run.duration', durationMs / second, { ...outcome('lost'), ...failedOf(reason) })
+  },
+  'share.gained': ({ share }, measure) => measure('holdfast.share.changes', 1, ofShare(share, 'gained')),
+  'share.released': ({ share }, measure) => measure('holdfast.share.changes', 1, ofShare(share, 'released')),
+  'share.failed': ({ share, error }, measure) =>
+    measure('holdfast.share.failures', 1, { 'holdfast.share.name': share, ...failedOf(error) }),
+  'instance.lost': ({ reason }, measure) => measure('holdfast.instance.losses', 1, failedOf(reason)),
+}

@@ -28,6 +28,8 @@ import {
   checkSchemaName,
   checkUrl,
   type Database,
+  Draining,
+  drainWithinMs,
   fromPgPool,
   fromPostgresJs,
   type Health,
@@ -46,7 +48,7 @@ import { Schedules } from './schedules/index.js'
 import { Shares } from './shares/index.js'
 
 export type { Duration, EventName, GivenRule, HoldfastEvents, Key } from './base/index.js'
-export { ClosedError, HoldfastError, UsageError } from './base/index.js'
+export { ClosedError, HoldfastError, InstanceDrainingError, UsageError } from './base/index.js'
 export type { Campaign, CampaignOptions, Elections, Leader, Leadership, SteppingDown } from './elections/index.js'
 export { SteppedDownError } from './elections/index.js'
 export type {
@@ -255,6 +257,8 @@ export class Holdfast {
   readonly #databases: ReadonlySet<Database>
   readonly #presence: Presence
   readonly #health: HealthCheck
+  readonly #anchor: Anchor | undefined
+  readonly #draining: Draining
   #closing: Promise<void> | undefined
 
   /**
@@ -319,6 +323,8 @@ export class Holdfast {
       }
       const instance = new Holdfast(ground)
       await anchor?.listen(schema, (payload) => instance.#hear(payload))
+      // Now that it would hear of it.
+      instance.#draining.listen()
       return instance
     } catch (error) {
       await anchor?.close()
@@ -335,6 +341,7 @@ export class Holdfast {
     this.#presence = presence
     const hasAnchor = ground.anchor !== undefined
     this.#health = new HealthCheck({ database, presence, hasAnchor, isClosing: () => this.#closing !== undefined })
+    this.#anchor = ground.anchor
     this.locks = new Locks(ground)
     this.leases = new Leases({ ...ground, instanceId: presence.instanceId })
     this.limits = new Limits(ground)
@@ -347,6 +354,11 @@ export class Holdfast {
       ...ground,
       jobs: { enqueue: (job, input, tx) => this.jobs.enqueue(job as JobDefinition, input, { tx }) },
     })
+    this.#draining = new Draining(
+      presence,
+      [this.jobs, this.schedules, this.elections, this.shares],
+      [this.once, this.limits, this.leases, this.locks],
+    )
   }
 
   /** The random id of this instance, as `holdfast instance ls` shows it. */
@@ -375,6 +387,45 @@ export class Holdfast {
    */
   health(): Promise<Health> {
     return this.#health.look()
+  }
+
+  /**
+   * Takes no new work and lets what runs come to its end, for a deployment without a loss: workers claim no more jobs, schedules
+   * take no more ticks, leaders and owners of resources hand over. The process lives on, and can still use locks, leases,
+   * limits and once; so can the work that runs.
+   *
+   * Answers within `within` (default `30s`) whether nothing is left. What is left then is told to stop, and draining goes on.
+   * It is for good; asking again only waits.
+   *
+   * @example
+   * process.once('SIGTERM', async () => {
+   *   await holdfast.drain({ within: '20s' })
+   *   await holdfast.close()
+   * })
+   */
+  drain(options?: { within?: Duration | undefined }): Promise<boolean> {
+    const { within = drainWithinMs } = readOptions('drain', options, { within: duration(0, 24 * 86_400_000) })
+    return this.#draining.begin(within)
+  }
+
+  /**
+   * Aborts when draining begins: asked for here, or from outside (`holdfast instance drain`). A health check may say so.
+   *
+   * @example
+   * app.get('/ready', (_, reply) => reply.code(holdfast.draining.aborted ? 503 : 200).send())
+   */
+  get draining(): AbortSignal {
+    return this.#draining.signal
+  }
+
+  /**
+   * Resolves when the instance has drained, whoever asked for it. What then becomes of the process is your decision.
+   *
+   * @example
+   * holdfast.drained.then(() => holdfast.close())
+   */
+  get drained(): Promise<void> {
+    return this.#draining.whenDrained
   }
 
   /** Releases everything, ends the connections that Holdfast opened and leaves. Asking again is harmless. */
@@ -414,6 +465,7 @@ export class Holdfast {
     else if (what === 'election') this.elections.hear(key)
     else if (what === 'members') this.shares.hearMembers(key)
     else if (what === 'share') this.shares.hearLetGo(key)
+    else if (what === 'drain' && key === this.id) void this.#anchor?.lookWhetherAsked()
   }
 }
 

@@ -46,6 +46,17 @@ export class UsageError extends HoldfastError {
   }
 }
 
+/** The instance drains: it takes no new work. Also the reason of the signals of what it still holds when the time is over. */
+export class InstanceDrainingError extends HoldfastError {
+  constructor() {
+    super('This instance is draining', {
+      code: 'INSTANCE_DRAINING',
+      retryable: false,
+      hint: 'Let go, and begin nothing new here: the other instances take over.',
+    })
+  }
+}
+
 /** The instance, or the part of it that was asked, has been closed. */
 export class ClosedError extends HoldfastError {
   constructor(what: string) {

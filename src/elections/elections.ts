@@ -5,6 +5,7 @@ import {
   describe,
   type Events,
   flag,
+  InstanceDrainingError,
   pause,
   readOptions,
   type Tracing,
@@ -46,6 +47,7 @@ export class Elections {
   readonly #sql: CampaignStatements
   readonly #lookout: Lookout
   readonly #campaigns = new Map<string, Campaign>()
+  readonly #draining = new AbortController()
   readonly #closing = new AbortController()
 
   /** @internal */
@@ -79,6 +81,7 @@ export class Elections {
     }
     const read = readOptions('elections.campaign', options, rules)
     this.#closing.signal.throwIfAborted()
+    this.#draining.signal.throwIfAborted()
     if (this.#campaigns.has(name)) {
       throw new UsageError(
         `This instance campaigns for "${name}" already`,
@@ -122,6 +125,12 @@ export class Elections {
   /** @internal Something has changed in the election with this key. */
   hear(key: string): void {
     this.#lookout.hear(key)
+  }
+
+  /** @internal Campaigns for nothing any more. A leader is for good, so it is told at once; following goes on. */
+  async drain(): Promise<void> {
+    this.#draining.abort(new InstanceDrainingError())
+    await Promise.all([...this.#campaigns.values()].map((campaign) => campaign.close()))
   }
 
   /** @internal Gives the leaders of this instance its expiry to end in. */

@@ -8,6 +8,7 @@ import {
   duration,
   type Events,
   hashedKey,
+  InstanceDrainingError,
   made,
   oneOf,
   pause,
@@ -182,6 +183,7 @@ export class Jobs {
   readonly #looseEnds: LooseEnds
   readonly #workers = new Set<Worker>()
   readonly #queueKeys = new Map<string, string>()
+  readonly #draining = new AbortController()
   readonly #closing = new AbortController()
   #begun: Promise<void> | undefined
   #numbers = 0
@@ -377,6 +379,7 @@ export class Jobs {
   work(definitions: readonly AnyDefinition[], options?: WorkOptions): Worker {
     const { concurrency = 10, queues: given } = readOptions('jobs.work', options, workRules)
     this.#throwIfClosed()
+    this.#draining.signal.throwIfAborted()
     if (!Array.isArray(definitions) || definitions.length === 0) {
       throw new UsageError(`Expected a list of definitions made by defineJob, got ${describe(definitions)}`)
     }
@@ -572,6 +575,12 @@ export class Jobs {
     }
     // What was enqueued may have to wait, and somebody must know how long.
     if (isMine) this.#rounds.soon(50)
+  }
+
+  /** @internal Claims no more jobs. Enqueuing goes on. */
+  async drain(withinMs: number): Promise<void> {
+    this.#draining.abort(new InstanceDrainingError())
+    await Promise.all([...this.#workers].map((worker) => worker.close(withinMs)))
   }
 
   /** @internal */

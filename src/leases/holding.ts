@@ -2,6 +2,12 @@ import type { HoldfastError, Key } from '../base/index.js'
 import { formatDuration } from '../base/index.js'
 import { DatabaseUnreachableError } from '../postgres/index.js'
 
+/** Whoever relies on a holding and must be told about it. */
+export interface HoldingWatcher {
+  lost(reason: HoldfastError): void
+  releaseRequested(reason: HoldfastError): void
+}
+
 /**
  * One grant of a name by lease, as this process believes in it. The belief is counted from the send of the last
  * acquisition or renewal that was answered, and ends a margin before the database could let the lease expire: that
@@ -10,7 +16,7 @@ import { DatabaseUnreachableError } from '../postgres/index.js'
  */
 export class Holding {
   /** Whoever relies on it; several when one token acquired several times. */
-  readonly watchers = new Set<(reason: HoldfastError) => void>()
+  readonly watchers = new Set<HoldingWatcher>()
   /** When the next renewal is due. */
   renewAt = 0
   /** From when on it may be renewed early, together with one that is due. */
@@ -64,7 +70,7 @@ export class Holding {
   lose(reason: HoldfastError): void {
     if (this.#loss) return
     this.#loss = reason
-    for (const watcher of [...this.watchers]) watcher(reason)
+    for (const watcher of [...this.watchers]) watcher.lost(reason)
   }
 
   #count(ttlMs: number, sentAt: number): void {

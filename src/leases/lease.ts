@@ -10,7 +10,7 @@ import {
 } from '../base/index.js'
 import { type CallerTransaction, executorOf, type Statement } from '../postgres/index.js'
 import { LeaseLostError } from './errors.js'
-import type { Holding } from './holding.js'
+import type { Holding, HoldingWatcher } from './holding.js'
 
 /** From a second, below which a busy process would lose it for nothing, to what a timer of Node can count. */
 export const ttlRule = duration(1_000, 24 * 86_400_000)
@@ -46,7 +46,10 @@ export class Lease extends Handle {
   readonly token: string
   readonly #holding: Holding
   readonly #keeping: Keeping
-  readonly #watcher = (reason: HoldfastError) => this.lose(this.#lostBy(reason))
+  readonly #watcher: HoldingWatcher = {
+    lost: (reason) => this.lose(this.#lostBy(reason)),
+    releaseRequested: (reason) => this.askToLetGo(reason),
+  }
 
   /** @internal */
   constructor(holding: Holding, keeping: Keeping) {

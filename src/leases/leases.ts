@@ -22,7 +22,14 @@ import {
   whenAborted,
   whileHeld,
 } from '../base/index.js'
-import { type Anchor, answerWithinMs, type Database, DatabaseUnreachableError, type Names } from '../postgres/index.js'
+import {
+  type Anchor,
+  answerWithinMs,
+  type Database,
+  DatabaseUnreachableError,
+  type Names,
+  untilLetGo,
+} from '../postgres/index.js'
 import { LeaseLostError, LeaseTimeoutError } from './errors.js'
 import { Holding } from './holding.js'
 import { type Keeping, Lease, ttlRule } from './lease.js'
@@ -187,6 +194,16 @@ export class Leases {
   expired(key: string): void {
     const holdings = [...this.#renewals].filter((holding) => holding.key.key === key)
     if (holdings.length > 0) void this.#renewals.renewNow(holdings).catch(() => {})
+  }
+
+  /** @internal What is held now may be kept for so long; then its holders are asked to let go. */
+  async drain(withinMs: number): Promise<void> {
+    await untilLetGo([...this.#renewals], withinMs, {
+      isHeld: (holding) => this.#renewals.find(holding.key.key, holding.token) === holding,
+      ask: ({ watchers }, reason) => {
+        for (const watcher of watchers) watcher.releaseRequested(reason)
+      },
+    })
   }
 
   /** @internal */

@@ -20,7 +20,7 @@ import {
   whileHeld,
   wholeNumber,
 } from '../base/index.js'
-import { type Database, DatabaseUnreachableError, type Life, type Presence } from '../postgres/index.js'
+import { type Database, DatabaseUnreachableError, type Life, type Presence, untilLetGo } from '../postgres/index.js'
 import { Dependents } from './dependents.js'
 import { LimitReachedError } from './errors.js'
 import { Permit } from './permit.js'
@@ -266,6 +266,14 @@ export class Limits {
   /** @internal Somebody has handed a permit to a wait that may be ours. */
   granted(instanceId: string, token: string): void {
     if (instanceId === this.#options.presence.instanceId) this.#waiting.hear(token)
+  }
+
+  /** @internal What is held now may be kept for so long; then its holders are asked to let go. */
+  async drain(withinMs: number): Promise<void> {
+    await untilLetGo([...this.#permits], withinMs, {
+      isHeld: (permit) => permit.held,
+      ask: (permit, reason) => permit.letGo(reason),
+    })
   }
 
   /** @internal */

@@ -44,6 +44,11 @@ export class Permit extends Handle {
   }
 
   /** @internal */
+  letGo(reason: HoldfastError): void {
+    this.askToLetGo(reason)
+  }
+
+  /** @internal */
   protected lossNow(): PermitLostError | undefined {
     const { life } = this.#request
     if (life.trusted) return undefined

@@ -4,7 +4,8 @@ import type { Mode, Turns } from './turns.js'
 /** Whoever relies on a hold and must be told about it. */
 export interface HoldWatcher {
   lost(reason: HoldfastError): void
-  releaseRequested(): void
+  /** Without a reason: by an operator. */
+  releaseRequested(reason?: HoldfastError): void
 }
 
 /**

@@ -26,7 +26,7 @@ export class Lock extends Handle {
   readonly #events: Events
   readonly #watcher: HoldWatcher = {
     lost: (reason) => this.lose(this.#lostBy(reason)),
-    releaseRequested: () => this.askToLetGo(new ReleaseRequestedError(this.name)),
+    releaseRequested: (reason) => this.askToLetGo(reason ?? new ReleaseRequestedError(this.name)),
   }
 
   /** @internal */

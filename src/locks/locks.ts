@@ -27,6 +27,7 @@ import {
   type Names,
   SessionLocksUnavailableError,
   type Statement,
+  untilLetGo,
 } from '../postgres/index.js'
 import { Arbiter, type ArbiterOptions } from './arbiter.js'
 import { nameDeadlock } from './deadlock.js'
@@ -230,6 +231,16 @@ export class Locks {
   /** @internal An operator asks the holder of a key to let go. */
   requestRelease(key: string): void {
     for (const watcher of this.#arbiter?.holdOf(key)?.watchers ?? []) watcher.releaseRequested()
+  }
+
+  /** @internal What is held now may be kept for so long; then its holders are asked to let go. */
+  async drain(withinMs: number): Promise<void> {
+    await untilLetGo([...(this.#arbiter?.holds() ?? [])], withinMs, {
+      isHeld: (hold) => this.#arbiter!.holdOf(hold.key.key) === hold,
+      ask: ({ watchers }, reason) => {
+        for (const watcher of watchers) watcher.releaseRequested(reason)
+      },
+    })
   }
 
   /** @internal */

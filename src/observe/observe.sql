@@ -194,6 +194,8 @@ select
   host,
   os_pid,
   version,
+  node,
+  state,
   backend_pid,
   session in (select session from vouched) or coalesce(expires_at > clock_timestamp(), false) as alive,
   coalesce(held.names, 0)::integer as held,

@@ -166,6 +166,10 @@ export interface ObservedInstance {
   readonly host: string
   readonly osPid: number
   readonly version: string
+  /** The version of Node.js that it runs on. */
+  readonly node: string | null
+  /** How far it has come with draining: `open` takes part, `asked` has not heard of it yet, `drained` only lives. */
+  readonly state: 'open' | 'asked' | 'draining' | 'drained'
   /** The server process of its anchor; null without one. */
   readonly pid: number | null
   /** Whether PostgreSQL vouches for it, or its row has not expired. False also between two lives, while it reconnects. */
@@ -227,6 +231,8 @@ interface InstanceRow {
   host: string
   os_pid: number
   version: string
+  node: string | null
+  state: ObservedInstance['state']
   backend_pid: number | null
   alive: boolean
   held: number

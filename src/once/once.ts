@@ -175,6 +175,11 @@ export class Once {
     return this.#ledger.sweep()
   }
 
+  /** @internal */
+  drain(): Promise<void> {
+    return this.#runs.drain()
+  }
+
   /** @internal Runs in flight may come to their end, for as long as the expiry. */
   async close(): Promise<void> {
     this.#closing.abort(new ClosedError('This instance'))

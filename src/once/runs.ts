@@ -71,6 +71,11 @@ export class Runs {
     }
   }
 
+  /** Resolves when the runs that are in flight now have ended. They are not told: an answer half-way would be asked for again. */
+  async drain(): Promise<void> {
+    await Promise.allSettled([...this.#inFlight])
+  }
+
   /** Lets the runs in flight come to their end, for as long as the expiry; then gives them up. */
   async close(): Promise<void> {
     await atMost(this.#options.expiryMs, Promise.allSettled([...this.#inFlight]))

@@ -4,6 +4,20 @@
 -- Asks the holders of a key to let go: the instances listen on a channel that is named like the schema.
 select pg_notify($1, 'release ' || $2)
 
+-- name: request_drain
+-- Asks an instance to drain, within so long ($3, in ms, or null): its row says so, and it is told to look at it. One that
+-- hears no notifications reads its row when it renews it.
+with asked as (
+  update holdfast.instance
+  set state = 'asked',
+      drain_within_ms = $3::bigint
+  where id = $2
+    and state = 'open'
+  returning id
+)
+select pg_notify($1, 'drain ' || id)::text as told
+from asked
+
 -- name: end_session
 -- Ends a session, if it still holds the key: by now its process id may be a stranger's. Waits up to 5 s for its end.
 with holder as materialized (

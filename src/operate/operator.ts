@@ -8,7 +8,7 @@ import { type Executor, loadStatements, PermissionError, type Statement } from '
 export class Operator {
   readonly #executor: Executor
   readonly #schema: string
-  readonly #sql: Record<'request_release' | 'end_session' | 'expire_lease', Statement>
+  readonly #sql: Record<'request_release' | 'request_drain' | 'end_session' | 'expire_lease', Statement>
 
   constructor(executor: Executor, schema = 'holdfast') {
     this.#executor = executor
@@ -27,6 +27,15 @@ export class Operator {
    */
   async expireLease(key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.expire_lease.text, [this.#schema, key])).length > 0
+  }
+
+  /**
+   * Asks an instance to drain; what runs may take `withinMs` to come to its end. False when it has been asked before, or
+   * there is none.
+   */
+  async requestDrain(instance: string, withinMs: number | undefined): Promise<boolean> {
+    const values = [this.#schema, instance, withinMs ?? null]
+    return (await this.#executor.query(this.#sql.request_drain.text, values)).length > 0
   }
 
   /** Ends a session that holds the key, and with it all that it holds. False when it held the key no more. */

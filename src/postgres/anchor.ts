@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { backoffMs, ClosedError, type Events, type HoldfastError, pause, unlessAborted } from '../base/index.js'
 import type { Connection, Database } from './port.js'
-import type { Presence } from './presence.js'
+import type { DrainListener, Presence } from './presence.js'
 import { Session, type SessionStatements } from './session.js'
 import { loadStatements } from './statements.js'
 import { proveSessionLocks } from './truth.js'
@@ -53,6 +53,8 @@ export class Anchor implements Presence {
   #reconnecting: Promise<void> | undefined
   #sweepTimer: NodeJS.Timeout | undefined
   #lives = 0
+  #state: 'open' | 'draining' | 'drained' = 'open'
+  #onDrainAsked: DrainListener = () => {}
 
   constructor(options: AnchorOptions) {
     this.#options = options
@@ -61,7 +63,9 @@ export class Anchor implements Presence {
     this.#sql = {
       session: load<keyof SessionStatements>('./session.sql'),
       truth: load<'claim' | 'unclaim' | 'challenge' | 'whereabouts'>('./truth.sql'),
-      instance: load<'record' | 'depart' | 'advance_fence' | 'grace' | 'sweep'>('./instance.sql'),
+      instance: load<'record' | 'depart' | 'asked' | 'tell_state' | 'advance_fence' | 'grace' | 'sweep'>(
+        './instance.sql',
+      ),
     }
   }
 
@@ -128,6 +132,24 @@ export class Anchor implements Presence {
     })
   }
 
+  onDrainAsked(listener: DrainListener): void {
+    this.#onDrainAsked = listener
+    void this.lookWhetherAsked()
+  }
+
+  /** At the beginning of each life, for what was asked between two lives; and when we are told to look. */
+  async lookWhetherAsked(): Promise<void> {
+    const rows = await this.session?.run(this.#sql.instance.asked, [this.instanceId]).catch(() => undefined)
+    const [asked] = rows ?? []
+    if (asked) this.#onDrainAsked(asked[0] === null ? undefined : Number(asked[0]))
+  }
+
+  async tell(state: 'draining' | 'drained'): Promise<void> {
+    this.#state = state
+    // If it fails, the next life tells.
+    await this.session?.run(this.#sql.instance.tell_state, [this.instanceId, state]).catch(() => {})
+  }
+
   /** Another session of this instance, under the same rules as the anchor's. */
   async openSession(): Promise<Session> {
     const { connection, expiryMs } = this.#options
@@ -173,9 +195,11 @@ export class Anchor implements Presence {
     const facts = [
       process.pid,
       version,
+      process.versions.node,
       expiryMs,
       JSON.stringify(session.refused),
       session.direct ? 'none' : 'session pooler',
+      this.#state,
     ]
     await session.run(this.#sql.instance.record, [
       this.instanceId,
@@ -193,6 +217,8 @@ export class Anchor implements Presence {
     this.#session = session
     this.#lives++
     for (const listener of this.#lifeListeners) listener(session)
+    // After it listens: whoever asks from now on is heard.
+    if (this.#lives > 1) void this.lookWhetherAsked()
     this.#sweepSoon(session, 0)
   }
 

@@ -6,17 +6,32 @@ with flushed as materialized (
   select set_config('synchronous_commit', 'on', true)
 )
 insert into holdfast.instance
-  (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, refused_settings, pooler, generation)
-select $1, $2, $3, $4, $5, $6, $7, $8, $9::text::jsonb, $10, fencing.generation
+  (id, namespace, session, backend_pid, host, os_pid, version, node, expiry_ms, refused_settings, pooler, state, generation)
+select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::jsonb, $11, $12, fencing.generation
 from flushed, holdfast.fencing
 on conflict (id) do update
 set session = excluded.session,
     backend_pid = excluded.backend_pid,
     refused_settings = excluded.refused_settings,
     pooler = excluded.pooler,
+    -- It may have been asked to drain while nobody could tell it.
+    state = case when excluded.state = 'open' then instance.state else excluded.state end,
     generation = excluded.generation,
     lives = instance.lives + 1,
     life_since = now()
+
+-- name: asked
+-- Whether somebody wants this instance to drain.
+select drain_within_ms
+from holdfast.instance
+where id = $1
+  and state = 'asked'
+
+-- name: tell_state
+-- How far the instance has come with draining.
+update holdfast.instance
+set state = $2
+where id = $1
 
 -- name: depart
 -- The instance closes in good order.
@@ -29,28 +44,30 @@ with flushed as materialized (
   select set_config('synchronous_commit', 'on', true)
 )
 insert into holdfast.instance
-  (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, expires_at)
+  (id, namespace, session, host, os_pid, version, node, expiry_ms, pooler, state, generation, expires_at)
 select
-  $1, $2, nextval('holdfast.session'), $3, $4, $5, $6, 'any', fencing.generation,
-  clock_timestamp() + make_interval(secs => $6::integer / 1000.0)
+  $1, $2, nextval('holdfast.session'), $3, $4, $5, $6, $7, 'any', $8, fencing.generation,
+  clock_timestamp() + make_interval(secs => $7::integer / 1000.0)
 from flushed, holdfast.fencing
 on conflict (id) do update
 set session = excluded.session,
     generation = excluded.generation,
     expires_at = excluded.expires_at,
+    state = case when excluded.state = 'open' then instance.state else excluded.state end,
     lives = instance.lives + 1,
     life_since = now()
-returning session as answer
+returning session, state = 'asked' as asked, drain_within_ms
 
 -- name: renew_row
--- The instance is alive. No answer: it was too late, or the server has begun another generation, and this life is over.
+-- The instance is alive, and hears whether somebody wants it to drain. No answer: it was too late, or the server has begun
+-- another generation, and this life is over.
 update holdfast.instance
 set expires_at = clock_timestamp() + make_interval(secs => expiry_ms / 1000.0)
 where id = $1
   and session = $2::integer
   and expires_at > clock_timestamp()
   and generation = holdfast.generation()
-returning session as answer
+returning session, state = 'asked' as asked, drain_within_ms
 
 -- name: advance_fence
 select holdfast.advance_fence()

@@ -22,9 +22,16 @@ export interface Presence {
   readonly life: Life | undefined
   /** The present life, once there is one. Rejects when the instance closes or the signal aborts. */
   whenLiving(signal?: AbortSignal): Promise<Life>
+  /** Calls back, in this life or a later one, when somebody has asked from outside that this instance drain. */
+  onDrainAsked(listener: DrainListener): void
+  /** Tells the fleet how far draining has come, and again at the beginning of each later life. */
+  tell(state: 'draining' | 'drained'): Promise<void>
   /** Ends it in good order. */
   close(): Promise<void>
 }
+
+/** `withinMs`: how long what runs may take to come to its end; undefined where nobody has said. */
+export type DrainListener = (withinMs: number | undefined) => void
 
 /** One unbroken presence. A new one begins after a loss, with a new number. */
 export interface Life {

@@ -11,7 +11,7 @@ import {
 } from '../base/index.js'
 import { DatabaseUnreachableError } from './errors.js'
 import type { Database } from './port.js'
-import { type Life, type Presence, trustedFor } from './presence.js'
+import { type DrainListener, type Life, type Presence, trustedFor } from './presence.js'
 import { loadStatements } from './statements.js'
 
 /**
@@ -37,7 +37,14 @@ export interface RowPresenceOptions {
   readonly events: Events
 }
 
-type Name = 'record_row' | 'renew_row' | 'advance_fence' | 'grace' | 'depart'
+type Name = 'record_row' | 'renew_row' | 'tell_state' | 'advance_fence' | 'grace' | 'depart'
+
+/** What the row says when it is written. */
+interface Recorded {
+  readonly session: number
+  readonly asked: boolean
+  readonly drain_within_ms: string | null
+}
 
 const lookAgainMs = 50
 const departWithinMs = 2_000
@@ -50,6 +57,8 @@ export class RowPresence implements Presence {
   #life: RowLife | undefined
   #lostAt: number | undefined
   #coming: Promise<void> | undefined
+  #state: 'open' | 'draining' | 'drained' = 'open'
+  #onDrainAsked: DrainListener = () => {}
 
   constructor(options: RowPresenceOptions) {
     this.#options = options
@@ -70,6 +79,19 @@ export class RowPresence implements Presence {
       })
       await unlessAborted(signal, this.#coming)
     }
+  }
+
+  /** Asked by the row alone: each renewal reads it. */
+  onDrainAsked(listener: DrainListener): void {
+    this.#onDrainAsked = listener
+  }
+
+  async tell(state: 'draining' | 'drained'): Promise<void> {
+    this.#state = state
+    if (!this.life) return
+    const { database, expiryMs } = this.#options
+    // If it fails, the next life tells.
+    await database.query(this.#sql.tell_state.text, [this.instanceId, state], expiryMs).catch(() => {})
   }
 
   async close(): Promise<void> {
@@ -110,17 +132,20 @@ export class RowPresence implements Presence {
   async #begin(): Promise<RowLife> {
     const { database, namespace, expiryMs, version } = this.#options
     const run = (statement: Name, values: unknown[] = []) =>
-      database.query<{ answer: string | number }>(this.#sql[statement].text, values, expiryMs)
+      database.query<Recorded>(this.#sql[statement].text, values, expiryMs)
     await run('advance_fence')
     const sentAt = performance.now()
-    const [row] = await run('record_row', [this.instanceId, namespace, hostname(), process.pid, version, expiryMs])
-    const number = Number(row!.answer)
+    const facts = [hostname(), process.pid, version, process.versions.node, expiryMs, this.#state]
+    const [row] = await run('record_row', [this.instanceId, namespace, ...facts])
+    const number = Number(row!.session)
     const life = new RowLife(number, expiryMs, sentAt, async () => {
       const [renewed] = await run('renew_row', [this.instanceId, number])
+      this.#hear(renewed)
       return renewed !== undefined
     })
     try {
       await this.#grace(life)
+      this.#hear(row)
       return life
     } catch (error) {
       // What nobody was told of must not go on renewing itself.
@@ -128,6 +153,13 @@ export class RowPresence implements Presence {
       await run('depart', [this.instanceId]).catch(() => {})
       throw error
     }
+  }
+
+  #hear(recorded: Recorded | undefined): void {
+    if (!recorded?.asked) return
+    // It drains already, and could not tell.
+    if (this.#state !== 'open') return void this.tell(this.#state)
+    this.#onDrainAsked(recorded.drain_within_ms === null ? undefined : Number(recorded.drain_within_ms))
   }
 
   async #grace(life: RowLife): Promise<void> {

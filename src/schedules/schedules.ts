@@ -7,6 +7,7 @@ import {
   duration,
   type Events,
   type GivenRule,
+  InstanceDrainingError,
   pause,
   type RecordedError,
   readOptions,
@@ -140,6 +141,7 @@ export class Schedules {
   readonly #ledger: Ledger
   readonly #clockwork: Clockwork
   readonly #definitions = new Map<string, Definition>()
+  readonly #draining = new AbortController()
   readonly #closing = new AbortController()
 
   /** @internal */
@@ -172,6 +174,7 @@ export class Schedules {
   add(name: string, options: ScheduleOptions, work: (run: ScheduleRun) => unknown): Schedule
   add(name: string, options: ScheduleOptions, work?: (run: ScheduleRun) => unknown): Schedule {
     this.#closing.signal.throwIfAborted()
+    this.#draining.signal.throwIfAborted()
     const definition = readDefinition(this.#options.namespace, name, options, work, this.#options.jobs)
     for (const other of this.#definitions.values()) {
       const taken = [other.name, other.was].find((known) => known === name || (known && known === definition.was))
@@ -284,6 +287,13 @@ export class Schedules {
     else if (what === 'schedule-stop' && detail === String(this.#options.presence.life?.number)) {
       this.#clockwork.lookSoon()
     }
+  }
+
+  /** @internal Takes no more ticks. */
+  async drain(withinMs: number): Promise<void> {
+    this.#draining.abort(new InstanceDrainingError())
+    const definitions = [...this.#definitions.values()]
+    await Promise.all(definitions.map((definition) => this.#clockwork.remove(definition, withinMs)))
   }
 
   /** @internal */

@@ -1,4 +1,13 @@
-import { ClosedError, type Duration, type Events, hashedKey, pause, UsageError, whenAborted } from '../base/index.js'
+import {
+  ClosedError,
+  type Duration,
+  type Events,
+  hashedKey,
+  InstanceDrainingError,
+  pause,
+  UsageError,
+  whenAborted,
+} from '../base/index.js'
 import { type Database, type Keeper, loadStatements, type Presence } from '../postgres/index.js'
 import { Assignment, type Resources } from './assignment.js'
 import { Each, type EachResult } from './each.js'
@@ -52,6 +61,9 @@ export class Shares {
   readonly #ledger: Ledger
   readonly #roster: Roster
   readonly #rounds = new Set<Promise<unknown>>()
+  readonly #draining = new AbortController()
+  /** Tells the rounds of this instance to end. */
+  readonly #stopping = new AbortController()
   readonly #closing = new AbortController()
 
   /** @internal */
@@ -88,7 +100,9 @@ export class Shares {
     checkWork('shares.each', work)
     const { concurrency = 1, stay = true, signal, ...read } = readEachOptions(options)
     const giveUp = new AbortController()
-    const forgets = [this.#closing.signal, signal].map((given) => whenAborted(given, (reason) => giveUp.abort(reason)))
+    const forgets = [this.#closing.signal, this.#stopping.signal, signal].map((given) =>
+      whenAborted(given, (reason) => giveUp.abort(reason)),
+    )
     const holdMs = read.round === undefined ? (read.hold ?? 10_000) : null
     const terms = {
       round: { share: name, name: read.round ?? '', holdMs },
@@ -128,6 +142,7 @@ export class Shares {
     checkShare(name)
     checkWork('shares.assign', work)
     this.#closing.signal.throwIfAborted()
+    this.#draining.signal.throwIfAborted()
     if (this.#roster.has(name)) {
       throw new UsageError(
         `This instance takes part in "${name}" already`,
@@ -156,6 +171,21 @@ export class Shares {
   /** @internal Somebody has let go of resources of the share with this key. */
   hearLetGo(key: string): void {
     this.#roster.hearLetGo(key)
+  }
+
+  /**
+   * @internal Takes part in no division any more: what is owned for good is handed over at once. Rounds may come to their
+   * end, for so long.
+   */
+  async drain(withinMs: number): Promise<void> {
+    const reason = new InstanceDrainingError()
+    this.#draining.abort(reason)
+    const left = Promise.all(this.#roster.assignments.map((assignment) => assignment.close()))
+    const over = new AbortController()
+    const rounds = Promise.allSettled([...this.#rounds]).then(() => over.abort())
+    await Promise.race([rounds, pause(withinMs, over.signal)])
+    if (!over.signal.aborted) this.#stopping.abort(reason)
+    await Promise.all([left, rounds])
   }
 
   /** @internal Gives what is at work in this instance its expiry to end in. */

@@ -1,0 +1,100 @@
+import { InstanceDrainingError, pause } from '../base/index.js'
+import type { Presence } from './presence.js'
+
+/**
+ * Draining: an instance gives up its part in the fleet without a loss, and its process lives on.
+ *
+ *     open ──(drain(), or asked from outside)──► draining ──(nothing is left)──► drained
+ *
+ * - **draining**: the rooms that run work of their own take none any more, and let what runs come to its end; what is
+ *   held for good is handed over at once. When the time is over, what still runs is told to stop. The rooms that are
+ *   only used by other work go on, and are waited for, too.
+ * - **drained** is for good: who wants the process to take part again closes the instance and opens another.
+ *
+ * The row in `instance` tells people how far it has come; the same row asks it from outside. See decision 18.
+ */
+export interface Drains {
+  /**
+   * Takes no new work, and resolves when what there was has come to its end. What has not after `withinMs` is told to stop.
+   */
+  drain(withinMs: number): Promise<void>
+}
+
+export const drainWithinMs = 30_000
+const lookAgainMs = 25
+
+export class Draining {
+  readonly #presence: Presence
+  readonly #workers: readonly Drains[]
+  readonly #means: readonly Drains[]
+  readonly #controller = new AbortController()
+  readonly #drained: Promise<void>
+  #end = () => {}
+
+  /** `workers` run work of their own accord; `means` are used by it, and by the program. */
+  constructor(presence: Presence, workers: readonly Drains[], means: readonly Drains[]) {
+    this.#presence = presence
+    this.#workers = workers
+    this.#means = means
+    this.#drained = new Promise((resolve) => {
+      this.#end = resolve
+    })
+  }
+
+  /** From now on it may be asked from outside. */
+  listen(): void {
+    this.#presence.onDrainAsked((withinMs) => void this.begin(withinMs))
+  }
+
+  /** Aborts when draining begins. */
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  /** Resolves when nothing is left. */
+  get whenDrained(): Promise<void> {
+    return this.#drained
+  }
+
+  /** Whether nothing is left, within that time. If something is, it has been told to stop, and draining goes on. */
+  async begin(withinMs = drainWithinMs): Promise<boolean> {
+    if (!this.signal.aborted) void this.#drain(withinMs)
+    const over = new AbortController()
+    const drained = this.#drained.then(() => over.abort())
+    await Promise.race([drained, pause(withinMs, over.signal)])
+    return over.signal.aborted
+  }
+
+  async #drain(withinMs: number): Promise<void> {
+    const until = performance.now() + withinMs
+    this.#controller.abort(new InstanceDrainingError())
+    const telling = this.#presence.tell('draining')
+    const working = Promise.all(this.#workers.map((room) => room.drain(withinMs)))
+    const over = new AbortController()
+    void working.then(() => over.abort())
+    // Work uses the means until its end. Work that does not end must not keep the others from being told.
+    await Promise.race([working, pause(withinMs, over.signal)])
+    const leftMs = Math.max(0, until - performance.now())
+    await Promise.all([working, ...this.#means.map((room) => room.drain(leftMs))])
+    await telling
+    await this.#presence.tell('drained')
+    this.#end()
+  }
+}
+
+/**
+ * For what is only used by other work: waits for what is held now, asks what is left after `withinMs` to let go, and waits
+ * for that, too.
+ */
+export async function untilLetGo<T>(
+  held: readonly T[],
+  withinMs: number,
+  { isHeld, ask }: { isHeld: (one: T) => boolean; ask: (one: T, reason: InstanceDrainingError) => void },
+): Promise<void> {
+  const until = performance.now() + withinMs
+  // Looked at now and then, for it has no event of its own.
+  while (held.some(isHeld) && performance.now() < until) await pause(lookAgainMs)
+  const reason = new InstanceDrainingError()
+  for (const one of held) if (isHeld(one)) ask(one, reason)
+  while (held.some(isHeld)) await pause(lookAgainMs)
+}

@@ -460,6 +460,7 @@ export class Holdfast {
     else if (what === 'lease') this.leases.released(key)
     else if (what === 'expire') this.leases.expired(key)
     else if (what === 'permit' && detail) this.limits.granted(key, detail)
+    else if (what === 'reset') this.limits.reset(key)
     else if (what?.startsWith('jobs')) this.jobs.hear(what, key)
     else if (what?.startsWith('schedule')) this.schedules.hear(what, key)
     else if (what === 'election') this.elections.hear(key)

@@ -63,3 +63,10 @@ export class PermitLostError extends HoldfastError {
     this.fence = fence
   }
 }
+
+/** The cause of a `PermitLostError`: an operator has taken all permits of the limit away. */
+export class LimitResetError extends HoldfastError {
+  constructor() {
+    super('an operator has reset the limit', { code: 'LIMIT_RESET', retryable: true })
+  }
+}

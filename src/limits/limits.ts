@@ -22,7 +22,7 @@ import {
 } from '../base/index.js'
 import { type Database, DatabaseUnreachableError, type Life, type Presence, untilLetGo } from '../postgres/index.js'
 import { Dependents } from './dependents.js'
-import { LimitReachedError } from './errors.js'
+import { LimitReachedError, LimitResetError } from './errors.js'
 import { Permit } from './permit.js'
 import { eachNs, type Rate, rateRule } from './rate.js'
 import { Rates } from './rates.js'
@@ -115,6 +115,7 @@ const comeToLifeMs = 2_000
 /** And whoever has waited in vain, for the last word of the database: for an answer that is under way, or to leave the queue. */
 const lastWordMs = 2_000
 const mostKeysRemembered = 10_000
+const mostLooked = 500
 
 /** The reason of a wait that is over. */
 const over = Symbol('over')
@@ -157,6 +158,7 @@ export class Limits {
     this.#server = new Server(options)
     this.#waiting = new Waiting(this.#server, this.#dependents)
     this.#rates = new Rates(this.#server)
+    options.presence.onTaken(() => void this.#lookAtHeld([...this.#permits]))
     this.#turns = new Turns(this.#server, options.presence.instanceId, (token, fence) =>
       this.#waiting.granted(token, fence),
     )
@@ -268,6 +270,11 @@ export class Limits {
     if (instanceId === this.#options.presence.instanceId) this.#waiting.hear(token)
   }
 
+  /** @internal An operator has reset the entity with this key. */
+  reset(key: string): void {
+    void this.#lookAtHeld([...this.#permits].filter(({ request }) => request.key.key === key))
+  }
+
   /** @internal What is held now may be kept for so long; then its holders are asked to let go. */
   async drain(withinMs: number): Promise<void> {
     await untilLetGo([...this.#permits], withinMs, {
@@ -286,6 +293,19 @@ export class Limits {
     }
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay)
     await this.#server.close()
+  }
+
+  /** Whether what is held is still there. What cannot be asked now is asked until it can. */
+  async #lookAtHeld(permits: readonly Permit[]): Promise<void> {
+    for (let at = 0; at < permits.length; at += mostLooked) {
+      const some = permits.slice(at, at + mostLooked)
+      for (let attempt = 0; some.some(({ held }) => held) && !this.#closing.signal.aborted; attempt++) {
+        const gone = await this.#waiting.gone(some.map(({ request }) => request)).catch(() => undefined)
+        for (const place of gone ?? []) some[place]!.lost(new LimitResetError())
+        if (gone) break
+        await pause(backoffMs(attempt, 50, 1_000), this.#closing.signal)
+      }
+    }
   }
 
   async #take(where: string, name: string, given: LimitOptions): Promise<Permit | Refusal> {

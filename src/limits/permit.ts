@@ -18,7 +18,8 @@ export class Permit extends Handle {
   readonly weight: number
   /** Larger than that of every permit of the name that was granted before. */
   readonly fence: number
-  readonly #request: Request
+  /** @internal What it was granted for. */
+  readonly request: Request
   readonly #giveBack: (permit: Permit, request: Request) => Promise<void>
   readonly #events: Events
 
@@ -33,7 +34,7 @@ export class Permit extends Handle {
     this.name = request.name
     this.weight = request.weight
     this.fence = fence
-    this.#request = request
+    this.request = request
     this.#giveBack = giveBack
     this.#events = events
   }
@@ -50,7 +51,7 @@ export class Permit extends Handle {
 
   /** @internal */
   protected lossNow(): PermitLostError | undefined {
-    const { life } = this.#request
+    const { life } = this.request
     if (life.trusted) return undefined
     return new PermitLostError(this.name, this.fence, life.loss ?? new ClosedError('This instance'))
   }
@@ -64,6 +65,6 @@ export class Permit extends Handle {
 
   /** @internal */
   protected giveBack(): Promise<void> {
-    return this.#giveBack(this, this.#request)
+    return this.#giveBack(this, this.request)
   }
 }

@@ -51,6 +51,11 @@ export class Waiting {
     if (wait) void this.#lookAt(wait)
   }
 
+  /** The places of those of the requests that are not there any more. */
+  async gone(requests: readonly Request[]): Promise<number[]> {
+    return (await this.#look(requests)).filter(({ verdict }) => verdict === 'gone').map(({ place }) => place)
+  }
+
   #leave(wait: Wait): void {
     this.#waits.delete(wait.request.token)
     this.#dependents.delete(wait.request.life, wait)

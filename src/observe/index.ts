@@ -1,3 +1,4 @@
+export * from './deliveries.js'
 export * from './graph.js'
 export {
   type JobFilter,
@@ -8,5 +9,6 @@ export {
   type ObservedQueue,
   type QueueFilter,
 } from './jobs.js'
+export * from './limits.js'
 export * from './metrics.js'
 export * from './observer.js'

@@ -1,4 +1,5 @@
 import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { DeliveriesObserver } from './deliveries.js'
 import { buildGraph, type WaitGraph } from './graph.js'
 import {
   type JobFilter,
@@ -12,6 +13,8 @@ import {
   readJob,
   readQueue,
 } from './jobs.js'
+
+import { LimitsObserver } from './limits.js'
 
 /** To find jobs of a kind, so many of a state are looked through, and not millions. */
 const mostLooked = 20_000
@@ -30,11 +33,17 @@ const mostDoneLooked = 100_000
  * - Sessions that are not Holdfast's (psql, a cron script, another language) take part in locks, so they show too.
  */
 export class Observer {
+  /** Permits and rates. */
+  readonly limits: LimitsObserver
+  /** What is run once. */
+  readonly deliveries: DeliveriesObserver
   readonly #executor: Executor
   readonly #sql: Record<'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs' | 'clock', Statement>
 
   constructor(executor: Executor, schema = 'holdfast') {
     this.#executor = executor
+    this.limits = new LimitsObserver(executor, schema)
+    this.deliveries = new DeliveriesObserver(executor, schema)
     this.#sql = loadStatements(new URL('./observe.sql', import.meta.url), schema)
   }
 

@@ -1,4 +1,4 @@
--- What an operator does to locks and leases from outside.
+-- What an operator does from outside to what instances hold.
 
 -- name: request_release
 -- Asks the holders of a key to let go: the instances listen on a channel that is named like the schema.
@@ -17,6 +17,26 @@ with asked as (
 )
 select pg_notify($1, 'drain ' || id)::text as told
 from asked
+
+-- name: reset_limit
+-- Takes all permits of an entity ($2) from whoever holds them.
+select instance, weight, fence::text as fence
+from holdfast.limit_reset($2::bigint, $1)
+
+-- name: refill_rate
+-- Forgets what was spent of a rate. Who sleeps until a place that was promised keeps it.
+delete from holdfast.rate
+where key = $1::bigint
+  and full_at > extract(epoch from clock_timestamp()) * 1000000000
+returning name
+
+-- name: forget_delivery
+-- Lets a key be run again: removes its answer, or what a dead run left. Not a run in flight. Relies on delivery_pkey.
+delete from holdfast.delivery
+where namespace = $1
+  and key = $2
+  and case state when 'in-flight' then not holdfast.is_present(session) else true end
+returning state
 
 -- name: end_session
 -- Ends a session, if it still holds the key: by now its process id may be a stranger's. Waits up to 5 s for its end.

@@ -1,14 +1,30 @@
 import { HoldfastError } from '../base/index.js'
 import { type Executor, loadStatements, PermissionError, type Statement } from '../postgres/index.js'
 
+type Name =
+  | 'request_release'
+  | 'request_drain'
+  | 'reset_limit'
+  | 'refill_rate'
+  | 'forget_delivery'
+  | 'end_session'
+  | 'expire_lease'
+
+/** Somebody whose permit was taken. */
+export interface TakenPermit {
+  readonly instance: string
+  readonly weight: number
+  readonly fence: number
+}
+
 /**
- * What an operator does to locks and leases from outside. To ask a holder, and to end its session, needs no rights on the
+ * What an operator does from outside to what instances hold. To ask a holder, and to end its session, needs no rights on the
  * schema; ending a session needs the role of that session, or `pg_signal_backend`; expiring a lease, the right to update it.
  */
 export class Operator {
   readonly #executor: Executor
   readonly #schema: string
-  readonly #sql: Record<'request_release' | 'request_drain' | 'end_session' | 'expire_lease', Statement>
+  readonly #sql: Record<Name, Statement>
 
   constructor(executor: Executor, schema = 'holdfast') {
     this.#executor = executor
@@ -36,6 +52,28 @@ export class Operator {
   async requestDrain(instance: string, withinMs: number | undefined): Promise<boolean> {
     const values = [this.#schema, instance, withinMs ?? null]
     return (await this.#executor.query(this.#sql.request_drain.text, values)).length > 0
+  }
+
+  /**
+   * Takes all permits of the entity with this key from whoever holds them, and hands them on to whoever waits. The signal of each
+   * handle aborts as soon as its instance hears of it: at once, or without an anchor at the next renewal of its presence.
+   */
+  async resetLimit(key: string): Promise<TakenPermit[]> {
+    const rows = await this.#executor.query<{ instance: string; weight: number; fence: string }>(
+      this.#sql.reset_limit.text,
+      [this.#schema, key],
+    )
+    return rows.map(({ fence, ...same }) => ({ ...same, fence: Number(fence) }))
+  }
+
+  /** Forgets what was spent of the rate with this key. False when nothing was. */
+  async refillRate(key: string): Promise<boolean> {
+    return (await this.#executor.query(this.#sql.refill_rate.text, [key])).length > 0
+  }
+
+  /** Lets a key of deliveries be run again. False when there is nothing to forget, or it is being run. */
+  async forgetDelivery(namespace: string, key: string): Promise<boolean> {
+    return (await this.#executor.query(this.#sql.forget_delivery.text, [namespace, key])).length > 0
   }
 
   /** Ends a session that holds the key, and with it all that it holds. False when it held the key no more. */

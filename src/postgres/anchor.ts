@@ -144,6 +144,9 @@ export class Anchor implements Presence {
     if (asked) this.#onDrainAsked(asked[0] === null ? undefined : Number(asked[0]))
   }
 
+  /** Whoever takes something notifies, and the anchor listens. */
+  onTaken(): void {}
+
   async tell(state: 'draining' | 'drained'): Promise<void> {
     this.#state = state
     // If it fails, the next life tells.

@@ -56,10 +56,10 @@ set session = excluded.session,
     state = case when excluded.state = 'open' then instance.state else excluded.state end,
     lives = instance.lives + 1,
     life_since = now()
-returning session, state = 'asked' as asked, drain_within_ms
+returning session, state = 'asked' as asked, drain_within_ms, taken
 
 -- name: renew_row
--- The instance is alive, and hears whether somebody wants it to drain. No answer: it was too late, or the server has begun
+-- The instance is alive, and hears what an operator wants of it. No answer: it was too late, or the server has begun
 -- another generation, and this life is over.
 update holdfast.instance
 set expires_at = clock_timestamp() + make_interval(secs => expiry_ms / 1000.0)
@@ -67,7 +67,7 @@ where id = $1
   and session = $2::integer
   and expires_at > clock_timestamp()
   and generation = holdfast.generation()
-returning session, state = 'asked' as asked, drain_within_ms
+returning session, state = 'asked' as asked, drain_within_ms, taken
 
 -- name: advance_fence
 select holdfast.advance_fence()

@@ -24,6 +24,8 @@ export interface Presence {
   whenLiving(signal?: AbortSignal): Promise<Life>
   /** Calls back, in this life or a later one, when somebody has asked from outside that this instance drain. */
   onDrainAsked(listener: DrainListener): void
+  /** Calls back when an operator may have taken something from this instance. Only for who cannot be notified. */
+  onTaken(listener: () => void): void
   /** Tells the fleet how far draining has come, and again at the beginning of each later life. */
   tell(state: 'draining' | 'drained'): Promise<void>
   /** Ends it in good order. */

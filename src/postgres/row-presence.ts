@@ -44,6 +44,7 @@ interface Recorded {
   readonly session: number
   readonly asked: boolean
   readonly drain_within_ms: string | null
+  readonly taken: number
 }
 
 const lookAgainMs = 50
@@ -59,6 +60,8 @@ export class RowPresence implements Presence {
   #coming: Promise<void> | undefined
   #state: 'open' | 'draining' | 'drained' = 'open'
   #onDrainAsked: DrainListener = () => {}
+  #onTaken = () => {}
+  #taken = 0
 
   constructor(options: RowPresenceOptions) {
     this.#options = options
@@ -84,6 +87,10 @@ export class RowPresence implements Presence {
   /** Asked by the row alone: each renewal reads it. */
   onDrainAsked(listener: DrainListener): void {
     this.#onDrainAsked = listener
+  }
+
+  onTaken(listener: () => void): void {
+    this.#onTaken = listener
   }
 
   async tell(state: 'draining' | 'drained'): Promise<void> {
@@ -156,6 +163,10 @@ export class RowPresence implements Presence {
   }
 
   #hear(recorded: Recorded | undefined): void {
+    if (recorded && recorded.taken !== this.#taken) {
+      this.#taken = recorded.taken
+      this.#onTaken()
+    }
     if (!recorded?.asked) return
     // It drains already, and could not tell.
     if (this.#state !== 'open') return void this.tell(this.#state)

@@ -5,7 +5,8 @@ alter table holdfast.instance
   add column expires_at timestamptz,
   add column node text,
   add column state text not null default 'open' check (state in ('open', 'asked', 'draining', 'drained')),
-  add column drain_within_ms bigint;
+  add column drain_within_ms bigint,
+  add column taken integer not null default 0;
 comment on column holdfast.instance.backend_pid is 'The server process of its anchor; null without one.';
 comment on column holdfast.instance.expires_at is
   'Without an anchor: until when it is present, unless it renews. Null with one: then the lock on its session''s number tells.';
@@ -13,6 +14,8 @@ comment on column holdfast.instance.node is 'The version of Node.js that it runs
 comment on column holdfast.instance.state is
   'open: takes part. asked: somebody wants it to drain. draining: it takes no new work. drained: nothing of its work is left; it lives until its process ends.';
 comment on column holdfast.instance.drain_within_ms is 'How long what runs may take to come to its end, as whoever asked said.';
+comment on column holdfast.instance.taken is
+  'How many times an operator has taken something from it. Without an anchor it hears of it by reading this.';
 create index instance_session on holdfast.instance (session);
 
 create table holdfast.lease (

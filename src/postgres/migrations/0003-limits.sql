@@ -177,6 +177,51 @@ create function holdfast.limit_mend(key bigint, channel text) returns void
 comment on function holdfast.limit_mend(bigint, text) is
   'Strikes the dead out of an entity and hands on what they had.';
 
+create function holdfast.limit_reset(key bigint, channel text)
+  returns table (instance text, weight integer, fence bigint)
+  language plpgsql
+  set jit = off
+  set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off
+  as $$
+  declare
+    used bigint := 0;
+    queued integer;
+  begin
+    perform set_config('synchronous_commit', 'off', true);
+    perform from holdfast.limited l where l.key = limit_reset.key for update;
+    for instance, weight, fence in
+      delete from holdfast.permit p
+      where p.key = limit_reset.key
+        and p.fence > 0
+      returning p.instance, p.weight, p.fence
+    loop
+      update holdfast.instance i
+      set taken = i.taken + 1
+      where i.id = limit_reset.instance
+        and i.expires_at is not null;
+      return next;
+    end loop;
+    if not found then
+      return;
+    end if;
+    perform pg_notify(channel, 'reset ' || limit_reset.key);
+    queued := (select count(*) from holdfast.permit p where p.key = limit_reset.key and p.fence is null);
+    if queued > 0 and holdfast.is_settled() then
+      select coalesce(sum(s.weight) filter (where s.fence is not null), 0), queued - count(*)
+      into used, queued
+      from holdfast.limit_serve(limit_reset.key, 0, channel, null) s;
+    end if;
+    update holdfast.limited l
+    set in_use = used,
+        waiting = queued,
+        changed_at = now()
+    where l.key = limit_reset.key;
+  end
+  $$;
+comment on function holdfast.limit_reset(bigint, text) is
+  'Takes all permits of an entity from whoever holds them, and hands on what they had. Answers with whose they were. The holders are told: by a notification, or at the next renewal of their presence.';
+
 create function holdfast.limit_turn(
     channel text, own text, namespace text, names jsonb,
     kinds text[], keys bigint[], tokens bigint[], lives integer[], weights integer[], maxes integer[],

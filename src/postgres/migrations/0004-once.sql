@@ -2,7 +2,7 @@
 
 create table holdfast.delivery (
   namespace text not null,
-  key text not null check (length(key) <= 500),
+  key text collate "C" not null check (length(key) <= 500),
   state text not null check (state in ('in-flight', 'done', 'failed')),
   token text not null,
   session integer not null,
@@ -19,7 +19,7 @@ create table holdfast.delivery (
 comment on table holdfast.delivery is
   'Deliveries: one row for each key that is being run, or has its answer. A row in flight whose session is not present any more, and one that has expired, count as absent.';
 comment on column holdfast.delivery.namespace is 'The namespace that the key belongs to.';
-comment on column holdfast.delivery.key is 'What the user calls that which must happen once.';
+comment on column holdfast.delivery.key is 'What the user calls that which must happen once. In the order of its bytes, so that those that begin alike stand together.';
 comment on column holdfast.delivery.state is 'in-flight: claimed, for as long as its session is present. done: it has its answer. failed: its failure is its answer.';
 comment on column holdfast.delivery.token is 'Drawn for each run; only who knows it can record an answer, or let go of the key.';
 comment on column holdfast.delivery.session is 'The number of the life in which the instance runs it; 0 when a transaction of the caller does, whose row nobody else sees before it is done.';
@@ -87,7 +87,7 @@ create function holdfast.claim_deliveries(for_namespace text, asked_for json, al
       select
         for_namespace, key, 'in-flight', token, session, by_instance, nextval('holdfast.fence'), fingerprint, clock_timestamp(),
         clock_timestamp() + make_interval(secs => retain_ms / 1000.0)
-      from (select * from tried where by_us order by key) as ours
+      from (select * from tried where by_us order by key collate "C") as ours
       on conflict (namespace, key) do update
       set state = 'in-flight',
           token = excluded.token,

@@ -1,0 +1,112 @@
+import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+
+/** The states of a delivery. `lost`: the instance that ran it is gone, and whoever comes next runs it again. */
+export const deliveryStates = ['in-flight', 'lost', 'done', 'failed'] as const
+export type DeliveryState = (typeof deliveryStates)[number]
+
+export interface DeliveryFilter {
+  readonly namespace?: string | undefined
+  readonly states?: readonly DeliveryState[] | undefined
+  /** How many at most. Default 50. */
+  readonly limit?: number | undefined
+}
+
+/** A key that is being run, or has its answer. */
+export interface ObservedDelivery {
+  readonly key: string
+  readonly namespace: string
+  readonly state: DeliveryState
+  /** Which instance runs it, or ran it. */
+  readonly instance: string
+  /** Null, like the process, when the instance is known no more. */
+  readonly host: string | null
+  readonly osPid: number | null
+  readonly fence: number
+  readonly startedAt: Date
+  readonly finishedAt: Date | null
+  /** From then on the key counts as never seen. */
+  readonly expiresAt: Date
+  /** How long ago it finished, or else began, by the database's clock. */
+  readonly forMs: number
+}
+
+export interface DeliveryDetails extends ObservedDelivery {
+  readonly fingerprint: string | null
+  /** The answer, or the failure, as JSON; null when there is none, or it is larger than `mostShown`. */
+  readonly value: string | null
+  readonly valueBytes: number | null
+  /** The bytes that belong to the answer, at most `mostShown` of them. */
+  readonly body: Buffer | null
+  readonly bodyBytes: number | null
+}
+
+/** So many deliveries are looked through for a state or a namespace, and not millions. */
+export const mostDeliveriesLooked = 100_000
+/** So many bytes of an answer are read. */
+export const mostShown = 65_536
+
+interface DeliveryRow {
+  key: string
+  namespace: string
+  state: DeliveryState
+  instance: string
+  host: string | null
+  os_pid: number | null
+  fence: string
+  started_ms: number
+  finished_ms: number | null
+  expires_ms: number
+  for_ms: number
+}
+
+interface DetailsRow extends DeliveryRow {
+  fingerprint: string | null
+  value: string | null
+  value_bytes: number | null
+  body: string | null
+  body_bytes: number | null
+}
+
+/** Deliveries, as anybody may look at them. Part of the `Observer`. */
+export class DeliveriesObserver {
+  readonly #executor: Executor
+  readonly #sql: Record<'deliveries' | 'deliveries_by_prefix' | 'delivery', Statement>
+
+  constructor(executor: Executor, schema: string) {
+    this.#executor = executor
+    this.#sql = loadStatements(new URL('./deliveries.sql', import.meta.url), schema)
+  }
+
+  async latest({ namespace, states = deliveryStates, limit = 50 }: DeliveryFilter): Promise<ObservedDelivery[]> {
+    const isAll = namespace === undefined && states.length === deliveryStates.length
+    const values = [namespace ?? null, states, limit, isAll ? limit : mostDeliveriesLooked]
+    return (await this.#executor.query<DeliveryRow>(this.#sql.deliveries.text, values)).map(readDelivery)
+  }
+
+  async byPrefix(namespace: string, prefix: string, { states = deliveryStates, limit = 50 }: DeliveryFilter) {
+    const values = [namespace, states, limit, mostDeliveriesLooked, prefix]
+    return (await this.#executor.query<DeliveryRow>(this.#sql.deliveries_by_prefix.text, values)).map(readDelivery)
+  }
+
+  async find(namespace: string, key: string): Promise<DeliveryDetails | undefined> {
+    const values = [namespace, key, mostShown]
+    const [row] = await this.#executor.query<DetailsRow>(this.#sql.delivery.text, values)
+    if (!row) return undefined
+    const { fingerprint, value, value_bytes: valueBytes, body, body_bytes: bodyBytes, ...rest } = row
+    const bytes = body === null ? null : Buffer.from(body, 'base64')
+    return { ...readDelivery(rest), fingerprint, value, valueBytes, body: bytes, bodyBytes }
+  }
+}
+
+function readDelivery(row: DeliveryRow): ObservedDelivery {
+  const { os_pid, fence, started_ms, finished_ms, expires_ms, for_ms, ...same } = row
+  return {
+    ...same,
+    osPid: os_pid,
+    fence: Number(fence),
+    startedAt: new Date(started_ms),
+    finishedAt: finished_ms === null ? null : new Date(finished_ms),
+    expiresAt: new Date(expires_ms),
+    forMs: Math.round(for_ms),
+  }
+}

@@ -1,0 +1,134 @@
+-- What people want to know of limits and rates. Nothing here writes.
+
+-- name: limits
+-- Entities of a namespace ($1, or null for all) whose name begins so ($2, or null), in one of the states ($3), at most so
+-- many ($4): first those for which others wait, then the fullest, then the rates that rest longest. Looked for among the
+-- first so many ($5) rows of each table, for no index tells names or states. Whoever is not present any more holds nothing.
+with limited as materialized (
+  select key, namespace, name
+  from (select * from holdfast.limited limit $5::integer) as looked
+  where ($1::text is null or namespace = $1)
+    and ($2::text is null or starts_with(name, $2))
+    and (in_use > 0 or waiting > 0 or 'free' = any($3::text[]))
+),
+taken as materialized (
+  select limited.key, permit.session, permit.weight, permit.max, permit.fence, permit.since
+  from limited
+  cross join lateral (
+    select *
+    from holdfast.permit
+    where permit.key = limited.key
+      and permit.weight > 0
+    -- Each entity by its key, whatever the planner believes to be few.
+    offset 0
+  ) as permit
+),
+present as materialized (
+  select session
+  from (select distinct session from taken) as lives
+  where holdfast.is_present(session)
+),
+counted as (
+  select
+    limited.key,
+    limited.namespace,
+    limited.name,
+    coalesce(sum(weight) filter (where fence is not null), 0)::float8 as in_use,
+    -- Each decision goes by the asker's own: the largest is how much there may come to be.
+    max(max) as max,
+    count(*) filter (where fence is not null)::integer as holders,
+    count(*) filter (where session is not null and fence is null)::integer as waiting,
+    min(since) as since
+  from limited
+  left join (select * from taken join present using (session)) as taken using (key)
+  group by limited.key, limited.namespace, limited.name
+),
+of_permits as (
+  select
+    key, namespace, name, 'permits' as kind,
+    case when in_use = 0 and waiting = 0 then 'free' when waiting > 0 or in_use >= max then 'full' else 'used' end as state,
+    in_use, max, holders, waiting, since, null::bigint as full_at
+  from counted
+),
+of_rates as (
+  select
+    key, namespace, name, 'rate' as kind,
+    case when full_at > extract(epoch from clock_timestamp()) * 1000000000 then 'spent' else 'rested' end as state,
+    null::float8, null::integer, null::integer, null::integer, null::timestamptz, full_at
+  from (select * from holdfast.rate limit $5::integer) as looked
+  where ($1::text is null or namespace = $1)
+    and ($2::text is null or starts_with(name, $2))
+)
+select
+  key::text as key,
+  namespace,
+  name,
+  kind,
+  state,
+  in_use,
+  max,
+  holders,
+  waiting,
+  (extract(epoch from since) * 1000)::float8 as since_ms,
+  greatest(0, extract(epoch from clock_timestamp() - since) * 1000)::float8 as for_ms,
+  full_at::float8 / 1000000 as rested_ms,
+  greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)::float8 as rested_in_ms
+from (select * from of_permits union all select * from of_rates) as listed
+where state = any($3::text[])
+order by waiting desc nulls last, in_use / max desc nulls last, full_at desc nulls last, namespace, name, kind
+limit $4::integer
+
+-- name: limits_looked
+-- Whether there are more rows than are looked through.
+select (select count(*) from (select from holdfast.limited limit $1::integer + 1) as some) > $1::integer
+  or (select count(*) from (select from holdfast.rate limit $1::integer + 1) as some) > $1::integer as more
+
+-- name: permits
+-- Who holds permits of an entity ($1), and who waits in which order, at most so many ($2) of each; with the numbers of all.
+-- Relies on permit_pkey.
+with taken as materialized (
+  select *
+  from holdfast.permit
+  where key = $1::bigint
+    and weight > 0
+),
+present as materialized (
+  select session
+  from (select distinct session from taken) as lives
+  where holdfast.is_present(session)
+),
+living as (
+  select
+    taken.*,
+    row_number() over (partition by fence is null order by fence, ticket) as place,
+    sum(weight) filter (where fence is not null) over () as in_use,
+    count(*) filter (where fence is not null) over () as holders,
+    count(*) filter (where fence is null) over () as waiting
+  from taken
+  join present using (session)
+)
+select
+  living.instance,
+  instance.host,
+  instance.os_pid,
+  weight,
+  max,
+  fence::text as fence,
+  (extract(epoch from since) * 1000)::float8 as since_ms,
+  greatest(0, extract(epoch from clock_timestamp() - since) * 1000)::float8 as for_ms,
+  coalesce(in_use, 0)::float8 as in_use,
+  holders::integer as holders,
+  waiting::integer as waiting
+from living
+left join holdfast.instance on instance.id = living.instance
+where place <= $2::integer
+order by fence is null, place
+
+-- name: rate
+-- When an entity ($1) will be as if nothing had been spent of it. Relies on rate_pkey.
+select
+  full_at::float8 / 1000000 as rested_ms,
+  greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)::float8 as rested_in_ms
+from holdfast.rate
+where key = $1::bigint
+  and full_at > extract(epoch from clock_timestamp()) * 1000000000

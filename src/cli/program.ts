@@ -1,11 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { addCompletion } from './completion/words.js'
+import { addDelivery } from './delivery/words.js'
 import { addDev } from './dev/words.js'
 import { addGraph } from './graph/words.js'
 import { addInstance } from './instance/words.js'
 import { addJob } from './job/words.js'
 import { addLease } from './lease/words.js'
+import { addLimit } from './limit/words.js'
 import { addLock } from './lock/words.js'
 import { addMigrate } from './migrate/words.js'
 import { TwinOption } from './options.js'
@@ -41,6 +43,8 @@ export function makeProgram(): Command {
   ])
   addLock(program)
   addLease(program)
+  addLimit(program)
+  addDelivery(program)
   addWork(program)
   addJob(program)
   addQueue(program)

@@ -7,7 +7,6 @@
 with looked as materialized (
   select namespace, key, state, session, instance, fence, started_at, finished_at, expires_at
   from holdfast.delivery
-  where expires_at > now()
   order by expires_at desc
   -- A limit that the planner cannot see makes it walk the index.
   limit (select $4::integer)
@@ -18,25 +17,26 @@ present as materialized (
   where holdfast.is_present(session)
 )
 select
-  key,
-  namespace,
+  looked.key,
+  looked.namespace,
   shown.state,
   looked.instance,
   instance.host,
   instance.os_pid,
-  fence::text as fence,
-  (extract(epoch from started_at) * 1000)::float8 as started_ms,
-  (extract(epoch from finished_at) * 1000)::float8 as finished_ms,
+  looked.fence::text as fence,
+  (extract(epoch from looked.started_at) * 1000)::float8 as started_ms,
+  (extract(epoch from looked.finished_at) * 1000)::float8 as finished_ms,
   (extract(epoch from looked.expires_at) * 1000)::float8 as expires_ms,
-  greatest(0, extract(epoch from clock_timestamp() - coalesce(finished_at, started_at)) * 1000)::float8 as for_ms
+  greatest(0, extract(epoch from clock_timestamp() - coalesce(looked.finished_at, looked.started_at)) * 1000)::float8 as for_ms
 from looked
 cross join lateral (
-  select case when state = 'in-flight' and session not in (select session from present) then 'lost' else state end as state
+  select case when looked.state = 'in-flight' and looked.session not in (select session from present) then 'lost' else looked.state end as state
 ) as shown
 left join holdfast.instance on instance.id = looked.instance
 where ($1::text is null or looked.namespace = $1)
+  and (looked.expires_at > now() or looked.state = 'in-flight')
   and shown.state = any($2::text[])
-order by coalesce(finished_at, started_at) desc, namespace, key
+order by coalesce(looked.finished_at, looked.started_at) desc, looked.namespace, looked.key
 limit $3::integer
 
 -- name: deliveries_by_prefix
@@ -53,7 +53,6 @@ with looked as materialized (
     limit (select $4::integer)
   ) as onward
   where starts_with(key, $5)
-    and expires_at > now()
 ),
 present as materialized (
   select session
@@ -61,31 +60,32 @@ present as materialized (
   where holdfast.is_present(session)
 )
 select
-  key,
-  namespace,
+  looked.key,
+  looked.namespace,
   shown.state,
   looked.instance,
   instance.host,
   instance.os_pid,
-  fence::text as fence,
-  (extract(epoch from started_at) * 1000)::float8 as started_ms,
-  (extract(epoch from finished_at) * 1000)::float8 as finished_ms,
+  looked.fence::text as fence,
+  (extract(epoch from looked.started_at) * 1000)::float8 as started_ms,
+  (extract(epoch from looked.finished_at) * 1000)::float8 as finished_ms,
   (extract(epoch from looked.expires_at) * 1000)::float8 as expires_ms,
-  greatest(0, extract(epoch from clock_timestamp() - coalesce(finished_at, started_at)) * 1000)::float8 as for_ms
+  greatest(0, extract(epoch from clock_timestamp() - coalesce(looked.finished_at, looked.started_at)) * 1000)::float8 as for_ms
 from looked
 cross join lateral (
-  select case when state = 'in-flight' and session not in (select session from present) then 'lost' else state end as state
+  select case when looked.state = 'in-flight' and looked.session not in (select session from present) then 'lost' else looked.state end as state
 ) as shown
 left join holdfast.instance on instance.id = looked.instance
-where shown.state = any($2::text[])
-order by key
+where (looked.expires_at > now() or looked.state = 'in-flight')
+  and shown.state = any($2::text[])
+order by looked.key
 limit $3::integer
 
 -- name: delivery
 -- One delivery, with so many bytes ($3) of its answer and of its body at most. Relies on delivery_pkey.
 select
-  key,
-  namespace,
+  delivery.key,
+  delivery.namespace,
   case
     when delivery.state = 'in-flight' and not holdfast.is_present(delivery.session) then 'lost'
     else delivery.state
@@ -106,5 +106,5 @@ select
 from holdfast.delivery
 left join holdfast.instance on instance.id = delivery.instance
 where delivery.namespace = $1
-  and key = $2
+  and delivery.key = $2
   and (delivery.expires_at > clock_timestamp() or delivery.state = 'in-flight')

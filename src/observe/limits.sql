@@ -80,8 +80,8 @@ limit $4::integer
 
 -- name: limits_looked
 -- Whether there are more rows than are looked through.
-select (select count(*) from (select from holdfast.limited limit $1::integer + 1) as some) > $1::integer
-  or (select count(*) from (select from holdfast.rate limit $1::integer + 1) as some) > $1::integer as more
+select (select count(*) from (select from holdfast.limited limit $1::integer + 1) as rows) > $1::integer
+  or (select count(*) from (select from holdfast.rate limit $1::integer + 1) as rows) > $1::integer as more
 
 -- name: permits
 -- Who holds permits of an entity ($1), and who waits in which order, at most so many ($2) of each; with the numbers of all.

@@ -2,33 +2,58 @@ import { formatDuration } from '../../base/index.js'
 import { type ObservedInstance, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Column, printRows } from '../output.js'
+import { type Colour, type Column, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function instanceLs(settings: Settings): Promise<void> {
   const all = await withDatabase(settings, (database, schema) => new Observer(database, schema).instances())
   const namespace = settings.text('namespace')
   const instances = all.filter((instance) => namespace === undefined || instance.namespace === namespace)
-  printRows(settings, instances, columns)
+  const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
+  printRows(settings, instances, columns(severalVersions))
   if (instances.length === 0) say('No instance is known.')
+  if (severalVersions) say('Instances of several versions take part.')
 }
 
-const columns: Column<ObservedInstance>[] = [
-  { title: 'INSTANCE', value: ({ id }) => id },
-  {
-    title: 'STATE',
-    value: ({ alive }) => (alive ? 'alive' : 'gone'),
-    colour: ({ alive }) => (alive ? 'green' : 'red'),
-  },
-  { title: 'NAMESPACE', value: ({ namespace }) => namespace },
-  { title: 'HOST', value: ({ host }) => host },
-  { title: 'PROCESS', value: ({ osPid }) => osPid },
-  { title: 'HOLDS', value: ({ held }) => held },
-  { title: 'WAITS', value: ({ waiting }) => waiting },
-  { title: 'LEASES', value: ({ leased }) => leased },
-  { title: 'LIVES', value: ({ lives }) => lives, shown: null },
-  { title: 'OPEN FOR', value: ({ openedAt }) => openedAt, shown: ({ forMs }) => formatDuration(forMs) },
-  { title: 'VERSION', value: ({ version }) => version, shown: null },
-  { title: 'SESSION', value: ({ pid }) => pid, shown: null },
-  { title: 'POOLER', value: ({ pooler }) => pooler, shown: null },
-]
+/** How an instance is, in a word: first whether it lives. */
+export function stateOf({ alive, state }: ObservedInstance): keyof typeof colourOfState {
+  if (!alive) return 'gone'
+  return state === 'open' ? 'alive' : state
+}
+
+const colourOfState = {
+  alive: 'green',
+  asked: 'yellow',
+  draining: 'yellow',
+  drained: 'dim',
+  gone: 'red',
+} as const satisfies Record<string, Colour>
+
+function columns(severalVersions: boolean): Column<ObservedInstance>[] {
+  const toPrograms = null
+  return [
+    { title: 'INSTANCE', value: ({ id }) => id },
+    {
+      title: 'STATE',
+      value: stateOf,
+      shown: (instance) => (stateOf(instance) === 'asked' ? 'asked to drain' : stateOf(instance)),
+      colour: (instance) => colourOfState[stateOf(instance)],
+    },
+    { title: 'NAMESPACE', value: ({ namespace }) => namespace },
+    { title: 'HOST', value: ({ host }) => host },
+    { title: 'PROCESS', value: ({ osPid }) => osPid },
+    { title: 'HOLDS', value: ({ held }) => held },
+    { title: 'WAITS', value: ({ waiting }) => waiting },
+    { title: 'LEASES', value: ({ leased }) => leased },
+    { title: 'LIVES', value: ({ lives }) => lives, shown: toPrograms },
+    { title: 'OPEN FOR', value: ({ openedAt }) => openedAt, shown: ({ forMs }) => formatDuration(forMs) },
+    {
+      title: 'VERSION',
+      value: ({ version }) => version,
+      shown: severalVersions ? ({ version }) => version : toPrograms,
+    },
+    { title: 'SESSION', value: ({ pid }) => pid, shown: toPrograms },
+    { title: 'POOLER', value: ({ pooler }) => pooler, shown: toPrograms },
+    { title: 'NODE', value: ({ node }) => node, shown: toPrograms },
+  ]
+}

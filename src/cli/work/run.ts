@@ -36,7 +36,9 @@ export async function work(settings: Settings, files: readonly string[]): Promis
     holdfast.on('job.failed', tellFailure)
     const worker = holdfast.jobs.work(definitions, { concurrency, queues })
     tellBegin(holdfast, definitions, queues, concurrency)
-    await drain(worker, await stopped, drainMs)
+    const signal = await Promise.race([stopped, asked(holdfast)])
+    if (signal) await drain(worker, signal, drainMs)
+    else await drainAsAsked(holdfast, worker, stopped, drainMs)
   } finally {
     clearInterval(staying)
     // Work that does not heed its signal may keep a connection, and must not keep the process.
@@ -88,6 +90,29 @@ function stop(): Promise<NodeJS.Signals> {
       })
     }
   })
+}
+
+/** Resolves, with no signal, when somebody has asked from outside that this instance drain. */
+function asked({ draining }: Holdfast): Promise<undefined> {
+  return new Promise((resolve) => draining.addEventListener('abort', () => resolve(undefined), { once: true }))
+}
+
+/** A signal meanwhile leaves what runs the time that it would have had after a signal alone. */
+async function drainAsAsked(
+  { drained }: Holdfast,
+  { running }: Worker,
+  stopped: Promise<NodeJS.Signals>,
+  drainMs: number,
+): Promise<void> {
+  say(
+    `holdfast: asked to drain: takes no more jobs; ${running === 0 ? 'none runs' : `${howMany(running)} may come to an end`}`,
+  )
+  const hurried = stopped.then((signal) => {
+    say(`holdfast: ${signal}: what runs may take ${formatDuration(drainMs)} more`)
+    return pause(drainMs)
+  })
+  await Promise.race([drained, hurried])
+  say('holdfast: stopped')
 }
 
 async function drain(worker: Worker, signal: NodeJS.Signals, drainMs: number): Promise<void> {

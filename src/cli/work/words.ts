@@ -8,7 +8,8 @@ export function addWork(program: Command): void {
     .summary('run the jobs that files define')
     .description(
       'Runs jobs: those whose definitions, made by defineJob, the files export, alone, in a list or as the default. ' +
-        'SIGTERM or SIGINT drains: what runs may come to its end. A second one ends the process at once.',
+        'SIGTERM or SIGINT drains: what runs may come to its end. A second one ends the process at once. ' +
+        '`holdfast instance drain` does the same from outside.',
     )
     .argument('<file...>', 'modules, relative to the working directory; TypeScript where Node.js reads it')
     .addOption(new TwinOption('--concurrency <number>', 'how many jobs run at once (default: 10)'))

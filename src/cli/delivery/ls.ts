@@ -1,0 +1,58 @@
+import { formatDuration } from '../../base/index.js'
+import { type DeliveryState, deliveryStates, type ObservedDelivery, Observer } from '../../observe/index.js'
+import { withDatabase } from '../connect.js'
+import { say } from '../failure.js'
+import { type Colour, type Column, printRows } from '../output.js'
+import type { Settings } from '../settings.js'
+import { whoIs } from '../who.js'
+
+export async function deliveryLs(settings: Settings): Promise<void> {
+  const state = settings.oneOf('state', ...deliveryStates)
+  const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
+  const [namespace, prefix] = [settings.text('namespace'), settings.text('prefix')]
+  const only = { namespace, limit, ...(state && { states: [state] }) }
+  const deliveries = await withDatabase(settings, (database, schema) => {
+    const observer = new Observer(database, schema).deliveries
+    return prefix === undefined ? observer.latest(only) : observer.byPrefix(namespace ?? 'default', prefix, only)
+  })
+  const severalNamespaces = new Set(deliveries.map((delivery) => delivery.namespace)).size > 1
+  printRows(settings, deliveries, columns(severalNamespaces))
+  if (deliveries.length === 0) say('There is no such delivery.')
+  if (deliveries.length === limit) say(`There may be more than these ${limit}: --limit shows more.`)
+}
+
+const colourOfState: Record<DeliveryState, Colour | undefined> = {
+  'in-flight': 'green',
+  lost: 'red',
+  done: 'dim',
+  failed: 'red',
+}
+
+/** Whose run it is, or was. */
+export function whoRuns(delivery: Pick<ObservedDelivery, 'instance' | 'host' | 'osPid'>): string {
+  return whoIs({ ...delivery, application: null, user: null })
+}
+
+function columns(severalNamespaces: boolean): Column<ObservedDelivery>[] {
+  const toPrograms = null
+  return [
+    { title: 'KEY', value: ({ key }) => key },
+    {
+      title: 'NAMESPACE',
+      value: ({ namespace }) => namespace,
+      shown: severalNamespaces ? ({ namespace }) => namespace : null,
+    },
+    { title: 'STATE', value: ({ state }) => state, colour: ({ state }) => colourOfState[state] },
+    {
+      title: 'WHEN',
+      value: ({ finishedAt, startedAt }) => finishedAt ?? startedAt,
+      shown: ({ finishedAt, forMs }) => (finishedAt ? `${formatDuration(forMs)} ago` : `for ${formatDuration(forMs)}`),
+    },
+    { title: 'WHO', value: ({ instance }) => instance, shown: whoRuns },
+    { title: 'HOST', value: ({ host }) => host, shown: toPrograms },
+    { title: 'PROCESS', value: ({ osPid }) => osPid, shown: toPrograms },
+    { title: 'FENCE', value: ({ fence }) => fence, shown: toPrograms },
+    { title: 'STARTED', value: ({ startedAt }) => startedAt, shown: toPrograms },
+    { title: 'EXPIRES', value: ({ expiresAt }) => expiresAt, shown: toPrograms },
+  ]
+}

@@ -1,0 +1,81 @@
+import { isUtf8 } from 'node:buffer'
+import { checkName, formatDuration } from '../../base/index.js'
+import { type DeliveryDetails, Observer } from '../../observe/index.js'
+import { withDatabase } from '../connect.js'
+import { Exit, exitCode, say } from '../failure.js'
+import { printFacts, printJson, write } from '../output.js'
+import type { Settings } from '../settings.js'
+import { whoRuns } from './ls.js'
+
+/** What people are shown of an answer or a body; programs get more of it. */
+const mostTold = 2_000
+
+export async function deliveryShow(settings: Settings, key: string): Promise<void> {
+  const namespace = settings.text('namespace') ?? 'default'
+  checkName(key, 'key')
+  const [delivery, now] = await withDatabase(settings, async (database, schema) => {
+    const observer = new Observer(database, schema)
+    return [await observer.deliveries.find(namespace, key), await observer.now()] as const
+  })
+  const answer = delivery ? forPrograms(delivery) : null
+  if (settings.flag('json')) printJson(answer)
+  else if (settings.flag('jsonl')) write([JSON.stringify(answer)])
+  else if (delivery) printFacts(settings, factsOf(delivery, now))
+  if (delivery) return
+  say(unknown(key))
+  throw new Exit(exitCode.conditionNotMet)
+}
+
+export function unknown(key: string): string {
+  return `There is no delivery "${key}": it was never seen, or its answer has expired.`
+}
+
+/** The answer as JSON itself, and what belongs to it in base64. */
+function forPrograms({ value, body, ...delivery }: DeliveryDetails) {
+  return {
+    ...delivery,
+    value: value === null ? null : (JSON.parse(value) as unknown),
+    body: body === null ? null : body.toString('base64'),
+  }
+}
+
+type Fact = readonly [string, string]
+
+function factsOf(delivery: DeliveryDetails, now: Date): Fact[] {
+  const { key, namespace, state, instance, fence, startedAt, finishedAt, expiresAt, fingerprint } = delivery
+  const facts: (Fact | false)[] = [
+    ['key', key],
+    ['namespace', namespace],
+    [
+      'state',
+      state === 'lost' ? 'lost: the instance that ran it is gone, and whoever comes next runs it again' : state,
+    ],
+    [finishedAt ? 'run by' : 'runs on', `${whoRuns(delivery)}, instance ${instance}, fence ${fence}`],
+    ['started', moment(startedAt, now)],
+    finishedAt !== null && ['finished', moment(finishedAt, now)],
+    finishedAt !== null && ['expires', moment(expiresAt, now)],
+    fingerprint !== null && ['fingerprint', fingerprint],
+    finishedAt !== null && [state === 'failed' ? 'failure' : 'answer', tellValue(delivery)],
+    delivery.body !== null && ['body', tellBody(delivery.body, delivery.bodyBytes!)],
+  ]
+  return facts.filter((fact) => fact !== false)
+}
+
+function tellValue({ value, valueBytes }: DeliveryDetails): string {
+  if (valueBytes === null) return 'nothing'
+  return value === null ? `JSON of ${valueBytes} bytes` : clipped(value, valueBytes)
+}
+
+function tellBody(body: Buffer, bytes: number): string {
+  return isUtf8(body) && !body.includes(0) ? clipped(body.toString(), bytes) : `${bytes} bytes, binary`
+}
+
+function clipped(text: string, bytes: number): string {
+  return text.length <= mostTold ? text : `${text.slice(0, mostTold)} … (${bytes} bytes)`
+}
+
+function moment(at: Date, now: Date): string {
+  if (!process.stdout.isTTY) return at.toISOString()
+  const ms = now.getTime() - at.getTime()
+  return `${at.toISOString()} (${ms < 0 ? `in ${formatDuration(-ms)}` : `${formatDuration(ms)} ago`})`
+}

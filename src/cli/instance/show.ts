@@ -1,0 +1,68 @@
+import { formatDuration } from '../../base/index.js'
+import { Observer } from '../../observe/index.js'
+import { withDatabase } from '../connect.js'
+import { Exit, exitCode, say } from '../failure.js'
+import { printFacts, printJson, write } from '../output.js'
+import type { Settings } from '../settings.js'
+import { called } from '../who.js'
+import { findInstance, noSuchInstance } from './drain.js'
+import { stateOf } from './ls.js'
+
+const mostShown = 1_000
+
+export async function instanceShow(settings: Settings, id: string): Promise<void> {
+  const answer = await withDatabase(settings, (database, schema) => look(new Observer(database, schema), id))
+  if (settings.flag('json')) printJson(answer)
+  else if (settings.flag('jsonl')) write([JSON.stringify(answer)])
+  else if (answer) printFacts(settings, factsOf(answer))
+  if (answer) return
+  say(noSuchInstance(id))
+  throw new Exit(exitCode.conditionNotMet)
+}
+
+/** Its row, and what it has to do with names, jobs and deliveries now. */
+async function look(observer: Observer, id: string) {
+  const found = await findInstance(observer, id)
+  if (!found) return null
+  const ofIt = <T extends { readonly instance: string | null }>(all: readonly T[]) =>
+    all.filter(({ instance }) => instance === id)
+  const locks = ofIt(await observer.locks())
+  return {
+    ...found,
+    holds: locks.filter(({ granted }) => granted),
+    waits: locks.filter(({ granted }) => !granted),
+    leases: ofIt(await observer.leases()),
+    jobs: ofIt(await observer.jobs({ states: ['running'], limit: mostShown })),
+    deliveries: ofIt(await observer.deliveries.latest({ states: ['in-flight'], limit: mostShown })),
+  }
+}
+
+type Fact = readonly [string, string]
+type Answer = NonNullable<Awaited<ReturnType<typeof look>>>
+
+const told: Record<string, string> = {
+  asked: 'asked to drain, and has not heard of it yet',
+  draining: 'draining: it takes no new work, and lets what runs come to its end',
+  drained: 'drained: nothing of its work is left, and it lives until its process ends',
+}
+
+function factsOf(answer: Answer): Fact[] {
+  const { id, namespace, host, osPid, version, node, lives, forMs, pid, pooler, expiryMs } = answer
+  const state = stateOf(answer)
+  const since = (ms: number | null) => (ms === null ? '' : `, for ${formatDuration(ms)}`)
+  return [
+    ['instance', id],
+    ['state', told[state] ?? state],
+    ['namespace', namespace],
+    ['process', `${osPid} on ${host}`],
+    ['open for', formatDuration(forMs) + (lives > 1 ? `, in its life ${lives}` : '')],
+    ['version', `${version}${node ? `, Node.js ${node}` : ''}`],
+    ['anchor', pid === null ? `none: it renews its row within ${formatDuration(expiryMs)}` : `session ${pid}`],
+    ['pooler', pooler],
+    ...answer.holds.map((lock): Fact => ['holds', `${called(lock)}, ${lock.mode}${since(lock.forMs)}`]),
+    ...answer.waits.map((lock): Fact => ['waits for', `${called(lock)}, ${lock.mode}${since(lock.forMs)}`]),
+    ...answer.leases.filter(({ held }) => held).map((lease): Fact => ['leases', called(lease) + since(lease.forMs)]),
+    ...answer.jobs.map((job): Fact => ['runs', `job ${job.id}, ${job.kind}${since(job.forMs)}`]),
+    ...answer.deliveries.map((delivery): Fact => ['runs', `delivery ${delivery.key}${since(delivery.forMs)}`]),
+  ]
+}

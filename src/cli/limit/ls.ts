@@ -1,0 +1,63 @@
+import { formatDuration } from '../../base/index.js'
+import { type LimitState, limitStates, mostLimitsLooked, type ObservedLimit, Observer } from '../../observe/index.js'
+import { withDatabase } from '../connect.js'
+import { say } from '../failure.js'
+import { type Colour, type Column, printRows } from '../output.js'
+import type { Settings } from '../settings.js'
+
+export async function limitLs(settings: Settings): Promise<void> {
+  const state = settings.oneOf('state', ...limitStates)
+  const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
+  const only = { namespace: settings.text('namespace'), prefix: settings.text('prefix'), limit }
+  const [limits, areMore] = await withDatabase(settings, async (database, schema) => {
+    const observer = new Observer(database, schema).limits
+    return [await observer.list({ ...only, ...(state && { states: [state] }) }), await observer.areMore()] as const
+  })
+  const severalNamespaces = new Set(limits.map(({ namespace }) => namespace)).size > 1
+  printRows(settings, limits, columns(severalNamespaces))
+  if (limits.length === 0) say(state || only.prefix ? 'There is no such limit.' : 'Nothing limited is in use.')
+  if (limits.length === limit) say(`There may be more than these ${limit}: --limit shows more.`)
+  else if (areMore) say(`There may be more: only the first ${mostLimitsLooked} were looked through.`)
+}
+
+const colourOfState: Record<LimitState, Colour | undefined> = {
+  full: 'yellow',
+  used: 'green',
+  free: 'dim',
+  spent: undefined,
+  rested: 'dim',
+}
+
+function columns(severalNamespaces: boolean): Column<ObservedLimit>[] {
+  const toPrograms = null
+  const number = (value: number | null) => (value === null ? '' : String(value))
+  return [
+    { title: 'NAME', value: ({ name }) => name },
+    {
+      title: 'NAMESPACE',
+      value: ({ namespace }) => namespace,
+      shown: severalNamespaces ? ({ namespace }) => namespace : null,
+    },
+    { title: 'KIND', value: ({ kind }) => kind },
+    { title: 'STATE', value: ({ state }) => state, colour: ({ state }) => colourOfState[state] },
+    {
+      title: 'IN USE',
+      value: ({ inUse }) => inUse,
+      shown: ({ inUse, max }) => number(inUse) + (max === null ? '' : ` of ${max}`),
+    },
+    { title: 'MAX', value: ({ max }) => max, shown: toPrograms },
+    { title: 'HOLDERS', value: ({ holders }) => holders },
+    {
+      title: 'WAITS',
+      value: ({ waiting }) => waiting,
+      colour: ({ waiting }) => (waiting ? 'yellow' : undefined),
+    },
+    { title: 'FOR', value: ({ since }) => since, shown: ({ forMs }) => (forMs === null ? '' : formatDuration(forMs)) },
+    {
+      title: 'RESTED',
+      value: ({ restedAt }) => restedAt,
+      shown: ({ restedInMs }) => (restedInMs ? `in ${formatDuration(restedInMs)}` : ''),
+    },
+    { title: 'KEY', value: ({ key }) => key, shown: toPrograms },
+  ]
+}

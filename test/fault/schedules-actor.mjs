@@ -1,11 +1,13 @@
 // A process of the fleet that has schedules. What its handlers do, and for how long they believe in their runs, it writes to
 // a file of its own, a line for each event, so that nothing is lost when it is killed. Times are those of CLOCK_MONOTONIC,
-// which all processes of a machine share. Its clock of the day is wrong by hours, which must change nothing.
+// which all processes of a machine share. Its clock of the day is wrong by hours, and moved by hours
+// while it runs, which must change nothing.
 import { openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast } from 'holdfast'
 
-const { url, expiryMs, anchor, clockMs, history, schedules } = JSON.parse(process.argv[2])
+const { url, expiryMs, anchor, history, schedules, ...given } = JSON.parse(process.argv[2])
+let { clockMs } = given
 const file = openSync(history, 'a')
 const now = () => process.hrtime.bigint().toString()
 const write = (line) => writeSync(file, `${JSON.stringify(line)}\n`)
@@ -61,6 +63,7 @@ async function work(run) {
 for (const { name, ...options } of schedules) holdfast.schedules.add(name, options, work)
 process.send({ open: holdfast.id })
 process.on('message', async (message) => {
+  if (message.clockMs !== undefined) clockMs = message.clockMs
   if (message !== 'close') return
   await holdfast.close()
   process.disconnect()

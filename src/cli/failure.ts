@@ -1,6 +1,6 @@
 import { CommanderError } from 'commander'
 
-/** The exit codes of every command; `lock run` adds its own, see lock/run.ts. */
+/** The exit codes of every command; `lock run` adds its own, see lock/supervise.ts. */
 export const exitCode = { done: 0, failed: 1, usage: 2, conditionNotMet: 3, unreachable: 4 } as const
 
 const codeOf: Record<string, number> = {

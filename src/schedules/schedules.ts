@@ -12,6 +12,7 @@ import {
   type RecordedError,
   readOptions,
   readRule,
+  type TickRule,
   type Tracing,
   UsageError,
   wholeNumber,
@@ -29,6 +30,7 @@ import {
 } from './definition.js'
 import { UnknownScheduleError } from './errors.js'
 import { Ledger } from './ledger.js'
+import { nearestTick, untilMoment } from './nearest.js'
 import { firstTicks, settling } from './ticks.js'
 
 export interface SchedulesOptions {
@@ -278,6 +280,17 @@ export class Schedules {
   async runs(name: string, options?: { limit?: number | undefined }): Promise<(PastRun | PastGap)[]> {
     const { limit = 100 } = readOptions('schedules.runs', options, { limit: wholeNumber(1, 10_000) })
     return (await this.#ledger.run<PastRow>('runs', [this.#keyOf(name), limit])).map(pastOf)
+  }
+
+  /**
+   * @internal The tick of a rule that is nearest by the clock of the database; resolves when it has come. For whoever is
+   * triggered by a clock of its own, such as that of crontab, which may be quick or slow. Null: it has no tick yet.
+   */
+  async untilNearest(rule: TickRule, signal?: AbortSignal): Promise<Date | null> {
+    const now = async () => (await this.#ledger.run<{ now: number }>('now', []))[0]!.now
+    const tick = nearestTick(rule, await now())
+    if (tick !== null) await untilMoment(tick, now, signal)
+    return tick
   }
 
   /** @internal What the fleet says of schedules. */

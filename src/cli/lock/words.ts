@@ -10,7 +10,9 @@ export function addLock(program: Command): void {
     .summary('run a command while a name is held')
     .description(
       'Runs a command while a name is held: flock(1) for a fleet. Waits for the name without limit unless told otherwise. ' +
-        'The command gets stdin, stdout, stderr and signals, and HOLDFAST_NAME and HOLDFAST_FENCE in its environment.',
+        'The command gets stdin, stdout, stderr and signals, and HOLDFAST_NAME and HOLDFAST_FENCE in its environment. ' +
+        'With --tick in the crontab of every host it runs once for each tick of a rule, on one of them, for the tick that ' +
+        'is nearest by the clock of the database; HOLDFAST_TICK tells it which.',
     )
     .argument('<name>', 'the name to hold')
     .argument('[command...]', 'after --, the command and its arguments')
@@ -21,7 +23,22 @@ export function addLock(program: Command): void {
     .addOption(new TwinOption('--lease', 'hold it by lease: works through a transaction pooler'))
     .addOption(new TwinOption('--ttl <duration>', 'how long the lease lasts without a renewal (default: 30s)'))
     .addOption(new TwinOption('--hold <duration>', 'how long the leased name stays taken at least'))
-    .addOption(new TwinOption('--busy-exit <code>', 'the exit code when the name is taken (default: 124)'))
+    .addOption(
+      new TwinOption(
+        '--tick <rule>',
+        'run once for each tick of a cron expression, or of an interval; does not wait unless told to',
+        // HOLDFAST_TICK is what the command gets.
+        'HOLDFAST_TICK_RULE',
+      ),
+    )
+    .addOption(new TwinOption('--timezone <zone>', 'whose local time --tick names (default: UTC)'))
+    .addOption(
+      new TwinOption(
+        '--busy-exit <code>',
+        'the exit code when the name is taken (default: 124), or the tick has run (0)',
+      ),
+    )
+    .addOption(new TwinOption('--quiet', 'do not tell that the name is taken, or the tick has run'))
     .addOption(new TwinOption('--kill-after <duration>', 'from SIGTERM to SIGKILL when the lock is lost (default: 5s)'))
     .addHelpText('after', runExitCodes)
     .exitOverride((error) => {
@@ -41,6 +58,8 @@ export function addLock(program: Command): void {
     'holdfast lock run --no-wait --busy-exit 0 sync -- ./sync.sh',
     'holdfast lock run --wait 30s --shared city:london -- psql -f assign.sql',
     'holdfast lock run --lease --no-wait --hold 10m report -- node report.js',
+    'holdfast lock run --tick "0 3 * * *" --timezone Europe/London nightly-report -- node report.js',
+    'holdfast lock run --tick 15m --wait 10m invoices -- ./invoices.sh',
   ])
 
   const ls = lock
@@ -88,6 +107,7 @@ const runExitCodes = `
 Exit codes:
   the command's own, or
   123  the lock was lost while the command ran
+  0    with --tick, also when the tick has run already
   124  the name is taken, or the wait is over
   125  failed before the command was started
   126  the command cannot be executed

@@ -1,0 +1,46 @@
+import type { HoldfastError, Lease, Lock } from '../../holdfast.js'
+import type { Child } from '../child.js'
+import { say } from '../failure.js'
+
+/** What `lock run` adds to the child's own status; the last three as env(1), nice(1) and timeout(1) have them. */
+export const runExitCode = { lost: 123, busy: 124, beforeChild: 125, notExecutable: 126, notFound: 127 } as const
+
+export interface Ended {
+  readonly status: number
+  /** Whether the status is that of the command, which ran to its end while the lock was held. */
+  readonly isItsOwn: boolean
+}
+
+/** Lets the child run, for as long as the lock allows, and what else it stands on. */
+export async function supervise(
+  child: Child,
+  command: string,
+  lock: Lock | Lease,
+  killAfterMs: number,
+  alive?: AbortSignal,
+): Promise<Ended> {
+  let stopped: Promise<void> | undefined
+  const held = alive ? AbortSignal.any([lock.signal, alive]) : lock.signal
+  const stop = () => {
+    say(`holdfast: ${(held.reason as HoldfastError).message}; stopping the command`)
+    stopped ??= child.stop(killAfterMs)
+  }
+  held.addEventListener('abort', stop)
+  if (held.aborted) stop()
+  const ended = await child.ended.then(
+    (status) => ({ status, isItsOwn: true }),
+    (error) => ({ status: notStarted(command, error), isItsOwn: false }),
+  )
+  held.removeEventListener('abort', stop)
+  // What the child has started may outlive it, and must not outlive the lock.
+  await stopped
+  // Asked of the lock and not of the signal: when all of us were frozen, no event has spoken yet.
+  return lock.held && !held.aborted ? ended : { status: runExitCode.lost, isItsOwn: false }
+}
+
+function notStarted(command: string, error: NodeJS.ErrnoException): number {
+  const why: Record<string, string> = { ENOENT: 'was not found', EACCES: 'may not be executed' }
+  say(`holdfast: ${JSON.stringify(command)} ${why[error.code!] ?? `could not be started: ${error.message}`}`)
+  if (error.code === 'ENOENT') return runExitCode.notFound
+  return error.code === 'EAGAIN' || error.code === 'ENOMEM' ? runExitCode.beforeChild : runExitCode.notExecutable
+}

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Holdfast } from '../../src/holdfast.js'
 import { add, gate, untilMember, untilRuns } from '../schedules/stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { run } from './program.js'
 import { fits } from './schemas.js'
@@ -86,6 +87,34 @@ test('pause and resume', async () => {
     stdout: '',
     stderr: '"paused" is not paused.\n',
   })
+})
+
+test('override gives another rule, which deployments leave alone, until it is cleared', async () => {
+  const deployed = add(holdfast, 'invoices', { every: '15m' })
+  await untilMember(holdfast, 'invoices')
+  const override = (...words: string[]) => run(['schedule', 'override', 'invoices', ...words], env)
+  expect((await override('--cron', '0 6 * * MON', '--timezone', 'Europe/London')).stderr).toBe(
+    '"invoices" ticks by 0 6 * * MON Europe/London, whatever is deployed, until that is cleared (its code: every 15m).\n',
+  )
+  await deployed.close()
+  add(holdfast, 'invoices', { every: '30m' })
+  await until('it is deployed', async () => (await holdfast.schedules.find('invoices'))!.codeRule.every === 1_800_000)
+  await holdfast.schedules.pause('invoices')
+  const { stdout } = await run(['schedule', 'ls'], env)
+  expect(stdout).toMatch(/^invoices\t0 6 \* \* MON Europe\/London\t\t1\tpaused, overridden\n$/)
+  const { stdout: shown } = await run(['schedule', 'show', 'invoices'], env)
+  expect(shown).toContain('\nstate\toverridden: it ticks by the rule of an operator\n')
+  expect(shown).toContain('\nrule of its code\tevery 30m\n')
+  expect(await override('--clear', '--json')).toEqual({
+    status: 0,
+    stdout: `${JSON.stringify({ schedule: 'invoices', rule: { every: 1_800_000 }, overridden: false }, null, 2)}\n`,
+    stderr: '"invoices" ticks by the rule of its code again: every 30m.\n',
+  })
+  expect((await override('--clear')).status).toBe(3)
+  expect((await override()).stderr).toMatch(
+    /^holdfast: Expected a rule, by --cron or --every, or --clear, got neither\n/,
+  )
+  expect((await override('--cron', '99 * * * *')).status).toBe(2)
 })
 
 test.each(['show', 'run', 'pause', 'resume'])('%s of what is not there says what may have been meant', async (verb) => {

@@ -1,7 +1,9 @@
+import { readRule, UsageError } from '../../base/index.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printJson } from '../output.js'
 import type { Settings } from '../settings.js'
+import { ruleInWords } from './ls.js'
 import { found } from './show.js'
 
 /** Asks for a run beside the rule. */
@@ -38,5 +40,39 @@ export async function scheduleResume(settings: Settings, name: string): Promise<
     if (pausedAt) return say(`Resumed "${name}".`)
     say(`"${name}" is not paused.`)
     throw new Exit(exitCode.conditionNotMet)
+  })
+}
+
+/** Another rule than that of the code, until it is cleared. */
+export async function scheduleOverride(settings: Settings, name: string): Promise<void> {
+  const given = {
+    cron: settings.text('cron'),
+    every: settings.durationMs('every', 1_000),
+    timezone: settings.text('timezone'),
+  }
+  const clears = settings.flag('clear')
+  if (clears === (given.cron !== undefined || given.every !== undefined)) {
+    throw new UsageError(
+      `Expected a rule, by --cron or --every, or --clear, got ${clears ? 'both' : 'neither'}`,
+      `Write: holdfast schedule override ${name} --every 1h`,
+    )
+  }
+  // Before it asks the database, so that a mistake is told without one.
+  if (!clears) readRule('schedule override', given)
+  await withHoldfast(settings, async ({ schedules }) => {
+    const { override, codeRule } = await found(schedules, name)
+    await schedules.override(name, clears ? null : given)
+    const { rule } = await found(schedules, name)
+    if (settings.flag('json')) printJson({ schedule: name, rule, overridden: !clears })
+    const words = ruleInWords(rule)
+    if (!clears)
+      say(
+        `"${name}" ticks by ${words}, whatever is deployed, until that is cleared (its code: ${ruleInWords(codeRule)}).`,
+      )
+    else if (override) say(`"${name}" ticks by the rule of its code again: ${words}.`)
+    else {
+      say(`"${name}" has no other rule than that of its code: ${words}.`)
+      throw new Exit(exitCode.conditionNotMet)
+    }
   })
 }

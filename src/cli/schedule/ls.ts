@@ -27,11 +27,13 @@ const columns: Column<ScheduleStatus>[] = [
   { title: 'STATE', value: stateOf, colour: () => 'yellow' },
 ]
 
-/** What is unusual about it, in a word; empty when nothing is. */
+/** What is unusual about it, in words; empty when nothing is. */
 export function stateOf({ pausedAt, members, override }: ScheduleStatus): string {
-  if (pausedAt) return 'paused'
-  if (members.length === 0) return 'orphan'
-  return override ? 'overridden' : ''
+  const unusual = { paused: pausedAt, orphan: members.length === 0, overridden: override }
+  return Object.entries(unusual)
+    .filter(([, is]) => is)
+    .map(([word]) => word)
+    .join(', ')
 }
 
 export function ruleInWords({ cron, every, at, timezone }: GivenRule): string {

@@ -4,7 +4,7 @@ import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printFacts, printJson, write } from '../output.js'
 import type { Settings } from '../settings.js'
-import { ruleInWords, stateOf } from './ls.js'
+import { ruleInWords } from './ls.js'
 
 export async function scheduleShow(settings: Settings, name: string): Promise<void> {
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 10
@@ -32,18 +32,21 @@ export async function found(schedules: Schedules, name: string): Promise<Schedul
 
 type Fact = readonly [string, string]
 
-const told: Record<string, string> = {
-  '': 'it ticks',
-  paused: 'paused: nothing begins until it is resumed',
-  orphan: 'orphan: no live instance has it in its code',
-  overridden: 'it ticks by the rule of an operator',
+/** Each that is true of it. */
+function statesOf({ pausedAt, members, override }: ScheduleStatus): Fact[] {
+  const states = [
+    pausedAt && 'paused: nothing begins until it is resumed',
+    members.length === 0 && 'orphan: no live instance has it in its code',
+    override && 'overridden: it ticks by the rule of an operator',
+  ].filter((state) => typeof state === 'string')
+  return (states.length > 0 ? states : ['it ticks']).map((state) => ['state', state])
 }
 
 function factsOf(status: ScheduleStatus): Fact[] {
   const { name, rule, codeRule, override, pausedAt, nextAt, members } = status
   return [
     ['name', name],
-    ['state', told[stateOf(status)]!],
+    ...statesOf(status),
     ['rule', ruleInWords(rule)],
     ...(override ? [['rule of its code', ruleInWords(codeRule)] as const] : []),
     ...(pausedAt ? [['paused', pausedAt.toISOString()] as const] : []),

@@ -3,7 +3,7 @@ import { settingsOf, TwinOption } from '../options.js'
 import { noun, withExamples, withoutGlobalOptions } from '../words.js'
 
 export function addSchedule(program: Command): void {
-  const schedule = noun(program, 'schedule', 'see, run, pause and resume schedules; see when rules tick')
+  const schedule = noun(program, 'schedule', 'see, run, pause, resume and override schedules; see when rules tick')
   withExamples(schedule, [
     'holdfast schedule ls',
     'holdfast schedule pause invoices',
@@ -62,6 +62,27 @@ export function addSchedule(program: Command): void {
       (await import('./act.js')).scheduleResume(await settingsOf(self), name),
     )
   withExamples(resume, ['holdfast schedule resume invoices'])
+
+  const override = schedule
+    .command('override')
+    .summary('give a schedule another rule than its code says')
+    .description(
+      'Gives a schedule another rule than its code says, whatever is deployed, until that is cleared. What is due by the ' +
+        'rule of before is settled by it.',
+    )
+    .argument('<name>', 'the schedule')
+    .addOption(new TwinOption('--cron <cron>', 'a cron expression, in quotes'))
+    .addOption(new TwinOption('--timezone <zone>', 'whose local time it names (default: UTC)'))
+    .addOption(new TwinOption('--every <duration>', 'instead of a cron expression, an interval'))
+    .addOption(new TwinOption('--clear', 'by the rule of its code again'))
+    .action(async (name: string, _options, self: Command) =>
+      (await import('./act.js')).scheduleOverride(new Settings(self), name),
+    )
+  withExamples(override, [
+    'holdfast schedule override invoices --every 1h',
+    'holdfast schedule override invoices --cron "0 6 * * MON-FRI" --timezone Europe/London',
+    'holdfast schedule override invoices --clear',
+  ])
 
   const next = schedule
     .command('next')

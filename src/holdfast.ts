@@ -135,6 +135,7 @@ export type {
   PastGap,
   PastRun,
   Schedule,
+  ScheduleDefinition,
   ScheduledJob,
   ScheduleOptions,
   ScheduleRun,
@@ -142,6 +143,7 @@ export type {
   Schedules,
 } from './schedules/index.js'
 export {
+  defineSchedule,
   RunDrainingError,
   RunLostError,
   RunReplacedError,

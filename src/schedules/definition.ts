@@ -86,20 +86,26 @@ export interface JobPort {
   enqueue(job: ScheduledJob<unknown>, input: unknown, tx: Transaction): Promise<unknown>
 }
 
-/** A schedule as the code of this instance has it. */
-export interface Definition {
+/** A schedule, made by `defineSchedule`: its name, when it ticks, what becomes of its ticks, and what it does. */
+export interface ScheduleDefinition {
   readonly name: string
-  /** The key of the name, in decimal. */
-  readonly key: string
   readonly was: string | undefined
   readonly rule: TickRule
   readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
   readonly missed: 'skip' | 'latest' | 'all'
+  /** For `all`: how many missed ticks run, at most. */
   readonly late: number
   readonly reruns: boolean
   readonly timeoutMs: number | undefined
   readonly spreadMs: number
   readonly sticky: boolean
+  readonly work: (run: ScheduleRun, jobs: JobPort) => unknown
+}
+
+/** A schedule as the code of this instance has it. */
+export interface Definition extends Omit<ScheduleDefinition, 'work'> {
+  /** The key of the name, in decimal. */
+  readonly key: string
   readonly work: (run: ScheduleRun) => unknown
 }
 
@@ -128,19 +134,39 @@ const rules = {
   timezone: { expected: 'a time zone', read: (given: unknown) => given },
 }
 
-/** What `schedules.add` was given, checked. */
-export function readDefinition(
-  namespace: string,
+const definition = made<ScheduleDefinition>('a definition made by defineSchedule', 'name', 'rule', 'spreadMs', 'work')
+
+/**
+ * Defines a schedule, to be added to an instance by `schedules.add`, or exported for `holdfast work`.
+ *
+ * @example
+ * export const invoices = defineSchedule('invoices', { every: '15m', timeout: '10m' }, async ({ tick, tx }) => {
+ *   await tx.query('insert into invoice_run (tick) values ($1)', [tick])
+ * })
+ * export const nightly = defineSchedule('nightly', { cron: '0 3 * * *', job: makeReport, input: (tick) => ({ day: tick }) })
+ */
+export function defineSchedule<Input>(name: string, options: JobScheduleOptions<Input>): ScheduleDefinition
+export function defineSchedule(
   name: string,
-  given: ScheduleOptions,
-  work: unknown,
-  port: JobPort,
-): Definition {
+  options: ScheduleOptions,
+  work: (run: ScheduleRun) => unknown,
+): ScheduleDefinition
+/** @internal */
+export function defineSchedule(
+  name: string,
+  options: ScheduleOptions,
+  work?: (run: ScheduleRun) => unknown,
+): ScheduleDefinition {
+  return define('defineSchedule', name, options, work)
+}
+
+/** What `where` was given, checked. */
+export function define(where: string, name: string, given: ScheduleOptions, work: unknown): ScheduleDefinition {
   checkName(name, 'the name of the schedule')
-  const read = readOptions('schedules.add', given, rules)
+  const read = readOptions(where, given, rules)
   const { overlap = 'skip', missed = 'skip', crashed = 'rerun', timeout, spread = 40, sticky = false, was } = read
   const { cron, every, at, timezone } = given ?? {}
-  const rule = readRule('schedules.add', { cron, every, at, timezone })
+  const rule = readRule(where, { cron, every, at, timezone })
   if (was === name) throw new UsageError(`Expected was to be another name than "${name}" itself`)
   if (overlap === 'replace' && typeof missed === 'number') {
     throw new UsageError(
@@ -148,9 +174,8 @@ export function readDefinition(
       'Each would replace the one before it: use missed: "latest".',
     )
   }
-  return {
+  return Object.freeze({
     name,
-    key: keyOfSchedule(namespace, name),
     was,
     rule,
     overlap,
@@ -160,26 +185,39 @@ export function readDefinition(
     timeoutMs: timeout,
     spreadMs: spread,
     sticky,
-    work: workOf(work, read.job, read.input, port),
+    work: workOf(where, work, read.job, read.input),
+  })
+}
+
+/** What `schedules.add` was given in the place of a name. */
+export function readDefinition(given: unknown, ...others: unknown[]): ScheduleDefinition {
+  const read = definition.read(given)
+  if (read === undefined) {
+    throw new UsageError(
+      `Expected schedules.add to be given a name, or ${definition.expected}, got ${describe(given)}`,
+      "Such as: schedules.add('invoices', { every: '15m' }, async ({ tick }) => { … })",
+    )
   }
+  if (others.every((other) => other === undefined)) return read
+  throw new UsageError('Expected a definition alone, got more beside it', 'Give its options to defineSchedule.')
 }
 
 function workOf(
+  where: string,
   work: unknown,
   job: ScheduledJob<unknown> | undefined,
   input: ((tick: Date) => unknown) | undefined,
-  port: JobPort,
-): Definition['work'] {
+): ScheduleDefinition['work'] {
   if (job === undefined && input === undefined) {
-    if (typeof work === 'function') return work as Definition['work']
+    if (typeof work === 'function') return work as ScheduleDefinition['work']
     throw new UsageError(
-      `Expected the last argument of schedules.add to be a function, got ${describe(work)}`,
+      `Expected the last argument of ${where} to be a function, got ${describe(work)}`,
       'Or give a job, and its input, among the options.',
     )
   }
   if (job === undefined || input === undefined) throw new UsageError('Expected job and input together, got one of them')
   if (work !== undefined) throw new UsageError('Expected a job or a function, got both')
-  return ({ tick, tx }) => port.enqueue(job, input(tick), tx)
+  return ({ tick, tx }, jobs) => jobs.enqueue(job, input(tick), tx)
 }
 
 /** The key by which the database knows the name of a schedule. */

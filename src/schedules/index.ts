@@ -1,10 +1,12 @@
 export type {
   JobPort,
   JobScheduleOptions,
+  ScheduleDefinition,
   ScheduledJob,
   ScheduleOptions,
   ScheduleRun,
 } from './definition.js'
+export { defineSchedule } from './definition.js'
 export * from './errors.js'
 export {
   type PastGap,

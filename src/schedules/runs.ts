@@ -65,6 +65,10 @@ export class Runs {
     return false
   }
 
+  howManyOf(definition: Definition): number {
+    return [...this.#running.values()].filter((run) => run.definition === definition).length
+  }
+
   start(definition: Definition, begun: Begun, life: Life): void {
     const run = new Run(definition, begun, life, this.#ground)
     this.#running.set(run.fence, run)

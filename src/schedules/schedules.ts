@@ -21,10 +21,12 @@ import type { Database, Presence } from '../postgres/index.js'
 import { Clockwork } from './clockwork.js'
 import {
   type Definition,
+  define,
   type JobPort,
   type JobScheduleOptions,
   keyOfSchedule,
   readDefinition,
+  type ScheduleDefinition,
   type ScheduleOptions,
   type ScheduleRun,
 } from './definition.js'
@@ -47,6 +49,8 @@ export interface SchedulesOptions {
 /** A schedule that this instance takes part in. */
 export interface Schedule extends AsyncDisposable {
   readonly name: string
+  /** How many of its runs this instance is at. */
+  readonly running: number
   /**
    * Takes no more ticks here, and resolves when the runs here have come to their end. Those that take longer than `within`
    * (default `30s`) are told to stop (`RunDrainingError`), and another instance runs their ticks again.
@@ -164,7 +168,8 @@ export class Schedules {
    * Takes part in a schedule, until the schedule or the instance is closed. All instances add the same ones when they start;
    * each tick is run by one of them. Returns at once: the database is told in the background.
    *
-   * With `job` and `input` in the place of a function, each tick enqueues exactly one job.
+   * With `job` and `input` in the place of a function, each tick enqueues exactly one job. What `defineSchedule` made can be
+   * given in the place of everything.
    *
    * @example
    * holdfast.schedules.add('invoices', { every: '15m', overlap: 'queue', timeout: '10m' }, async ({ tick, signal, tx }) => {
@@ -172,12 +177,23 @@ export class Schedules {
    * })
    * holdfast.schedules.add('nightly', { cron: '0 3 * * *', job: makeReport, input: (tick) => ({ day: tick }) })
    */
+  add(definition: ScheduleDefinition): Schedule
   add<Input>(name: string, options: JobScheduleOptions<Input>): Schedule
   add(name: string, options: ScheduleOptions, work: (run: ScheduleRun) => unknown): Schedule
-  add(name: string, options: ScheduleOptions, work?: (run: ScheduleRun) => unknown): Schedule {
+  add(given: string | ScheduleDefinition, options?: ScheduleOptions, work?: (run: ScheduleRun) => unknown): Schedule {
     this.#closing.signal.throwIfAborted()
     this.#draining.signal.throwIfAborted()
-    const definition = readDefinition(this.#options.namespace, name, options, work, this.#options.jobs)
+    const { namespace, jobs } = this.#options
+    const defined =
+      typeof given === 'string'
+        ? define('schedules.add', given, options as ScheduleOptions, work)
+        : readDefinition(given, options, work)
+    const { name } = defined
+    const definition: Definition = {
+      ...defined,
+      key: keyOfSchedule(namespace, name),
+      work: (run) => defined.work(run, jobs),
+    }
     for (const other of this.#definitions.values()) {
       const taken = [other.name, other.was].find((known) => known === name || (known && known === definition.was))
       if (taken !== undefined) {
@@ -197,7 +213,15 @@ export class Schedules {
       })
       return closing
     }
-    return { name, close, [Symbol.asyncDispose]: () => close() }
+    const { runs } = this.#clockwork
+    return {
+      name,
+      get running() {
+        return runs.howManyOf(definition)
+      },
+      close,
+      [Symbol.asyncDispose]: () => close(),
+    }
   }
 
   /**

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { defineJob, type Holdfast } from '../../src/holdfast.js'
-import { jobEnded } from '../../src/testing/index.js'
+import { enqueued, jobEnded } from '../../src/testing/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { open } from '../setup/instances.js'
 import { eventually, type Running, run, start, startOnTerminal } from './program.js'
@@ -60,6 +60,18 @@ const files = {
     }
     module.exports = { kind: 'nothing', make, triple: { kind: 'triple', queue: 'default', attempts: 1, backoffMs: 0,
       longestMs: 0, maxCrashes: 3, run: (n) => n * 3 } }
+  `,
+  'schedules.js': `
+    import { defineJob, defineSchedule } from 'holdfast'
+    const count = defineJob('count', { run: () => 1 })
+    export const fails = defineSchedule('fails', { every: '365d' }, () => { throw new TypeError('broken') })
+    export default [
+      defineSchedule('counts', { every: '365d', job: count, input: (tick) => tick.getTime() }),
+      defineSchedule('long', { every: '365d' }, ({ signal }) => {
+        console.error('began in ' + process.pid)
+        return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+      }),
+    ]
   `,
   'throws.js': "throw new RangeError('no configuration')",
   'broken.js': 'export const x = (',
@@ -127,6 +139,26 @@ describe('what it works on', () => {
   })
 })
 
+test('schedules tick, enqueue, fail and are drained', async () => {
+  const running = start(['work', file('schedules.js'), '--drain', '200ms'], env)
+  await tells(running, /^holdfast: takes part in counts, long, fails \(instance \w+\)\n$/)
+  const { schedules } = holdfast
+  const isMember = async (name: string) => ((await schedules.find(name))?.members.length ?? 0) > 0
+  for (const name of ['fails', 'counts', 'long']) await eventually(() => isMember(name)).toBe(true)
+  const tick = await schedules.run('counts')
+  await eventually(() => enqueued(holdfast)).toMatchObject([{ input: tick!.getTime() }])
+  await schedules.run('fails')
+  await tells(running, /\nholdfast: fails \S+Z failed: TypeError: broken\n/)
+  await schedules.run('long')
+  await tells(running, /began in/)
+  running.process.kill('SIGTERM')
+  const { status, stderr } = await running.ended
+  expect(stderr).toContain('\nholdfast: SIGTERM: takes no more ticks; 1 run may take 200ms to end\n')
+  expect(stderr).toContain('\nholdfast: the time is over; 1 run told to stop, and given back\nholdfast: stopped\n')
+  expect(status).toBe(0)
+  expect(await schedules.runs('long')).toMatchObject([{ state: 'waiting', attempt: 1 }])
+})
+
 describe('what it refuses', () => {
   test.each([
     [
@@ -139,7 +171,7 @@ describe('what it refuses', () => {
     [
       ['nothing.js'],
       2,
-      /^holdfast: Expected files that export definitions made by defineJob, got none\nSuch as: export/,
+      /^holdfast: Expected files that export definitions made by defineJob or defineSchedule, got none\nSuch as: export/,
     ],
     [['missing.js'], 2, /^holdfast: There is no file "\S*missing\.js" in \//],
     [

@@ -1,6 +1,13 @@
 import postgres from 'postgres'
 import { expect, onTestFinished, test } from 'vitest'
-import { defineJob, RunDrainingError, RunTimeoutError, type ScheduleRun, UsageError } from '../../src/holdfast.js'
+import {
+  defineJob,
+  defineSchedule,
+  RunDrainingError,
+  RunTimeoutError,
+  type ScheduleRun,
+  UsageError,
+} from '../../src/holdfast.js'
 import { caught, sql, stays, until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { add, gate, runsOf, stopped, unproven, untilMember, untilRuns } from './stage.js'
@@ -283,4 +290,44 @@ test('an instance that has no schedule asks nothing', async () => {
   const holdfast = await open({ url, anchor: 'none' })
   expect(await holdfast.schedules.list()).toEqual([])
   expect(await sql(url, 'select from holdfast.instance')).toEqual([])
+})
+
+test('what defineSchedule made can be added to each instance; what it cannot be is told when it is made', async () => {
+  const fleet = await openFleet(await databaseUrl(), 2)
+  const ran: string[] = []
+  const definition = defineSchedule('defined', { every: '365d', missed: 'latest' }, ({ name }) => ran.push(name))
+  for (const holdfast of fleet) {
+    const schedule = holdfast.schedules.add(definition)
+    onTestFinished(() => schedule.close())
+    expect(schedule).toMatchObject({ name: 'defined', running: 0 })
+    await untilMember(holdfast, 'defined')
+  }
+  await fleet[1]!.schedules.run('defined')
+  await untilRuns(fleet[0]!, 'defined', ['done'])
+  expect(ran).toEqual(['defined'])
+  const wrong: [() => unknown, RegExp][] = [
+    [
+      () => defineSchedule('', { every: '1s' }, () => {}),
+      /^Expected the name of the schedule to be a string of 1 to 500/,
+    ],
+    [() => defineSchedule('x', { every: '1' }, () => {}), /^Expected every to be a duration of at least 1s/],
+    [
+      () => defineSchedule('x', {}, () => {}),
+      /^Expected defineSchedule to be given one of cron, every and at, got none/,
+    ],
+    [
+      () => defineSchedule('x', { every: '1s' }, null as never),
+      /^Expected the last argument of defineSchedule to be a fun/,
+    ],
+    [
+      () => fleet[0]!.schedules.add({ name: 'x' } as never),
+      /^Expected schedules.add to be given a name, or a definition ma/,
+    ],
+    [
+      () => fleet[0]!.schedules.add(definition as never, {}, () => {}),
+      /^Expected a definition alone, got more beside it/,
+    ],
+    [() => fleet[0]!.schedules.add(definition), /^This instance has a schedule "defined" already/],
+  ]
+  for (const [work, message] of wrong) expect((await caught(UsageError, work)).message).toMatch(message)
 })

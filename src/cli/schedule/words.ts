@@ -76,7 +76,7 @@ export function addSchedule(program: Command): void {
     .addOption(new TwinOption('--every <duration>', 'instead of a cron expression, an interval'))
     .addOption(new TwinOption('--clear', 'by the rule of its code again'))
     .action(async (name: string, _options, self: Command) =>
-      (await import('./act.js')).scheduleOverride(new Settings(self), name),
+      (await import('./act.js')).scheduleOverride(await settingsOf(self), name),
     )
   withExamples(override, [
     'holdfast schedule override invoices --every 1h',

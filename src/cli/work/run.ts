@@ -1,26 +1,30 @@
-import { formatDuration, pause, UsageError } from '../../base/index.js'
-import { Holdfast, type HoldfastEvents, type JobDefinition, type Worker } from '../../holdfast.js'
+import { formatDuration, pause } from '../../base/index.js'
+import { Holdfast, type HoldfastEvents, type Schedule, type Worker } from '../../holdfast.js'
 import { statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
 import { say } from '../failure.js'
 import type { Settings } from '../settings.js'
-import { type Exported, exportsOf } from './exports.js'
-
-// biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
-type Definition = JobDefinition<any, any, any>
+import { type Definitions, definitionsIn } from './definitions.js'
+import { exportsOf } from './exports.js'
 
 /** What the instance needs beside the transactions of its handlers. */
 const ownConnections = 5
 const closeMs = 5_000
 
-/** Runs the jobs that the files define, until it is told to stop. */
+/** What has been started. */
+interface Started {
+  readonly worker: Worker | undefined
+  readonly schedules: readonly Schedule[]
+}
+
+/** Runs the jobs and schedules that the files define, until it is told to stop. */
 export async function work(settings: Settings, files: readonly string[]): Promise<void> {
   const drainMs = settings.durationMs('drain') ?? 20_000
   const concurrency = settings.wholeNumber('concurrency', 1, 10_000) ?? 10
   const queues = settings.list('queue')
   const definitions = definitionsIn(await exportsOf(files))
   // Each handler may have a transaction open, and none of them may keep the instance from recording its end.
-  const { pool, schema } = connect(settings, concurrency + ownConnections)
+  const { pool, schema } = connect(settings, concurrency + definitions.schedules.length + ownConnections)
   const stopped = stop()
   // A database that is away must not let this process end.
   const staying = setInterval(() => {}, 2 ** 30)
@@ -34,11 +38,11 @@ export async function work(settings: Settings, files: readonly string[]): Promis
       expiry: settings.durationMs('expiry', 2_000),
     })
     holdfast.on('job.failed', tellFailure)
-    const worker = holdfast.jobs.work(definitions, { concurrency, queues })
-    tellBegin(holdfast, definitions, queues, concurrency)
+    holdfast.on('schedule.failed', tellFailedRun)
+    const started = begin(holdfast, definitions, queues, concurrency)
     const signal = await Promise.race([stopped, asked(holdfast)])
-    if (signal) await drain(worker, signal, drainMs)
-    else await drainAsAsked(holdfast, worker, stopped, drainMs)
+    if (signal) await drain(started, signal, drainMs)
+    else await drainAsAsked(holdfast, started, stopped, drainMs)
   } finally {
     clearInterval(staying)
     // Work that does not heed its signal may keep a connection, and must not keep the process.
@@ -47,32 +51,27 @@ export async function work(settings: Settings, files: readonly string[]): Promis
   }
 }
 
-function definitionsIn(exported: readonly Exported[]): Definition[] {
-  const found = new Map<string, Exported & { value: Definition }>()
-  for (const { file, value } of exported) {
-    if (!isDefinition(value)) continue
-    const other = found.get(value.kind)
-    if (other && other.value !== value) {
-      throw new UsageError(
-        `Two definitions are named "${value.kind}": one in ${other.file}, one in ${file}`,
-        'Whoever works finds the definition by its name, so names are given once.',
-      )
-    }
-    found.set(value.kind, { file, value })
+function begin(
+  { id, jobs, schedules }: Holdfast,
+  definitions: Definitions,
+  given: readonly string[] | undefined,
+  concurrency: number,
+): Started {
+  const parts: string[] = []
+  let worker: Worker | undefined
+  if (definitions.jobs.length > 0) {
+    worker = jobs.work(definitions.jobs, { concurrency, queues: given })
+    const queues = [...new Set(given ?? definitions.jobs.map(({ queue }) => queue))].map((queue) =>
+      JSON.stringify(queue),
+    )
+    const kinds = definitions.jobs.map(({ kind }) => kind).join(', ')
+    const where = `the ${queues.length === 1 ? 'queue' : 'queues'} ${queues.join(', ')}`
+    parts.push(`works on ${where}, ${howMany(concurrency, 'job')} at once: ${kinds}`)
   }
-  if (found.size > 0) return [...found.values()].map(({ value }) => value)
-  throw new UsageError(
-    'Expected files that export definitions made by defineJob, got none',
-    "Such as: export const sendEmail = defineJob('send-email', { run: async (input) => { … } })",
-  )
-}
-
-/** Known by its members: the file may have another copy of this package. */
-function isDefinition(value: unknown): value is Definition {
-  const { kind, queue, attempts, run } = (value ?? {}) as Partial<Definition>
-  return (
-    typeof kind === 'string' && typeof queue === 'string' && typeof attempts === 'number' && typeof run === 'function'
-  )
+  const added = definitions.schedules.map((definition) => schedules.add(definition))
+  if (added.length > 0) parts.push(`takes part in ${added.map(({ name }) => name).join(', ')}`)
+  for (const part of parts) say(`holdfast: ${part} (instance ${id})`)
+  return { worker, schedules: added }
 }
 
 /** Resolves with the first signal. The second one ends the process at once; whoever is present takes its jobs over. */
@@ -100,13 +99,12 @@ function asked({ draining }: Holdfast): Promise<undefined> {
 /** A signal meanwhile leaves what runs the time that it would have had after a signal alone. */
 async function drainAsAsked(
   { drained }: Holdfast,
-  { running }: Worker,
+  started: Started,
   stopped: Promise<NodeJS.Signals>,
   drainMs: number,
 ): Promise<void> {
-  say(
-    `holdfast: asked to drain: takes no more jobs; ${running === 0 ? 'none runs' : `${howMany(running)} may come to an end`}`,
-  )
+  const running = runningIn(started)
+  say(`holdfast: asked to drain: takes no more ${kindsOf(started)}; ${running ?? 'none'} may come to an end`)
   const hurried = stopped.then((signal) => {
     say(`holdfast: ${signal}: what runs may take ${formatDuration(drainMs)} more`)
     return pause(drainMs)
@@ -115,36 +113,48 @@ async function drainAsAsked(
   say('holdfast: stopped')
 }
 
-async function drain(worker: Worker, signal: NodeJS.Signals, drainMs: number): Promise<void> {
-  const { running } = worker
-  const left = running === 0 ? 'none runs' : `${howMany(running)} may take ${formatDuration(drainMs)} to end`
-  say(`holdfast: ${signal}: takes no more jobs; ${left}`)
+async function drain(started: Started, signal: NodeJS.Signals, drainMs: number): Promise<void> {
+  const { worker, schedules } = started
+  const running = runningIn(started)
+  const may = running ? `${running} may take ${formatDuration(drainMs)} to end` : 'none runs'
+  say(`holdfast: ${signal}: takes no more ${kindsOf(started)}; ${may}`)
   const over = setTimeout(() => {
-    say(`holdfast: the time is over; ${howMany(worker.running)} told to stop, and given back`)
+    say(`holdfast: the time is over; ${runningIn(started) ?? 'none'} told to stop, and given back`)
   }, drainMs)
-  await worker.close(drainMs)
+  await Promise.all([worker?.close(drainMs), ...schedules.map((schedule) => schedule.close({ within: drainMs }))])
   clearTimeout(over)
   say('holdfast: stopped')
 }
 
-function tellBegin(
-  { id }: Holdfast,
-  definitions: readonly Definition[],
-  given: readonly string[] | undefined,
-  concurrency: number,
-): void {
-  const queues = [...new Set(given ?? definitions.map(({ queue }) => queue))].map((queue) => JSON.stringify(queue))
-  const kinds = definitions.map(({ kind }) => kind).join(', ')
-  const where = `the ${queues.length === 1 ? 'queue' : 'queues'} ${queues.join(', ')}`
-  say(`holdfast: works on ${where}, ${howMany(concurrency)} at once: ${kinds} (instance ${id})`)
+/** What it takes, in words. */
+function kindsOf({ worker, schedules }: Started): string {
+  return [worker ? 'jobs' : '', schedules.length > 0 ? 'ticks' : ''].filter((word) => word !== '').join(' and ')
+}
+
+/** What runs just now, in words; undefined if nothing does. */
+function runningIn({ worker, schedules }: Started): string | undefined {
+  const jobs = worker?.running ?? 0
+  const runs = schedules.reduce((sum, { running }) => sum + running, 0)
+  const words = [jobs > 0 ? howMany(jobs, 'job') : '', runs > 0 ? howMany(runs, 'run') : ''].filter(
+    (word) => word !== '',
+  )
+  return words.length > 0 ? words.join(' and ') : undefined
 }
 
 function tellFailure({ kind, id, attempt, state, error }: HoldfastEvents['job.failed']): void {
-  const said = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
   const next = state === 'retried' ? 'it is tried again' : 'the job is buried'
-  say(`holdfast: ${kind} ${id}: attempt ${attempt} failed, ${next}: ${said}`)
+  say(`holdfast: ${kind} ${id}: attempt ${attempt} failed, ${next}: ${inWords(error)}`)
 }
 
-function howMany(jobs: number): string {
-  return jobs === 1 ? '1 job' : `${jobs} jobs`
+function tellFailedRun({ name, tick, attempt, error }: HoldfastEvents['schedule.failed']): void {
+  const again = attempt > 1 ? `, attempt ${attempt},` : ''
+  say(`holdfast: ${name} ${tick.toISOString()}${again} failed: ${inWords(error)}`)
+}
+
+function inWords(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+}
+
+function howMany(count: number, what: 'job' | 'run'): string {
+  return count === 1 ? `1 ${what}` : `${count} ${what}s`
 }

@@ -5,11 +5,11 @@ import { withExamples } from '../words.js'
 export function addWork(program: Command): void {
   const work = program
     .command('work')
-    .summary('run the jobs that files define')
+    .summary('run the jobs and schedules that files define')
     .description(
-      'Runs jobs: those whose definitions, made by defineJob, the files export, alone, in a list or as the default. ' +
-        'SIGTERM or SIGINT drains: what runs may come to its end. A second one ends the process at once. ' +
-        '`holdfast instance drain` does the same from outside.',
+      'Runs jobs and schedules: those whose definitions, made by defineJob and defineSchedule, the files export, alone, in ' +
+        'a list or as the default. SIGTERM or SIGINT drains: what runs may come to its end. A second one ends the process ' +
+        'at once. `holdfast instance drain` does the same from outside.',
     )
     .argument('<file...>', 'modules, relative to the working directory; TypeScript where Node.js reads it')
     .addOption(new TwinOption('--concurrency <number>', 'how many jobs run at once (default: 10)'))
@@ -22,7 +22,7 @@ export function addWork(program: Command): void {
         ),
       ),
     )
-    .addOption(new TwinOption('--drain <duration>', 'how long running jobs may take after a signal (default: 20s)'))
+    .addOption(new TwinOption('--drain <duration>', 'how long what runs may take after a signal (default: 20s)'))
     .action(async (files: string[], _options, self: Command) =>
       (await import('./run.js')).work(await settingsOf(self), files),
     )

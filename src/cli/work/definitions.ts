@@ -1,0 +1,61 @@
+import { UsageError } from '../../base/index.js'
+import type { JobDefinition, ScheduleDefinition } from '../../holdfast.js'
+import type { Exported } from './exports.js'
+
+// biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
+export type Job = JobDefinition<any, any, any>
+
+export interface Definitions {
+  readonly jobs: readonly Job[]
+  readonly schedules: readonly ScheduleDefinition[]
+}
+
+/** What is a definition among all that the files export. */
+export function definitionsIn(exported: readonly Exported[]): Definitions {
+  const jobs = byName(exported, isJob, ({ kind }) => kind)
+  const schedules = byName(exported, isSchedule, ({ name }) => name)
+  if (jobs.length + schedules.length > 0) return { jobs, schedules }
+  throw new UsageError(
+    'Expected files that export definitions made by defineJob or defineSchedule, got none',
+    "Such as: export const sendEmail = defineJob('send-email', { run: async (input) => { … } })",
+  )
+}
+
+function byName<T>(
+  exported: readonly Exported[],
+  isOne: (value: unknown) => value is T,
+  nameOf: (definition: T) => string,
+): T[] {
+  const found = new Map<string, { file: string; value: T }>()
+  for (const { file, value } of exported) {
+    if (!isOne(value)) continue
+    const name = nameOf(value)
+    const other = found.get(name)
+    if (other && other.value !== value) {
+      throw new UsageError(
+        `Two definitions are named "${name}": one in ${other.file}, one in ${file}`,
+        'Whoever works finds the definition by its name, so names are given once.',
+      )
+    }
+    found.set(name, { file, value })
+  }
+  return [...found.values()].map(({ value }) => value)
+}
+
+/** Both are known by their members: the file may have another copy of this package. */
+function isJob(value: unknown): value is Job {
+  const { kind, queue, attempts, run } = (value ?? {}) as Partial<Job>
+  return (
+    typeof kind === 'string' && typeof queue === 'string' && typeof attempts === 'number' && typeof run === 'function'
+  )
+}
+
+function isSchedule(value: unknown): value is ScheduleDefinition {
+  const { name, rule, overlap, work } = (value ?? {}) as Partial<ScheduleDefinition>
+  return (
+    typeof name === 'string' &&
+    typeof rule?.text === 'string' &&
+    typeof overlap === 'string' &&
+    typeof work === 'function'
+  )
+}

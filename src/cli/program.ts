@@ -3,6 +3,7 @@ import { Command } from 'commander'
 import { addCompletion } from './completion/words.js'
 import { addDelivery } from './delivery/words.js'
 import { addDev } from './dev/words.js'
+import { addDoctor } from './doctor/words.js'
 import { addGraph } from './graph/words.js'
 import { addInstance } from './instance/words.js'
 import { addJob } from './job/words.js'
@@ -40,6 +41,7 @@ export function makeProgram(): Command {
     'holdfast schedule next "0 3 * * *"',
     'holdfast graph',
     'holdfast migrate --dry-run',
+    'holdfast doctor',
   ])
   addLock(program)
   addLease(program)
@@ -52,6 +54,7 @@ export function makeProgram(): Command {
   addInstance(program)
   addGraph(program)
   addMigrate(program)
+  addDoctor(program)
   addDev(program)
   addCompletion(program)
   addHelp(program)

@@ -203,6 +203,7 @@ export class Anchor implements Presence {
       JSON.stringify(session.refused),
       session.direct ? 'none' : 'session pooler',
       this.#state,
+      Date.now(),
     ]
     await session.run(this.#sql.instance.record, [
       this.instanceId,

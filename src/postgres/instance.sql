@@ -6,8 +6,13 @@ with flushed as materialized (
   select set_config('synchronous_commit', 'on', true)
 )
 insert into holdfast.instance
-  (id, namespace, session, backend_pid, host, os_pid, version, node, expiry_ms, refused_settings, pooler, state, generation)
-select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::jsonb, $11, $12, fencing.generation
+  (
+    id, namespace, session, backend_pid, host, os_pid, version, node, expiry_ms, refused_settings, pooler, state, clock_ahead_ms,
+    generation
+  )
+select
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::jsonb, $11, $12,
+  $13::float8 - extract(epoch from clock_timestamp()) * 1000, fencing.generation
 from flushed, holdfast.fencing
 on conflict (id) do update
 set session = excluded.session,
@@ -16,6 +21,7 @@ set session = excluded.session,
     pooler = excluded.pooler,
     -- It may have been asked to drain while nobody could tell it.
     state = case when excluded.state = 'open' then instance.state else excluded.state end,
+    clock_ahead_ms = excluded.clock_ahead_ms,
     generation = excluded.generation,
     lives = instance.lives + 1,
     life_since = now()
@@ -44,13 +50,15 @@ with flushed as materialized (
   select set_config('synchronous_commit', 'on', true)
 )
 insert into holdfast.instance
-  (id, namespace, session, host, os_pid, version, node, expiry_ms, pooler, state, generation, expires_at)
+  (id, namespace, session, host, os_pid, version, node, expiry_ms, pooler, state, clock_ahead_ms, generation, expires_at)
 select
-  $1, $2, nextval('holdfast.session'), $3, $4, $5, $6, $7, 'any', $8, fencing.generation,
+  $1, $2, nextval('holdfast.session'), $3, $4, $5, $6, $7, 'any', $8,
+  $9::float8 - extract(epoch from clock_timestamp()) * 1000, fencing.generation,
   clock_timestamp() + make_interval(secs => $7::integer / 1000.0)
 from flushed, holdfast.fencing
 on conflict (id) do update
 set session = excluded.session,
+    clock_ahead_ms = excluded.clock_ahead_ms,
     generation = excluded.generation,
     expires_at = excluded.expires_at,
     state = case when excluded.state = 'open' then instance.state else excluded.state end,

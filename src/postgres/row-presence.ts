@@ -142,7 +142,7 @@ export class RowPresence implements Presence {
       database.query<Recorded>(this.#sql[statement].text, values, expiryMs)
     await run('advance_fence')
     const sentAt = performance.now()
-    const facts = [hostname(), process.pid, version, process.versions.node, expiryMs, this.#state]
+    const facts = [hostname(), process.pid, version, process.versions.node, expiryMs, this.#state, Date.now()]
     const [row] = await run('record_row', [this.instanceId, namespace, ...facts])
     const number = Number(row!.session)
     const life = new RowLife(number, expiryMs, sentAt, async () => {

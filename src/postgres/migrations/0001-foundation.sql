@@ -39,6 +39,7 @@ create table holdfast.instance (
   refused_settings jsonb not null default '{}',
   pooler text not null,
   generation integer not null,
+  clock_ahead_ms float8,
   lives integer not null default 1,
   opened_at timestamptz not null default now(),
   life_since timestamptz not null default now()
@@ -56,6 +57,7 @@ comment on column holdfast.instance.expiry_ms is 'After this long in silence the
 comment on column holdfast.instance.refused_settings is 'Session settings that did not take effect: {"name": {"wanted": …, "got": …}}.';
 comment on column holdfast.instance.pooler is 'What stands before the server: none, or a session pooler.';
 comment on column holdfast.instance.generation is 'The generation of the server (see fencing) in which its present life began.';
+comment on column holdfast.instance.clock_ahead_ms is 'By how much its clock was ahead of the database''s when its present life began, less the time of a journey. Nothing depends on it.';
 comment on column holdfast.instance.lives is 'How many anchors it has had: 1 plus its reconnections.';
 comment on column holdfast.instance.opened_at is 'When it opened.';
 comment on column holdfast.instance.life_since is 'When its present anchor began.';

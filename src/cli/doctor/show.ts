@@ -1,0 +1,82 @@
+import type { Diagnosis, Finding, Mend, Severity } from '../../doctor/index.js'
+import { type Colour, type Column, paint, printRows, visible, write } from '../output.js'
+import type { Settings } from '../settings.js'
+import { wrap } from '../table.js'
+
+/** Prose is not read well in wider lines. */
+const widest = 100
+const indent = 2
+const label = 8
+/** Functions are long; they are told in full in JSON. */
+const mostLines = 4
+const mostStatements = 6
+
+const words: Record<Severity, { title: string; colour: Colour }> = {
+  wrong: { title: 'WRONG', colour: 'red' },
+  risky: { title: 'RISKY', colour: 'yellow' },
+  unchecked: { title: 'NOT CHECKED', colour: 'yellow' },
+  note: { title: 'NOTE', colour: 'dim' },
+}
+
+/** On a terminal by how bad they are; piped, a line for each. */
+export function printFindings(settings: Settings, diagnosis: Diagnosis): void {
+  if (settings.flag('jsonl') || !process.stdout.isTTY) {
+    printRows(settings, diagnosis.findings, columns)
+    return
+  }
+  const { address, schema, server, findings } = diagnosis
+  write([paint(settings, visible(`${address}, schema ${schema}, ${server}`), 'dim')])
+  for (const [at, finding] of findings.entries()) {
+    const { title, colour } = words[finding.severity]
+    const isFirst = findings[at - 1]?.severity !== finding.severity
+    write([...(isFirst ? ['', paint(settings, title, colour)] : []), '', ...linesOf(settings, finding)])
+  }
+  if (findings.length > 0) write([''])
+}
+
+const columns: Column<Finding>[] = [
+  { title: 'SEVERITY', value: ({ severity }) => severity },
+  { title: 'FINDING', value: ({ id }) => id },
+  { title: 'SUBJECT', value: ({ subject }) => subject },
+  { title: 'SEEN', value: ({ seen }) => seen },
+  { title: 'MEND', value: ({ mend }) => [...mend.commands, ...mend.sql].join('; ') || mend.what },
+]
+
+/** `dead-rows: job` */
+export function titleOf({ id, subject }: Finding): string {
+  return visible(subject === null ? id : `${id}: ${subject}`)
+}
+
+function linesOf(settings: Settings, finding: Finding): string[] {
+  const room = Math.min(process.stdout.columns || 80, widest) - indent
+  const told = (title: string, text: string) => {
+    const [first, ...rest] = wrap(visible(text), room - label)
+    const blank = ' '.repeat(label)
+    return [`${paint(settings, title.padEnd(label), 'dim')}${first}`, ...rest.map((line) => blank + line)]
+  }
+  const { seen, why, mend } = finding
+  const lines = [
+    titleOf(finding),
+    ...told('seen', `${seen}.`),
+    ...told('why', why),
+    ...told('mend', `${mend.what}${mend.fixable ? ' (--fix does it)' : ''}`),
+    ...inShort(mend, ' '.repeat(label + 2)),
+  ]
+  return lines.map((line) => ' '.repeat(indent) + line)
+}
+
+/** The commands and statements, ready to be copied; long ones cut. */
+export function inShort({ commands, sql }: Mend, indent: string): string[] {
+  const more = sql.length - mostStatements
+  return [
+    ...commands,
+    ...sql.slice(0, mostStatements).flatMap(shortened),
+    ...(more > 0 ? [`-- … and ${more} more statements, in full with --json`] : []),
+  ].map((line) => indent + visible(line))
+}
+
+function shortened(statement: string): string[] {
+  const lines = statement.split('\n')
+  if (lines.length <= mostLines) return [...lines.slice(0, -1), `${lines.at(-1)};`]
+  return [...lines.slice(0, mostLines - 1), `-- … ${lines.length - mostLines + 1} more lines, in full with --json`]
+}

@@ -1,0 +1,85 @@
+import { allMigrations, inSchema } from '../postgres/index.js'
+
+/**
+ * What the migrations make, read from their text: with it the doctor can tell what is missing or has been changed, and has
+ * the very statement that makes it, without any right to make something for comparison. The migrations are written in one
+ * style; a test holds this against the catalog of a database that they have made.
+ */
+export interface Blueprint {
+  readonly tables: Map<string, Table>
+  /** Index → its table and the statement that makes it. */
+  readonly indexes: Map<string, { table: string; statement: string }>
+  /** Function → its body, and the statement that makes it or brings it back to what it was. */
+  readonly functions: Map<string, { body: string; statement: string }>
+  readonly sequences: Map<string, string>
+}
+
+export interface Table {
+  /** What makes it, and what has changed it since. */
+  readonly statements: string[]
+  /** Column → its definition. */
+  readonly columns: Map<string, string>
+  /** Storage settings. */
+  readonly options: Map<string, string>
+}
+
+/** As the migrations leave it up to a version of the schema. */
+export function blueprintOf(schema: string, upTo: number): Blueprint {
+  const blueprint: Blueprint = { tables: new Map(), indexes: new Map(), functions: new Map(), sequences: new Map() }
+  for (const { version, sql } of allMigrations('holdfast')) {
+    if (version <= upTo) for (const statement of statementsOf(sql)) read(blueprint, statement, schema)
+  }
+  return blueprint
+}
+
+/** A statement ends with a semicolon at the end of a line, outside of the body of a function. */
+function statementsOf(sql: string): string[] {
+  const statements: string[] = []
+  let lines: string[] = []
+  let isInBody = false
+  for (const line of sql.split('\n')) {
+    if (!isInBody && /^\s*(--.*)?$/.test(line)) continue
+    lines.push(line)
+    if (line.split('$$').length % 2 === 0) isInBody = !isInBody
+    if (isInBody || !line.endsWith(';')) continue
+    statements.push(lines.join('\n'))
+    lines = []
+  }
+  return statements
+}
+
+function read(blueprint: Blueprint, statement: string, schema: string): void {
+  const here = inSchema(statement, schema)
+  const [, kind, name] = /^create (?:or replace |unlogged |unique )*(\w+) (?:holdfast\.)?(\w+)/.exec(statement) ?? []
+  const [, altered] = /^alter table holdfast\.(\w+)/.exec(statement) ?? []
+  if (kind === 'table') blueprint.tables.set(name!, readTable(statement, here))
+  else if (kind === 'sequence') blueprint.sequences.set(name!, here)
+  else if (kind === 'index') {
+    blueprint.indexes.set(name!, { table: / on holdfast\.(\w+)/.exec(statement)![1]!, statement: here })
+  } else if (kind === 'function') {
+    const replaced = here.replace(/^create function/, 'create or replace function')
+    blueprint.functions.set(name!, { body: here.split('$$')[1]!, statement: replaced })
+  } else if (altered !== undefined) {
+    const table = blueprint.tables.get(altered)!
+    table.statements.push(here)
+    for (const [, column, definition] of statement.matchAll(/\badd column (\w+) ([^,;]+)/g)) {
+      table.columns.set(column!, definition!)
+    }
+  }
+}
+
+const constraint = /^(primary|unique|check|constraint|foreign|exclude)\b/
+
+function readTable(statement: string, here: string): Table {
+  const columns = new Map<string, string>()
+  const options = new Map<string, string>()
+  const [, body = ''] = /\(\n(.*?)\n\)/s.exec(statement) ?? []
+  for (const [, line] of body.matchAll(/^ {2}(\w.*?),?$/gm)) {
+    if (constraint.test(line!)) continue
+    const [, column, definition] = /^(\w+) (.*)$/.exec(line!)!
+    columns.set(column!, definition!)
+  }
+  const [, given = ''] = /\n\) with \((.*)\);$/s.exec(statement) ?? []
+  for (const [, option, value] of given.matchAll(/(\w+) = ([\w.]+)/g)) options.set(option!, value!)
+  return { statements: [here], columns, options }
+}

@@ -1,0 +1,354 @@
+-- What the doctor asks. Nothing here writes, but for `notify`, which sends a message that only the doctor hears.
+
+-- name: server
+-- Who answers, and where it stands.
+select
+  current_user::text as role,
+  current_database()::text as database,
+  current_setting('server_version_num')::integer as version,
+  split_part(version(), ' on ', 1) as version_text,
+  pg_is_in_recovery() as in_recovery,
+  host(inet_server_addr()) as address,
+  inet_server_port() as port,
+  host(inet_client_addr()) as client_address
+
+-- name: settings
+-- Settings as a new session finds them, in the units of pg_settings, and where they come from.
+select name, setting, source
+from pg_settings
+where name in (
+  'autovacuum', 'default_transaction_read_only', 'idle_in_transaction_session_timeout', 'idle_session_timeout', 'lock_timeout',
+  'statement_timeout', 'synchronous_commit', 'track_counts', 'transaction_timeout'
+)
+
+-- name: lock_table
+-- How many things are locked in the shared table, and for how many it was made.
+select
+  (
+    select count(*)
+    from (
+      select distinct locktype, database, relation, page, tuple, virtualxid, transactionid, classid, objid, objsubid
+      from pg_locks
+      where not fastpath
+        and mode <> 'SIReadLock'
+    ) as locked
+  )::integer as used,
+  (select count(*) from pg_locks where locktype = 'advisory' and granted)::integer as advisory,
+  current_setting('max_locks_per_transaction')::integer as each,
+  current_setting('max_locks_per_transaction')::integer
+    * (current_setting('max_connections')::integer + current_setting('max_prepared_transactions')::integer) as budget
+
+-- name: connections
+-- How many connections there are, and may be: to the server, to this database, and of each role that the fleet uses.
+with sessions as materialized (
+  select datname, usename, application_name like 'holdfast%' as is_ours
+  from pg_stat_activity
+  where backend_type = 'client backend'
+)
+select
+  'server' as limited,
+  null as name,
+  (select count(*) from sessions)::integer as used,
+  (select count(*) from sessions where is_ours)::integer as ours,
+  current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+    - coalesce(current_setting('reserved_connections', true)::integer, 0) as most
+union all
+select
+  'database',
+  datname,
+  (select count(*) from sessions where sessions.datname = pg_database.datname),
+  (select count(*) from sessions where sessions.datname = pg_database.datname and is_ours),
+  datconnlimit
+from pg_database
+where datname = current_database()
+  and datconnlimit > 0
+union all
+select 'role', rolname, count(*), count(*) filter (where is_ours), rolconnlimit
+from sessions
+join pg_roles on rolname = usename
+where rolconnlimit > 0
+group by rolname, rolconnlimit
+having bool_or(datname = current_database() and is_ours)
+
+-- name: rights
+-- What the role may not do in the schema ($1, quoted), and needs to. The days of the history are reached through their parent.
+select 'usage' as lacks, 'schema' as kind, $1::text as thing
+where not has_schema_privilege(to_regnamespace($1::text), 'usage')
+union all
+select lacks, case relkind when 'S' then 'sequence' else 'table' end, relname
+from pg_class
+cross join lateral unnest(
+  case when relkind = 'S' then array['usage', 'select', 'update'] else array['select', 'insert', 'update', 'delete'] end
+) as lacks
+where relnamespace = to_regnamespace($1::text)
+  and relkind in ('r', 'p', 'S')
+  and not relispartition
+  and not case when relkind = 'S' then has_sequence_privilege(pg_class.oid, lacks) else has_table_privilege(pg_class.oid, lacks) end
+union all
+select 'execute', 'function', proname
+from pg_proc
+where pronamespace = to_regnamespace($1::text)
+  and not has_function_privilege(oid, 'execute')
+order by 2, 3, 1
+
+-- name: ownership
+-- Whether the role may change the schema ($1, quoted), or make it, and who may.
+select
+  coalesce(
+    (select pg_has_role(nspowner, 'usage') from pg_namespace where oid = to_regnamespace($1::text)),
+    has_database_privilege(current_database(), 'create')
+  ) as may_migrate,
+  (select pg_get_userbyid(nspowner)::text from pg_namespace where oid = to_regnamespace($1::text)) as owner,
+  (select pg_get_userbyid(datdba)::text from pg_database where datname = current_database()) as database_owner
+
+-- name: other_roles
+-- Whose sessions of the fleet the role may not end.
+select distinct usename::text as role, coalesce(rolsuper, false) as is_superuser
+from pg_stat_activity
+left join pg_roles on rolname = usename
+where datname = current_database()
+  and application_name like 'holdfast %'
+  and application_name <> 'holdfast command line'
+  and not (select rolsuper from pg_roles where rolname = current_user)
+  and (coalesce(rolsuper, false) or not (pg_has_role(usename, 'usage') or pg_has_role('pg_signal_backend', 'usage')))
+order by 1
+
+-- name: hidden
+-- How many sessions of this database the role is not shown.
+select count(*)::integer as sessions
+from pg_stat_activity
+where datname = current_database()
+  and query = '<insufficient privilege>'
+
+-- name: transactions
+-- Transactions of this database that are open for longer than so many milliseconds ($1) and keep what was deleted since from
+-- being vacuumed.
+select
+  pid,
+  usename::text as role,
+  application_name as application,
+  host(client_addr) as address,
+  state,
+  to_char(xact_start at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as since,
+  (extract(epoch from clock_timestamp() - xact_start) * 1000)::float8 as for_ms,
+  left(regexp_replace(query, '\s+', ' ', 'g'), 100) as query,
+  backend_start::text as started
+from pg_stat_activity
+where datname = current_database()
+  and backend_type = 'client backend'
+  and pid <> pg_backend_pid()
+  and xact_start < clock_timestamp() - make_interval(secs => $1::float8 / 1000)
+  and (backend_xmin is not null or backend_xid is not null)
+order by xact_start
+
+-- name: prepared
+-- Prepared transactions of this database that nobody has ended for so many milliseconds ($1).
+select
+  gid,
+  owner::text as role,
+  to_char(prepared at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as since,
+  (extract(epoch from clock_timestamp() - prepared) * 1000)::float8 as for_ms
+from pg_prepared_xacts
+where database = current_database()
+  and prepared < clock_timestamp() - make_interval(secs => $1::float8 / 1000)
+order by prepared
+
+-- name: slots
+-- Replication slots that keep deleted rows for a standby that is not there. Since when is known from version 17 on.
+select
+  slot_name::text as slot,
+  age(xmin)::integer as transactions,
+  to_jsonb(pg_replication_slots) ->> 'inactive_since' as since,
+  pg_size_pretty(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)) as wal
+from pg_replication_slots
+where xmin is not null
+  and not active
+order by age(xmin) desc
+
+-- name: dead_rows
+-- Tables of the schema ($1) in which more is dead than alive, and which nobody has vacuumed for so many milliseconds ($2).
+select
+  relname::text as table,
+  n_dead_tup::float8 as dead,
+  n_live_tup::float8 as living,
+  to_char(greatest(last_vacuum, last_autovacuum) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as vacuumed,
+  pg_size_pretty(pg_total_relation_size(relid)) as size
+from pg_stat_all_tables
+where schemaname = $1
+  and n_dead_tup > 20000 + n_live_tup
+  and coalesce(greatest(last_vacuum, last_autovacuum), '-infinity') < clock_timestamp() - make_interval(secs => $2::float8 / 1000)
+order by n_dead_tup desc
+
+-- name: notification_queue
+-- How full the queue of notifications is, and whose transaction, the oldest of all, may keep it from being emptied.
+select
+  pg_notification_queue_usage()::float8 as used,
+  oldest.*
+from (select) as always
+left join (
+  select
+    pid,
+    datname::text as database,
+    application_name as application,
+    usename::text as role,
+    state,
+    (extract(epoch from clock_timestamp() - xact_start) * 1000)::float8 as for_ms,
+    backend_start::text as started
+  from pg_stat_activity
+  where backend_type = 'client backend'
+    and pid <> pg_backend_pid()
+    and xact_start is not null
+  order by xact_start
+  limit 1
+) as oldest on true
+
+-- name: notify
+select pg_notify($1::text, 'holdfast doctor')::text as sent
+
+-- name: standbys
+-- Who replicates this server, and whether a commit waits for anybody. Without the right to know it, the states are null.
+select application_name as name, state, sync_state
+from pg_stat_replication
+order by 1
+
+-- name: clock
+select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
+
+-- name: instance_clocks
+-- By how much the clocks of the living instances were ahead of the database's when their present lives began.
+select id, host, clock_ahead_ms as ahead_ms
+from holdfast.instance
+where clock_ahead_ms is not null
+  and holdfast.is_present(session)
+order by abs(clock_ahead_ms) desc
+
+-- name: catalog
+-- What there is in the schema ($1, quoted): tables, columns, indexes, functions and sequences.
+select 'table' as kind, relname::text as name, null as of, array_to_string(reloptions, ',') as detail, true as is_valid
+from pg_class
+where relnamespace = to_regnamespace($1::text)
+  and relkind in ('r', 'p')
+union all
+select 'column', attname, relname, null, true
+from pg_class
+join pg_attribute on attrelid = pg_class.oid
+where relnamespace = to_regnamespace($1::text)
+  and relkind in ('r', 'p')
+  and attnum > 0
+  and not attisdropped
+union all
+select 'index', i.relname, t.relname, null, indisvalid and indisready
+from pg_index
+join pg_class i on i.oid = indexrelid
+join pg_class t on t.oid = indrelid
+where i.relnamespace = to_regnamespace($1::text)
+union all
+select 'function', proname, null, prosrc, true
+from pg_proc
+where pronamespace = to_regnamespace($1::text)
+union all
+select 'sequence', relname, null, null, true
+from pg_class
+where relnamespace = to_regnamespace($1::text)
+  and relkind = 'S'
+
+-- name: advisory
+-- Sessions that have rested for so many milliseconds ($1), outside of any transaction, and keep locks of ours, though they are
+-- no session of a living instance: names of the registry, or numbers in our classes.
+with advisory as materialized (
+  select classid, objid, objsubid, pid
+  from pg_locks
+  where locktype = 'advisory'
+    and database = (select oid from pg_database where datname = current_database())
+    and granted
+),
+vouched as materialized (
+  select objid::integer as session
+  from advisory
+  where objsubid = 2
+    and classid = (holdfast.session_class()::bigint & 4294967295)::oid
+),
+alive as materialized (
+  select id
+  from holdfast.instance
+  where session in (select session from vouched)
+    or expires_at > clock_timestamp()
+),
+ours as (
+  select pid, coalesce(label, 'an internal lock') as label
+  from advisory
+  left join holdfast.name on objsubid = 1 and key = (classid::bigint << 32) | objid::bigint
+  where label is not null
+    or objsubid = 2
+      and (classid::bigint # (holdfast.session_class()::bigint & 4294967295)) < 32
+)
+select
+  pid,
+  usename::text as role,
+  application_name as application,
+  host(client_addr) as address,
+  substr(application_name, 10) as instance,
+  application_name ~ '^holdfast [0-9a-f]{12}$' as is_of_instance,
+  client_addr is not distinct from inet_client_addr() and pid <> pg_backend_pid() as is_from_here,
+  (extract(epoch from clock_timestamp() - state_change) * 1000)::float8 as for_ms,
+  backend_start::text as started,
+  count(*)::integer as locks,
+  json_agg(distinct label) as labels
+from ours
+join pg_stat_activity using (pid)
+where state = 'idle'
+  and state_change < clock_timestamp() - make_interval(secs => $1::float8 / 1000)
+  and not exists (select from alive where application_name = 'holdfast ' || id)
+group by pid, usename, application_name, client_addr, state_change, backend_start
+order by state_change
+
+-- name: ready_since
+-- Of the queues ($1), the kinds of those jobs that have been ready for so many milliseconds ($2): a thousand of each priority are
+-- looked at. Relies on job_order.
+select
+  key::text as queue,
+  kind,
+  count(*)::integer as jobs,
+  max(extract(epoch from clock_timestamp() - enqueued_at) * 1000)::float8 as for_ms
+from unnest($1::text::bigint[]) as asked (key)
+cross join generate_series(-5, 5) as level
+cross join lateral (
+  select kind, enqueued_at
+  from holdfast.job
+  where job.queue = key
+    and job.priority = level
+    and job.session is null
+  order by seq
+  limit 1000
+) as looked
+where enqueued_at < clock_timestamp() - make_interval(secs => $2::float8 / 1000)
+group by key, kind
+order by max(clock_timestamp() - enqueued_at) desc
+
+-- name: idle_workers
+-- Queues whose workers, all that live, have nothing to do.
+select queue::text as queue, count(*)::integer as workers
+from (
+  select unnest(queues) as queue, sleeping
+  from holdfast.worker
+  where holdfast.is_present(session)
+) as worked
+group by queue
+having bool_and(sleeping)
+
+-- name: orphans
+-- Schedules that tick, or would, and which no living instance has in its code.
+select
+  namespace,
+  name,
+  (extract(epoch from clock_timestamp() - next_at) * 1000)::float8 as late_ms
+from holdfast.schedule
+where next_at is not null
+  and paused_at is null
+  and not exists (
+    select
+    from holdfast.schedule_member
+    where schedule_member.schedule = schedule.key
+      and holdfast.is_present(session)
+  )
+order by next_at

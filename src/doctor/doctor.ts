@@ -1,0 +1,103 @@
+import { HoldfastError } from '../base/index.js'
+import { DatabaseUnreachableError, migrate } from '../postgres/index.js'
+import { capacity } from './capacity.js'
+import { clocks } from './clocks.js'
+import { drift } from './drift.js'
+import { type Finding, finding, worstFirst } from './finding.js'
+import { fleet } from './fleet.js'
+import { horizon } from './horizon.js'
+import { notifications } from './notifications.js'
+import { owners } from './owners.js'
+import { path } from './path.js'
+import { type Check, Patient, type PatientOptions, type Server } from './patient.js'
+import { queues } from './queues.js'
+import { rights } from './rights.js'
+import { schedules } from './schedules.js'
+import { schema } from './schema.js'
+import { settings } from './settings.js'
+import { standbys } from './standbys.js'
+import { tables } from './tables.js'
+
+/** What the doctor has seen, and where. */
+export interface Diagnosis {
+  /** Where the database is; never with a password. */
+  readonly address: string
+  readonly schema: string
+  /** Such as `PostgreSQL 18.4`. */
+  readonly server: string
+  /** How many things were looked at. */
+  readonly checks: number
+  /** The worst first. */
+  readonly findings: readonly Finding[]
+}
+
+/** What others build on comes first: the version of the schema, and what stands before the server. */
+const checks: readonly Check[] = [
+  schema,
+  path,
+  rights,
+  drift,
+  settings,
+  capacity,
+  notifications,
+  owners,
+  horizon,
+  tables,
+  fleet,
+  queues,
+  schedules,
+  clocks,
+  standbys,
+]
+
+/**
+ * Looks for what is wrong with the database and the fleet, or will be. It changes nothing, and whatever it cannot look at is a
+ * finding, too. Rejects only where the database cannot be reached.
+ *
+ * @example
+ * const { findings } = await examine({ database })
+ * for (const { severity, seen, mend } of findings) console.log(severity, seen, mend.what)
+ */
+export async function examine(options: PatientOptions): Promise<Diagnosis> {
+  const patient = new Patient(options)
+  const [server] = await patient.askPlainly<Server>('server')
+  patient.server = server!
+  const findings: Finding[] = []
+  let made = 0
+  for (const check of checks) {
+    if (check.needsSchema && !patient.isInstalled) continue
+    made++
+    findings.push(...(await check.look(patient).catch((error) => unchecked(patient, check, error))))
+  }
+  return {
+    address: patient.database.address,
+    schema: patient.schema,
+    server: server!.version_text,
+    checks: made,
+    findings: worstFirst(findings),
+  }
+}
+
+/** Does what a fixable finding says. */
+export async function mend({ database, schema = 'holdfast' }: PatientOptions, { mend }: Finding): Promise<void> {
+  // The one command among them.
+  if (mend.commands.length > 0) await migrate(database, schema)
+  for (const statement of mend.sql) await database.query(statement)
+}
+
+async function unchecked(patient: Patient, { name }: Check, error: unknown): Promise<Finding[]> {
+  if (!(error instanceof HoldfastError)) throw error
+  // The database itself, or only what was asked?
+  if (error instanceof DatabaseUnreachableError) await patient.askPlainly('clock')
+  return [
+    finding({
+      id: 'unchecked',
+      severity: 'unchecked',
+      subject: name,
+      seen: `Could not look at ${name}: ${error.message}`,
+      why: 'What was not looked at may be wrong.',
+      facts: { check: name, code: error.code },
+      mend: { what: error.hint ?? 'Try again; where it takes too long, see who keeps a lock on the tables.' },
+    }),
+  ]
+}

@@ -1,0 +1,114 @@
+/**
+ * How bad a finding is: `wrong`, a promise is broken or something does not work; `risky`, it works until something happens;
+ * `unchecked`, it could not be looked at; `note`, worth knowing.
+ */
+export type Severity = 'wrong' | 'risky' | 'unchecked' | 'note'
+
+export type FindingId =
+  | 'autovacuum-off'
+  | 'buried-jobs'
+  | 'cannot-end-sessions'
+  | 'cannot-migrate'
+  | 'clock-offset'
+  | 'columns-missing'
+  | 'commits-not-flushed'
+  | 'connections-short'
+  | 'dead-rows'
+  | 'direct-url'
+  | 'functions-differ'
+  | 'history-not-replicated'
+  | 'indexes-differ'
+  | 'kind-unhandled'
+  | 'lock-of-dead-owner'
+  | 'lock-table-full'
+  | 'long-transaction'
+  | 'migrations-pending'
+  | 'missing-rights'
+  | 'mixed-versions'
+  | 'not-installed'
+  | 'notification-queue'
+  | 'notifications-lost'
+  | 'paused-queue'
+  | 'prepared-transaction'
+  | 'queue-unattended'
+  | 'read-only'
+  | 'read-replica'
+  | 'replication-slot'
+  | 'schedule-orphan'
+  | 'schema-newer'
+  | 'sequences-missing'
+  | 'session-locks'
+  | 'session-pooler'
+  | 'settings-refused'
+  | 'storage-differs'
+  | 'tables-missing'
+  | 'timeout-short'
+  | 'transaction-pooler'
+  | 'unchecked'
+
+export type Fact = string | number | boolean | null
+
+/** What mends a finding. Where there is neither SQL nor a command, the words are all that there is to say. */
+export interface Mend {
+  /** In words. */
+  readonly what: string
+  /** Statements that do it: each for itself, outside of a transaction, in this order. */
+  readonly sql: readonly string[]
+  /** Or words for a shell. */
+  readonly commands: readonly string[]
+  /** Whether it can harm nobody, so that `holdfast doctor --fix` does it. */
+  readonly fixable: boolean
+}
+
+/** Something that the doctor has seen. */
+export interface Finding {
+  readonly id: FindingId
+  readonly severity: Severity
+  /** What it is about, where there may be several of one kind: a session, a queue, a setting. */
+  readonly subject: string | null
+  /** What was seen, in a sentence. */
+  readonly seen: string
+  /** Why it matters. */
+  readonly why: string
+  /** The same as `seen`, for programs. */
+  readonly facts: Readonly<Record<string, Fact>>
+  readonly mend: Mend
+}
+
+/** What a check says; the rest is filled in. */
+export type Said = Omit<Finding, 'subject' | 'facts' | 'mend'> & {
+  readonly subject?: string | null
+  readonly facts?: Readonly<Record<string, Fact>>
+  readonly mend: Partial<Mend> & Pick<Mend, 'what'>
+}
+
+export function finding({ subject = null, facts = {}, mend, ...said }: Said): Finding {
+  return { ...said, subject, facts, mend: { sql: [], commands: [], fixable: false, ...mend } }
+}
+
+const order: readonly Severity[] = ['wrong', 'risky', 'unchecked', 'note']
+
+/** The worst first; what is equally bad stays in the order in which it was looked at. */
+export function worstFirst(findings: readonly Finding[]): Finding[] {
+  return order.flatMap((severity) => findings.filter((one) => one.severity === severity))
+}
+
+/** Whether there is something that somebody should do something about. */
+export function isTrouble({ severity }: Pick<Finding, 'severity'>): boolean {
+  return severity === 'wrong' || severity === 'risky'
+}
+
+/** `3 jobs`, `1 job`. */
+export function counted(count: number, thing: string): string {
+  const things = thing.endsWith('x') ? `${thing}es` : `${thing}s`
+  return `${count.toLocaleString('en-US')} ${count === 1 ? thing : things}`
+}
+
+/** At most so many of one kind are told one by one. */
+export const mostTold = 20
+
+/** `a, b and c`; many are cut short. */
+export function listed(words: readonly string[], most = 6): string {
+  if (words.length > most) return `${words.slice(0, most).join(', ')} and ${words.length - most} more`
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`
+}

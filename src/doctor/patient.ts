@@ -1,0 +1,137 @@
+import { type ObservedInstance, Observer } from '../observe/index.js'
+import { type Connection, type Database, loadStatements, quoteIdentifier, type Statement } from '../postgres/index.js'
+import type { Finding } from './finding.js'
+
+export type Asked =
+  | 'server'
+  | 'settings'
+  | 'lock_table'
+  | 'connections'
+  | 'rights'
+  | 'ownership'
+  | 'other_roles'
+  | 'hidden'
+  | 'transactions'
+  | 'prepared'
+  | 'slots'
+  | 'dead_rows'
+  | 'notification_queue'
+  | 'notify'
+  | 'standbys'
+  | 'clock'
+  | 'instance_clocks'
+  | 'catalog'
+  | 'advisory'
+  | 'ready_since'
+  | 'idle_workers'
+  | 'orphans'
+
+export interface PatientOptions {
+  readonly database: Database
+  /** How to connect past a pooler; where it is not given, that is how the database itself is reached. */
+  readonly direct?: Connection | undefined
+  readonly schema?: string | undefined
+  /** The expiry that the instances are opened with. */
+  readonly expiryMs?: number | undefined
+  /** From when on something lasts too long: a transaction, a pause, a job that nobody runs. */
+  readonly patienceMs?: number | undefined
+}
+
+export interface Server {
+  readonly role: string
+  readonly database: string
+  readonly version: number
+  readonly version_text: string
+  readonly in_recovery: boolean
+  readonly address: string | null
+  readonly port: number | null
+  readonly client_address: string | null
+}
+
+/** How a connection of our own has fared, on which session locks were tried. */
+export type Path = 'direct' | 'session pooler' | 'transaction pooler' | 'none'
+
+const answerWithinMs = 10_000
+
+/** What the checks look at. */
+export class Patient {
+  readonly database: Database
+  readonly direct: Connection | undefined
+  readonly schema: string
+  readonly expiryMs: number
+  readonly patienceMs: number
+  server!: Server
+  path: Path = 'none'
+  /** The version of the schema; 0 where there is none. */
+  version = 0
+  /** How many migrations are to be applied. */
+  pending = 0
+  readonly #sql: Record<Asked, Statement>
+
+  constructor({ database, direct, schema = 'holdfast', expiryMs = 10_000, patienceMs = 600_000 }: PatientOptions) {
+    this.database = database
+    this.direct = direct
+    this.schema = schema
+    this.expiryMs = expiryMs
+    this.patienceMs = patienceMs
+    this.#sql = loadStatements<Asked>(new URL('./doctor.sql', import.meta.url), schema)
+  }
+
+  /** A thing in the schema, as SQL wants it. */
+  named(thing: string): string {
+    return `${this.quotedSchema}.${/^[a-z_][a-z0-9_]*$/.test(thing) ? thing : quoteIdentifier(thing)}`
+  }
+
+  /** The schema's name, quoted where it must be. */
+  get quotedSchema(): string {
+    return /^[a-z_][a-z0-9_]*$/.test(this.schema) ? this.schema : quoteIdentifier(this.schema)
+  }
+
+  get isInstalled(): boolean {
+    return this.version > 0
+  }
+
+  /** Those that live. */
+  async instances(): Promise<ObservedInstance[]> {
+    if (!this.isInstalled) return []
+    return (await new Observer(this.database, this.schema).instances()).filter(({ alive }) => alive)
+  }
+
+  /** Asks, and gives up after a while: a table that somebody keeps locked is a case for the doctor, and no reason to hang. */
+  ask<Row>(asked: Asked, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.database.transaction(async (tx) => {
+      await tx.query(`set local statement_timeout = ${answerWithinMs}`)
+      return tx.query<Row>(this.#sql[asked].text, values)
+    })
+  }
+
+  /** Asks on a session as others have it, with no settings of ours. */
+  askPlainly<Row>(asked: Asked, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.database.query<Row>(this.#sql[asked].text, values)
+  }
+}
+
+/** A verb of the command line, for a name. */
+export function command({ schema }: Patient, words: string, namespace: string, name: string): string {
+  const inSchema = schema === 'holdfast' ? '' : ` --schema ${quoteWord(schema)}`
+  return `holdfast ${words} --namespace ${quoteWord(namespace)}${inSchema} ${name.startsWith('-') ? '-- ' : ''}${quoteWord(name)}`
+}
+
+/** One thing that the doctor looks at. */
+export interface Check {
+  /** What is looked at, for people: "the path to the server". */
+  readonly name: string
+  /** Whether it needs the tables of Holdfast. */
+  readonly needsSchema: boolean
+  look(patient: Patient): Promise<Finding[]>
+}
+
+/** A text as SQL writes it. */
+export function quoteLiteral(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`
+}
+
+/** A word as a shell takes it. */
+export function quoteWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+}

@@ -1,0 +1,113 @@
+import { formatDuration } from '../base/index.js'
+import { mostCounted, type ObservedQueue, Observer } from '../observe/index.js'
+import { counted, type Finding, finding, listed, mostTold } from './finding.js'
+import { type Check, command, type Patient } from './patient.js'
+
+interface ReadySince {
+  queue: string
+  kind: string
+  jobs: number
+  for_ms: number
+}
+
+/** Jobs that nobody will run unless somebody does something. */
+export const queues: Check = {
+  name: 'queues, their workers and their jobs',
+  needsSchema: true,
+  async look(patient): Promise<Finding[]> {
+    const all = await new Observer(patient.database, patient.schema).queues()
+    const open = all.filter(({ ready, pausedAt }) => ready > 0 && pausedAt === null)
+    const keys = `{${open.map(({ key }) => key).join(',')}}`
+    const late = await patient.ask<ReadySince>('ready_since', [keys, patient.patienceMs])
+    const idle = await patient.ask<{ queue: string; workers: number }>('idle_workers')
+    const lateIn = (queue: ObservedQueue) => late.filter(({ queue: key }) => key === queue.key)
+    return [
+      ...open
+        .filter((queue) => queue.workers === 0 && lateIn(queue).length > 0)
+        .slice(0, mostTold)
+        .map((queue) => unattended(queue, lateIn(queue))),
+      ...open
+        .filter((queue) => lateIn(queue).length > 0 && idle.some(({ queue: key }) => key === queue.key))
+        .slice(0, mostTold)
+        .map((queue) => unhandled(queue, lateIn(queue))),
+      ...all
+        .filter(({ pausedForMs, ready, waiting }) => (pausedForMs ?? 0) > patient.patienceMs && ready + waiting > 0)
+        .slice(0, mostTold)
+        .map((queue) => paused(patient, queue)),
+      ...all
+        .filter(({ buried }) => buried > 0)
+        .slice(0, mostTold)
+        .map((queue) => buried(patient, queue)),
+    ]
+  },
+}
+
+const called = ({ name, namespace, key }: ObservedQueue) =>
+  name === null ? `The queue with the key ${key}` : `The queue ${name} (namespace ${namespace})`
+
+const many = (jobs: number, what: string) =>
+  jobs > mostCounted ? `more than ${counted(mostCounted, `${what} job`)}` : counted(jobs, `${what} job`)
+
+const facts = ({ name, namespace, key }: ObservedQueue) => ({ queue: name, namespace, key })
+
+/** Who has no name cannot be called by it. */
+function commands(patient: Patient, words: string, { name, namespace }: ObservedQueue): string[] {
+  return name === null ? [] : [command(patient, words, namespace!, name)]
+}
+
+function unattended(queue: ObservedQueue, late: readonly ReadySince[]): Finding {
+  const forMs = Math.max(...late.map(({ for_ms }) => for_ms))
+  return finding({
+    id: 'queue-unattended',
+    severity: 'risky',
+    subject: queue.name ?? queue.key,
+    seen: `${called(queue)} has ${many(queue.ready, 'ready')}, the oldest for ${formatDuration(forMs)}, and nobody works on it`,
+    why: 'They wait until somebody does.',
+    facts: { ...facts(queue), ready: queue.ready, for_ms: Math.round(forMs) },
+    mend: {
+      what: `Start a worker with the definitions of ${listed(late.map(({ kind }) => kind))}: jobs.work([…]), or \`holdfast work FILE\`.`,
+    },
+  })
+}
+
+function unhandled(queue: ObservedQueue, late: readonly ReadySince[]): Finding {
+  const kinds = listed(late.map(({ kind, jobs }) => `${kind} (${jobs})`))
+  return finding({
+    id: 'kind-unhandled',
+    severity: 'risky',
+    subject: queue.name ?? queue.key,
+    seen: `${called(queue)} has workers with nothing to do, and jobs that have been ready for ${formatDuration(late[0]!.for_ms)}: ${kinds}`,
+    why: 'No worker of the queue has a definition of these kinds; they wait until one has.',
+    facts: { ...facts(queue), kinds: late.map(({ kind }) => kind).join(', '), for_ms: Math.round(late[0]!.for_ms) },
+    mend: {
+      what: `Give ${listed(late.map(({ kind }) => kind))} to a worker; or cancel the jobs, where the definition is gone for good.`,
+    },
+  })
+}
+
+function paused(patient: Patient, queue: ObservedQueue): Finding {
+  return finding({
+    id: 'paused-queue',
+    severity: 'note',
+    subject: queue.name ?? queue.key,
+    seen: `${called(queue)} has been paused for ${formatDuration(queue.pausedForMs!)}, with ${many(queue.ready + queue.waiting, 'waiting')} in it`,
+    why: 'Somebody may have forgotten it.',
+    facts: { ...facts(queue), ready: queue.ready, waiting: queue.waiting, for_ms: queue.pausedForMs },
+    mend: { what: 'Resume it.', commands: commands(patient, 'queue resume', queue) },
+  })
+}
+
+function buried(patient: Patient, queue: ObservedQueue): Finding {
+  return finding({
+    id: 'buried-jobs',
+    severity: 'note',
+    subject: queue.name ?? queue.key,
+    seen: `${called(queue)} has ${many(queue.buried, 'buried')}`,
+    why: 'They have failed for good, and are forgotten when their time is over.',
+    facts: { ...facts(queue), buried: queue.buried },
+    mend: {
+      what: 'See why with `holdfast job ls --state buried`; when the cause is mended, let them run again.',
+      commands: commands(patient, 'queue redrive --yes', queue),
+    },
+  })
+}

@@ -56,14 +56,14 @@ union all
 select
   'database',
   datname,
-  (select count(*) from sessions where sessions.datname = pg_database.datname),
-  (select count(*) from sessions where sessions.datname = pg_database.datname and is_ours),
+  (select count(*) from sessions where sessions.datname = pg_database.datname)::integer,
+  (select count(*) from sessions where sessions.datname = pg_database.datname and is_ours)::integer,
   datconnlimit
 from pg_database
 where datname = current_database()
   and datconnlimit > 0
 union all
-select 'role', rolname, count(*), count(*) filter (where is_ours), rolconnlimit
+select 'role', rolname, count(*)::integer, (count(*) filter (where is_ours))::integer, rolconnlimit
 from sessions
 join pg_roles on rolname = usename
 where rolconnlimit > 0

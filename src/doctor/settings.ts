@@ -144,5 +144,8 @@ function unset({ server }: Patient, name: string, source: string, value: string,
     'database user': `alter role ${role} in database ${database} reset ${name}`,
     global: `alter role all reset ${name}`,
   }
-  return { what, sql: [by[source] ?? `alter role ${role} set ${name} = ${quoteLiteral(value)}`] }
+  const statement = by[source] ?? `alter role ${role} set ${name} = ${quoteLiteral(value)}`
+  // Where transactions are read-only, this one must not be.
+  const isReadOnly = name === 'default_transaction_read_only'
+  return { what, sql: [isReadOnly ? `begin read write; ${statement}; commit` : statement] }
 }

@@ -1,0 +1,245 @@
+// Trouble with those who use the database: made for real, named, and mended by what is printed.
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { defineJob } from '../../src/holdfast.js'
+import { openPgPool, RowPresence } from '../../src/postgres/index.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { sql, sqlSession, until } from '../setup/facts.js'
+import { open, roleUrl } from '../setup/instances.js'
+import { follow, found, idsOf, isGone, look, mends } from './stage.js'
+
+let database: FreshDatabase
+let url: string
+beforeAll(async () => {
+  database = await freshDatabase()
+  url = database.url
+})
+afterAll(() => database.drop())
+
+/** Waits until it is found. */
+function untilFound(...[at, id, options]: Parameters<typeof found>) {
+  return until(`the doctor sees ${id}`, async () => {
+    const these = (await look(at, options)).findings.filter((finding) => finding.id === id)
+    return these.length > 0 && these
+  })
+}
+
+test('a transaction that is open for long', async () => {
+  const client = await sqlSession(url, { application_name: 'forgotten' })
+  await client.query('begin; select txid_current()')
+  const { rows } = await client.query('select pg_backend_pid() as pid')
+  await untilFound(url, 'long-transaction', { patienceMs: 100 })
+  await isGone(url, 'long-transaction')
+  const [finding] = await mends(url, 'long-transaction', { patienceMs: 100 })
+  expect(finding).toMatchObject({ severity: 'risky', facts: { pid: rows[0].pid, state: 'idle in transaction' } })
+  expect(finding!.seen).toMatch(
+    /^Session \d+ \(forgotten from 127.0.0.1\) .* its last statement: select pg_backend_pid/,
+  )
+})
+
+test('a role without rights: what it lacks, and what it cannot see', async () => {
+  const { url: poor, role } = await roleUrl(url)
+  const { url: other } = await roleUrl(url)
+  const [lacks, ...blind] = await found(poor, ['missing-rights', 'unchecked'])
+  expect(lacks!.seen).toMatch(/^The role \w+ lacks rights on the schema itself, sequence fence, /)
+  expect(lacks!.mend.sql).toHaveLength(3)
+  expect(idsOf(blind)).toContain('unchecked: the version of the schema')
+  for (const to of [poor, other]) {
+    await follow(url, {
+      ...lacks!,
+      mend: { ...lacks!.mend, sql: lacks!.mend.sql.map((grant) => grant.replace(role, new URL(to).username)) },
+    })
+  }
+  await open({ url: other, migrate: false })
+  const these = await mends(poor, ['cannot-end-sessions', 'unchecked'], { as: url })
+  expect(these.map(({ severity, subject }) => subject ?? severity)).toEqual(['transactions of other roles', 'note'])
+
+  const [noSchema] = await mends(poor, 'cannot-migrate', { schema: 'other', as: url })
+  expect(noSchema!.seen).toContain('may not make one')
+  const [last] = await sql<{ line: object }>(
+    url,
+    `delete from holdfast.migration where version = (select max(version) from holdfast.migration)
+     returning to_jsonb(migration) as line`,
+  )
+  try {
+    const [notOwner] = await mends(poor, 'cannot-migrate', { as: url })
+    expect(notOwner!.seen).toContain(`the role ${role} does not own it`)
+  } finally {
+    await sql(
+      url,
+      'insert into holdfast.migration select * from jsonb_populate_record(null::holdfast.migration, $1::jsonb)',
+      [JSON.stringify(last!.line)],
+    )
+  }
+})
+
+test('settings of the database, of the role, of both, and of the connection', async () => {
+  const { url: ours, role } = await roleUrl(url, 'superuser')
+  const name = new URL(url).pathname.slice(1)
+  await sql(
+    url,
+    `alter database ${name} set statement_timeout = '1s';
+     alter role ${role} set lock_timeout = 500;
+     alter role ${role} in database ${name} set idle_in_transaction_session_timeout = '3s';
+     alter role ${role} set synchronous_commit = off;
+     alter role ${role} set default_transaction_read_only = on`,
+  )
+  const asked = new URL(ours)
+  asked.searchParams.set('options', '-c idle_session_timeout=4s')
+  const { findings } = await look(asked.href)
+  const said = findings.filter(({ id }) => ['timeout-short', 'commits-not-flushed', 'read-only'].includes(id))
+  expect(said.map(({ seen }) => seen).sort()).toEqual([
+    'Transactions are read-only by default, set for the role',
+    'idle_in_transaction_session_timeout is 3s, set for the role in this database',
+    'idle_session_timeout is 4s, asked for by the connection',
+    'lock_timeout is 500ms, set for the role',
+    'statement_timeout is 1s, set for the database',
+    'synchronous_commit is off, set for the role',
+  ])
+  expect(said[0]).toMatchObject({ id: 'read-only', severity: 'wrong' })
+  for (const finding of said) if (finding.subject !== 'idle_session_timeout') await follow(ours, finding)
+  expect(idsOf((await look(ours)).findings.filter(({ id }) => said.some((one) => one.id === id)))).toEqual([])
+})
+
+test('a database, and a role, that take few connections more', async () => {
+  const name = new URL(url).pathname.slice(1)
+  const { url: ours, role } = await roleUrl(url)
+  await sql(url, `alter role ${role} connection limit 2; alter database ${name} connection limit 4`)
+  for (const _ of [1, 2]) await sqlSession(ours, { application_name: 'holdfast of a test' })
+  await sqlSession(url)
+  const these = await mends(url, 'connections-short')
+  expect(idsOf(these)).toEqual([`connections-short: ${name}`, `connections-short: ${role}`])
+  expect(these[1]).toMatchObject({ severity: 'wrong', facts: { limited: 'role', used: 2, fleet: 2, most: 2 } })
+})
+
+test('locks of somebody who is gone, and of somebody who may be', async () => {
+  const holdfast = await open({ url })
+  await (await holdfast.locks.acquire('invoice:42')).release()
+  const lock = 'select pg_advisory_lock($1::bigint)'
+  const of = (name: string) => [holdfast.locks.key(name)]
+  const gone = await sqlSession(url, { application_name: 'holdfast 0123456789ab' })
+  await gone.query(lock, of('invoice:42'))
+  await (await holdfast.locks.acquire('report')).release()
+  const script = await sqlSession(url, { application_name: 'nightly.sh' })
+  await script.query(lock, of('report'))
+  // A living instance rests, too, between two heartbeats.
+  const held = await holdfast.locks.acquire('held')
+  const options = { expiryMs: 2_000, patienceMs: 1 }
+  await until(
+    'both have rested for long',
+    async () => (await look(url, options)).findings.filter(({ id }) => id === 'lock-of-dead-owner').length === 2,
+  )
+  const these = await mends(url, 'lock-of-dead-owner', options)
+  expect(these).toMatchObject([
+    {
+      severity: 'wrong',
+      facts: { labels: 'invoice:42', application: 'holdfast 0123456789ab' },
+      mend: { fixable: true },
+    },
+    { severity: 'risky', facts: { labels: 'report', application: 'nightly.sh' }, mend: { fixable: false } },
+  ])
+  expect(held.held).toBe(true)
+  await (await holdfast.locks.acquire('invoice:42', { wait: 0 })).release()
+})
+
+test('instances of two versions, and settings that a server did not take', async () => {
+  await open({ url })
+  const old = openPgPool({ connectionString: url })
+  const presence = new RowPresence({
+    database: old,
+    schema: 'holdfast',
+    namespace: 'x',
+    expiryMs: 5_000,
+    version: '0.0.1',
+  })
+  await presence.whenLiving()
+  const [finding] = await found(url, 'mixed-versions')
+  expect(finding).toMatchObject({ severity: 'note', facts: { versions: expect.stringContaining('0.0.1, ') } })
+  await follow(url, finding!)
+  await presence.close()
+  await old.close()
+  await isGone(url, 'mixed-versions')
+
+  // As where something in between keeps the session from being set.
+  const { url: ours, role } = await roleUrl(url, 'superuser')
+  await sql(
+    url,
+    `create schema shadow;
+     create function shadow.set_config(name text, value text, is_local boolean) returns text language sql
+       as $$ select case when name = 'client_connection_check_interval' then value else pg_catalog.set_config(name, value, is_local) end $$;
+     alter role ${role} set search_path = shadow, pg_catalog`,
+  )
+  const instance = await open({ url: ours })
+  const these = await found(ours, 'settings-refused')
+  expect(these).toMatchObject([
+    {
+      severity: 'risky',
+      subject: 'client_connection_check_interval',
+      facts: { wanted: '500', got: '0', instance: null },
+    },
+    { severity: 'risky', facts: { instance: instance.id } },
+  ])
+  await instance.close()
+  await isGone(url, 'settings-refused')
+})
+
+test('clocks that are wrong', async () => {
+  const now = Date.now.bind(Date)
+  vi.spyOn(Date, 'now').mockImplementation(() => now() - 90_000)
+  const instance = await open({ url }).finally(() => vi.restoreAllMocks())
+  expect(await found(url, 'clock-offset')).toMatchObject([
+    { severity: 'risky', facts: { where: expect.stringContaining(instance.id) } },
+  ])
+  await instance.close()
+  vi.spyOn(Date, 'now').mockImplementation(() => now() + 5_000)
+  const [finding] = await found(url, 'clock-offset').finally(() => vi.restoreAllMocks())
+  expect(finding).toMatchObject({
+    severity: 'note',
+    seen: "The clock of this machine is 5s ahead of the database's, just now",
+  })
+  await isGone(url, 'clock-offset')
+})
+
+test('jobs and ticks that nobody runs', async () => {
+  const holdfast = await open({ url, namespace: `it's ${randomBytes(3).toString('hex')}` })
+  const { jobs, schedules } = holdfast
+  const fails = defineJob('fails', {
+    queue: 'fails',
+    retry: { attempts: 1 },
+    run: () => Promise.reject(new Error('broken')),
+  })
+  const known = defineJob('known', { queue: 'mail', run: () => {} })
+  const unknown = defineJob('unknown', { queue: 'mail', run: () => {} })
+  const slow = defineJob('slow', { queue: '-slow', run: () => {} })
+  await jobs.enqueueMany(fails, [1, 2])
+  const failing = jobs.work([fails])
+  await jobs.enqueue(unknown, null)
+  await jobs.enqueue(slow, null)
+  await jobs.pause('-slow')
+  schedules.add('nightly', { cron: '0 3 * * *' }, () => {})
+  const patience = { patienceMs: 1 }
+
+  expect(await untilFound(url, 'queue-unattended', patience)).toMatchObject([
+    { severity: 'risky', subject: 'mail', facts: { ready: 1, namespace: holdfast.namespace } },
+  ])
+  const other = jobs.work([known])
+  expect(await untilFound(url, 'kind-unhandled', patience)).toMatchObject([
+    { severity: 'risky', subject: 'mail', facts: { kinds: 'unknown' } },
+  ])
+  await isGone(url, 'queue-unattended', patience)
+  const right = jobs.work([unknown])
+  await until(
+    'the job has run',
+    async () => !(await look(url, patience)).findings.some(({ id }) => id === 'kind-unhandled'),
+  )
+
+  await mends(url, 'paused-queue', patience)
+  await until('both are buried', async () => (await look(url)).findings.some(({ facts }) => facts.buried === 2))
+  await failing.close()
+  await mends(url, 'buried-jobs')
+  await Promise.all([other.close(), right.close()])
+  await until('the schedule is known', async () => (await schedules.list()).length === 1)
+  await isGone(url, 'schedule-orphan')
+  await holdfast.close()
+  expect(await mends(url, 'schedule-orphan')).toMatchObject([{ severity: 'risky', subject: 'nightly' }])
+})

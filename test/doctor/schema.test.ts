@@ -1,0 +1,111 @@
+// Trouble with what is installed: made for real, named, and mended by what is printed.
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { allMigrations, knownVersion, migrationScript } from '../../src/postgres/index.js'
+import { catalogOf } from '../setup/catalog.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { sql, sqlSession, until } from '../setup/facts.js'
+import { follow, found, idsOf, isGone, look, mends } from './stage.js'
+
+let database: FreshDatabase
+let url: string
+beforeAll(async () => {
+  database = await freshDatabase()
+  url = database.url
+})
+afterAll(() => database.drop())
+
+test('tables, columns, sequences, functions, indexes and storage settings that differ', async () => {
+  const before = await catalogOf(url, 'holdfast')
+  await sql(
+    url,
+    `drop table holdfast.tick_log;
+     alter table holdfast.schedule_member drop column since;
+     drop sequence holdfast.ticket;
+     drop function holdfast.lane_faults;
+     create or replace function holdfast.pair_key(class integer, object integer) returns bigint
+       language sql immutable strict parallel safe as 'select 1::bigint';
+     drop index holdfast.job_order, holdfast.job_history_id;
+     alter table holdfast.job reset (fillfactor), set (autovacuum_vacuum_scale_factor = 0.5, autovacuum_enabled = false)`,
+  )
+  const { findings } = await look(url)
+  const ofSchema = findings.filter(({ id }) => /-missing$|-differ/.test(id))
+  expect(idsOf(ofSchema)).toEqual([
+    'tables-missing',
+    'columns-missing',
+    'sequences-missing',
+    'functions-differ',
+    'indexes-differ: missing',
+    'storage-differs: job',
+  ])
+  const said = ofSchema.map(({ seen }) => seen).join('\n')
+  for (const word of ['tick_log', 'schedule_member.since', 'ticket', 'lane_faults is missing', 'pair_key is not']) {
+    expect(said).toContain(word)
+  }
+  expect(said).toContain('job_order on job and job_history_id on job_history are missing')
+  expect(said).toContain('autovacuum is off; fillfactor is the default instead of 40')
+  expect(ofSchema.map(({ mend }) => mend.fixable)).toEqual([false, false, false, true, true, true])
+
+  for (const finding of ofSchema) await follow(url, finding)
+  expect(idsOf((await look(url)).findings.filter(({ id }) => ofSchema.some((one) => one.id === id)))).toEqual([])
+  // Comments are for people, and the order of settings is nobody's business.
+  const plain = (line: string) =>
+    line.replace(/ comment:.*/s, '').replace(/\{(.*)\}/, (_, options) => options.split(',').sort().join())
+  expect((await catalogOf(url, 'holdfast')).map(plain).sort()).toEqual(before.map(plain).sort())
+})
+
+test('an index whose making was interrupted', async () => {
+  await sql(url, 'drop index holdfast.delivery_expires_at')
+  const writer = await sqlSession(url)
+  await writer.query('begin; lock table holdfast.delivery in row exclusive mode')
+  const maker = new pg.Client({ connectionString: url, application_name: 'maker' })
+  maker.on('error', () => {})
+  await maker.connect()
+  const making = maker.query('create index concurrently delivery_expires_at on holdfast.delivery (expires_at)')
+  const ended = expect(making).rejects.toThrow('canceling')
+  await until('it waits for the writer', async () => {
+    const [row] = await sql<{ done: boolean }>(
+      url,
+      `select pg_cancel_backend(pid) as done from pg_stat_activity
+       where application_name = 'maker' and wait_event_type = 'Lock'`,
+    )
+    return row?.done
+  })
+  await ended
+  await maker.end()
+  await writer.query('rollback')
+  const [finding] = await mends(url, 'indexes-differ')
+  expect(finding).toMatchObject({ severity: 'wrong', subject: 'invalid', facts: { indexes: 'delivery_expires_at' } })
+})
+
+test('a table full of dead rows', async () => {
+  await sql(
+    url,
+    `alter table holdfast.guarded set (autovacuum_enabled = false);
+     insert into holdfast.guarded select n, n from generate_series(1, 30000) as n;
+     delete from holdfast.guarded`,
+  )
+  const these = await mends(url, ['dead-rows', 'storage-differs'], { patienceMs: 1 })
+  expect(these).toMatchObject([
+    { id: 'storage-differs', severity: 'risky', subject: 'guarded' },
+    { id: 'dead-rows', severity: 'risky', subject: 'guarded', facts: { dead: 30_000, living: 0, vacuumed: null } },
+  ])
+})
+
+test('a schema that is not there, or is of another time', async () => {
+  const options = { schema: 'of another time' }
+  expect(await found(url, 'not-installed', options)).toMatchObject([{ severity: 'wrong', mend: { fixable: true } }])
+  const half = allMigrations(options.schema).slice(0, 5)
+  await sql(url, migrationScript(half, options.schema))
+  const [finding] = await mends(url, 'migrations-pending', options)
+  expect(finding!.facts).toEqual({ version: 5, needed: knownVersion('holdfast') })
+
+  const table = '"of another time".migration'
+  await sql(url, `insert into ${table} (version, name, works_from) values (999, 'of tomorrow', 1)`)
+  expect(await found(url, 'schema-newer', options)).toMatchObject([{ severity: 'note' }])
+  await sql(url, `update ${table} set works_from = 999 where version = 999`)
+  expect(await found(url, 'schema-newer', options)).toMatchObject([{ severity: 'wrong' }])
+  // The version that knows it would not see it.
+  await sql(url, `delete from ${table} where version = 999`)
+  await isGone(url, 'schema-newer', options)
+})

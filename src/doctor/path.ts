@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { HoldfastError } from '../base/index.js'
+import { Events, HoldfastError } from '../base/index.js'
 import { Anchor, type Session, SessionLocksUnavailableError, type Unfit } from '../postgres/index.js'
 import { type Fact, type Finding, finding, type Said } from './finding.js'
 import { type Check, type Patient, quoteWord } from './patient.js'
@@ -22,6 +22,7 @@ export const path: Check = {
       namespace: 'doctor',
       expiryMs,
       version: '',
+      events: new Events(),
     })
     try {
       await anchor.prove()

@@ -1,6 +1,8 @@
 // Trouble with those who use the database: made for real, named, and mended by what is printed.
+
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { Events } from '../../src/base/index.js'
 import { defineJob } from '../../src/holdfast.js'
 import { openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
@@ -149,6 +151,7 @@ test('instances of two versions, and settings that a server did not take', async
     database: old,
     schema: 'holdfast',
     namespace: 'x',
+    events: new Events(),
     expiryMs: 5_000,
     version: '0.0.1',
   })

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { Settings, TwinOption } from '../settings.js'
+import { settingsOf, TwinOption } from '../options.js'
 import { withExamples } from '../words.js'
 
 export function addDoctor(program: Command): void {
@@ -15,6 +15,6 @@ export function addDoctor(program: Command): void {
     .addOption(
       new TwinOption('--patience <duration>', 'what lasts longer is told: transactions, pauses, waits (default: 10m)'),
     )
-    .action(async (_options, self: Command) => (await import('./examine.js')).doctor(new Settings(self)))
+    .action(async (_options, self: Command) => (await import('./examine.js')).doctor(await settingsOf(self)))
   withExamples(doctor, ['holdfast doctor', 'holdfast doctor --fix', 'holdfast doctor --json --patience 1h'])
 }

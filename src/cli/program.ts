@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { addCompletion } from './completion/words.js'
 import { addDelivery } from './delivery/words.js'
+import { addDemo } from './demo/words.js'
 import { addDev } from './dev/words.js'
 import { addDoctor } from './doctor/words.js'
 import { addGraph } from './graph/words.js'
@@ -55,6 +56,7 @@ export function makeProgram(): Command {
   addGraph(program)
   addMigrate(program)
   addDoctor(program)
+  addDemo(program)
   addDev(program)
   addCompletion(program)
   addHelp(program)

@@ -24,6 +24,14 @@ export class Settings {
     return typeof given === 'string' && given !== '' ? given : undefined
   }
 
+  /** Only where it stands among the words: what the environment says for all commands is not meant for each. */
+  spoken(name: string): string | undefined {
+    for (let command: Command | null = this.#command; command; command = command.parent) {
+      if (command.getOptionValueSource(name) === 'cli') return command.getOptionValue(name)
+    }
+    return undefined
+  }
+
   flag(name: string): boolean {
     return this.#given(name)?.value === true
   }

@@ -1,0 +1,23 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Desk, transaction } from './desk.js'
+
+/** Every instance writes into the books, and reads the last balance for that: whoever holds the lock, alone. */
+export function books({ holdfast, pool, name, work, repeat }: Desk): void {
+  repeat(1_500, () =>
+    holdfast.locks.with('books', (lock) =>
+      work('books', 'of the company', () =>
+        transaction(pool, async (client) => {
+          await lock.guard(client)
+          const last = await client.query('select number, balance from entry order by id desc limit 1')
+          const { number, balance } = last.rows[0] ?? { number: 0, balance: 0 }
+          const amount = Math.ceil(Math.random() * 100)
+          await pause(20)
+          await client.query(
+            'insert into entry (number, amount, balance, fence, written_by) values ($1, $2, $3, $4, $5)',
+            [number + 1, amount, balance + amount, lock.fence, name],
+          )
+        }),
+      ),
+    ),
+  )
+}

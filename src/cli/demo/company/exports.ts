@@ -1,0 +1,33 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { LimitReachedError } from '../../../holdfast.js'
+import type { Desk } from './desk.js'
+
+/** A customer has one export at a time, and the company three, whichever instances they run on. The next one is told so. */
+export function exports({ holdfast, pool, name, work, serve }: Desk): void {
+  serve('/exports', async (request) => {
+    const { customer } = (await request.json()) as { customer: number }
+    try {
+      await holdfast.limits.with(`export:${customer}`, { max: 1 }, (own) =>
+        holdfast.limits.with('exports', { max: 3, wait: '500ms' }, (shared) =>
+          work('export', customer, async () => {
+            const began = await pool.query('select clock_timestamp()::text as at')
+            await pause(500 + Math.random() * 1_500, undefined, {
+              signal: AbortSignal.any([own.signal, shared.signal]),
+            })
+            // True to this very moment, also right after this process was frozen.
+            if (!own.held || !shared.held) return
+            await pool.query('insert into export (customer, began_at, written_by) values ($1, $2, $3)', [
+              customer,
+              began.rows[0].at,
+              name,
+            ])
+          }),
+        ),
+      )
+      return new Response(null, { status: 201 })
+    } catch (error) {
+      if (!(error instanceof LimitReachedError)) throw error
+      return Response.json({ reached: error.limit }, { status: 409 })
+    }
+  })
+}

@@ -1,0 +1,26 @@
+import { billing } from './billing.js'
+import { books } from './books.js'
+import { cities } from './cities.js'
+import type { Desk } from './desk.js'
+import { exports } from './exports.js'
+import { onboarding } from './onboarding.js'
+import { payments } from './payments.js'
+import { rates } from './rates.js'
+import { reports } from './reports.js'
+import { search } from './search.js'
+
+export { cityNames } from './cities.js'
+export type { Desk } from './desk.js'
+
+/** All departments: each instance has every one of them, and they find out among themselves who does what. */
+export const departments: readonly ((desk: Desk) => void)[] = [
+  reports,
+  billing,
+  onboarding,
+  payments,
+  exports,
+  cities,
+  search,
+  books,
+  rates,
+]

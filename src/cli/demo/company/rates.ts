@@ -1,0 +1,28 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Desk, transaction } from './desk.js'
+
+/**
+ * Exchange rates are fetched by whoever comes first, and not again within four seconds: the lease is kept that long, though
+ * the work is quick.
+ */
+export function rates({ holdfast, pool, name, work, repeat }: Desk): void {
+  repeat(1_000, async () => {
+    const lease = await holdfast.leases.tryAcquire('exchange-rates', { ttl: '2s', hold: '4s' })
+    if (lease === null) return
+    try {
+      await work('rates', 'of exchange', async () => {
+        await pause(200)
+        await transaction(pool, async (client) => {
+          await lease.guard(client)
+          await client.query('insert into exchange_rate (rate, fence, written_by) values ($1, $2, $3)', [
+            1 + Math.random() / 10,
+            lease.fence,
+            name,
+          ])
+        })
+      })
+    } finally {
+      await lease.release()
+    }
+  })
+}

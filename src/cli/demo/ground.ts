@@ -1,0 +1,98 @@
+import pg from 'pg'
+import { HoldfastError, hashedKey } from '../../base/index.js'
+import { startEmbedded } from '../../embedded/index.js'
+import { checkUrl, loadStatements, translate } from '../../postgres/index.js'
+import { say } from '../failure.js'
+
+/** Where the demo takes place: a database, and the two schemas in it, that of Holdfast and that of the company. */
+export interface Ground extends AsyncDisposable {
+  readonly url: string
+  readonly directUrl: string | undefined
+  readonly schema: string
+  readonly tables: string
+  /** What people are told of it. */
+  readonly told: string
+}
+
+export type Given = { readonly url: string; readonly directUrl: string | undefined } | undefined
+
+/** An embedded server, where Holdfast is in its usual schema, so that all other commands work there by the URL alone. */
+export async function openGround(given: Given): Promise<Ground> {
+  if (given) return onServerOf(given.url, given.directUrl)
+  const server = await startEmbedded({
+    // Nothing of it outlives the demo, and processes that are killed do not endanger what the system has yet to write.
+    settings: { fsync: 'off', full_page_writes: 'off', max_connections: '300' },
+  })
+  try {
+    const url = await server.createDatabase('demo')
+    const tables = 'company'
+    await makeTables(url, tables)
+    return {
+      url,
+      directUrl: undefined,
+      schema: 'holdfast',
+      tables,
+      told: `PostgreSQL ${server.version} runs for this demo, with nothing kept: ${url}`,
+      [Symbol.asyncDispose]: () => server.stop(),
+    }
+  } catch (error) {
+    await server.stop()
+    throw error
+  }
+}
+
+/** In somebody's database: two schemas of the demo's own, which one demo at a time makes anew and drops at its end. */
+async function onServerOf(url: string, directUrl: string | undefined): Promise<Ground> {
+  const [schema, tables] = ['holdfast_demo', 'holdfast_demo_company']
+  const keeper = new pg.Client({
+    connectionString: checkUrl(directUrl ?? url, '--url'),
+    connectionTimeoutMillis: 10_000,
+  })
+  keeper.on('error', () => {}) // The statement that fails says it.
+  const drop = async () => {
+    await keeper.query('set client_min_messages = warning')
+    await keeper.query(`drop schema if exists ${schema}, ${tables} cascade`)
+  }
+  try {
+    await keeper.connect()
+    const { rows } = await keeper.query('select pg_try_advisory_lock($1) as is_ours', [hashedKey(schema, 'demo').key])
+    if (!rows[0].is_ours) {
+      throw new HoldfastError('Another demo runs in this database', {
+        code: 'DEMO_RUNS',
+        retryable: true,
+        hint: 'Wait for its end, or give another database. Without --url the demo brings its own.',
+      })
+    }
+    await drop()
+    await makeTables(url, tables)
+  } catch (error) {
+    await keeper.end().catch(() => {})
+    throw translate(error)
+  }
+  return {
+    url,
+    directUrl,
+    schema,
+    tables,
+    told: `The demo runs in your database, in the schemas ${schema} and ${tables}, which it drops at its end.`,
+    async [Symbol.asyncDispose]() {
+      try {
+        await drop()
+      } catch (error) {
+        say(`holdfast: the schemas ${schema} and ${tables} could not be dropped: ${(error as Error).message}`)
+      }
+      await keeper.end()
+    },
+  }
+}
+
+async function makeTables(url: string, schema: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url, options: `-c search_path=${schema}` })
+  await client.connect()
+  try {
+    const { tables } = loadStatements<'tables'>(new URL('./company/company.sql', import.meta.url), schema)
+    await client.query(`create schema ${schema}; ${tables.text}`)
+  } finally {
+    await client.end()
+  }
+}

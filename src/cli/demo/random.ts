@@ -1,0 +1,29 @@
+/** Random numbers that come again with the same seed (mulberry32). */
+export class Random {
+  #state: number
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0
+  }
+
+  /** From 0 to below 1. */
+  fraction(): number {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0
+    let mixed = this.#state
+    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+
+  between(least: number, most: number): number {
+    return least + this.fraction() * (most - least)
+  }
+
+  chance(probability: number): boolean {
+    return this.fraction() < probability
+  }
+
+  pick<T>(items: readonly T[]): T | undefined {
+    return items[Math.floor(this.fraction() * items.length)]
+  }
+}

@@ -1,0 +1,57 @@
+import { randomInt } from 'node:crypto'
+import pg from 'pg'
+import { statusOfSignal } from '../child.js'
+import { Exit, exitCode } from '../failure.js'
+import { printJson } from '../output.js'
+import type { Settings } from '../settings.js'
+import { Conductor } from './conductor.js'
+import { type Ground, openGround } from './ground.js'
+import { Story } from './story.js'
+
+const defaultExpiryMs = 4_000
+/** As long as a timer can be. Nobody watches for longer. */
+const longestSeconds = 2_000_000
+
+/** The company, until its time is over or somebody interrupts it; exits with 1 when a promise was broken. */
+export async function demo(settings: Settings): Promise<void> {
+  const seconds = settings.wholeNumber('seconds', 1, longestSeconds)
+  const seed = settings.wholeNumber('seed', 0, 2 ** 32 - 1) ?? randomInt(1_000_000)
+  const instances = settings.wholeNumber('instances', 2, 20) ?? 5
+  const expiryMs = settings.durationMs('expiry', 2_000) ?? defaultExpiryMs
+  // Not what the environment says of the database that other commands are for.
+  const url = settings.spoken('url')
+  const given = url === undefined ? undefined : { url, directUrl: settings.spoken('directUrl') }
+  // Listened for before the start: a signal in its middle must not leave a server behind.
+  const over = interrupted()
+
+  await using ground = await openGround(given)
+  const pool = poolOf(ground)
+  try {
+    const story = new Story(settings)
+    story.tell({ event: 'begin', text: ground.told })
+    const conductor = new Conductor({ ground, pool, story, seed, instances, expiryMs })
+    const outcome = await conductor.conduct(over.signal, (seconds ?? longestSeconds) * 1_000)
+    if (settings.flag('json')) printJson(outcome)
+    if (outcome.violations > 0 || outcome.died > 0) throw new Exit(exitCode.failed)
+  } finally {
+    await pool.end()
+  }
+}
+
+function poolOf({ url, tables }: Ground): pg.Pool {
+  const pool = new pg.Pool({ connectionString: url, max: 10, options: `-c search_path=${tables}` })
+  pool.on('error', () => {}) // A session that ended while it was idle: the pool opens another.
+  return pool
+}
+
+/** Aborts at the first signal. The second one ends the process at once, and with it all that it has started. */
+function interrupted(): AbortController {
+  const over = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      if (over.signal.aborted) process.exit(statusOfSignal(signal))
+      over.abort()
+    })
+  }
+  return over
+}

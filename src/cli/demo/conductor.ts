@@ -86,7 +86,12 @@ export class Conductor {
     try {
       for (let number = 0; number < instances; number++) this.#fleet.start()
       await Promise.race([this.#whenOpen, new Promise((resolve) => whenAborted(interrupted, resolve))])
-      await this.#goOn(AbortSignal.any([interrupted, AbortSignal.timeout(lastsMs)]))
+      const over = new AbortController()
+      const forget = whenAborted(interrupted, () => over.abort())
+      const rest = setTimeout(() => over.abort(), lastsMs)
+      await this.#goOn(over.signal)
+      clearTimeout(rest)
+      forget()
       this.#tell('closes', 'The company closes: what runs may come to its end.')
       this.#isClosing = true
     } finally {
@@ -152,10 +157,12 @@ export class Conductor {
     if (kind === 'index') this.#tell('leads', `${name} is elected to fill the index of search.`, about)
   }
 
-  #ends({ name, works }: Member, kind: string, which: string, isDone: boolean): void {
+  #ends(member: Member, kind: string, which: string, isDone: boolean): void {
+    const { name, works } = member
     const work = `${kind} ${which}`
     works.delete(work)
     if (!isDone) return
+    this.#takeovers.ends(member, work)
     this.#done.set(kind, (this.#done.get(kind) ?? 0) + 1)
     if (kind !== 'report') return
     this.#tell('report', `${name} has made the report of the night of ${which}.`, { instance: name, works: [work] })
@@ -220,7 +227,7 @@ export class Conductor {
     this.#violations = Math.max(this.#violations, violations)
     const effects = proof.reduce((sum, { checked }) => sum + checked, 0)
     const lines = isLast ? proof.map(({ invariant, checked }) => `${String(checked).padStart(7)}  ${invariant}`) : []
-    const text = [`${violations} violations in ${effects} looks at what was written${isLast ? ':' : '.'}`, ...lines]
+    const text = [`${violations} violations in ${effects} checks of what was written${isLast ? ':' : '.'}`, ...lines]
     this.#tell('proof', text.join('\n'), { proof })
     for (const { invariant, violations, example } of proof) {
       if (violations > 0) this.#tell('violation', `${invariant}: broken ${violations} times, such as ${example}`)

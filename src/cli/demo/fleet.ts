@@ -5,7 +5,8 @@ import type { Ground } from './ground.js'
 import type { Orders, Said } from './said.js'
 
 const program = fileURLToPath(new URL('./instance.js', import.meta.url))
-const closeMs = 8_000
+/** Runs may come to their end, on a machine that is busy with them. */
+const closeMs = 15_000
 
 // Alphabetical, so that a name also tells how early an instance came.
 const names =

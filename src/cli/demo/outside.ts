@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { pause } from '../../base/index.js'
+import { pause, whenAborted } from '../../base/index.js'
 import { cityNames } from './company/index.js'
 import type { Fleet } from './fleet.js'
 import type { Random } from './random.js'
@@ -80,14 +80,20 @@ export class Outside {
   async #post(path: string, body: object, headers: Record<string, string> = {}): Promise<number | undefined> {
     const member = this.#random.pick(this.#fleet.reachable)
     if (!member) return undefined
-    const signal = AbortSignal.any([this.#over.signal, AbortSignal.timeout(answerMs)])
+    const giveUp = new AbortController()
+    const forget = whenAborted(this.#over.signal, () => giveUp.abort())
+    const late = setTimeout(() => giveUp.abort(), answerMs)
     try {
       const address = `http://127.0.0.1:${member.port}${path}`
+      const { signal } = giveUp
       const response = await fetch(address, { method: 'POST', body: JSON.stringify(body), headers, signal })
       await response.arrayBuffer()
       return response.status
     } catch {
       return undefined // It was killed, or is frozen.
+    } finally {
+      clearTimeout(late)
+      forget()
     }
   }
 

@@ -50,6 +50,13 @@ export class Takeovers {
     return isTakeover
   }
 
+  /** The lost instance had just done it: its word was still under way. */
+  ends(victim: Member, work: string): void {
+    for (const loss of this.#losses) {
+      if (loss.victim === victim && loss.left.delete(work) && loss.left.size === 0) this.#end(loss)
+    }
+  }
+
   /** It works again: what nobody has taken over is its own. */
   thawed(victim: Member): void {
     for (const loss of this.#losses) {

@@ -20,7 +20,7 @@ export class Running {
   stdout = ''
   stderr = ''
 
-  constructor(command: string, args: readonly string[], env: NodeJS.ProcessEnv, cwd?: string) {
+  constructor(command: string, args: readonly string[], env: NodeJS.ProcessEnv, cwd?: string, withinMs = longestMs) {
     // In a session of its own: the terminal of whoever runs the tests must not play a part.
     this.process = spawn(command, args, { env: { ...cleanEnv(), ...env }, cwd, detached: true })
     this.process.stdout!.on('data', (chunk) => {
@@ -34,8 +34,8 @@ export class Running {
     this.ended = new Promise((resolve, reject) => {
       const tooLong = setTimeout(() => {
         this.killGroup()
-        reject(new Error(`Still running after ${longestMs} ms, having said:\n${this.stdout}${this.stderr}`))
-      }, longestMs)
+        reject(new Error(`Still running after ${withinMs} ms, having said:\n${this.stdout}${this.stderr}`))
+      }, withinMs)
       this.process.once('close', (status) => {
         clearTimeout(tooLong)
         resolve({ status, stdout: this.stdout, stderr: this.stderr })
@@ -72,20 +72,18 @@ afterEach(() => {
   for (const running of started.splice(0)) running.killGroup()
 })
 
-/** Starts `holdfast` with these words. */
-export function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
-  return startProgram(process.execPath, [bin, ...args], env)
+/** Starts `holdfast` with these words. It may take so long. */
+export function start(args: readonly string[], env: NodeJS.ProcessEnv = {}, withinMs?: number): Running {
+  return startProgram(process.execPath, [bin, ...args], env, undefined, withinMs)
 }
 
 /** The same on a terminal of 80 by 24, made by script(1); what is typed arrives as if from a keyboard. */
-export function startOnTerminal(args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
+export function startOnTerminal(args: readonly string[], env: NodeJS.ProcessEnv = {}, withinMs?: number): Running {
   const words = [process.execPath, bin, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
   // A shell stands between, because script(1) resumes its own child when that is stopped; Ctrl-C must not end the shell.
-  return startProgram('script', ['-qec', `trap : INT; stty cols 80 rows 24; ${words}; exit $?`, '/dev/null'], {
-    TERM: 'xterm-256color',
-    SHELL: '/bin/sh',
-    ...env,
-  })
+  const script = `trap : INT; stty cols 80 rows 24; ${words}; exit $?`
+  const terminal = { TERM: 'xterm-256color', SHELL: '/bin/sh', ...env }
+  return startProgram('script', ['-qec', script, '/dev/null'], terminal, undefined, withinMs)
 }
 
 export function startProgram(
@@ -93,8 +91,9 @@ export function startProgram(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
   cwd?: string,
+  withinMs?: number,
 ): Running {
-  const running = new Running(command, args, env, cwd)
+  const running = new Running(command, args, env, cwd, withinMs)
   started.push(running)
   return running
 }

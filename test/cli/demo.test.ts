@@ -1,0 +1,97 @@
+import { existsSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { descendantsOf, listProcesses, type Process, stillIn } from '../../src/cli/processes.js'
+import { freshDatabase } from '../setup/database.js'
+import { sql, until } from '../setup/facts.js'
+import { type Running, start, startOnTerminal } from './program.js'
+
+// They are long, and mostly wait: so all of them run at once.
+const longMs = 90_000
+
+/** With this seed one instance is killed and another frozen as early as may be. */
+const seed = '39'
+
+interface Row {
+  event: string
+  proof: { invariant: string; checked: number; violations: number; example: string | null }[] | null
+}
+
+test('the demo', { timeout: longMs }, async () => {
+  await Promise.all([provesInADatabaseOfOurs(), tellsWhatIsWrong(), endsWithCtrlC(), endsWhenKilled()])
+})
+
+async function provesInADatabaseOfOurs(): Promise<void> {
+  const { url, drop } = await freshDatabase()
+  const words = ['--url', url, '--seconds', '15', '--instances', '4', '--seed', seed, '--jsonl']
+  const { status, stdout, stderr } = await start(['demo', ...words], {}, longMs).ended
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+  const lines = stdout.trim().split('\n')
+  const rows: Row[] = lines.map((line) => JSON.parse(line))
+  const events = rows.map(({ event }) => event)
+  expect(events).toEqual(expect.arrayContaining(['opened', 'tick', 'report', 'leads', 'killed', 'frozen', 'elsewhere']))
+  expect(events.filter((event) => event === 'violation' || event === 'died')).toEqual([])
+  const proof = rows.findLast((row) => row.proof)!.proof!
+  expect(proof.map(({ violations }) => violations)).toEqual(proof.map(() => 0))
+  expect(proof.filter(({ checked }) => checked === 0)).toEqual([])
+  expect(await sql(url, "select from pg_namespace where nspname like 'holdfast_demo%'")).toEqual([])
+  await drop()
+}
+
+async function tellsWhatIsWrong(): Promise<void> {
+  const { url, drop } = await freshDatabase()
+  const running = start(['demo', '--url', url, '--instances', '2', '--json'], {}, longMs)
+  await until(
+    'something was written',
+    () =>
+      sql(url, 'select from holdfast_demo_company.indexed limit 1').then(
+        ({ length }) => length > 0,
+        () => false,
+      ),
+    longMs,
+  )
+  await sql(url, "insert into holdfast_demo_company.booking values ('evt_x', 1, 'Mallory'), ('evt_x', 2, 'Mallory')")
+  running.process.kill('SIGTERM')
+  const { status, stdout } = await running.ended
+  const { violations, proof } = JSON.parse(stdout)
+  expect({ status, violations }).toEqual({ status: 1, violations: 1 })
+  const broken = { invariant: 'one effect per delivery', violations: 1, example: 'event evt_x has 2 bookings' }
+  expect(proof).toContainEqual(expect.objectContaining(broken))
+  await drop()
+}
+
+async function endsWithCtrlC(): Promise<void> {
+  const running = startOnTerminal(['demo', '--instances', '2'], {}, longMs)
+  await says(running, 'take part')
+  const left = await traces(running)
+  running.type('\x03')
+  const { status, stdout } = await running.ended
+  expect(stdout).toContain('0 violations')
+  expect(status).toBe(0)
+  await nothingIsLeft(left)
+}
+
+async function endsWhenKilled(): Promise<void> {
+  const running = start(['demo', '--instances', '3', '--seed', seed], {}, longMs)
+  await says(running, 'is frozen')
+  const left = await traces(running)
+  running.process.kill('SIGKILL')
+  await nothingIsLeft(left)
+}
+
+function says(running: Running, text: string): Promise<true> {
+  return until(`the demo says "${text}"`, () => running.stdout.includes(text), longMs)
+}
+
+/** What the demo has started, and where its server keeps its data. */
+async function traces({ pid, stdout }: Running): Promise<{ processes: Process[]; directory: string }> {
+  const [url] = /postgres:\/\/\S+\/demo/.exec(stdout)!
+  const [row] = await sql<{ directory: string }>(url, "select current_setting('data_directory') as directory")
+  expect(existsSync(row!.directory)).toBe(true)
+  return { processes: descendantsOf(pid), directory: row!.directory }
+}
+
+async function nothingIsLeft({ processes, directory }: Awaited<ReturnType<typeof traces>>): Promise<void> {
+  expect(processes.length).toBeGreaterThan(10)
+  await until('all its processes have ended', () => stillIn(listProcesses(), processes).length === 0, longMs)
+  await until('its data is gone', () => !existsSync(directory), longMs)
+}

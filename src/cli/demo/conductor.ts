@@ -5,7 +5,6 @@ import type { Ground } from './ground.js'
 import { Mischief } from './mischief.js'
 import { Outside } from './outside.js'
 import { prove, type Verdict, violationsIn } from './proof.js'
-import { Random } from './random.js'
 import type { Said } from './said.js'
 import type { Happening, Story } from './story.js'
 import { type Loss, Takeovers } from './takeovers.js'
@@ -63,7 +62,7 @@ export class Conductor {
   #died = 0
 
   constructor(staging: Staging) {
-    const { ground, pool, seed, expiryMs } = staging
+    const { ground, pool, seed, expiryMs, instances } = staging
     this.#staging = staging
     this.#whenOpen = new Promise((resolve) => {
       this.#open = resolve
@@ -72,8 +71,8 @@ export class Conductor {
       hear: (member, said) => this.#hear(member, said),
       gone: (member, how) => this.#tellDeath(member, how),
     })
-    this.#outside = new Outside(pool, this.#fleet, new Random(seed + 1))
-    this.#mischief = new Mischief(this.#fleet, new Random(seed), expiryMs, {
+    this.#outside = new Outside(pool, this.#fleet, seed + 1)
+    this.#mischief = new Mischief(this.#fleet, seed, expiryMs, instances, {
       killed: (member) => this.#tellLoss(member, 'killed'),
       frozen: (member) => this.#tellLoss(member, 'frozen'),
       thawed: (member, afterMs) => this.#tellThaw(member, afterMs),
@@ -190,7 +189,7 @@ export class Conductor {
     const works = takeovers.map(({ work }) => work)
     const told = { instance: victim.name, works, ...(times.length > 0 && { ms: Math.max(...times) }) }
     if (parts.length > 0) this.#tell('elsewhere', `What ${victim.name} had goes on: ${listed(parts)}.`, told)
-    if (left.size > 0) this.#tell('elsewhere', `Nobody needed to go on with ${listed([...left])}.`)
+    if (left.size > 0) this.#tell('elsewhere', `Still waits, of what ${victim.name} had: ${listed([...left])}.`)
   }
 
   #tellDeath(member: Member, how: string): void {

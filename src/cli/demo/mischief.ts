@@ -1,6 +1,6 @@
 import { pause } from '../../base/index.js'
 import type { Fleet, Member } from './fleet.js'
-import type { Random } from './random.js'
+import { Random } from './random.js'
 
 export interface MischiefListener {
   killed(member: Member): void
@@ -8,32 +8,34 @@ export interface MischiefListener {
   thawed(member: Member, afterMs: number): void
 }
 
-/** Fewer than this are left alone: somebody must be there to take over. */
-const leastOpen = 2
-
 /** Kills and freezes instances now and then, and has those that were killed replaced, as a supervisor would. */
 export class Mischief {
   readonly #fleet: Fleet
   readonly #random: Random
+  readonly #instances: number
   readonly #expiryMs: number
   readonly #listener: MischiefListener
 
-  constructor(fleet: Fleet, random: Random, expiryMs: number, listener: MischiefListener) {
+  constructor(fleet: Fleet, seed: number, expiryMs: number, instances: number, listener: MischiefListener) {
     this.#fleet = fleet
-    this.#random = random
+    this.#random = new Random(seed)
     this.#expiryMs = expiryMs
+    this.#instances = instances
     this.#listener = listener
   }
 
   async go(over: AbortSignal): Promise<void> {
     const underWay = new Set<Promise<void>>()
-    for (let turn = 0; ; turn++) {
+    for (let turn = 0; ; ) {
       await pause(this.#random.between(4_000, 8_000), over)
       if (over.aborted) break
+      const { open } = this.#fleet
+      // The others must be enough to take over.
+      if (open.length <= this.#instances / 2) continue
       // Whoever watches for a quarter of a minute has seen both.
       const kills = turn === 0 || (turn > 1 && this.#random.chance(0.6))
-      const victim = this.#random.pick(this.#fleet.open)
-      if (this.#fleet.open.length <= leastOpen) continue
+      const victim = this.#random.pick(open)
+      turn++
       const act = (kills ? this.#replace(victim!, over) : this.#freeze(victim!, over)).finally(() =>
         underWay.delete(act),
       )

@@ -2,7 +2,7 @@ import type pg from 'pg'
 import { pause, whenAborted } from '../../base/index.js'
 import { cityNames } from './company/index.js'
 import type { Fleet } from './fleet.js'
-import type { Random } from './random.js'
+import { Random } from './random.js'
 
 const answerMs = 3_000
 const customers = 6
@@ -19,14 +19,14 @@ export class Outside {
   #deliveries = 0
   #refused = 0
 
-  constructor(pool: pg.Pool, fleet: Fleet, random: Random) {
+  constructor(pool: pg.Pool, fleet: Fleet, seed: number) {
     this.#pool = pool
     this.#fleet = fleet
-    this.#random = random
+    this.#random = new Random(seed)
   }
 
   begin(): void {
-    this.#often(400, () => this.#write('insert into "order" select from generate_series(1, $1)'))
+    this.#often(1_000, () => this.#write('insert into "order" select from generate_series(1, $1)'))
     this.#often(300, () => this.#write('insert into document select from generate_series(1, $1)'))
     this.#often(250, () =>
       this.#write(`insert into building (city) select '${this.#random.pick(cityNames)}' from generate_series(1, $1)`),

@@ -28,7 +28,7 @@ create table acknowledged (event text not null);
 create table export (
   customer integer not null,
   began_at timestamptz not null,
-  ended_at timestamptz not null default clock_timestamp(),
+  ended_at timestamptz not null,
   written_by text not null
 );
 

@@ -12,11 +12,13 @@ export function exports({ holdfast, pool, name, work, serve }: Desk): void {
           work('export', customer, async () => {
             const began = await pool.query('select clock_timestamp()::text as at')
             await pause(500 + Math.random() * 1_500, undefined, { signal: shared.signal })
-            // True to this very moment, also right after this process was frozen.
-            if (!own.held || !shared.held) return
-            await pool.query('insert into export (customer, began_at, written_by) values ($1, $2, $3)', [
+            const ended = await pool.query('select clock_timestamp()::text as at')
+            // True to this very moment. So what is written now is true, too, however late it arrives.
+            if (!own.held || !shared.held) throw new Error('The permits were lost')
+            await pool.query('insert into export (customer, began_at, ended_at, written_by) values ($1, $2, $3, $4)', [
               customer,
               began.rows[0].at,
+              ended.rows[0].at,
               name,
             ])
           }),

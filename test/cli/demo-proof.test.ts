@@ -1,0 +1,150 @@
+// The proof of the demo can fail: each kind of wrong effect is counted by the promise that it breaks, and by no other.
+import { readFileSync } from 'node:fs'
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { prove } from '../../src/cli/demo/proof.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+
+let database: FreshDatabase
+let pool: pg.Pool
+
+/** A company where all is well. */
+const well = `
+alter table "order" alter id restart;
+alter table customer alter id restart;
+insert into report values ('2030-01-01 00:00:00Z', 1, 1, 'Ada'), ('2030-01-01 00:00:10Z', 1, 2, 'Ben');
+insert into "order" (billed_at) values (now()), (now()), (null);
+insert into invoice values (1, 11, 1, 5, 'Ada');
+insert into customer (domain) values ('example.com');
+insert into step values
+  (1, 'account', null, '2030-01-01 00:00:00Z', '2030-01-01 00:00:01Z', 'Ada'),
+  (1, 'contract', null, '2030-01-01 00:00:01Z', '2030-01-01 00:00:02Z', 'Ben'),
+  (1, 'mail', 'example.com', '2030-01-01 00:00:01Z', '2030-01-01 00:00:03Z', 'Ben');
+insert into holdfast.job_history
+  (id, queue, priority, kind, payload, state, enqueued_at, failed, crashes, max_crashes)
+select id, 1, 0, kind, payload::json, 'done', now(), 0, 0, 3
+from (values
+  (11, 'write-invoice', '{"order": 1}'), (12, 'account', '{"customer": 1}'),
+  (13, 'contract', '{"customer": 1}'), (14, 'mail', '{"customer": 1}')
+) as done (id, kind, payload);
+select holdfast.enqueue('invoices', 'write-invoice', '{"order": 2}');
+select holdfast.enqueue('onboarding', 'call', '{"customer": 1}', delay => '1 hour');
+insert into booking values ('evt_1', 1, 'Ada');
+insert into acknowledged values ('evt_1'), ('evt_1');
+insert into export values
+  (1, '2030-01-01 00:00:00Z', '2030-01-01 00:00:01Z', 'Ada'),
+  (1, '2030-01-01 00:00:01Z', '2030-01-01 00:00:02Z', 'Ben'),
+  (2, '2030-01-01 00:00:00Z', '2030-01-01 00:00:02Z', 'Ben'),
+  (3, '2030-01-01 00:00:00Z', '2030-01-01 00:00:02Z', 'Ben');
+insert into building (city, number, written_by) values
+  ('Accra', 1, 'Ada'), ('Accra', 2, 'Ben'), ('Cusco', 1, 'Ada'), ('Cusco', null, null);
+insert into document select from generate_series(1, 3);
+insert into indexed (document, term, written_by) values (1, 7, 'Ada'), (2, 7, 'Ada'), (3, 9, 'Ben');
+insert into entry (number, amount, balance, fence, written_by) values (1, 10, 10, 1, 'Ada'), (2, 5, 15, 2, 'Ben');
+insert into exchange_rate (rate, fence, written_by) values (1, 3, 'Ada'), (1, 4, 'Ada')`
+
+beforeAll(async () => {
+  database = await freshDatabase()
+  // One session, so that a transaction of the test is where everything is asked.
+  pool = new pg.Pool({ connectionString: database.url, max: 1, options: '-c search_path=company' })
+  const tables = readFileSync(new URL('../../src/cli/demo/company/company.sql', import.meta.url), 'utf8')
+  await pool.query(`create schema company; ${tables}`)
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+beforeEach(() => pool.query(`begin; ${well}`).then(() => {}))
+afterEach(() => pool.query('rollback').then(() => {}))
+
+async function broken(): Promise<Record<string, number>> {
+  const verdicts = await prove(pool, 'holdfast', 'default')
+  expect(verdicts.filter(({ checked }) => checked === 0)).toEqual([])
+  const found = verdicts.filter(({ violations }) => violations > 0)
+  for (const { example } of found) expect(example).not.toBeNull()
+  return Object.fromEntries(found.map(({ invariant, violations }) => [invariant, violations]))
+}
+
+test('nothing is wrong where all is well', async () => {
+  expect(await broken()).toEqual({})
+})
+
+test.each([
+  [
+    'holders ≤ 1',
+    'an earlier holder writes late',
+    "insert into exchange_rate (rate, fence, written_by) values (1, 3, 'Ada')",
+  ],
+  ['holders ≤ 1', 'two write in one term', "insert into indexed (document, term, written_by) values (4, 9, 'Ada')"],
+  [
+    'no update is lost',
+    'two have read one balance',
+    "insert into entry (number, amount, balance, fence, written_by) values (2, 1, 11, 3, 'Ada')",
+  ],
+  ['one run per tick', 'a night has two reports', "insert into report values ('2030-01-01 00:00:10Z', 2, 3, 'Ada')"],
+  [
+    'one run per tick',
+    'a night has no report, and no reason',
+    "insert into report values ('2030-01-01 00:00:30Z', 1, 3, 'Ada')",
+  ],
+  ['one effect per delivery', 'an event is booked twice', "insert into booking values ('evt_1', 2, 'Ben')"],
+  ['one effect per delivery', 'what the provider was told is not there', "insert into acknowledged values ('evt_2')"],
+  [
+    'permits ≤ limit',
+    'a customer has two exports at once',
+    "insert into export values (2, '2030-01-01 00:00:01.5Z', '2030-01-01 00:00:03Z', 'Ada'); delete from export where customer = 3",
+  ],
+  [
+    'permits ≤ limit',
+    'four exports at once',
+    "insert into export values (4, '2030-01-01 00:00:01.5Z', '2030-01-01 00:00:03Z', 'Ada')",
+  ],
+  [
+    'no gap and no double',
+    'a number is given twice',
+    "insert into building (city, number, written_by) values ('Cusco', 1, 'Ben')",
+  ],
+  [
+    'no gap and no double',
+    'a number is left out',
+    "insert into building (city, number, written_by) values ('Cusco', 3, 'Ben')",
+  ],
+  ['every job ends once', 'an order has two invoices', "insert into invoice values (1, 11, 2, 6, 'Ben')"],
+  ['every job ends once', 'a job is lost', 'delete from holdfast.job'],
+  [
+    'every job ends once',
+    'a job is in two places',
+    "select holdfast.enqueue('invoices', 'write-invoice', '{\"order\": 1}')",
+  ],
+  ['every job ends once', 'a job is done, and its effect is not there', 'delete from invoice'],
+  [
+    'every job ends once',
+    'an effect is there before its job is done',
+    "insert into invoice values (2, 12, 1, 7, 'Ben')",
+  ],
+  [
+    'workflows keep their order',
+    'a step begins before the one that it waits for has ended',
+    "update step set began_at = '2030-01-01 00:00:00.5Z' where step = 'contract'",
+  ],
+])('%s: %s', async (invariant, _, wrong) => {
+  await pool.query(wrong)
+  expect(await broken()).toEqual({ [invariant]: 1 })
+})
+
+test('a night without a report is right when there is a reason for it', async () => {
+  await pool.query(`
+    insert into report values ('2030-01-01 00:00:40Z', 1, 3, 'Ada');
+    insert into holdfast.gap values
+      (holdfast.lock_key('default', 'schedule/nightly-report'), '2030-01-01 00:00:20Z', '2030-01-01 00:00:30Z', 2, 'missed')`)
+  expect(await broken()).toEqual({})
+})
+
+test('mails by lanes: two at once may be, three not', async () => {
+  const mail = `insert into step values (0, 'mail', 'example.com', '2030-01-01 00:00:01.5Z', '2030-01-01 00:00:02Z', 'Ada')`
+  const account = `insert into step values (0, 'account', null, '2030-01-01 00:00:00Z', '2030-01-01 00:00:01Z', 'Ada')`
+  await pool.query(`${account}; ${mail}`)
+  expect(await broken()).toEqual({})
+  await pool.query(mail)
+  expect(await broken()).toEqual({ 'permits ≤ limit': 1 })
+})

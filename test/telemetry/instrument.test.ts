@@ -1,0 +1,187 @@
+// What OpenTelemetry is shown: spans, the trace that a job carries, and metrics.
+import { context, trace } from '@opentelemetry/api'
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics'
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+} from '@opentelemetry/sdk-trace-base'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { defineJob, UsageError } from '../../src/holdfast.js'
+import { instrument } from '../../src/telemetry/index.js'
+import { instruments } from '../../src/telemetry/instruments.js'
+import { spanForms } from '../../src/telemetry/spans.js'
+import { work } from '../jobs/stage.js'
+import { caught, sql, until } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+
+const exporter = new InMemorySpanExporter()
+const tracer = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }).getTracer('test')
+
+beforeAll(() => {
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
+})
+afterAll(() => context.disable())
+
+test('spans stand around what takes a while, a job is linked to who enqueued it, metrics follow from events', {
+  timeout: 60_000,
+}, async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const metricExporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)
+  const reader = new PeriodicExportingMetricReader({
+    exporter: metricExporter,
+    exportIntervalMillis: 1_000_000,
+    exportTimeoutMillis: 1_000,
+  })
+  const meter = new MeterProvider({ readers: [reader] }).getMeter('test')
+  const stop = instrument(holdfast, { tracer, meter })
+  expect((await caught(UsageError, () => instrument(holdfast))).message).toBe('This instance is instrumented already')
+  const spans = (name: string) => exporter.getFinishedSpans().filter((span) => span.name === name)
+  const span = (name: string) => until(`a span ${name}`, () => spans(name)[0])
+
+  // What is done inside is beneath: the hold is beside the wait, and the caller above both.
+  const seen: Record<string, string | undefined> = {}
+  const note = (what: string) => {
+    seen[what] = trace.getActiveSpan()?.spanContext().spanId
+  }
+  await tracer.startActiveSpan('caller', async (caller) => {
+    await holdfast.locks.with('report', () => note('lock'))
+    await holdfast.leases.with('etl', () => note('lease'))
+    await holdfast.limits.with('gpu', { max: 1 }, () => note('limit'))
+    await holdfast.once.run('key', () => note('once'))
+    caller.end()
+  })
+  const caller = await span('caller')
+  for (const [name, what] of [
+    ['lock', 'report'],
+    ['lease', 'etl'],
+    ['limit', 'gpu'],
+  ] as const) {
+    const [wait, hold] = [await span(`${name} wait`), await span(`${name} hold`)]
+    expect([wait, hold].map(({ parentSpanContext }) => parentSpanContext?.spanId)).toEqual(
+      [caller, caller].map((above) => above.spanContext().spanId),
+    )
+    expect(seen[name]).toBe(hold.spanContext().spanId)
+    expect(Object.values(hold.attributes).flat()).toContain(what)
+  }
+  expect((await span('once run')).attributes).toMatchObject({
+    'holdfast.once.key': 'key',
+    'holdfast.fence': expect.any(Number),
+  })
+  await caught(
+    RangeError,
+    holdfast.locks.with('report', () => Promise.reject(new RangeError('too far'))),
+  )
+  expect(spans('lock hold')[1]).toMatchObject({
+    status: { code: 2, message: 'too far' },
+    attributes: { 'error.type': 'RangeError' },
+  })
+
+  // Jobs, one and many, at once, later, tied, unique and in batches: each knows who enqueued it.
+  const child = defineJob('mail child', { queue: 'post', run: (_: string) => {} })
+  const mail = defineJob('mail', {
+    queue: 'post',
+    retry: { attempts: 1 },
+    run: (input: string, job) => {
+      if (input === 'fails') throw new TypeError('no mail')
+      return input === 'parent' ? job.enqueue(child, 'child').then(() => {}) : undefined
+    },
+  })
+  const bulk = defineJob('bulk', { queue: 'bulk', batch: { size: 10, wait: '200ms' }, run: () => {} })
+  const { jobs } = holdfast
+  const one = await jobs.enqueue(mail, 'one')
+  const ids = [
+    one.id,
+    ...(await jobs.enqueueMany(mail, ['a', 'b'])).map(({ id }) => id),
+    (await jobs.enqueue(mail, 'later', { delay: 50 })).id,
+    (await jobs.enqueue(mail, 'unique', { unique: 'u' })).id,
+    (await jobs.enqueue(mail, 'unique later', { unique: 'v', delay: 50 })).id,
+    (await jobs.enqueue(mail, 'lane', { lane: 'shop:1' })).id,
+    (await jobs.enqueue(mail, 'after', { after: [one] })).id,
+    ...(await jobs.enqueueWorkflow((workflow) => workflow.add(mail, 'in a workflow'))).jobs.map(({ id }) => id),
+    (await jobs.enqueue(mail, 'parent')).id,
+    (await jobs.enqueue(mail, 'fails')).id,
+  ]
+  await jobs.enqueueMany(bulk, [1, 2, 3])
+  work(holdfast, [mail, child, bulk])
+  const processed = await until('all have run', () => {
+    const all = spans('process post')
+    return all.length === ids.length + 1 && spans('process bulk').length > 0 && all
+  })
+  const senders = new Map(
+    exporter
+      .getFinishedSpans()
+      .filter(({ kind }) => kind === 3)
+      .map((sent) => [sent.spanContext().spanId, sent]),
+  )
+  const senderOf = ({ links }: ReadableSpan) => links.map(({ context }) => senders.get(context.spanId)?.name)
+  for (const attempt of processed) {
+    expect(senderOf(attempt), JSON.stringify(attempt.attributes)).toEqual(['send post'])
+    expect(attempt).toMatchObject({
+      kind: 4,
+      attributes: { 'messaging.system': 'holdfast', 'messaging.destination.name': 'post' },
+    })
+  }
+  expect(processed.map(({ attributes }) => Number(attributes['messaging.message.id'])).sort()).toEqual(
+    expect.arrayContaining([...ids].sort()),
+  )
+  const failed = processed.filter(({ status }) => status.code === 2)
+  expect(failed).toMatchObject([{ attributes: { 'error.type': 'TypeError' } }])
+  // The child was enqueued by the attempt of its parent.
+  const parent = processed.find((attempt) => Number(attempt.attributes['messaging.message.id']) === ids.at(-2))!
+  const beneath = [...senders.values()].filter((sent) => sent.parentSpanContext?.spanId === parent.spanContext().spanId)
+  expect(beneath).toHaveLength(1)
+  const batches = spans('process bulk')
+  expect(batches.flatMap(({ links }) => links)).toHaveLength(3)
+
+  // Leaders and schedules.
+  await using campaign = holdfast.elections.campaign('indexer', () => {})
+  expect((await span('election term indexer')).attributes).toMatchObject({ 'holdfast.election.name': campaign.name })
+  await using schedule = holdfast.schedules.add('nightly', { every: '1s' }, () => {})
+  expect((await span('schedule run nightly')).attributes).toMatchObject({ 'holdfast.schedule.name': schedule.name })
+
+  // Nothing is said that the reference does not list.
+  const forms = Object.values(spanForms)
+  for (const { name, attributes } of exporter.getFinishedSpans().filter((one) => one.name !== 'caller')) {
+    const said = Object.keys(attributes).filter((attribute) => attribute !== 'error.type')
+    const form = forms.find((form) => said.every((one) => (form.attributes as readonly string[]).includes(one)))
+    expect(form, name).toBeDefined()
+  }
+  await reader.forceFlush()
+  const exported = metricExporter
+    .getMetrics()
+    .flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics }) => metrics))
+  const pointsOf = (name: string) => exported.find(({ descriptor }) => descriptor.name === name)?.dataPoints ?? []
+  for (const { descriptor, dataPoints } of exported) {
+    const known = instruments[descriptor.name as keyof typeof instruments]
+    expect(descriptor).toMatchObject({ unit: known.unit, description: known.description })
+    for (const { attributes } of dataPoints)
+      expect(known.attributes).toEqual(expect.arrayContaining(Object.keys(attributes)))
+  }
+  const sentMail = pointsOf('messaging.client.sent.messages').find(
+    ({ attributes }) => attributes['holdfast.job.kind'] === 'mail',
+  )
+  expect(sentMail?.value).toBe(ids.length)
+  expect(
+    pointsOf('messaging.process.duration')
+      .map(({ attributes }) => attributes['holdfast.outcome'])
+      .sort(),
+  ).toEqual(['buried', 'done', 'done', 'done'])
+  expect(pointsOf('holdfast.lock.wait.duration').length).toBeGreaterThan(0)
+
+  // When it is over, nothing is shown, and nothing is carried any more.
+  stop()
+  const before = exporter.getFinishedSpans().length
+  await holdfast.locks.with('report', () => {})
+  await holdfast.jobs.enqueue(defineJob('idle', { queue: 'nobody', run() {} }), null)
+  expect(exporter.getFinishedSpans()).toHaveLength(before)
+  expect(await sql(url, "select ties from holdfast.job where kind = 'idle'")).toEqual([{ ties: null }])
+})

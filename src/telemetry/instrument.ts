@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module'
-import type { Link, Meter, Tracer as OtelTracer, Span } from '@opentelemetry/api'
+import type { Context, Link, Meter, Tracer as OtelTracer, Span } from '@opentelemetry/api'
 import { made, readOptions, type SpanName, type Spans, type Tracer, UsageError } from '../base/index.js'
 import { type Holdfast, version } from '../holdfast.js'
 import { buckets } from './buckets.js'
@@ -87,10 +87,11 @@ class Spanning implements Tracer {
   }
 
   around<Name extends SpanName, T>(name: Name, facts: Spans[Name], work: () => T): T {
-    const { context, trace } = this.#api
-    const span = this.#begin(name, facts)
+    const { context, trace, ROOT_CONTEXT } = this.#api
+    const above = spanForms[name].isRoot ? ROOT_CONTEXT : context.active()
+    const span = this.#begin(name, facts, above)
     try {
-      const answer = context.with(trace.setSpan(context.active(), span), work)
+      const answer = context.with(trace.setSpan(above, span), work)
       if (!(answer instanceof Promise)) {
         span.end()
         return answer
@@ -119,12 +120,12 @@ class Spanning implements Tracer {
     return `00-${present.traceId}-${present.spanId}-${flags}`
   }
 
-  #begin<Name extends SpanName>(name: Name, facts: Spans[Name]): Span {
+  #begin<Name extends SpanName>(name: Name, facts: Spans[Name], above: Context): Span {
     const { SpanKind } = this.#api
     const form: SpanForm<Name> = spanForms[name]
     const kind = { internal: SpanKind.INTERNAL, producer: SpanKind.PRODUCER, consumer: SpanKind.CONSUMER }[form.kind]
     const links = 'traces' in facts ? facts.traces.flatMap(linkTo) : []
-    return this.#tracer.startSpan(form.name(facts), { kind, attributes: form.describe(facts), links })
+    return this.#tracer.startSpan(form.name(facts), { kind, attributes: form.describe(facts), links }, above)
   }
 
   #fail(span: Span, error: unknown): void {

@@ -5,6 +5,8 @@ type Attributes = Record<string, string | number | string[]>
 /** How a span of the rooms is told to OpenTelemetry. */
 export interface SpanForm<Name extends SpanName> {
   readonly kind: 'internal' | 'producer' | 'consumer'
+  /** Whether it begins a trace of its own: it is done by a loop, which would else belong to whoever began that one. */
+  readonly isRoot?: true
   readonly attributes: readonly string[]
   /** Never of an endless set: what is particular is an attribute. */
   name(facts: Spans[Name]): string
@@ -64,6 +66,7 @@ export const spanForms: { readonly [Name in SpanName]: SpanForm<Name> } = {
   },
   'election term': {
     kind: 'internal',
+    isRoot: true,
     attributes: ['holdfast.election.name', 'holdfast.election.term'],
     name: ({ name }) => `election term ${name}`,
     describe: ({ name, term }) => ({ 'holdfast.election.name': name, 'holdfast.election.term': term }),
@@ -76,6 +79,7 @@ export const spanForms: { readonly [Name in SpanName]: SpanForm<Name> } = {
   },
   'schedule run': {
     kind: 'internal',
+    isRoot: true,
     attributes: ['holdfast.schedule.name', 'holdfast.schedule.tick', 'holdfast.attempt', 'holdfast.fence'],
     name: ({ name }) => `schedule run ${name}`,
     describe: ({ name, tick, attempt, fence }) => ({
@@ -93,6 +97,7 @@ export const spanForms: { readonly [Name in SpanName]: SpanForm<Name> } = {
   },
   'job process': {
     kind: 'consumer',
+    isRoot: true,
     attributes: [...ofMessaging, 'messaging.message.id', 'holdfast.attempt'],
     name: ({ queue }) => `process ${queue}`,
     describe: ({ queue, kind, ids, attempt }) => ({

@@ -1,0 +1,79 @@
+// The reference of events, metrics and spans says what the code does, no less and no more.
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { eventNames } from '../../src/base/index.js'
+import { buckets } from '../../src/telemetry/buckets.js'
+import { fleetGauges, instanceGauges } from '../../src/telemetry/gauges.js'
+import { type Instrument, type InstrumentName, instruments } from '../../src/telemetry/instruments.js'
+import { spanForms } from '../../src/telemetry/spans.js'
+import { prometheusName } from '../../src/telemetry/tallies.js'
+
+const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')
+
+/** The rows of the tables under a heading, by their cells; without heads and rulers. */
+function rows(text: string, heading = ''): string[][] {
+  const part = text.slice(text.indexOf(heading)).split(/\n## /)
+  const tables = heading === '' ? text : part[0]!
+  return [...tables.matchAll(/^\| (`.*) \|$/gm)].map(([, row]) => row!.split(/\s+\| /).map((cell) => cell.trim()))
+}
+
+const listed = (all: readonly string[]) => all.map((one) => `\`${one}\``).join(', ')
+
+/** Events as the source has them: what each says, and its comment. */
+function eventsOfSource(): string[][] {
+  const source = read('src/base/events.ts')
+  const shared = new Map(
+    [...source.matchAll(/^interface (\w+Facts) \{\n([^}]*)\}/gm)].map(([, name, body]) => [name!, properties(body!)]),
+  )
+  const body = source.slice(source.indexOf('export interface HoldfastEvents'), source.indexOf('interface LockFacts'))
+  return [...body.matchAll(/\/\*\* (.*?) \*\/\n {2}'([a-z.-]+)': (.*?)(?=\n\n|\n {2}\/\*\*|\n\}\n)/gs)].map(
+    ([, comment, name, type]) => {
+      const says = [...(shared.get(type!.split(' ')[0]!) ?? []), ...properties(type!)]
+      return [`\`${name}\``, listed(says) || 'nothing', comment!.replaceAll(/\s*\n\s*\*\s*/g, ' ')]
+    },
+  )
+}
+
+function properties(text: string): string[] {
+  return [...text.matchAll(/readonly (\w+):/g)].map(([, name]) => name!)
+}
+
+test('docs/reference/events.md has every event, what it says and when', () => {
+  const source = eventsOfSource()
+  expect(source.map(([name]) => name).sort()).toEqual(eventNames.map((name) => `\`${name}\``).sort())
+  expect(rows(read('docs/reference/events.md'))).toEqual(source)
+})
+
+const metrics = read('docs/reference/metrics.md')
+
+test('docs/reference/metrics.md has every metric', () => {
+  const known = Object.entries<Instrument>(instruments).map(([name, { kind, unit, description, attributes }]) => {
+    const prometheus = prometheusName(name as InstrumentName)
+    return [`\`${name}\``, `\`${prometheus}\``, kind, `\`${unit}\``, description, listed(attributes) || 'none']
+  })
+  expect(rows(metrics, '## Metrics of an instance')).toEqual(known)
+  expect(metrics).toContain(`\n${buckets.join(', ')} (seconds)`)
+})
+
+test.each([
+  ['## Gauges of an instance', instanceGauges],
+  ['## Gauges of the fleet', fleetGauges],
+])('and every gauge: %s', (heading, gauges) => {
+  const known = Object.entries(gauges).map(([name, { unit, description, labels }]) => [
+    `\`${name}\``,
+    `\`${unit}\``,
+    description,
+    listed(labels) || 'none',
+  ])
+  expect(rows(metrics, heading)).toEqual(known)
+})
+
+test('and every span', () => {
+  const facts = { name: '<name>', queue: '<queue>' }
+  const known = Object.values(spanForms).map(({ kind, attributes, name }) => [
+    `\`${(name as (given: typeof facts) => string)(facts)}\``,
+    kind,
+    listed(attributes),
+  ])
+  expect(rows(metrics, '## Spans').map(([name, kind, , attributes]) => [name, kind, attributes])).toEqual(known)
+})

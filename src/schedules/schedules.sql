@@ -116,7 +116,10 @@ order by s.name
 select at, state, extra, instance, attempt, started_at, ended_at, error::text as error, log, last_at, ticks, reason
 from (
   select
-    at, state, extra, instance, attempt, started_at, ended_at, error,
+    at,
+    -- A dead instance is found by a look of those that live; until then nobody may be there to look.
+    case when state = 'running' and not holdfast.is_present(session) then 'lost' else state end as state,
+    extra, instance, attempt, started_at, ended_at, error,
     (
       select lines
       from holdfast.tick_log l

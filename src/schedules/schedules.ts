@@ -78,7 +78,8 @@ export interface ScheduleStatus {
 export interface PastRun {
   readonly kind: 'run'
   readonly tick: Date
-  readonly state: 'waiting' | 'running' | 'done' | 'failed' | 'cancelled' | 'broken'
+  /** Lost: its instance died, and none has taken it over or recorded that yet. */
+  readonly state: 'waiting' | 'running' | 'lost' | 'done' | 'failed' | 'cancelled' | 'broken'
   /** Whether it was asked for beside the rule. */
   readonly extra: boolean
   readonly instance: string | undefined

@@ -35,6 +35,7 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   'schedule run': { args: ['never'], status: 3 },
   'schedule pause': { args: ['never'], status: 3 },
   'schedule resume': { args: ['never'], status: 3 },
+  'schedule override': { args: ['never', '--clear'], status: 3 },
   'schedule next': { args: ['@daily'], status: 0, needsDatabase: false },
   'instance ls': { status: 0 },
   graph: { status: 0 },

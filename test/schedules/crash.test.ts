@@ -76,6 +76,34 @@ test('crashed: record', async () => {
   expect(ran.length).toBe(1)
 })
 
+test('no member is left: the run is lost, and whoever asks for another, or comes back, lets it run again', async () => {
+  const url = await databaseUrl()
+  const first = await open({ url })
+  for (const [name, crashed] of Object.entries({ again: 'rerun', broken: 'record', found: 'record' } as const)) {
+    first.schedules.add(name, { every: '1h', crashed }, () => {})
+    await untilMember(first, name)
+  }
+  await first.close()
+  await sql(
+    url,
+    `insert into holdfast.tick (schedule, at, state, session, instance, fence, attempt, started_at)
+     select key, date_trunc('milliseconds', now()), 'running', 0, 'gone', nextval('holdfast.fence'), 1, now()
+     from holdfast.schedule`,
+  )
+  const operator = await open({ url })
+  const { schedules } = operator
+  expect(await schedules.runs('again')).toMatchObject([{ state: 'lost', instance: 'gone', attempt: 1 }])
+  // What is there waits for a member, so that there can be no other beside it.
+  expect(await schedules.run('again')).toBe(null)
+  expect(await schedules.runs('again')).toMatchObject([{ state: 'waiting', attempt: 1 }])
+  expect(await schedules.run('broken')).toBeInstanceOf(Date)
+  expect(await schedules.runs('broken')).toMatchObject([{ state: 'waiting', attempt: 0 }, { state: 'broken' }])
+  // Who has any schedule looks after all.
+  add(operator, 'again', { every: '1h' })
+  await untilRuns(operator, 'again', ['done'])
+  await untilRuns(operator, 'found', ['broken'])
+})
+
 test('what was begun without its instance hearing of it is begun again', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })

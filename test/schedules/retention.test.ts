@@ -30,9 +30,15 @@ test('old ticks and gaps go, the last ones stay, and what runs stays', async () 
     url,
     "update holdfast.tick set state = 'running', session = 0 where at = (select min(at) from holdfast.tick where schedule = (select key from holdfast.schedule where name = 'old'))",
   )
+  // A rule of each day, of which those are needed that named what stays.
+  await sql(
+    url,
+    `insert into holdfast.schedule_rule
+     select key, now() - make_interval(days => n), rule from holdfast.schedule, generate_series(1, 400) as n`,
+  )
   // Thirty days, but no more than the last thousand, and always the last hundred.
   await sql(url, 'select holdfast.schedule_sweep(30, 1000, 100)')
-  const count = async (table: 'tick' | 'gap') => {
+  const count = async (table: 'tick' | 'gap' | 'schedule_rule') => {
     const rows = await sql<{ name: string; count: number }>(
       url,
       `select name, count(*)::int from holdfast.${table} join holdfast.schedule on key = schedule group by name`,
@@ -41,4 +47,8 @@ test('old ticks and gaps go, the last ones stay, and what runs stays', async () 
   }
   expect(await count('tick')).toEqual({ old: 101, many: 1_001, few: 90 })
   expect(await count('gap')).toEqual({ old: 100, many: 1_001, few: 90 })
+  // From 32 days ago, 2 and 301, and that of the beginning of the test.
+  expect(await count('schedule_rule')).toEqual({ old: 33, many: 3, few: 302 })
+  await sql(url, 'delete from holdfast.tick; delete from holdfast.gap; select holdfast.schedule_sweep(30, 1000, 100)')
+  expect(await count('schedule_rule')).toEqual({ old: 1, many: 1, few: 1 })
 })

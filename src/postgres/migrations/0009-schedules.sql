@@ -627,6 +627,60 @@ create function holdfast.schedule_change(asked json) returns text
 comment on function holdfast.schedule_change(json) is
   'Changes the rule of a schedule ("what": rule, by its code; override, by an operator), or lets it run again (resume), after it has settled what is due by the rule of before. Answers again when the schedule stands otherwise than was said.';
 
+create function holdfast.schedule_recover(of_schedule bigint) returns void
+  language plpgsql
+  set jit = off
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  as $$
+  declare
+    dead integer[];
+  begin
+    with owner as materialized (
+      select distinct session
+      from holdfast.tick
+      where state = 'running'
+        and (of_schedule is null or schedule = of_schedule)
+    )
+    select array_agg(session) into dead from owner where not holdfast.is_present(session);
+    if dead is null then
+      return;
+    end if;
+    with lost as materialized (
+      select t.schedule, t.at, t.extra, s.reruns
+      from holdfast.tick t
+      join holdfast.schedule s on s.key = t.schedule
+      where t.state = 'running'
+        and t.session = any(dead)
+        and (of_schedule is null or t.schedule = of_schedule)
+      order by t.schedule, t.at, t.extra
+      for update of t skip locked
+    )
+    update holdfast.tick
+    set state = case
+          when stopping is not null then 'cancelled'
+          when lost.reruns and crashes < 2 then 'waiting'
+          else 'broken'
+        end,
+        crashes = crashes + 1,
+        ended_at = clock_timestamp(),
+        error = case
+          when stopping is null then json_build_object(
+            'name', 'InstanceCrashedError',
+            'message', format('Its instance %s died while it ran', instance),
+            'code', 'INSTANCE_CRASHED'
+          )
+        end
+    from lost
+    where tick.schedule = lost.schedule
+      and tick.at = lost.at
+      and tick.extra = lost.extra;
+  end
+  $$;
+comment on function holdfast.schedule_recover(bigint) is
+  'Takes the runs of a schedule, or of all, from the dead: they wait to run again, or are recorded as broken.';
+
 create function holdfast.schedule_run(of_schedule bigint) returns float8
   language plpgsql
   set jit = off
@@ -638,7 +692,12 @@ create function holdfast.schedule_run(of_schedule bigint) returns float8
   begin
     perform holdfast.flush_leases();
     select * into s from holdfast.schedule where key = of_schedule for update;
-    if not found or not holdfast.schedule_room(of_schedule, s.overlap) then
+    if not found then
+      return null;
+    end if;
+    -- What nobody is at any more must not stand in the way, where no member is left who would find out.
+    perform holdfast.schedule_recover(of_schedule);
+    if not holdfast.schedule_room(of_schedule, s.overlap) then
       return null;
     end if;
     insert into holdfast.tick (schedule, at, extra)
@@ -719,7 +778,6 @@ create function holdfast.schedule_look(life integer, member text, fences bigint[
   set plan_cache_mode = force_generic_plan
   as $$
   declare
-    dead integer[];
     answer json;
     soon json;
   begin
@@ -732,40 +790,7 @@ create function holdfast.schedule_look(life integer, member text, fences bigint[
       and not fence = any(fences);
     -- One at a time asks who is dead.
     if pg_try_advisory_xact_lock(holdfast.session_class() # 16, 0) then
-      with owner as materialized (
-        select distinct session from holdfast.tick where state = 'running'
-      )
-      select array_agg(session) into dead from owner where not holdfast.is_present(session);
-      if dead is not null then
-        with lost as materialized (
-          select t.schedule, t.at, t.extra, s.reruns
-          from holdfast.tick t
-          join holdfast.schedule s on s.key = t.schedule
-          where t.state = 'running'
-            and t.session = any(dead)
-          order by t.schedule, t.at, t.extra
-          for update of t skip locked
-        )
-        update holdfast.tick
-        set state = case
-              when stopping is not null then 'cancelled'
-              when lost.reruns and crashes < 2 then 'waiting'
-              else 'broken'
-            end,
-            crashes = crashes + 1,
-            ended_at = clock_timestamp(),
-            error = case
-              when stopping is null then json_build_object(
-                'name', 'InstanceCrashedError',
-                'message', format('Its instance %s died while it ran', instance),
-                'code', 'INSTANCE_CRASHED'
-              )
-            end
-        from lost
-        where tick.schedule = lost.schedule
-          and tick.at = lost.at
-          and tick.extra = lost.extra;
-      end if;
+      perform holdfast.schedule_recover(null);
       if horizon_ms is not null then
         with owner as materialized (
           select distinct session from holdfast.schedule_member
@@ -890,11 +915,26 @@ create function holdfast.schedule_sweep(keep_days integer, most integer, least_k
             limit 5000
           ));
       end if;
+      -- What is kept can be proven by the rule that was in force at the first of it, and by those after it.
+      delete from holdfast.schedule_rule
+      where schedule = one
+        and since < (
+          select max(since)
+          from holdfast.schedule_rule
+          where schedule = one
+            and since < coalesce(
+              least(
+                (select min(at) from holdfast.tick where schedule = one and not extra),
+                (select min(first_at) from holdfast.gap where schedule = one)
+              ),
+              'infinity'
+            )
+        );
     end loop;
   end
   $$;
 comment on function holdfast.schedule_sweep(integer, integer, integer) is
-  'Removes ticks and gaps that are older than so many days, or that so many later ones of the schedule have followed; but never the last few. A bounded number at a time.';
+  'Removes ticks and gaps that are older than so many days, or that so many later ones of the schedule have followed, but never the last few; and rules from before all that is kept. A bounded number at a time.';
 
 create function holdfast.schedule_unproven(of_schedule bigint, ticks timestamptz[]) returns setof timestamptz
   language sql stable

@@ -1,6 +1,7 @@
 // A scheduled report in several processes, without a scheduler between them: each is triggered at the same moment, and one
-// of them runs it. The hold keeps the name taken after a quick run, so that nobody runs it again for the same trigger; a random
-// delay before competing spreads the work; and whoever has lost the lease stops at once.
+// of them runs it. First by hand: the hold keeps the name taken after a quick run, so that nobody runs it again for the same
+// trigger; a random delay before competing spreads the work; and whoever has lost the lease stops at once. Then as a schedule,
+// which remembers its ticks: no hold to be chosen, and no clocks to be synchronized.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -35,6 +36,18 @@ async function work(url) {
         return 'done'
       } catch (error) {
         return error.code
+      }
+    },
+
+    /** Takes part until so many ticks have run somewhere, and answers with those that ran here. */
+    async schedule({ name, ticks }) {
+      const ran = []
+      // In earnest { cron: '0 3 * * *' }.
+      holdfast.schedules.add(name, { every: '1s', spread: '100ms' }, ({ tick }) => ran.push(tick.getTime()))
+      for (;;) {
+        const runs = await holdfast.schedules.runs(name)
+        if (runs.filter(({ state }) => state === 'done').length >= ticks) return ran
+        await new Promise((resolve) => setTimeout(resolve, 20))
       }
     },
 
@@ -86,6 +99,13 @@ async function manage(url) {
   const later = await ask(other, { task: 'takeOver', name: 'long-report' })
   console.log(`another took over, with a larger fence: ${later > fence}`)
   console.log(`the one that had been busy for too long stopped with ${await ending}`)
+
+  const takePart = (some, ticks) =>
+    Promise.all(some.map((worker) => ask(worker, { task: 'schedule', name: 'scheduled-report', ticks })))
+  const punctual = await takePart([slow, other], 2)
+  const late = await takePart(workers.slice(2), 4)
+  const ran = [...punctual, ...late].flat()
+  console.log(`as a schedule each tick ran once, also when others came later: ${new Set(ran).size === ran.length}`)
   for (const worker of workers) worker.disconnect()
 }
 
@@ -95,3 +115,4 @@ async function manage(url) {
 // in 8 days with a random delay more than one process had a turn: true
 // another took over, with a larger fence: true
 // the one that had been busy for too long stopped with LEASE_LOST
+// as a schedule each tick ran once, also when others came later: true

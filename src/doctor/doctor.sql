@@ -254,7 +254,7 @@ where relnamespace = to_regnamespace($1::text)
 
 -- name: advisory
 -- Sessions that have rested for so many milliseconds ($1), outside of any transaction, and keep locks of ours, though they are
--- no session of a living instance: names of the registry, or numbers in our classes.
+-- no session of a living instance: names of the registry, or numbers in our classes. A pooler may have given us such a session.
 with advisory as materialized (
   select classid, objid, objsubid, pid
   from pg_locks
@@ -289,15 +289,14 @@ select
   host(client_addr) as address,
   substr(application_name, 10) as instance,
   application_name ~ '^holdfast [0-9a-f]{12}$' as is_of_instance,
-  client_addr is not distinct from inet_client_addr() and pid <> pg_backend_pid() as is_from_here,
+  client_addr is not distinct from inet_client_addr() as is_from_here,
   (extract(epoch from clock_timestamp() - state_change) * 1000)::float8 as for_ms,
   backend_start::text as started,
   count(*)::integer as locks,
   json_agg(distinct label) as labels
 from ours
 join pg_stat_activity using (pid)
-where state = 'idle'
-  and state_change < clock_timestamp() - make_interval(secs => $1::float8 / 1000)
+where (pid = pg_backend_pid() or state = 'idle' and state_change < clock_timestamp() - make_interval(secs => $1::float8 / 1000))
   and not exists (select from alive where application_name = 'holdfast ' || id)
 group by pid, usename, application_name, client_addr, state_change, backend_start
 order by state_change

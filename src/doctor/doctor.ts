@@ -79,10 +79,15 @@ export async function examine(options: PatientOptions): Promise<Diagnosis> {
 }
 
 /** Does what a fixable finding says. */
-export async function mend({ database, schema = 'holdfast' }: PatientOptions, { mend }: Finding): Promise<void> {
+export async function mend({ database, schema = 'holdfast' }: PatientOptions, { id, mend }: Finding): Promise<void> {
   // The one command among them.
   if (mend.commands.length > 0) await migrate(database, schema)
-  for (const statement of mend.sql) await database.query(statement)
+  for (const statement of mend.sql) {
+    await database.query(statement).catch((error) => {
+      // A pooler may have given us the very session that was to be ended.
+      if (id !== 'lock-of-dead-owner' || !(error instanceof DatabaseUnreachableError)) throw error
+    })
+  }
 }
 
 async function unchecked(patient: Patient, { name }: Check, error: unknown): Promise<Finding[]> {

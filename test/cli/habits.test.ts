@@ -40,6 +40,7 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   'instance ls': { status: 0 },
   graph: { status: 0 },
   migrate: { status: 0 },
+  doctor: { status: 0 },
   completion: { args: ['bash'], status: 0, needsDatabase: false },
 }
 /** They run until they are interrupted, and have tests of their own. */

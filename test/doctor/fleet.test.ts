@@ -154,6 +154,7 @@ test('instances of two versions, and settings that a server did not take', async
     events: new Events(),
     expiryMs: 5_000,
     version: '0.0.1',
+    events: new Events(),
   })
   await presence.whenLiving()
   const [finding] = await found(url, 'mixed-versions')
@@ -184,6 +185,15 @@ test('instances of two versions, and settings that a server did not take', async
   ])
   await instance.close()
   await isGone(url, 'settings-refused')
+})
+
+test('a table that somebody keeps locked is no reason to hang', { timeout: 60_000 }, async () => {
+  const migrating = await sqlSession(url)
+  await migrating.query('begin; lock table holdfast.schedule')
+  const [finding] = await found(url, 'unchecked')
+  expect(finding).toMatchObject({ subject: 'schedules and their members', facts: { code: 'DATABASE_ERROR' } })
+  await migrating.query('rollback')
+  await isGone(url, 'unchecked')
 })
 
 test('clocks that are wrong', async () => {

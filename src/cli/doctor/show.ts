@@ -25,7 +25,8 @@ export function printFindings(settings: Settings, diagnosis: Diagnosis): void {
     return
   }
   const { address, schema, server, findings } = diagnosis
-  write([paint(settings, visible(`${address}, schema ${schema}, ${server}`), 'dim')])
+  const where = wrap(visible(`${address}, schema ${schema}, ${server}`), process.stdout.columns || 80)
+  write(where.map((line) => paint(settings, line, 'dim')))
   for (const [at, finding] of findings.entries()) {
     const { title, colour } = words[finding.severity]
     const isFirst = findings[at - 1]?.severity !== finding.severity

@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { sql } from '../setup/facts.js'
+import { type Ended, run, startOnTerminal } from './program.js'
+import { fits, fitsRow } from './schemas.js'
+
+let database: FreshDatabase
+let env: NodeJS.ProcessEnv
+beforeAll(async () => {
+  database = await freshDatabase()
+  env = { DATABASE_URL: database.url }
+})
+afterAll(() => database.drop())
+
+const doctor = (args: string[] = [], more: NodeJS.ProcessEnv = {}): Promise<Ended> =>
+  run(['doctor', ...args], { ...env, ...more })
+
+test('says that all is well, and how much was looked at', async () => {
+  expect(await doctor()).toEqual({ status: 0, stdout: '', stderr: 'All is well: 15 checks made.\n' })
+})
+
+test('says what is wrong, piped, as JSON and line by line, and ends with 3', async () => {
+  await sql(database.url, 'drop index holdfast.tick_done; alter table holdfast.job reset (fillfactor)')
+  const [piped, json, lines] = await Promise.all([doctor(), doctor(['--json']), doctor(['--jsonl'])])
+  const mended =
+    "create index concurrently tick_done on holdfast.tick (schedule, at) where state = 'done' and not extra"
+  expect(piped).toEqual({
+    status: 3,
+    stdout:
+      `wrong\tindexes-differ\tmissing\tThe index tick_done on tick is missing\t${mended}\n` +
+      'note\tstorage-differs\tjob\tOf the table job, fillfactor is the default instead of 40\talter table holdfast.job set (fillfactor = 40)\n',
+    stderr: '15 checks made: 1 wrong, 1 note.\n`holdfast doctor --fix` mends 2 of them.\n',
+  })
+  expect(fits('doctor', JSON.parse(json.stdout))).toMatchObject({ checks: 15, mended: [], findings: [{}, {}] })
+  expect(json.status).toBe(3)
+  const rows = lines.stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => fitsRow('doctor', JSON.parse(line)))
+  expect(rows).toEqual(JSON.parse(json.stdout).findings)
+})
+
+test.runIf(process.platform === 'linux')('is grouped on a terminal, the worst first, within 80 columns', async () => {
+  const { status, stdout } = await startOnTerminal(['doctor'], { ...env, NO_COLOR: '1' }).ended
+  const lines = stdout.split('\r\n')
+  expect(status).toBe(3)
+  expect(lines.filter((line) => /^[A-Z]+$/.test(line))).toEqual(['WRONG', 'NOTE'])
+  expect(lines).toContain('  indexes-differ: missing')
+  expect(lines).toContain('  seen    The index tick_done on tick is missing.')
+  expect(lines).toContain('  mend    Make it again, while others go on working. (--fix does it)')
+  // SQL is there to be copied.
+  expect(Math.max(...lines.filter((line) => !line.endsWith(';')).map((line) => line.length))).toBeLessThanOrEqual(80)
+  expect(stdout).toContain('15 checks made: 1 wrong, 1 note.')
+})
+
+test('--fix does nothing unasked', async () => {
+  const { status, stdout, stderr } = await doctor(['--fix'])
+  expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+  expect(stderr).toContain('This mends:\n  indexes-differ: missing\n    create index concurrently tick_done')
+  expect(stderr).toContain('Nothing was done: mending must be confirmed')
+  const asked = startOnTerminal(['doctor', '--fix'], env)
+  await asked.says(/Do it\? \[y\/N\]/)
+  asked.type('no\n')
+  expect((await asked.ended).status).toBe(1)
+})
+
+test('--fix mends, and says what is left', async () => {
+  const { status, stdout, stderr } = await doctor(['--fix', '--yes', '--json'])
+  expect(fits('doctor', JSON.parse(stdout))).toMatchObject({
+    findings: [],
+    mended: [
+      { id: 'indexes-differ', subject: 'missing', failure: null },
+      { id: 'storage-differs', subject: 'job', failure: null },
+    ],
+  })
+  expect(stderr).toMatch(/Done: indexes-differ: missing\nDone: storage-differs: job\nAll is well: 15 checks made\.\n$/)
+  expect(status).toBe(0)
+  const again = await doctor(['--fix', '--yes'])
+  expect(again.stderr).toBe('There is nothing that --fix could mend.\nAll is well: 15 checks made.\n')
+  // What is not installed yet is, and then looked at.
+  const other = await doctor(['--fix', '--yes', '--schema', 'not there'])
+  expect(other.stderr).toBe(
+    "This mends:\n  not-installed\n    holdfast migrate --schema 'not there'\nDone: not-installed\nAll is well: 15 checks made.\n",
+  )
+})
+
+test('its options are checked, and its way is told by the environment, too', async () => {
+  const { status, stderr } = await doctor([], { HOLDFAST_PATIENCE: 'long' })
+  expect({ status, stderr }).toEqual({
+    status: 2,
+    stderr: 'holdfast: Expected HOLDFAST_PATIENCE to be a duration of at least 0ms, such as 30s or 5m, got "long"\n',
+  })
+  const direct = await doctor([], { HOLDFAST_DIRECT_URL: 'postgres://app:s3cret@127.0.0.1:1/app' })
+  expect(direct.stdout).toMatch(/^wrong\tdirect-url\t\tThe direct URL does not lead where the database is: /)
+  expect(direct.stdout + direct.stderr).not.toContain('s3cret')
+})

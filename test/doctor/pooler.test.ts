@@ -1,0 +1,71 @@
+// What stands between, told by what it does: poolers in both modes, and a direct URL that leads elsewhere.
+import { describe, expect, test } from 'vitest'
+import { Events } from '../../src/base/index.js'
+import { mend } from '../../src/doctor/index.js'
+import { openPgPool, RowPresence } from '../../src/postgres/index.js'
+import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
+import { sqlSession, until } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+import { found, idsOf, isGone, look } from './stage.js'
+
+const connection = (url: string) => ({ connectionString: url })
+
+describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
+  test('in transaction mode: the way past it is printed', async () => {
+    const direct = await databaseUrl()
+    const pooler = await startPooler({ mode: 'transaction', backends: 3 })
+    const url = pooler.through(direct)
+    const [finding] = await found(url, 'transaction-pooler')
+    expect(finding).toMatchObject({ severity: 'wrong', facts: { direct_url_given: false } })
+    // It cannot know the password.
+    const [, printed] = /^export HOLDFAST_DIRECT_URL=(.*)$/.exec(finding!.mend.commands[0]!)!
+    const past = new URL(printed!)
+    expect(past).toMatchObject({ port: new URL(direct).port, pathname: new URL(direct).pathname, password: '' })
+    past.password = new URL(direct).password
+    await isGone(url, ['transaction-pooler', 'direct-url'], { direct: connection(past.href) })
+    await found(url, 'transaction-pooler', { direct: connection(url) })
+    past.pathname = '/postgres'
+    const [elsewhere] = await found(url, 'direct-url', { direct: connection(past.href) })
+    expect(elsewhere!.seen).toContain('another server or database')
+    past.port = '1'
+    const [nowhere] = await found(url, 'direct-url', { direct: connection(past.href) })
+    expect(nowhere!.seen).toContain('cannot be reached')
+
+    const database = openPgPool(connection(url))
+    const about = { schema: 'holdfast', namespace: 'x', expiryMs: 5_000, version: '0.0.1', events: new Events() }
+    const presence = new RowPresence({ database, ...about })
+    await presence.whenLiving()
+    expect(await found(url, 'transaction-pooler')).toMatchObject([{ severity: 'note' }])
+    await presence.close()
+    await database.close()
+  })
+
+  test('in transaction mode: a lock that a client has left behind', async () => {
+    const direct = await databaseUrl()
+    const pooler = await startPooler({ mode: 'transaction', backends: 3 })
+    const url = pooler.through(direct)
+    const holdfast = await open({ url: direct })
+    await (await holdfast.locks.acquire('invoice:42')).release()
+    const client = await sqlSession(url)
+    await client.query('select pg_advisory_lock($1::bigint)', [holdfast.locks.key('invoice:42')])
+    await client.end()
+    expect(await holdfast.locks.tryAcquire('invoice:42')).toBeNull()
+    const left = await until('the doctor sees it', async () =>
+      (await look(url, { patienceMs: 1 })).findings.find(({ id }) => id === 'lock-of-dead-owner'),
+    )
+    expect(left).toMatchObject({ severity: 'wrong', facts: { labels: 'invoice:42' }, mend: { fixable: true } })
+    const database = openPgPool(connection(url))
+    await mend({ database }, left)
+    await database.close()
+    await isGone(url, 'lock-of-dead-owner', { patienceMs: 1 })
+    await (await holdfast.locks.acquire('invoice:42', { wait: 0 })).release()
+  })
+
+  test('in session mode: nothing is wrong', async () => {
+    const direct = await databaseUrl()
+    const pooler = await startPooler({ mode: 'session' })
+    const { findings } = await look(pooler.through(direct))
+    expect(idsOf(findings)).toEqual(['session-pooler'])
+    await isGone(direct, 'session-pooler')
+  })
+})

@@ -16,6 +16,7 @@ import {
   UsageError,
   wholeNumber,
 } from './base/index.js'
+import { type Diagnosis, examine } from './doctor/index.js'
 import { Elections } from './elections/index.js'
 import { type JobDefinition, Jobs } from './jobs/index.js'
 import { Leases } from './leases/index.js'
@@ -24,6 +25,7 @@ import { Locks } from './locks/index.js'
 import { Once } from './once/index.js'
 import {
   Anchor,
+  type Connection,
   checkSchema,
   checkSchemaName,
   checkUrl,
@@ -49,6 +51,7 @@ import { Shares } from './shares/index.js'
 
 export type { Duration, EventName, GivenRule, HoldfastEvents, Key } from './base/index.js'
 export { ClosedError, HoldfastError, InstanceDrainingError, UsageError } from './base/index.js'
+export type { Diagnosis, Finding, Mend, Severity } from './doctor/index.js'
 export type { Campaign, CampaignOptions, Elections, Leader, Leadership, SteppingDown } from './elections/index.js'
 export { SteppedDownError } from './elections/index.js'
 export type {
@@ -175,6 +178,10 @@ export interface JobsSettings {
   claims?: 'rows' | 'advisory' | undefined
 }
 
+export interface DoctorOptions {
+  readonly patience?: Duration | undefined
+}
+
 export interface HoldfastOptions {
   /** Where PostgreSQL is: `postgres://user:password@host:5432/database`. Give this, or `pool`, or `sql`. */
   url?: string | undefined
@@ -225,6 +232,8 @@ interface Ground {
   readonly names: Names
   readonly schema: string
   readonly namespace: string
+  /** The way past a pooler, where one was given. */
+  readonly direct: Connection | undefined
   readonly expiryMs: number
   readonly parked: number
   readonly keepDays: number
@@ -255,7 +264,7 @@ export class Holdfast {
   readonly schedules: Schedules
   readonly namespace: string
   /** @internal For the kit of tests, and for telemetry. */
-  readonly ground: Pick<Ground, 'database' | 'schema' | 'events' | 'tracing'>
+  readonly ground: Pick<Ground, 'database' | 'direct' | 'schema' | 'expiryMs' | 'events' | 'tracing'>
   readonly #databases: ReadonlySet<Database>
   readonly #presence: Presence
   readonly #health: HealthCheck
@@ -316,6 +325,7 @@ export class Holdfast {
         names: new Names(schema),
         schema,
         namespace,
+        direct: connection,
         expiryMs,
         parked,
         keepDays: Math.ceil(keep / 86_400_000),
@@ -389,6 +399,18 @@ export class Holdfast {
    */
   health(): Promise<Health> {
     return this.#health.look()
+  }
+
+  /**
+   * Looks for what is wrong with the database and the fleet, or will be, as `holdfast doctor` does; changes nothing. What lasts
+   * for less than `patience` (default `10m`) is not told: transactions, pauses, jobs that nobody runs.
+   *
+   * @example
+   * const { findings } = await holdfast.doctor({ patience: '1h' })
+   */
+  doctor(options?: DoctorOptions): Promise<Diagnosis> {
+    const { patience } = readOptions('doctor', options, { patience: duration(0) })
+    return examine({ ...this.ground, patienceMs: patience })
   }
 
   /**

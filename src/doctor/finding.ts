@@ -4,47 +4,49 @@
  */
 export type Severity = 'wrong' | 'risky' | 'unchecked' | 'note'
 
-export type FindingId =
-  | 'autovacuum-off'
-  | 'buried-jobs'
-  | 'cannot-end-sessions'
-  | 'cannot-migrate'
-  | 'clock-offset'
-  | 'columns-missing'
-  | 'commits-not-flushed'
-  | 'connections-short'
-  | 'dead-rows'
-  | 'direct-url'
-  | 'functions-differ'
-  | 'history-not-replicated'
-  | 'indexes-differ'
-  | 'kind-unhandled'
-  | 'lock-of-dead-owner'
-  | 'lock-table-full'
-  | 'long-transaction'
-  | 'migrations-pending'
-  | 'missing-rights'
-  | 'mixed-versions'
-  | 'not-installed'
-  | 'notification-queue'
-  | 'notifications-lost'
-  | 'paused-queue'
-  | 'prepared-transaction'
-  | 'queue-unattended'
-  | 'read-only'
-  | 'read-replica'
-  | 'replication-slot'
-  | 'schedule-orphan'
-  | 'schema-newer'
-  | 'sequences-missing'
-  | 'session-locks'
-  | 'session-pooler'
-  | 'settings-refused'
-  | 'storage-differs'
-  | 'tables-missing'
-  | 'timeout-short'
-  | 'transaction-pooler'
-  | 'unchecked'
+export const findingIds = [
+  'autovacuum-off',
+  'buried-jobs',
+  'cannot-end-sessions',
+  'cannot-migrate',
+  'clock-offset',
+  'columns-missing',
+  'commits-not-flushed',
+  'connections-short',
+  'dead-rows',
+  'direct-url',
+  'functions-differ',
+  'history-not-replicated',
+  'indexes-differ',
+  'kind-unhandled',
+  'lock-of-dead-owner',
+  'lock-table-full',
+  'long-transaction',
+  'migrations-pending',
+  'missing-rights',
+  'mixed-versions',
+  'not-installed',
+  'notification-queue',
+  'notifications-lost',
+  'paused-queue',
+  'prepared-transaction',
+  'queue-unattended',
+  'read-only',
+  'read-replica',
+  'replication-slot',
+  'schedule-orphan',
+  'schema-newer',
+  'sequences-missing',
+  'session-locks',
+  'session-pooler',
+  'settings-refused',
+  'storage-differs',
+  'tables-missing',
+  'timeout-short',
+  'transaction-pooler',
+  'unchecked',
+] as const
+export type FindingId = (typeof findingIds)[number]
 
 export type Fact = string | number | boolean | null
 

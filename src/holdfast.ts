@@ -45,6 +45,7 @@ import {
   type Presence,
   RowPresence,
   schemaState,
+  Waits,
 } from './postgres/index.js'
 import { Schedules } from './schedules/index.js'
 import { Shares } from './shares/index.js'
@@ -230,6 +231,7 @@ interface Ground {
   readonly anchor: Anchor | undefined
   readonly presence: Presence
   readonly names: Names
+  readonly waits: Waits
   readonly schema: string
   readonly namespace: string
   /** The way past a pooler, where one was given. */
@@ -270,6 +272,7 @@ export class Holdfast {
   readonly #health: HealthCheck
   readonly #anchor: Anchor | undefined
   readonly #draining: Draining
+  readonly #waits: Waits
   #closing: Promise<void> | undefined
 
   /**
@@ -323,6 +326,7 @@ export class Holdfast {
         anchor,
         presence,
         names: new Names(schema),
+        waits: new Waits({ anchor, lifeline, instanceId: presence.instanceId, schema }),
         schema,
         namespace,
         direct: connection,
@@ -346,7 +350,7 @@ export class Holdfast {
   }
 
   private constructor(ground: Ground) {
-    const { namespace, database, lifeline, presence } = ground
+    const { namespace, database, lifeline, presence, waits } = ground
     this.namespace = namespace
     this.ground = ground
     this.#databases = new Set([database, lifeline])
@@ -354,6 +358,7 @@ export class Holdfast {
     const hasAnchor = ground.anchor !== undefined
     this.#health = new HealthCheck({ database, presence, hasAnchor, isClosing: () => this.#closing !== undefined })
     this.#anchor = ground.anchor
+    this.#waits = waits
     this.locks = new Locks(ground)
     this.leases = new Leases({ ...ground, instanceId: presence.instanceId })
     this.limits = new Limits(ground)
@@ -471,6 +476,7 @@ export class Holdfast {
     await this.limits.close()
     await this.leases.close()
     await this.locks.close()
+    await this.#waits.close()
     await this.#presence.close()
     this.ground.events.to('instance.closed')?.({})
     await Promise.all([...this.#databases].map((database) => database.close()))

@@ -1,4 +1,13 @@
-import { backoffMs, ClosedError, type Events, pause, saysAborted, type Tracing, whenAborted } from '../base/index.js'
+import {
+  backoffMs,
+  ClosedError,
+  type Events,
+  pause,
+  runHolding,
+  saysAborted,
+  type Tracing,
+  whenAborted,
+} from '../base/index.js'
 import type { Database, Keeper, Kept, Presence, Statement } from '../postgres/index.js'
 import { Leadership } from './leadership.js'
 import type { Lookout, Sight } from './lookout.js'
@@ -198,7 +207,9 @@ export class Campaign {
     })
     if (this.#closing.signal.aborted) leadership.askToStepDown('closing')
     try {
-      if (!leadership.signal.aborted) await this.#workFor(leadership)
+      const { database, namespace } = this.#ground
+      const held = { handle: kept, keys: [electionKey(namespace, this.name)], address: database.address }
+      if (!leadership.signal.aborted) await runHolding(held, () => this.#workFor(leadership))
       return outcome()
     } catch (error) {
       return saysAborted(leadership.signal, error) ? outcome() : { ...outcome(), failure: { error } }

@@ -13,8 +13,10 @@ import {
   formatDuration,
   hashedKey,
   type Key,
+  keysHeldHere,
   pause,
   readOptions,
+  runHolding,
   type Tracing,
   text,
   UsageError,
@@ -29,6 +31,8 @@ import {
   DatabaseUnreachableError,
   type Names,
   untilLetGo,
+  type Waiting,
+  type Waits,
 } from '../postgres/index.js'
 import { LeaseLostError, LeaseTimeoutError } from './errors.js'
 import { Holding } from './holding.js'
@@ -62,6 +66,8 @@ export interface LeasesOptions {
   readonly instanceId: string
   readonly events: Events
   readonly tracing: Tracing
+  /** Where long waits are written down. */
+  readonly waits: Waits
 }
 
 const longest = 24 * 86_400_000
@@ -72,6 +78,11 @@ const rules = {
   spread: duration(0, longest),
   token: text,
   signal: abortSignal,
+}
+
+interface Wait extends Waiting {
+  /** Why it is over. */
+  failure: unknown
 }
 
 /** An answer may take this long also where the name itself is waited for less. */
@@ -92,6 +103,8 @@ export class Leases {
   readonly #renewals: Renewals
   /** Those who wait for a name, to be woken when it is released. */
   readonly #sleepers = new Map<string, Set<() => void>>()
+  /** The calls that wait, to be written down when they do so for long. */
+  readonly #waiting = new Set<Waiting>()
   readonly #keeping: Keeping
   /** What may have been granted to nobody, and is being given back. */
   readonly #chases = new Set<Promise<void>>()
@@ -110,6 +123,7 @@ export class Leases {
       extend: (holding, ttlMs) => this.#renewals.extend(holding, ttlMs),
       giveBack: (holding) => this.#giveBack(holding),
     }
+    options.waits.watch(() => this.#waiting)
   }
 
   /**
@@ -151,14 +165,15 @@ export class Leases {
   ): Promise<T> {
     const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
     checkWork('leases.with', work)
-    const { tracer } = this.#options.tracing
+    const { database, tracing } = this.#options
+    const { tracer } = tracing
     const lease = await (tracer
       ? tracer.around('lease wait', { name }, () => this.acquire(name, options))
       : this.acquire(name, options))
     const { fence } = lease
-    return whileHeld(lease, () =>
-      tracer ? tracer.around('lease hold', { name, fence }, () => work(lease)) : work(lease),
-    )
+    const held = { handle: lease, keys: [this.#key(name).key], address: database.address }
+    const run = () => runHolding(held, () => work(lease))
+    return whileHeld(lease, () => (tracer ? tracer.around('lease hold', { name, fence }, run) : run()))
   }
 
   /**
@@ -258,10 +273,20 @@ export class Leases {
   }
 
   async #compete(ask: Ask, waitMs: number, giveUp: AbortSignal): Promise<Lease | null> {
+    const wait = this.#wait(ask.key)
+    try {
+      return await this.#competeFor(ask, waitMs, wait, giveUp)
+    } finally {
+      this.#waiting.delete(wait)
+    }
+  }
+
+  async #competeFor(ask: Ask, waitMs: number, wait: Wait, giveUp: AbortSignal): Promise<Lease | null> {
     const until = performance.now() + waitMs
     const id = idOf(ask.key.key, ask.token)
     for (let attempt = 0; ; attempt++) {
       giveUp.throwIfAborted()
+      if (wait.failure) throw wait.failure
       let answer: Answer | undefined
       try {
         const leftMs = until - performance.now()
@@ -280,8 +305,26 @@ export class Leases {
       const leftMs = until - performance.now()
       if (leftMs <= 0 && answer && !answer.settled) throw unsettled()
       if (leftMs <= 0) return null
+      this.#waiting.add(wait)
+      this.#options.waits.wake()
       await this.#sleep(ask.key.key, answer, attempt, leftMs, giveUp)
     }
+  }
+
+  #wait(key: Key): Wait {
+    const { database } = this.#options
+    const wait: Wait = {
+      kind: 'lease',
+      key,
+      ask: { holding: keysHeldHere(database.address) },
+      askedAt: performance.now(),
+      failure: undefined,
+      fail: (error) => {
+        wait.failure = error
+        this.released(key.key)
+      },
+    }
+    return wait
   }
 
   /** One try: the lease, or why not. */

@@ -11,8 +11,10 @@ import {
   firstToAbort,
   hashedKey,
   type Key,
+  keysHeldHere,
   pause,
   readOptions,
+  runHolding,
   type Tracing,
   UsageError,
   unlessAborted,
@@ -20,7 +22,14 @@ import {
   whileHeld,
   wholeNumber,
 } from '../base/index.js'
-import { type Database, DatabaseUnreachableError, type Life, type Presence, untilLetGo } from '../postgres/index.js'
+import {
+  type Database,
+  DatabaseUnreachableError,
+  type Life,
+  type Presence,
+  untilLetGo,
+  type Waits,
+} from '../postgres/index.js'
 import { Dependents } from './dependents.js'
 import { LimitReachedError, LimitResetError } from './errors.js'
 import { Permit } from './permit.js'
@@ -88,6 +97,8 @@ export interface LimitsOptions {
   readonly expiryMs: number
   readonly events: Events
   readonly tracing: Tracing
+  /** Where long waits are written down. */
+  readonly waits: Waits
 }
 
 /** Why there is no permit. */
@@ -156,7 +167,7 @@ export class Limits {
   constructor(options: LimitsOptions) {
     this.#options = options
     this.#server = new Server(options)
-    this.#waiting = new Waiting(this.#server, this.#dependents)
+    this.#waiting = new Waiting(this.#server, this.#dependents, options.waits)
     this.#rates = new Rates(this.#server)
     options.presence.onTaken(() => void this.#lookAtHeld([...this.#permits]))
     this.#turns = new Turns(this.#server, options.presence.instanceId, (token, fence) =>
@@ -197,7 +208,8 @@ export class Limits {
    */
   async with<T>(name: string, options: LimitOptions, work: (permit: Permit) => Promise<T> | T): Promise<T> {
     checkWork('limits.with', work)
-    const { tracer } = this.#options.tracing
+    const { database, tracing } = this.#options
+    const { tracer } = tracing
     const take = async () => {
       const taken = await this.#take('limits.with', name, options)
       if (taken instanceof Permit) return taken
@@ -205,9 +217,9 @@ export class Limits {
     }
     const permit = await (tracer ? tracer.around('limit wait', { name }, take) : take())
     const { fence } = permit
-    return whileHeld(permit, () =>
-      tracer ? tracer.around('limit hold', { name, fence }, () => work(permit)) : work(permit),
-    )
+    const held = { handle: permit, keys: [this.#key('limit', name).key], address: database.address }
+    const run = () => runHolding(held, () => work(permit))
+    return whileHeld(permit, () => (tracer ? tracer.around('limit hold', { name, fence }, run) : run()))
   }
 
   /**
@@ -397,7 +409,7 @@ export class Limits {
 
   /** Takes it, or stands in the queue until it is granted. */
   async #queue(request: Request, patience: Patience): Promise<Answer | Permit> {
-    const wait = this.#waiting.enter(request)
+    const wait = this.#waiting.enter(request, keysHeldHere(this.#options.database.address))
     try {
       const answer = await this.#askOnce('wait', request, patience)
       if (answer instanceof Permit || answer.verdict !== 'waiting') return answer

@@ -1,4 +1,5 @@
-import { Gather } from '../base/index.js'
+import { Gather, type Key } from '../base/index.js'
+import type { Waits } from '../postgres/index.js'
 import type { Dependents } from './dependents.js'
 import type { Server } from './server.js'
 import type { Request, Verdict } from './turns.js'
@@ -24,17 +25,26 @@ export class Waiting {
   readonly #dependents: Dependents
   readonly #waits = new Map<string, Wait>()
   readonly #looks = new Gather<Request, Row>((requests) => this.#look(requests))
+  readonly #longWaits: Waits
   #ticks = 0
   #timer: NodeJS.Timeout | undefined
 
-  constructor(server: Server, dependents: Dependents) {
+  constructor(server: Server, dependents: Dependents, longWaits: Waits) {
     this.#server = server
     this.#dependents = dependents
+    this.#longWaits = longWaits
+    longWaits.watch(() => this.#holding())
+  }
+
+  /** Who waits is told by the rows in the queue; what else the same flow of control holds is written down beside. */
+  *#holding(): Iterable<Wait> {
+    for (const wait of this.#waits.values()) if (wait.isQueued && wait.ask.holding.length > 0) yield wait
   }
 
   /** To be called before the server is asked: the grant may be heard of before the answer. */
-  enter(request: Request): Wait {
-    const wait = new Wait(request, () => this.#leave(wait))
+  enter(request: Request, holding: readonly string[]): Wait {
+    const wait = new Wait(request, holding, () => this.#leave(wait))
+    if (holding.length > 0) this.#longWaits.wake()
     this.#waits.set(request.token, wait)
     this.#dependents.add(request.life, wait)
     this.#timer ??= setInterval(() => this.#tick(), tickMs * (0.9 + Math.random() * 0.2))
@@ -95,6 +105,9 @@ export class Waiting {
 
 /** One wait, from before it is asked for until it is granted, gone or given up. */
 export class Wait {
+  readonly kind = 'permit'
+  readonly ask: { readonly holding: readonly string[] }
+  readonly askedAt = performance.now()
   readonly request: Request
   readonly outcome: Promise<WaitOutcome>
   /** The server has said that it stands in the queue. */
@@ -104,12 +117,17 @@ export class Wait {
   #settle!: (outcome: WaitOutcome) => void
   readonly leave: () => void
 
-  constructor(request: Request, leave: () => void) {
+  constructor(request: Request, holding: readonly string[], leave: () => void) {
     this.request = request
+    this.ask = { holding }
     this.leave = leave
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve
     })
+  }
+
+  get key(): Key {
+    return this.request.key
   }
 
   settle(outcome: WaitOutcome): void {

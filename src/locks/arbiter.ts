@@ -57,7 +57,7 @@ export interface Ask {
 
 /** One acquire that has not been decided yet. */
 export interface Request {
-  readonly id: number
+  readonly kind: 'lock'
   readonly key: Key
   readonly ask: Ask
   readonly askedAt: number
@@ -88,7 +88,6 @@ export class Arbiter {
   readonly #parking: Parking
   readonly #turnsOf = new WeakMap<Session, Turns>()
   readonly #closing = new AbortController()
-  #requests = 0
 
   constructor(options: ArbiterOptions) {
     this.#options = options
@@ -193,7 +192,7 @@ export class Arbiter {
       if (entry.waiting && entry.queue[0]?.ask.mode !== entry.waiting) entry.place?.cancel()
     }
     const request: Request = {
-      id: ++this.#requests,
+      kind: 'lock',
       key: entry.key,
       ask,
       askedAt: performance.now(),

@@ -8,11 +8,13 @@ import {
   type Events,
   hashedKey,
   type Key,
+  keysHeldHere,
   numberedKey,
   numbersPerSpace,
   oneOf,
   pairKey,
   readOptions,
+  runHolding,
   type Tracing,
   UsageError,
   whileHeld,
@@ -28,6 +30,7 @@ import {
   SessionLocksUnavailableError,
   type Statement,
   untilLetGo,
+  type Waits,
 } from '../postgres/index.js'
 import { Arbiter, type ArbiterOptions } from './arbiter.js'
 import { nameDeadlock } from './deadlock.js'
@@ -36,7 +39,7 @@ import type { Hold } from './hold.js'
 import { lockInTransaction, type TransactionLock, type TransactionStatements } from './in-transaction.js'
 import { Lock } from './lock.js'
 import { type NoteStatements, Notes } from './notes.js'
-import { isReentrant, keysHeldHere, runHolding } from './scope.js'
+import { isReentrant, LockHeldHere } from './scope.js'
 import type { Mode } from './turns.js'
 
 /** What can be locked: a name of this instance's namespace, or a key made by `locks.pair` or `locks.space`. */
@@ -69,6 +72,8 @@ export interface LocksOptions {
   readonly parked: number
   readonly events: Events
   readonly tracing: Tracing
+  /** Where long waits are written down. */
+  readonly waits: Waits
 }
 
 type LockStatements = ArbiterOptions['statements'] &
@@ -105,10 +110,12 @@ export class Locks {
   constructor(options: LocksOptions) {
     this.#options = options
     this.#sql = loadStatements(new URL('./locks.sql', import.meta.url), options.schema)
-    const { anchor, names, expiryMs, parked } = options
+    const { anchor, names, expiryMs, parked, waits } = options
     if (!anchor) return
-    this.#arbiter = new Arbiter({ anchor, names, statements: this.#sql, expiryMs, parked })
-    this.#notes = new Notes(anchor, this.#arbiter, this.#sql)
+    const arbiter = new Arbiter({ anchor, names, statements: this.#sql, expiryMs, parked })
+    this.#arbiter = arbiter
+    this.#notes = new Notes(anchor, arbiter, this.#sql)
+    waits.watch(() => arbiter.waiting())
   }
 
   /**
@@ -152,16 +159,16 @@ export class Locks {
     const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
     checkWork('locks.with', work)
     const { database, tracing } = this.#options
-    const owner = { locks: this, address: database.address }
     const { tracer } = tracing
+    const run = (lock: Lock) => runHolding(new LockHeldHere(lock, database.address, this), () => work(lock))
     if (!tracer) {
       const lock = await this.acquire(names, options)
-      return whileHeld(lock, () => runHolding(lock, owner, () => work(lock)))
+      return whileHeld(lock, () => run(lock))
     }
     const asked = { names: this.#inCallersOrder(names), mode: options?.mode ?? 'exclusive' }
     const lock = await tracer.around('lock wait', asked, () => this.acquire(names, options))
     const held = { ...asked, fence: lock.fence }
-    return whileHeld(lock, () => tracer.around('lock hold', held, () => runHolding(lock, owner, () => work(lock))))
+    return whileHeld(lock, () => tracer.around('lock hold', held, () => run(lock)))
   }
 
   /**
@@ -270,6 +277,7 @@ export class Locks {
       holding: waitMs > 0 ? keysHeldHere(this.#options.database.address) : [],
     }
     this.#notes!.wake()
+    if (waitMs > 0) this.#options.waits.wake()
     const holds = keys.length === 1 ? await this.#takeOne(keys[0]!, ask) : await this.#takeAll(keys, ask)
     const labels = keys.length === 1 ? [keys[0]!.label] : this.#inCallersOrder(names)
     const waitedMs = performance.now() - askedAt

@@ -123,7 +123,7 @@ dead_holds as (
 dead_waits as (
   delete from holdfast.wait
   where instance not in (select id from holdfast.instance where session in (select session from alive))
-    and since < now() - interval '1 minute'
+    and coalesce(believed_until, since) < now() - interval '1 minute'
 ),
 unused_names as (
   delete from holdfast.name

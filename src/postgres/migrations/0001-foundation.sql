@@ -115,19 +115,24 @@ create unlogged table holdfast.wait (
   instance text not null,
   request integer not null,
   key bigint not null,
+  kind text not null check (kind in ('lock', 'lease', 'permit')),
   mode text not null check (mode in ('exclusive', 'shared')),
   since timestamptz not null,
   holding bigint[] not null,
+  believed_until timestamptz,
   primary key (instance, request)
 );
 comment on table holdfast.wait is
-  'Notes on acquires that have waited for longer than a second. They find deadlocks that run over several sessions, which PostgreSQL cannot see.';
+  'Notes on calls that have waited for longer than a second. They tell who waits for whom, and find deadlocks that PostgreSQL cannot see: those that run over several sessions, or over leases.';
 comment on column holdfast.wait.instance is 'The instance that waits.';
 comment on column holdfast.wait.request is 'Which of its requests.';
 comment on column holdfast.wait.key is 'The key that it waits for.';
+comment on column holdfast.wait.kind is 'What it waits for: a lock or a lease of the key, or a permit, of those that hold something meanwhile.';
 comment on column holdfast.wait.mode is 'exclusive or shared.';
 comment on column holdfast.wait.since is 'When it began to wait.';
 comment on column holdfast.wait.holding is 'The keys that the same flow of control holds meanwhile.';
+comment on column holdfast.wait.believed_until is
+  'Of an instance without an anchor: until when the note is believed, unless it is renewed. Null: for as long as the instance has a session.';
 
 create function holdfast.lock_key(namespace text, name text) returns bigint
   language sql immutable strict parallel safe

@@ -13,7 +13,9 @@ export function whoIs(
 }
 
 export function whoTakesPart(participant: Participant): string {
-  return whoIs(participant, participant.pids[0])
+  const { kind, job, pids } = participant
+  if (kind === 'nobody') return 'nobody'
+  return job ? `job ${job.id} (${job.kind})` : whoIs(participant, pids[0])
 }
 
 /** The name, or the bare key where nobody registered one. */

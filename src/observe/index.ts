@@ -1,3 +1,5 @@
+export * from './contended.js'
+export type { Cycle, CycleSide } from './cycles.js'
 export * from './deliveries.js'
 export * from './graph.js'
 export {
@@ -12,3 +14,4 @@ export {
 export * from './limits.js'
 export * from './metrics.js'
 export * from './observer.js'
+export type { BlockedName, Blocker } from './trees.js'

@@ -1,7 +1,8 @@
 -- What people want to know of locks and instances. Nothing here writes, and any role may run it that may read the schema.
 
 -- name: locks
--- Who holds and who waits for what, on a name ($1, its key) or in a namespace ($2), or everywhere (null). PostgreSQL's
+-- Who holds and who waits for what, on a name ($1, its key) or in a namespace ($2), or everywhere (null); or only where
+-- somebody waits ($3). PostgreSQL's
 -- lock table is the authority; names, times and fences come from the notes. A wait that has no session of its own at the
 -- moment (it queues up inside its process, or tries from time to time) is known from its note alone, and has no pid.
 with advisory as materialized (
@@ -46,7 +47,8 @@ present as materialized (
 noted as (
   select instance, key, mode, min(since) as since, count(*) as requests
   from holdfast.wait
-  where instance in (select instance from activity)
+  where kind = 'lock'
+    and instance in (select instance from activity)
   group by instance, key, mode
 ),
 everything as (
@@ -111,6 +113,11 @@ left join holdfast.name using (key)
 left join holdfast.instance on instance.id = everything.instance
 where ($1::bigint is null or key = $1::bigint)
   and ($2::text is null or name.namespace = $2::text)
+  and (not $3::boolean or key in (
+    select key from present where not granted
+    union all
+    select key from holdfast.wait where kind <> 'permit'
+  ))
 order by name.label is null, name.namespace, name.label, key, granted desc, since nulls last, pid
 
 -- name: leases
@@ -177,7 +184,7 @@ waited as (
   from (
     select instance, key from present where not granted
     union
-    select instance, key from holdfast.wait
+    select instance, key from holdfast.wait where kind <> 'permit'
   ) w
   group by instance
 ),

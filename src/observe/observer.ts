@@ -1,6 +1,8 @@
 import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
 import { DeliveriesObserver } from './deliveries.js'
 import { buildGraph, type WaitGraph } from './graph.js'
+import { type LeasedRow, LockedNames, type NotedWaitRow } from './graph-locks.js'
+import { type PlaceRow, Places } from './graph-places.js'
 import {
   type JobFilter,
   type JobRow,
@@ -18,6 +20,9 @@ import { LimitsObserver } from './limits.js'
 
 /** To find jobs of a kind, so many of a state are looked through, and not millions. */
 const mostLooked = 20_000
+/** The graph tells of so many limits, lanes and jobs that others wait for, and so many who hold and wait of each. */
+const mostNames = 100
+const mostOfEach = 50
 /** The same for those that are done, which lie beside each other. */
 const mostDoneLooked = 100_000
 
@@ -39,18 +44,19 @@ export class Observer {
   readonly deliveries: DeliveriesObserver
   readonly #executor: Executor
   readonly #sql: Record<'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs' | 'clock', Statement>
+  readonly #graphSql: Record<'waits' | 'leased' | 'limits' | 'lanes' | 'needs', Statement>
 
   constructor(executor: Executor, schema = 'holdfast') {
     this.#executor = executor
     this.limits = new LimitsObserver(executor, schema)
     this.deliveries = new DeliveriesObserver(executor, schema)
     this.#sql = loadStatements(new URL('./observe.sql', import.meta.url), schema)
+    this.#graphSql = loadStatements(new URL('./graph.sql', import.meta.url), schema)
   }
 
   /** Everybody who holds or waits for a lock: by name, holders first, then those who wait, the longest first. */
-  async locks(only: LockFilter = {}): Promise<ObservedLock[]> {
-    const values = [only.key ?? null, only.namespace ?? null]
-    return linkNoted((await this.#executor.query<LockRow>(this.#sql.locks.text, values)).map(readLock))
+  locks(only: LockFilter = {}): Promise<ObservedLock[]> {
+    return this.#locks(only, false)
   }
 
   /** Everybody who has a name by lease, and the names that a hold keeps taken. */
@@ -59,9 +65,44 @@ export class Observer {
     return (await this.#executor.query<LeaseRow>(this.#sql.leases.text, values)).map(readLease)
   }
 
-  /** Who waits for whom. */
-  async graph(only: LockFilter = {}): Promise<WaitGraph> {
-    return buildGraph(await this.locks(only))
+  /**
+   * Who waits for whom: over locks, leases, elections, limits, lanes, and jobs that wait for jobs. Cheap enough to be asked
+   * every second. Waits for locks are there at once, those for leases when they have lasted for a second.
+   */
+  async graph(only: Pick<LockFilter, 'namespace'> = {}): Promise<WaitGraph> {
+    const { waits, leased, limits, lanes, needs } = this.#graphSql
+    const bounds = [mostNames + 1, mostOfEach]
+    const ask = <Row>({ text }: Statement, values?: readonly unknown[]) => this.#executor.query<Row>(text, values)
+    const isAskedFor = ({ namespace }: { namespace: string | null }) =>
+      only.namespace === undefined || namespace === only.namespace
+    const [locks, allNoted, ...places] = await Promise.all([
+      this.#locks(only, true),
+      ask<NotedWaitRow>(waits),
+      ask<PlaceRow>(limits, bounds),
+      ask<PlaceRow>(lanes, bounds),
+      ask<PlaceRow>(needs, bounds),
+    ])
+    const noted = allNoted.filter(isAskedFor)
+    const forNames = noted.filter(({ kind }) => kind !== 'permit')
+    const keys = new Set([...locks, ...forNames].map(({ key }) => key))
+    const named = new LockedNames(
+      locks,
+      forNames,
+      keys.size > 0 ? await ask<LeasedRow>(leased, [arrayOf([...keys])]) : [],
+    )
+    const placed = places.map((rows) => new Places(rows.filter(isAskedFor), allNoted))
+    const names = [named, ...placed].map((room) => room.names())
+    const isPartial = names.some((found, at) => at > 0 && found.length > mostNames)
+    return buildGraph(
+      names.flat(),
+      [named, ...placed].flatMap((room) => [...room.participants()]),
+      isPartial,
+    )
+  }
+
+  async #locks({ key, namespace }: LockFilter, onlyContended: boolean): Promise<ObservedLock[]> {
+    const values = [key ?? null, namespace ?? null, onlyContended]
+    return linkNoted((await this.#executor.query<LockRow>(this.#sql.locks.text, values)).map(readLock))
   }
 
   /** All instances that are known, the living and those that died lately. */

@@ -1,60 +1,51 @@
-import { formatDuration } from '../../base/index.js'
-import { type Blocker, Observer, type WaitGraph } from '../../observe/index.js'
+import { Observer, type WaitGraph } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { paint, printJson, visible, write } from '../output.js'
+import { printJson, write } from '../output.js'
 import type { Settings } from '../settings.js'
-import { called, whoTakesPart } from '../who.js'
+import { dotOf } from './dot.js'
+import { linesOf } from './tree.js'
+import { waysOut } from './ways-out.js'
 
 export async function showGraph(settings: Settings): Promise<void> {
-  const asked = settings.oneOf('format', 'tree', 'json', 'dot')
+  const asked = settings.oneOf('format', 'tree', 'dot', 'json')
   const format = settings.flag('json') ? 'json' : (asked ?? 'tree')
   const namespace = settings.text('namespace')
   const graph = await withDatabase(settings, (database, schema) => new Observer(database, schema).graph({ namespace }))
-  if (format === 'json') return printJson({ nodes: graph.participants, edges: graph.edges })
-  if (settings.flag('jsonl')) return write(graph.edges.map((edge) => JSON.stringify(edge)))
-  if (format === 'dot') return write(dotOf(graph))
-  write(graph.roots.flatMap((root) => treeOf(settings, root)))
-  if (graph.roots.length === 0) say('Nobody waits.')
+  if (settings.flag('jsonl')) return write(rowsOf(graph).map((row) => JSON.stringify(row)))
+  if (format === 'json') return printJson(documentOf(settings, graph))
+  write(format === 'dot' ? dotOf(graph) : linesOf(settings, graph))
+  if (graph.names.length === 0) say('Nobody waits.')
+  if (graph.isPartial)
+    say('There is more than is shown here: `holdfast limit ls` and `holdfast queue ls` tell how much.')
 }
 
-interface Branch {
-  readonly text: string
-  readonly below: readonly Branch[]
-}
-
-function treeOf(settings: Settings, root: Blocker): string[] {
-  const { text, below } = branchOf(settings, root)
-  return [text, ...drawn(below, '')]
-}
-
-function branchOf(settings: Settings, { participant, waitsAs, repeated, blocked }: Blocker): Branch {
-  const calls = waitsAs && waitsAs.requests > 1 ? `, ${waitsAs.requests} calls` : ''
-  const since = waitsAs && (waitsAs.forMs === null ? '' : ` for ${formatDuration(waitsAs.forMs)}`)
-  const waits = waitsAs ? ` waits${since} (${waitsAs.mode}${calls})` : ''
-  const id = participant.instance === null ? '' : paint(settings, ` ${participant.instance}`, 'dim')
+function documentOf(settings: Settings, { participants, names, cycles, roots, isPartial }: WaitGraph) {
   return {
-    text: `${visible(whoTakesPart(participant))}${id}${paint(settings, waits, 'yellow')}${repeated ? ' … shown elsewhere' : ''}`,
-    below: blocked.map((name) => ({
-      text: `${visible(called(name))}${paint(settings, name.namespace ? ` in ${visible(name.namespace)}` : '', 'dim')}`,
-      below: name.waiters.map((waiter) => branchOf(settings, waiter)),
+    participants,
+    names,
+    cycles,
+    roots: roots.map(({ participant, blocked }) => ({
+      participant: participant.id,
+      blocks: blocked.map(({ name, holding }) => ({
+        name: name.id,
+        waysOut: waysOut(settings, name, holding, participant),
+      })),
     })),
+    isPartial,
   }
 }
 
-function drawn(branches: readonly Branch[], indent: string): string[] {
-  return branches.flatMap(({ text, below }, at) => {
-    const isLast = at === branches.length - 1
-    return [`${indent}${isLast ? '└─' : '├─'} ${text}`, ...drawn(below, `${indent}${isLast ? '   ' : '│  '}`)]
-  })
-}
-
-function dotOf({ participants, edges }: WaitGraph): string[] {
-  const quote = (text: string) => `"${visible(text).replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
-  return [
-    'digraph holdfast {',
-    ...participants.map((participant) => `  ${quote(participant.id)} [label=${quote(whoTakesPart(participant))}]`),
-    ...edges.map((edge) => `  ${quote(edge.waiter)} -> ${quote(edge.blocker)} [label=${quote(called(edge))}]`),
-    '}',
-  ]
+/** One line for each who waits. */
+function rowsOf({ names, cycles }: WaitGraph) {
+  return names.flatMap(({ id, kind, key, namespace, label, queue, holders, waits }) =>
+    waits.map(({ participant, mode, since, forMs, requests, behind }) => ({
+      ...{ waiter: participant, kind, key, namespace, label, queue, mode, since, forMs, requests },
+      blockers: behind === null ? [...new Set(holders.map((holding) => holding.participant))] : [behind],
+      isDeadlocked: cycles.some(
+        ({ isCertain, sides }) =>
+          isCertain && sides.some((side) => side.participant === participant && side.waitsFor === id),
+      ),
+    })),
+  )
 }

@@ -1,0 +1,32 @@
+import type { WaitGraph } from '../../observe/index.js'
+import { whatIs, whoIsIt } from './texts.js'
+
+/** For graphviz: who waits points to a name, the name to who has it. What is part of a circle is red; dashed, if it only may be. */
+export function dotOf({ participants, names, cycles }: WaitGraph): string[] {
+  const styles = new Map<string, string>()
+  for (const { isCertain, sides } of [...cycles].reverse()) {
+    const style = `color="red"${isCertain ? ', penwidth=2' : ', style="dashed"'}`
+    for (const { participant, holds, waitsFor } of sides) {
+      styles.set(`${participant} ${waitsFor}`, style).set(`${holds} ${participant}`, style)
+    }
+  }
+  const edge = (from: string, to: string) => {
+    const style = styles.get(`${from} ${to}`)
+    return `  ${quote(from)} -> ${quote(to)}${style ? ` [${style}]` : ''}`
+  }
+  return [
+    'digraph holdfast {',
+    '  rankdir=LR',
+    ...participants.map((participant) => `  ${quote(participant.id)} [label=${quote(whoIsIt(participant))}]`),
+    ...names.map((name) => `  ${quote(name.id)} [shape=box, label=${quote(whatIs(name))}]`),
+    ...names.flatMap(({ id, waits, holders }) => [
+      ...waits.map(({ participant }) => edge(participant, id)),
+      ...holders.map(({ participant }) => edge(id, participant)),
+    ]),
+    '}',
+  ]
+}
+
+function quote(text: string): string {
+  return `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
+}

@@ -1,0 +1,121 @@
+import type { BlockedName, Blocker, Participant, WaitGraph } from '../../observe/index.js'
+import { type Colour, paint, visible } from '../output.js'
+import type { Settings } from '../settings.js'
+import { displayWidth } from '../table.js'
+import { howHeld, howItWaits, sideOf, whatIs, whoIsIt } from './texts.js'
+import { waysOut } from './ways-out.js'
+
+/** Of those who wait for a name and block nobody themselves, so many are shown. */
+const mostShown = 10
+
+interface Part {
+  readonly text: string
+  readonly colour?: Colour
+}
+
+/** One line, which may be broken between its parts, and what stands below it. */
+interface Branch {
+  readonly parts: readonly Part[]
+  readonly below: readonly Branch[]
+}
+
+/** The circles first, then the trees. */
+export function linesOf(settings: Settings, graph: WaitGraph): string[] {
+  const byId = new Map(graph.participants.map((participant) => [participant.id, participant]))
+  const trees = graph.roots.map((root) => branchOf(settings, root, byId, true))
+  return [...circlesOf(graph), ...trees].flatMap((branch) => drawn(settings, branch))
+}
+
+function circlesOf(graph: WaitGraph): Branch[] {
+  return graph.cycles.map(({ isCertain, sides }) => ({
+    parts: isCertain
+      ? [{ text: 'Deadlock: each waits for what the next one has.', colour: 'red' }]
+      : [
+          { text: 'This may be a deadlock:', colour: 'yellow' },
+          { text: ' each waits for what the next one has,' },
+          { text: ' if it is one call that has and waits.' },
+        ],
+    below: sides.map((side) => ({ parts: [{ text: sideOf(graph, side) }], below: [] })),
+  }))
+}
+
+function branchOf(
+  settings: Settings,
+  { participant, wait, isRepeated, blocked }: Blocker,
+  byId: ReadonlyMap<string, Participant>,
+  isRoot: boolean,
+): Branch {
+  const parts: Part[] = [
+    { text: whoIsIt(participant) },
+    ...(participant.instance === null ? [] : [{ text: ` ${participant.instance}`, colour: 'dim' as const }]),
+    ...(wait ? [{ text: ` ${howItWaits(wait, byId)}`, colour: 'yellow' as const }] : []),
+    ...(isRepeated ? [{ text: ' … shown elsewhere' }] : []),
+  ]
+  return { parts, below: blocked.map((name) => nameBranch(settings, participant, name, byId, isRoot)) }
+}
+
+function nameBranch(
+  settings: Settings,
+  participant: Participant,
+  { name, holding, isRepeated, waiters }: BlockedName,
+  byId: ReadonlyMap<string, Participant>,
+  isRoot: boolean,
+): Branch {
+  const namespace = name.namespace && name.namespace !== 'default' ? ` in ${visible(name.namespace)}` : ''
+  // What is waited for of a job that does not run stands above already.
+  const isItself = holding?.how === 'job' && participant.job !== null
+  const leaves = waiters.filter(({ blocked, isRepeated }) => blocked.length === 0 && !isRepeated)
+  const hidden = new Set(leaves.slice(mostShown))
+  const shown = waiters.filter((waiter) => !hidden.has(waiter))
+  const unlisted = name.waiting - (name.kind === 'election' ? 0 : name.waits.length)
+  const more = isRepeated ? 0 : unlisted + hidden.size
+  const ways = isRoot ? waysOut(settings, name, holding, participant) : []
+  return {
+    parts: [
+      ...(isItself ? [{ text: 'its end' }] : [{ text: whatIs(name) }, { text: namespace, colour: 'dim' as const }]),
+      ...(isItself ? [] : [{ text: `, ${howHeld(holding)}`, colour: 'dim' as const }]),
+      ...(isRepeated ? [{ text: ' … who waits is shown elsewhere' }] : []),
+    ],
+    below: [
+      ...ways.map((way, at) => leaf({ text: `${at === 0 ? 'way out' : 'or else'}: ${way}`, colour: 'green' })),
+      ...shown.map((waiter) => branchOf(settings, waiter, byId, false)),
+      ...(more > 0 ? [leaf({ text: moreOf(name.kind, more, shown.length) })] : []),
+    ],
+  }
+}
+
+function moreOf(kind: string, more: number, shown: number): string {
+  if (kind === 'election') return `${more} ${more === 1 ? 'stands' : 'stand'} for it`
+  return `${shown > 0 ? 'and ' : ''}${more} more ${more === 1 ? 'waits' : 'wait'}`
+}
+
+function leaf(part: Part): Branch {
+  return { parts: [part], below: [] }
+}
+
+function drawn(settings: Settings, branch: Branch, first = '', rest = ''): string[] {
+  const { below } = branch
+  return [
+    ...laidOut(settings, branch.parts, first, `${rest}${below.length > 0 ? '│  ' : '   '}`),
+    ...below.flatMap((one, at) =>
+      at === below.length - 1
+        ? drawn(settings, one, `${rest}└─ `, `${rest}   `)
+        : drawn(settings, one, `${rest}├─ `, `${rest}│  `),
+    ),
+  ]
+}
+
+/** In as many lines as the terminal needs. A command is one part, and stays whole: it is there to be copied. */
+function laidOut(settings: Settings, parts: readonly Part[], first: string, rest: string): string[] {
+  const width = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY
+  const lines = [first]
+  let used = displayWidth(first)
+  for (const { text, colour } of parts.filter(({ text }) => text !== '')) {
+    const breaks = used + displayWidth(text) > width && lines.at(-1) !== first
+    const said = breaks ? text.replace(/^[, ]+/, '') : text
+    if (breaks) lines.push(rest)
+    used = (breaks ? displayWidth(rest) : used) + displayWidth(said)
+    lines[lines.length - 1] += paint(settings, said, colour)
+  }
+  return lines
+}

@@ -1,0 +1,147 @@
+import { type ContendedName, holdersOf, type Wait } from './contended.js'
+
+/** Participants that wait for each other in a circle: each for what the next one holds, the last for what the first one holds. */
+export interface Cycle {
+  /**
+   * True for a deadlock: each side is one call, or one session, that is known to hold what the side before it waits for.
+   * False where that is known of instances only: different calls may hold and wait.
+   */
+  readonly isCertain: boolean
+  readonly sides: readonly CycleSide[]
+}
+
+export interface CycleSide {
+  readonly participant: string
+  /** The name that it holds, and the side before it waits for: its id. */
+  readonly holds: string
+  /** The name that it waits for: its id. */
+  readonly waitsFor: string
+  readonly forMs: number | null
+}
+
+/** One that waits and holds: a call, a session, or an instance as a whole. */
+interface Node {
+  readonly participant: string
+  readonly wants: string
+  readonly forMs: number | null
+  readonly holds: ReadonlySet<string>
+}
+
+/** Waits that are younger may end by themselves while one looks, and prove nothing of instances as a whole. */
+const longEnoughMs = 2_000
+
+export function findCycles(names: readonly ContendedName[]): Cycle[] {
+  const certain = circles(callsOf(names), (node) => node).map((sides) => ({ isCertain: true, sides }))
+  const known = new Set(certain.flatMap(({ sides }) => sides.map(({ participant }) => participant)))
+  const others = wholesOf(names).filter(({ participant }) => !known.has(participant))
+  const possible = circles(others, ({ participant }) => participant)
+  return [...certain, ...possible.map((sides) => ({ isCertain: false, sides }))]
+}
+
+/** The calls and sessions of which it is known what they hold. */
+function callsOf(names: readonly ContendedName[]): Node[] {
+  const byId = new Map(names.map((name) => [name.id, name]))
+  const heldBySession = new Map<number, Set<string>>()
+  for (const { id, holders } of names) {
+    for (const { pid } of holders)
+      if (pid !== null) heldBySession.set(pid, (heldBySession.get(pid) ?? new Set()).add(id))
+  }
+  return names.flatMap((name) =>
+    name.waits.flatMap((wait) => {
+      const node = { participant: wait.participant, wants: name.id, forMs: wait.forMs }
+      const calls = wait.calls.map(({ holds }) => new Set(holds))
+      // A session of ours serves many calls; one of somebody else does one thing at a time.
+      const session = wait.pid !== null && isSession(wait) ? heldBySession.get(wait.pid) : undefined
+      return [...calls, ...(session ? [session] : [])].map((held) => ({
+        ...node,
+        holds: new Set([...held].filter((id) => isInTheWay(id, wait.participant))),
+      }))
+    }),
+  )
+
+  /** Of a limit with several holders any may make room, so that one of them alone is in nobody's way. */
+  function isInTheWay(id: string, participant: string): boolean {
+    const name = byId.get(id)
+    if (!name) return false
+    const holders = holdersOf(name)
+    return holders.includes(participant) && (name.kind !== 'limit' || name.holders.length === 1)
+  }
+}
+
+/** The instances as a whole: all that each holds, for each that it waits for. */
+function wholesOf(names: readonly ContendedName[]): Node[] {
+  const held = new Map<string, Set<string>>()
+  for (const name of names) {
+    for (const id of holdersOf(name)) held.set(id, (held.get(id) ?? new Set()).add(name.id))
+  }
+  return names.flatMap(({ id, kind, waits }) =>
+    // To stand for an election is no call that goes on when it is over: every instance holds something meanwhile.
+    kind === 'election'
+      ? []
+      : waits
+          .filter(({ forMs }) => forMs === null || forMs >= longEnoughMs)
+          .flatMap(({ participant, forMs }) => {
+            const holds = new Set(held.get(participant))
+            // That one call waits for what another call of the same instance has is a queue, and no circle.
+            holds.delete(id)
+            return holds.size > 0 ? [{ participant, wants: id, forMs, holds }] : []
+          }),
+  )
+}
+
+function isSession({ participant }: Wait): boolean {
+  return participant.startsWith('session ')
+}
+
+/** The shortest circle through each node that stands in none of those found before; `one` tells what counts as standing in it. */
+function circles(all: readonly Node[], one: (node: Node) => unknown): CycleSide[][] {
+  const nodes = peeled(all)
+  const heldBy = new Map<string, Node[]>()
+  for (const node of nodes) for (const id of node.holds) heldBy.set(id, [...(heldBy.get(id) ?? []), node])
+  const found: CycleSide[][] = []
+  const covered = new Set<unknown>()
+  for (const start of nodes) {
+    if (covered.has(one(start))) continue
+    const path = shortest(start, heldBy)
+    if (!path) continue
+    for (const node of path) covered.add(one(node))
+    found.push(
+      path.map(({ participant, wants, forMs }, at) => {
+        const before = path.at(at - 1)!
+        return { participant, holds: before.wants, waitsFor: wants, forMs }
+      }),
+    )
+  }
+  return found
+}
+
+/** Without those that nobody waits for, or that wait for nobody here, until only circles and what joins them are left. */
+function peeled(nodes: readonly Node[]): Node[] {
+  let left = [...nodes]
+  for (;;) {
+    const wanted = new Set(left.map(({ wants }) => wants))
+    const held = new Set(left.flatMap(({ holds }) => [...holds]))
+    const kept = left.filter(({ wants, holds }) => held.has(wants) && [...holds].some((id) => wanted.has(id)))
+    if (kept.length === left.length) return kept
+    left = kept
+  }
+}
+
+/** From one that waits, along who holds what is waited for, back to it. */
+function shortest(start: Node, heldBy: ReadonlyMap<string, readonly Node[]>): Node[] | undefined {
+  const before = new Map<Node, Node | undefined>([[start, undefined]])
+  const queue = [start]
+  for (let node = queue.shift(); node; node = queue.shift()) {
+    for (const next of heldBy.get(node.wants) ?? []) {
+      if (next === start) {
+        const path: Node[] = []
+        for (let at: Node | undefined = node; at; at = before.get(at)) path.unshift(at)
+        return path
+      }
+      if (before.has(next)) continue
+      before.set(next, node)
+      queue.push(next)
+    }
+  }
+  return undefined
+}

@@ -1,0 +1,198 @@
+import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
+import type { ObservedLock } from './observer.js'
+
+/** A wait that its instance has written down. */
+export interface NotedWaitRow {
+  instance: string
+  host: string | null
+  os_pid: number | null
+  kind: 'lock' | 'lease' | 'permit'
+  key: string
+  namespace: string | null
+  label: string | null
+  mode: 'exclusive' | 'shared'
+  holding: string[]
+  since_ms: number
+  for_ms: number
+}
+
+/** Who has a name by lease; or, not held, that its hold keeps it taken. */
+export interface LeasedRow {
+  key: string
+  held: boolean
+  instance: string
+  host: string | null
+  os_pid: number | null
+  since_ms: number
+  for_ms: number
+  free_in_ms: number
+}
+
+/** What the rooms locks and leases, and what is made of them, tell: they share their names, and exclude each other. */
+export class LockedNames {
+  readonly #locks: readonly ObservedLock[]
+  readonly #waits: readonly NotedWaitRow[]
+  readonly #leased: ReadonlyMap<string, LeasedRow>
+
+  constructor(locks: readonly ObservedLock[], waits: readonly NotedWaitRow[], leased: readonly LeasedRow[]) {
+    this.#locks = locks
+    this.#waits = waits
+    this.#leased = new Map(leased.map((row) => [row.key, row]))
+  }
+
+  names(): ContendedName[] {
+    const locksOf = byKey(this.#locks)
+    const waitsOf = byKey(this.#waits)
+    const contended = [...this.#locks.filter(({ granted }) => !granted), ...this.#waits]
+    const first = new Map(contended.map((one) => [one.key, one]))
+    return [...first.values()].map(({ key, namespace, label }) => {
+      const locks = locksOf.get(key) ?? []
+      const noted = waitsOf.get(key) ?? []
+      const holders = this.#holders(key, locks)
+      const waits = [...lockWaits(locks, noted), ...notedWaits(noted.filter(isForLease))].sort(
+        (a, b) => (b.forMs ?? 0) - (a.forMs ?? 0),
+      )
+      const kind = kindOf(label, holders, waits, noted)
+      return {
+        ...{ id: nameId(key), kind, key, namespace, label, queue: null, max: null, inUse: null },
+        ...{ holders, waits, waiting: waits.length },
+      }
+    })
+  }
+
+  *participants(): Iterable<Participant> {
+    const pids = new Map<string, number[]>()
+    for (const lock of this.#locks) {
+      const id = participantId(lock)
+      const known = pids.get(id) ?? []
+      if (lock.pid !== null && !known.includes(lock.pid)) known.push(lock.pid)
+      pids.set(id, known)
+    }
+    for (const lock of this.#locks) {
+      const { instance, host, osPid, application, user } = lock
+      const id = participantId(lock)
+      const kind = instance === null ? 'session' : 'instance'
+      yield { id, kind, instance, host, osPid, pids: pids.get(id)!, application, user, job: null }
+    }
+    for (const { instance, host, os_pid } of [...this.#waits, ...this.#leased.values()]) {
+      yield instanceOf(instance, host, os_pid)
+    }
+  }
+
+  #holders(key: string, locks: readonly ObservedLock[]): Holding[] {
+    const leased = this.#leased.get(key)
+    // What is locked beside a lease is a try that is about to be given back.
+    if (leased) {
+      const { held, instance, since_ms, for_ms, free_in_ms } = leased
+      return [
+        {
+          ...{ participant: held ? instance : nobody.id, how: held ? 'lease' : 'kept', mode: 'exclusive', pid: null },
+          ...{
+            job: null,
+            weight: 1,
+            since: new Date(since_ms),
+            forMs: Math.round(for_ms),
+            freeInMs: Math.round(free_in_ms),
+          },
+        },
+      ]
+    }
+    return locks
+      .filter(({ granted, pid }) => granted && pid !== null)
+      .map((lock) => ({
+        ...{ participant: participantId(lock), how: 'lock', mode: lock.mode, pid: lock.pid, job: null, weight: 1 },
+        ...{ since: lock.since, forMs: lock.forMs, freeInMs: null },
+      }))
+  }
+}
+
+/** Where only time helps. */
+export const nobody: Participant = {
+  id: 'nobody',
+  kind: 'nobody',
+  instance: null,
+  host: null,
+  osPid: null,
+  pids: [],
+  application: null,
+  user: null,
+  job: null,
+}
+
+export function participantId({ instance, pid }: Pick<ObservedLock, 'instance' | 'pid'>): string {
+  return instance ?? `session ${pid}`
+}
+
+export function instanceOf(instance: string, host: string | null, osPid: number | null): Participant {
+  return { ...nobody, id: instance, kind: 'instance', instance, host, osPid }
+}
+
+/** Of the names of locks, leases and elections. */
+export function nameId(key: string): string {
+  return `name ${key}`
+}
+
+function lockWaits(locks: readonly ObservedLock[], noted: readonly NotedWaitRow[]): Wait[] {
+  const holders = new Set(locks.filter(({ granted }) => granted).map(({ pid }) => pid))
+  const waiting = locks.filter(({ granted }) => !granted)
+  const inside = noted.filter(
+    ({ kind, instance, mode, holding }) =>
+      // In the queue of its instance alone, which holds the name for another call: of these the list of locks tells later.
+      kind === 'lock' &&
+      holding.length > 0 &&
+      !waiting.some((lock) => lock.instance === instance && lock.mode === mode),
+  )
+  return [
+    ...waiting.map((lock) => {
+      const { instance, mode, pid, since, forMs, requests, blockedBy } = lock
+      const before = locks.find((other) => other !== lock && other.pid !== null && blockedBy.includes(other.pid))
+      const isHeldUp = blockedBy.some((one) => holders.has(one))
+      const mine = noted.filter((wait) => wait.kind === 'lock' && wait.instance === instance && wait.mode === mode)
+      return {
+        ...{ participant: participantId(lock), mode, pid, weight: 1, since, forMs, requests, calls: mine.map(callOf) },
+        behind: isHeldUp || !before ? null : participantId(before),
+      }
+    }),
+    ...notedWaits(inside),
+  ]
+}
+
+/** One for each instance, however many of its calls wait. */
+function notedWaits(waits: readonly NotedWaitRow[]): Wait[] {
+  return [...new Set(waits.map(({ instance }) => instance))].map((instance) => {
+    const mine = waits.filter((wait) => wait.instance === instance)
+    const { mode, since_ms, for_ms } = mine[0]!
+    return {
+      ...{ participant: instance, mode, pid: null, weight: 1, since: new Date(since_ms) },
+      ...{ forMs: Math.round(for_ms), requests: mine.length, calls: mine.map(callOf), behind: null },
+    }
+  })
+}
+
+/** What a call holds: names of locks and leases, or limits. Which of them it is only the graph knows. */
+export function callOf({ holding }: NotedWaitRow): Call {
+  return { holds: holding.flatMap((key) => [nameId(key), `limit ${key}`]) }
+}
+
+function kindOf(
+  label: string | null,
+  holders: readonly Holding[],
+  waits: readonly Wait[],
+  noted: readonly NotedWaitRow[],
+): ContendedName['kind'] {
+  if (label?.startsWith('election/')) return 'election'
+  const byLease = holders.length > 0 ? holders[0]!.how !== 'lock' : waits.length > 0 && noted.every(isForLease)
+  return byLease ? 'lease' : 'lock'
+}
+
+const isForLease = ({ kind }: NotedWaitRow) => kind === 'lease'
+
+function byKey<T extends { readonly key: string }>(all: readonly T[]): Map<string, T[]> {
+  const found = new Map<string, T[]>()
+  for (const one of all) {
+    const known = found.get(one.key)
+    if (known) known.push(one)
+    else found.set(one.key, [one])
+  }
+  return found
+}

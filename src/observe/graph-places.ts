@@ -1,0 +1,107 @@
+import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
+import { callOf, instanceOf, type NotedWaitRow, nobody } from './graph-locks.js'
+
+/** Who has a place of a limit or a lane, or is the job that others wait for; or who waits for it. */
+export interface PlaceRow {
+  kind: 'limit' | 'lane' | 'job'
+  key: string
+  namespace: string | null
+  label: string | null
+  queue: string | null
+  max: number
+  holds: boolean
+  /** Of all who hold, or all who wait. */
+  count: number
+  in_use: number
+  instance: string | null
+  host: string | null
+  os_pid: number | null
+  weight: number
+  job: string | null
+  job_kind: string | null
+  job_state: string | null
+  /** When the rate of a lane has rested, where it is that which is waited for. */
+  free_in_ms: number | null
+  since_ms: number
+  for_ms: number
+}
+
+/** What limits, lanes and jobs that others wait for tell: names with places, and a queue that is a table. */
+export class Places {
+  readonly #rows: readonly PlaceRow[]
+  readonly #noted: readonly NotedWaitRow[]
+
+  constructor(rows: readonly PlaceRow[], noted: readonly NotedWaitRow[]) {
+    this.#rows = rows
+    this.#noted = noted.filter(({ kind }) => kind === 'permit')
+  }
+
+  names(): ContendedName[] {
+    const byName = new Map<string, PlaceRow[]>()
+    for (const row of this.#rows) byName.set(nameOf(row), [...(byName.get(nameOf(row)) ?? []), row])
+    return [...byName].map(([id, rows]) => {
+      const { kind, key, namespace, label, queue } = rows[0]!
+      const [held, waiting] = [rows.filter(({ holds }) => holds), rows.filter(({ holds }) => !holds)]
+      const places = { max: rows[0]!.max, inUse: held[0]?.in_use ?? 0 }
+      return {
+        ...{ id, kind, key, namespace, label: kind === 'job' ? rows[0]!.job_kind : label, queue },
+        ...(kind === 'job' ? { max: null, inUse: null } : places),
+        holders: [...held.map(holdingOf), ...rateOf(rows[0]!)],
+        waits: waiting.map((row) => waitOf(row, this.#callsOf(row))),
+        waiting: waiting[0]?.count ?? 0,
+      }
+    })
+  }
+
+  *participants(): Iterable<Participant> {
+    yield nobody
+    for (const row of this.#rows) {
+      const { instance, host, os_pid, job, job_kind, job_state, queue } = row
+      if (instance !== null) yield instanceOf(instance, host, os_pid)
+      else if (job !== null) {
+        const facts = { id: Number(job), kind: job_kind!, queue, state: job_state! }
+        yield { ...nobody, id: participantOf(row), kind: 'job', job: facts }
+      }
+    }
+  }
+
+  /** Each wait for a permit is a row of its own. Those that were written down are the same instance's, in the same order. */
+  #callsOf(row: PlaceRow): Call[] {
+    if (row.kind !== 'limit') return []
+    return this.#noted.filter(({ key, instance }) => key === row.key && instance === row.instance).map(callOf)
+  }
+}
+
+function nameOf({ kind, key }: PlaceRow): string {
+  return `${kind} ${key}`
+}
+
+function participantOf({ instance, job }: PlaceRow): string {
+  return instance ?? (job === null ? nobody.id : `job ${job}`)
+}
+
+function holdingOf(row: PlaceRow): Holding {
+  const { kind, job, weight, since_ms, for_ms } = row
+  const how = ({ limit: 'permit', lane: 'place', job: 'job' } as const)[kind]
+  return {
+    ...{ participant: participantOf(row), how, mode: 'exclusive', pid: null, job: job === null ? null : Number(job) },
+    ...{ weight, since: new Date(since_ms), forMs: Math.round(for_ms), freeInMs: null },
+  }
+}
+
+function rateOf({ free_in_ms }: PlaceRow): Holding[] {
+  if (free_in_ms === null) return []
+  return [
+    {
+      ...{ participant: nobody.id, how: 'rate', mode: 'exclusive', pid: null, job: null, weight: 0 },
+      ...{ since: null, forMs: null, freeInMs: Math.round(free_in_ms) },
+    },
+  ]
+}
+
+function waitOf(row: PlaceRow, calls: readonly Call[]): Wait {
+  return {
+    ...{ participant: participantOf(row), mode: 'exclusive', pid: null, weight: row.weight },
+    ...{ since: new Date(row.since_ms), forMs: Math.round(row.for_ms), calls, requests: 1, behind: null },
+  }
+}

@@ -1,0 +1,260 @@
+-- Who waits for whom, where PostgreSQL's lock table does not tell. Nothing here writes. All is bounded: of so many names at
+-- most ($1) so many who hold and so many who wait ($2), the first of each; how many wait is counted up to a bound as well.
+
+-- name: waits
+-- The waits that are written down, of the living: for locks, for leases, and for permits where something else is held.
+select
+  wait.instance,
+  instance.host,
+  instance.os_pid,
+  wait.kind,
+  wait.key::text as key,
+  name.namespace,
+  name.label,
+  wait.mode,
+  wait.holding::text[] as holding,
+  (extract(epoch from wait.since) * 1000)::float8 as since_ms,
+  greatest(0, extract(epoch from clock_timestamp() - wait.since) * 1000)::float8 as for_ms
+from holdfast.wait
+left join holdfast.name on name.key = wait.key
+left join holdfast.instance on instance.id = wait.instance
+where wait.believed_until > clock_timestamp()
+  or wait.believed_until is null and wait.instance in (
+    select substr(application_name, 10)
+    from pg_stat_activity
+    where application_name like 'holdfast %'
+  )
+order by wait.since, wait.instance, wait.request
+
+-- name: leased
+-- Of the names ($1, their keys) those that are leased, or kept taken by a hold. Relies on lease_pkey.
+select
+  lease.key::text as key,
+  lease.token <> '' as held,
+  lease.instance,
+  instance.host,
+  instance.os_pid,
+  (extract(epoch from lease.granted_at) * 1000)::float8 as since_ms,
+  greatest(0, extract(epoch from clock_timestamp() - lease.granted_at) * 1000)::float8 as for_ms,
+  greatest(0, extract(epoch from lease.expires_at - clock_timestamp()) * 1000)::float8 as free_in_ms
+from holdfast.lease
+left join holdfast.instance on instance.id = lease.instance
+where lease.key = any($1::text::bigint[])
+  and lease.expires_at > clock_timestamp()
+
+-- name: limits
+-- Of the limits for which somebody waits: who has the permits, and who stands in the queue. Relies on permit_queue (each
+-- entity is found by one step in it) and permit_pkey.
+with recursive entity as (
+  (select key from holdfast.permit where fence is null order by key limit 1)
+  union all
+  select (select min(key) from holdfast.permit where permit.key > entity.key and fence is null)
+  from entity
+  where key is not null
+),
+contended as materialized (
+  select key from entity where key is not null limit $1
+),
+placed as materialized (
+  select
+    permit.key, permit.session, permit.instance, permit.weight, permit.max, permit.since, permit.fence,
+    row_number() over (partition by permit.key, permit.fence is null order by permit.fence nulls last, permit.ticket) as place,
+    count(*) over (partition by permit.key, permit.fence is null) as count,
+    sum(permit.weight) over (partition by permit.key, permit.fence is null) as weights
+  from contended
+  join holdfast.permit using (key)
+  where permit.weight > 0
+    and permit.session = any(array(
+      select session
+      from (
+        select distinct permit.session
+        from contended
+        join holdfast.permit using (key)
+        offset 0
+      ) as lives
+      where holdfast.is_present(session)
+    ))
+)
+select
+  'limit' as kind,
+  placed.key::text as key,
+  limited.namespace,
+  limited.name as label,
+  null as queue,
+  placed.max,
+  placed.fence is not null as holds,
+  placed.count::integer as count,
+  placed.weights::integer as in_use,
+  placed.instance,
+  instance.host,
+  instance.os_pid,
+  placed.weight,
+  null as job,
+  null as job_kind,
+  null as job_state,
+  null::float8 as free_in_ms,
+  (extract(epoch from placed.since) * 1000)::float8 as since_ms,
+  greatest(0, extract(epoch from clock_timestamp() - placed.since) * 1000)::float8 as for_ms
+from placed
+left join holdfast.limited on limited.key = placed.key
+left join holdfast.instance on instance.id = placed.instance
+where placed.place <= $2
+order by placed.key, holds desc, placed.place
+
+-- name: lanes
+-- Of the lanes in which jobs are parked: which jobs have the places, and which are parked, in their order. Without a place
+-- taken it is the rate of the lane that makes them wait. Relies on waiting_lane, lane_pkey and job_lane.
+with recursive parked_in as (
+  (select lane as key from holdfast.waiting where stage = 'lane' order by lane limit 1)
+  union all
+  select (select min(waiting.lane) from holdfast.waiting where waiting.lane > parked_in.key and stage = 'lane')
+  from parked_in
+  where key is not null
+),
+contended as materialized (
+  select parked_in.key, last.*
+  from (select key from parked_in where key is not null limit $1) as parked_in
+  cross join lateral (
+    select queue, name, max, active, every, burst, free_at
+    from holdfast.lane
+    where lane.key = parked_in.key
+    order by version desc
+    limit 1
+  ) as last
+),
+placed as (
+  select
+    contended.key, true as holds, job.id, job.kind, job.since,
+    case when job.session is null and job.claimed is null then 'ready' else 'running' end as state,
+    coalesce(job.session, job.claimed) as session,
+    null::bigint as count,
+    row_number() over (partition by contended.key order by job.id) as place
+  from contended
+  cross join lateral (
+    select id, kind, session, coalesce(claimed_at, enqueued_at) as since, (
+      select max(claim.session) from holdfast.claim where job.session is null and job.id = any(claim.jobs)
+    ) as claimed
+    from holdfast.job
+    where ties ? 'lane'
+      and (ties->'lane'->>'key')::bigint = contended.key
+    limit $2
+  ) as job
+  union all
+  select
+    contended.key, false, parked.id, parked.kind, parked.enqueued_at, 'waiting', null,
+    (
+      select count(*)
+      from (
+        select from holdfast.waiting where waiting.lane = contended.key and stage = 'lane' limit 10000
+      ) as counted
+    ),
+    row_number() over (partition by contended.key order by parked.rank, parked.seq)
+  from contended
+  cross join lateral (
+    select id, kind, enqueued_at, rank, seq
+    from holdfast.waiting
+    where waiting.lane = contended.key
+      and stage = 'lane'
+    order by rank, seq
+    limit $2
+  ) as parked
+)
+select
+  'lane' as kind,
+  placed.key::text as key,
+  queue.namespace,
+  contended.name as label,
+  queue.name as queue,
+  contended.max,
+  placed.holds,
+  coalesce(placed.count, contended.active)::integer as count,
+  contended.active as in_use,
+  case when placed.session is not null then worker.instance end as instance,
+  instance.host,
+  instance.os_pid,
+  1 as weight,
+  placed.id::text as job,
+  placed.kind as job_kind,
+  placed.state as job_state,
+  case
+    when contended.every is not null and contended.active < contended.max
+    then greatest(0, extract(epoch from contended.free_at - clock_timestamp()) * 1000 - (contended.burst - 1) * contended.every / 1e3)
+  end::float8 as free_in_ms,
+  (extract(epoch from placed.since) * 1000)::float8 as since_ms,
+  greatest(0, extract(epoch from clock_timestamp() - placed.since) * 1000)::float8 as for_ms
+from placed
+join contended using (key)
+left join holdfast.queue on queue.key = contended.queue
+left join lateral (select min(instance) as instance from holdfast.worker where worker.session = placed.session) as worker on true
+left join holdfast.instance on instance.id = worker.instance
+order by placed.key, placed.holds desc, placed.place
+
+-- name: needs
+-- Of the jobs that others wait for: where they are, and who waits. Relies on dependency_pkey, job_pkey, waiting_pkey and
+-- job_history_id.
+with recursive needed as (
+  (select needs from holdfast.dependency order by needs limit 1)
+  union all
+  select (select min(dependency.needs) from holdfast.dependency where dependency.needs > needed.needs)
+  from needed
+  where needs is not null
+),
+contended as materialized (
+  select found.*
+  from (select needs from needed where needs is not null limit $1) as needed
+  cross join lateral (
+    select id, kind, queue, coalesce(claimed_at, enqueued_at) as since, coalesce(session, (
+        select max(claim.session) from holdfast.claim where job.session is null and job.id = any(claim.jobs)
+      )) as session, null as state
+    from holdfast.job
+    where id = needs
+    union all
+    select id, kind, queue, enqueued_at, null, 'waiting' from holdfast.waiting where id = needs
+    union all
+    (select id, kind, queue, ended_at, null, state from holdfast.job_history where id = needs order by ended_at desc limit 1)
+    limit 1
+  ) as found
+),
+placed as (
+  select id as key, true as holds, id, kind, queue, since, session, null::bigint as count, 1::bigint as place,
+    coalesce(state, case when session is null then 'ready' else 'running' end) as state
+  from contended
+  union all
+  select contended.id, false, who.id, who.kind, who.queue, who.enqueued_at, null,
+    (
+      select count(*)
+      from (select from holdfast.dependency where needs = contended.id limit 10000) as counted
+    ),
+    row_number() over (partition by contended.id order by who.id), 'waiting'
+  from contended
+  cross join lateral (
+    select waiting.id, waiting.kind, waiting.queue, waiting.enqueued_at
+    from (select job from holdfast.dependency where needs = contended.id order by job limit $2) as named
+    join holdfast.waiting on waiting.id = named.job
+  ) as who
+)
+select
+  'job' as kind,
+  placed.key::text as key,
+  queue.namespace,
+  placed.key::text as label,
+  queue.name as queue,
+  1 as max,
+  placed.holds,
+  coalesce(placed.count, 1)::integer as count,
+  1 as in_use,
+  case when placed.session is not null then worker.instance end as instance,
+  instance.host,
+  instance.os_pid,
+  1 as weight,
+  placed.id::text as job,
+  placed.kind as job_kind,
+  placed.state as job_state,
+  null::float8 as free_in_ms,
+  (extract(epoch from placed.since) * 1000)::float8 as since_ms,
+  greatest(0, extract(epoch from clock_timestamp() - placed.since) * 1000)::float8 as for_ms
+from placed
+left join holdfast.queue on queue.key = placed.queue
+left join lateral (select min(instance) as instance from holdfast.worker where worker.session = placed.session) as worker on true
+left join holdfast.instance on instance.id = worker.instance
+order by placed.key, placed.holds desc, placed.place

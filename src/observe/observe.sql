@@ -6,10 +6,17 @@
 -- lock table is the authority; names, times and fences come from the notes. A wait that has no session of its own at the
 -- moment (it queues up inside its process, or tries from time to time) is known from its note alone, and has no pid.
 with advisory as materialized (
-  select classid, objid, objsubid, mode, granted, pid, waitstart
+  select
+    classid, objid, objsubid, mode, granted, pid, waitstart,
+    case objsubid when 1 then (classid::bigint << 32) | objid::bigint end as key
   from pg_locks
   where locktype = 'advisory'
     and database = (select oid from pg_database where datname = current_database())
+),
+contended as materialized (
+  select key from advisory where key is not null and not granted
+  union
+  select key from holdfast.wait where kind <> 'permit'
 ),
 activity as materialized (
   select
@@ -20,7 +27,8 @@ activity as materialized (
     case when application_name like 'holdfast %' then substr(application_name, 10) end as instance
   from pg_stat_activity
 ),
-numbered as (
+-- Materialised, or it is looked through anew for each lock: PostgreSQL believes that there is hardly any.
+numbered as materialized (
   select pid, objid::integer as session
   from advisory
   where objsubid = 2
@@ -29,7 +37,7 @@ numbered as (
 ),
 present as materialized (
   select
-    (classid::bigint << 32) | objid::bigint as key,
+    key,
     case mode when 'ShareLock' then 'shared' else 'exclusive' end as mode,
     advisory.granted,
     pid,
@@ -42,7 +50,8 @@ present as materialized (
   from advisory
   left join activity using (pid)
   left join numbered using (pid)
-  where objsubid = 1
+  where key is not null
+    and (not $3::boolean or key in (select key from contended))
 ),
 noted as (
   select instance, key, mode, min(since) as since, count(*) as requests
@@ -113,11 +122,6 @@ left join holdfast.name using (key)
 left join holdfast.instance on instance.id = everything.instance
 where ($1::bigint is null or key = $1::bigint)
   and ($2::text is null or name.namespace = $2::text)
-  and (not $3::boolean or key in (
-    select key from present where not granted
-    union all
-    select key from holdfast.wait where kind <> 'permit'
-  ))
 order by name.label is null, name.namespace, name.label, key, granted desc, since nulls last, pid
 
 -- name: leases

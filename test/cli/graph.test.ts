@@ -7,6 +7,7 @@ import { gate, work } from '../jobs/stage.js'
 import { sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { run, startOnTerminal } from './program.js'
+import { fits, fitsRow } from './schemas.js'
 
 function observe(url: string): () => Promise<WaitGraph> {
   const database = openPgPool({ connectionString: url })
@@ -35,18 +36,38 @@ async function crossing(...sides: ((whenHeld: () => Promise<void>) => Promise<un
   return Promise.allSettled(sides.map((side) => side(meet)))
 }
 
+/** Holds a name by lock or lease while it does some work, as every application does. */
+const holding = (instance: Holdfast, room: 'locks' | 'leases', name: string, what: () => Promise<unknown>) =>
+  room === 'locks' ? instance.locks.with(name, what) : instance.leases.with(name, what)
+
 const nested =
   (instance: Holdfast, outer: 'locks' | 'leases', first: string, inner: 'locks' | 'leases', second: string) =>
   (whenHeld: () => Promise<void>) =>
-    instance[outer].with(first, async () => {
+    holding(instance, outer, first, async () => {
       await whenHeld()
-      return instance[inner].with(second, () => 'went on')
+      return holding(instance, inner, second, async () => 'went on')
     })
 
 function told({ names }: WaitGraph, { isCertain, sides }: Cycle): string {
   const label = (id: string) => names.find((name) => name.id === id)!.label
   const steps = sides.map(({ holds, waitsFor }) => `${label(holds)} > ${label(waitsFor)}`)
   return `${isCertain ? 'deadlock' : 'possible'}: ${steps.sort().join(', ')}`
+}
+
+/** Each line is a node or an edge of what was made a node before, with nothing unquoted; no more of the language is used. */
+function expectDot(text: string): void {
+  const lines = text.trimEnd().split('\n')
+  expect([lines[0], lines[1], lines.at(-1)]).toEqual(['digraph holdfast {', '  rankdir=LR', '}'])
+  const quoted = '"((?:[^"\\\\]|\\\\.)*)"'
+  const attributes = `(?: \\[(?:shape=box, )?(?:\\w+=(?:${quoted}|\\d+)(?:, )?)+\\])?`
+  const nodes = new Set<string>()
+  for (const line of lines.slice(2, -1)) {
+    const edge = new RegExp(`^ {2}${quoted} -> ${quoted}${attributes}$`).exec(line)
+    const node = new RegExp(`^ {2}${quoted}${attributes}$`).exec(line)
+    expect(edge ?? node, line).not.toBeNull()
+    if (node) nodes.add(node[1]!)
+    else expect([...nodes]).toEqual(expect.arrayContaining([edge![1], edge![2]]))
+  }
 }
 
 test('a deadlock is named while it lasts: over a lease and a lock, over leases, over connections of one instance', async () => {
@@ -95,6 +116,7 @@ test('who waits for what, whatever it is', { timeout: 60_000 }, async () => {
   for (const name of ['left', 'right']) waits(c.locks.acquire(name))
 
   // In a queue behind another who waits.
+  await b.locks.with('report', () => {})
   const psql = await sqlSession(url, { application_name: 'psql' })
   await psql.query("select pg_advisory_lock_shared(holdfast.lock_key('default', 'report'))")
   const writer = await sqlSession(url, { application_name: 'psql' })
@@ -164,15 +186,45 @@ test('who waits for what, whatever it is', { timeout: 60_000 }, async () => {
   const env = { DATABASE_URL: url }
   const { stdout: tree, status } = await run(['graph'], env)
   expect(status).toBe(0)
-  console.info(tree)
-  const shown = (line: string | RegExp) => expect(tree).toMatch(line)
-  shown(/^This may be a deadlock:/)
-  shown(/^└─ lock report, held shared\n {3}├─ way out: holdfast lock break report$/m)
-  shown(new RegExp(`way out: holdfast job cancel ${first.id}$`, 'm'))
-  shown(/way out: holdfast limit reset gpu$/m)
-  shown(/way out: holdfast lease expire etl$/m)
-  shown(
-    /nobody: only time helps\n└─ lease o'clock, given back, kept for .*\n {3}├─ way out: holdfast lease expire 'o'\\''clock'$/m,
+  expect(tree).toMatch(/^This may be a deadlock:/)
+  for (const command of [
+    'lock break report',
+    'lock release left',
+    `job cancel ${first.id}`,
+    'limit reset gpu',
+    'lease expire etl',
+    "lease expire 'o'\\''clock'",
+  ]) {
+    expect(tree).toMatch(new RegExp(`^[ │]*├─ way out: holdfast ${command.replaceAll('\\', '\\\\')}$`, 'm'))
+  }
+  expect(tree).toMatch(/^nobody: only time helps\n└─ lease o'clock, given back, kept for /m)
+  expect(tree).toMatch(/^ *└─ 2 stand for it$/m)
+  expect(tree).toMatch(
+    new RegExp(`job ${parked} \\(ship\\) waits for .*\\n.*its end\\n.*job ${after} \\(ship\\) waits for `),
   )
-  shown(/2 stand for it$/m)
+
+  const narrow = startOnTerminal(['graph'], env)
+  const lines = (await narrow.ended).stdout.split('\r\n')
+  expect(lines.join('\n')).toContain('\x1b[32mway out: ')
+  const commands = /way out|or else/
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are made of them
+  const widths = lines.filter((line) => !commands.test(line)).map((line) => line.replace(/\x1b\[\d+m/g, '').length)
+  expect(Math.max(...widths)).toBeLessThanOrEqual(80)
+
+  const document = fits('graph', JSON.parse((await run(['graph', '--json'], env)).stdout))
+  expect(document.names).toHaveLength(9)
+  const { stdout: rows } = await run(['graph', '--jsonl'], env)
+  const each = rows
+    .trimEnd()
+    .split('\n')
+    .map((row) => fitsRow('graph', JSON.parse(row)))
+  expect(each.filter(({ kind }) => kind === 'limit')).toMatchObject([
+    { waiter: b.id, blockers: [a.id], isDeadlocked: false },
+    { waiter: c.id, blockers: [a.id] },
+  ])
+
+  const { stdout: dot } = await run(['graph', '--format', 'dot'], env)
+  expectDot(dot)
+  const limit = seen.names.find(({ kind }) => kind === 'limit')!
+  expect(dot).toContain(`"${limit.id}" -> "${a.id}"`)
 })

@@ -36,24 +36,27 @@ function waysOfJob(id: number, { job }: Participant): string[] {
   return [job.state === 'ready' || job.state === 'waiting' ? `holdfast job show ${id}` : `holdfast job retry ${id}`]
 }
 
-function optionsOf(settings: Settings, { namespace, label }: ContendedName): string {
+function optionsOf(settings: Settings, name: ContendedName): string {
+  const { namespace } = name
   const schema = settings.text('schema')
   return [
     ...(namespace && namespace !== 'default' ? [`--namespace ${shellWord(namespace)}`] : []),
     ...(schema && schema !== 'holdfast' ? [`--schema ${shellWord(schema)}`] : []),
-    ...(isTypable(label, namespace) ? [] : ['--key']),
+    ...(isTypable(name) ? [] : ['--key']),
   ]
     .map((option) => `${option} `)
     .join('')
 }
 
-function wordOf({ label, key, namespace }: ContendedName): string {
-  const word = isTypable(label, namespace) ? shellWord(label) : key
+function wordOf(name: ContendedName): string {
+  const word = isTypable(name) ? shellWord(name.label) : name.key
   return word.startsWith('-') ? `-- ${word}` : word
 }
 
 /** Pairs and numbered keys have a label, and no name that could be given; what moves a cursor is better not typed. */
-function isTypable(label: string | null, namespace: string | null): label is string {
+function isTypable(name: ContendedName): name is ContendedName & { label: string } {
+  const { kind, label, namespace } = name
+  if (kind === 'limit') return true
   return label !== null && namespace !== '' && !label.includes('#') && !/\p{Cc}/u.test(label)
 }
 

@@ -1,86 +1,142 @@
 import pg from 'pg'
 import { describe, expect, test } from 'vitest'
-import { type Blocker, buildGraph, type ObservedLock, Observer } from '../../src/observe/index.js'
+import { type Blocker, buildGraph, type ContendedName, Observer, type Participant } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
 import { freshDatabase } from '../setup/database.js'
 
-let nextPid = 100
+type Kind = ContendedName['kind']
 
-function holds(instance: string, label: string, pid = nextPid++): ObservedLock {
-  return observed({ instance, label, pid, granted: true })
+interface Waits {
+  /** Who has it. */
+  by: string
+  /** Who waits. In brackets what the waiting call is known to hold: `b(y)`. */
+  waits: string
+  kind?: Kind
+  forMs?: number
 }
 
-function waits(instance: string, label: string, blockedBy: readonly ObservedLock[]): ObservedLock {
-  return observed({ instance, label, pid: nextPid++, blockedBy: blockedBy.map(({ pid }) => pid!) })
-}
-
-function observed(facts: Partial<ObservedLock>): ObservedLock {
+/** `x` is held by `a` and waited for by `b`, which may be known to hold `y`. */
+function name(label: string, { by, waits, kind = 'lock', forMs = 60_000 }: Waits): ContendedName {
+  const how = kind === 'limit' ? 'permit' : 'lock'
+  const facts = { mode: 'exclusive', pid: null, job: null, weight: 1, since: null, forMs, freeInMs: null } as const
+  const all = waits.split(' ').map((one) => /^(\w+)(?:\((.*)\))?$/.exec(one)!)
   return {
-    key: facts.label!,
-    namespace: 'default',
-    label: null,
-    mode: 'exclusive',
-    granted: false,
-    pid: null,
-    session: null,
-    instance: null,
-    host: null,
-    osPid: null,
-    application: null,
-    user: null,
-    clientAddress: null,
-    since: null,
-    forMs: null,
-    fence: null,
-    requests: 1,
-    blockedBy: [],
-    ...facts,
+    ...{ id: label, kind, key: label, namespace: 'default', label, queue: null, max: null, inUse: null },
+    holders: by === '' ? [] : by.split(' ').map((participant) => ({ ...facts, participant, how })),
+    waits: all.map(([, participant, holds]) => ({
+      ...{ ...facts, participant: participant!, requests: 1, behind: null },
+      calls: holds ? [{ holds: holds.split(',') }] : [],
+    })),
+    waiting: all.length,
   }
 }
 
-/** `a[x: b[y: c], d]`; an ellipsis where it stands elsewhere in full. */
-function sketch({ participant, repeated, blocked }: Blocker): string {
-  const names = blocked.map(({ label, waiters }) => `${label}: ${waiters.map(sketch).join(', ')}`)
-  return `${participant.id}${repeated ? '…' : ''}${names.length > 0 ? `[${names.join('; ')}]` : ''}`
+function graphOf(...names: ContendedName[]) {
+  const participants = ['a', 'b', 'c', 'd', 'reader', 'writer'].map(
+    (id): Participant => ({
+      ...{ id, kind: 'instance', instance: id, host: null, osPid: null },
+      ...{ pids: [], application: null, user: null, job: null },
+    }),
+  )
+  return buildGraph(names, participants)
 }
 
-const treesOf = (locks: ObservedLock[]) => buildGraph(locks).roots.map(sketch)
+/** `a[x: b[y: c], d]`; an ellipsis where it stands elsewhere in full. */
+function sketch({ participant, isRepeated, blocked }: Blocker): string {
+  const names = blocked.map(
+    ({ name, waiters, isRepeated }) => `${name.label}: ${isRepeated ? '…' : waiters.map(sketch).join(', ')}`,
+  )
+  return `${participant.id}${isRepeated ? '…' : ''}${names.length > 0 ? `[${names.join('; ')}]` : ''}`
+}
+
+const treesOf = (...names: ContendedName[]) => graphOf(...names).roots.map(sketch)
 
 describe('the trees', () => {
   test('begin with who waits for nobody, and go on through what a waiter holds', () => {
-    const [ax, by] = [holds('a', 'x'), holds('b', 'y')]
-    const locks = [by, waits('c', 'y', [by]), ax, waits('b', 'x', [ax]), waits('d', 'x', [ax])]
-    expect(treesOf(locks)).toEqual(['a[x: b[y: c], d]'])
+    expect(treesOf(name('y', { by: 'b', waits: 'c' }), name('x', { by: 'a', waits: 'b d' }))).toEqual([
+      'a[x: b[y: c], d]',
+    ])
   })
 
   test('leave out who neither waits nor is waited for', () => {
-    const ax = holds('a', 'x')
-    expect(buildGraph([ax, holds('b', 'y')])).toEqual({ participants: [], edges: [], roots: [] })
+    const { participants } = graphOf(name('x', { by: 'a', waits: 'b' }))
+    expect(participants.map(({ id }) => id)).toEqual(['a', 'b'])
   })
 
-  test('show a waiter below each of several holders, and what it blocks only once', () => {
-    const [a, b, c] = [holds('a', 'x'), holds('b', 'x'), holds('c', 'y')]
-    const locks = [a, b, waits('c', 'x', [a, b]), c, waits('d', 'y', [c])]
-    expect(treesOf(locks)).toEqual(['a[x: c[y: d]]', 'b[x: c…]'])
+  test('show who waits below the first of several holders, and what a waiter blocks only once', () => {
+    const names = [name('x', { by: 'a b', waits: 'c' }), name('y', { by: 'c', waits: 'd' })]
+    expect(treesOf(...names)).toEqual(['a[x: c[y: d]]', 'b[x: …]'])
   })
 
   test('show a circle, beginning somewhere', () => {
-    const [ax, by] = [holds('a', 'x'), holds('b', 'y')]
-    expect(treesOf([ax, waits('b', 'x', [ax]), by, waits('a', 'y', [by])])).toEqual(['a[x: b[y: a…]]'])
+    expect(treesOf(name('x', { by: 'a', waits: 'b' }), name('y', { by: 'b', waits: 'a' }))).toEqual(['a[x: b[y: a…]]'])
   })
 
   test('show an instance that waits for itself', () => {
-    const ax = holds('a', 'x')
-    const inside = observed({ instance: 'a', label: 'x', blockedBy: [ax.pid!] })
-    expect(treesOf([ax, inside])).toEqual(['a[x: a…]'])
+    expect(treesOf(name('x', { by: 'a', waits: 'a' }))).toEqual(['a[x: a…]'])
   })
 
-  test('name who stands before in the queue only where no holder is in the way', () => {
-    const reader = { ...holds('reader', 'x'), mode: 'shared' as const }
-    const writer = waits('writer', 'x', [reader])
-    const late = { ...waits('late', 'x', [writer]), mode: 'shared' as const }
-    const second = waits('second', 'x', [reader, writer])
-    expect(treesOf([reader, writer, late, second])).toEqual(['reader[x: writer[x: late], second]'])
+  test('begin with who stands first in the queue where nobody holds the name', () => {
+    expect(treesOf(name('x', { by: '', waits: 'writer reader' }))).toEqual(['writer[x: reader]'])
+    expect(treesOf(name('x', { by: '', waits: 'writer' }))).toEqual([])
+  })
+
+  test('do not hold up who stands for an election', () => {
+    const names = [name('x', { by: 'b', waits: 'c' }), name('lead', { by: 'a', waits: 'b', kind: 'election' })]
+    expect(treesOf(...names)).toEqual(['b[x: c]', 'a[lead: ]'])
+  })
+})
+
+describe('a circle', () => {
+  const circles = (...names: ContendedName[]) =>
+    graphOf(...names).cycles.map(({ isCertain, sides }) => {
+      const steps = sides.map(({ participant, holds, waitsFor }) => `${participant}: ${holds} > ${waitsFor}`)
+      return `${isCertain ? 'certain' : 'possible'} ${steps.join(', ')}`
+    })
+
+  test('is certain where each call is known to hold what the one before it waits for', () => {
+    const names = [name('x', { by: 'a', waits: 'b(y)' }), name('y', { by: 'b', waits: 'a(x)' })]
+    expect(circles(...names)).toEqual(['certain b: y > x, a: x > y'])
+  })
+
+  test('may run through calls of one instance, and through more than two', () => {
+    const names = [
+      name('x', { by: 'a', waits: 'a(y)' }),
+      name('y', { by: 'a', waits: 'c(z)' }),
+      name('z', { by: 'c', waits: 'a(x)' }),
+    ]
+    expect(circles(...names)).toEqual(['certain a: y > x, a: x > z, c: z > y'])
+  })
+
+  test('is only possible where instances hold and wait as a whole, for long enough', () => {
+    const names = (forMs: number) => [
+      name('x', { by: 'a', waits: 'b', forMs }),
+      name('y', { by: 'b', waits: 'a', forMs }),
+    ]
+    expect(circles(...names(2_000))).toEqual(['possible b: y > x, a: x > y'])
+    expect(circles(...names(1_999))).toEqual([])
+  })
+
+  test('is possible inside one instance over two names, and no circle over one', () => {
+    expect(circles(name('x', { by: 'a', waits: 'a' }))).toEqual([])
+    expect(circles(name('x', { by: 'a', waits: 'a(x)' }))).toEqual(['certain a: x > x'])
+    const names = [name('x', { by: 'a', waits: 'a' }), name('y', { by: 'a', waits: 'a' })]
+    expect(circles(...names)).toEqual(['possible a: y > x, a: x > y'])
+  })
+
+  test('over a limit is certain only where one alone has its permits', () => {
+    const names = (by: string) => [
+      name('gpu', { by, waits: 'b(x)', kind: 'limit' }),
+      name('x', { by: 'b', waits: 'a(gpu)' }),
+    ]
+    expect(circles(...names('a'))).toEqual(['certain b: x > gpu, a: gpu > x'])
+    expect(circles(...names('a c'))).toEqual(['possible b: x > gpu, a: gpu > x'])
+  })
+
+  test('is none where instances stand for each other\u2019s elections, or one no longer holds what its call held', () => {
+    const lead = (label: string, by: string, waits: string) => name(label, { by, waits, kind: 'election' })
+    expect(circles(lead('x', 'a', 'b'), lead('y', 'b', 'a'))).toEqual([])
+    expect(circles(name('x', { by: 'a', waits: 'b(y)' }), name('y', { by: 'c', waits: 'a(x)' }))).toEqual([])
   })
 })
 
@@ -103,10 +159,16 @@ test('PostgreSQL tells of the queue as the trees assume', async () => {
   await expect.poll(waiters, { timeout: 20_000 }).toBe(1)
   late.query('select pg_advisory_lock_shared(1)').catch(() => {})
   await expect.poll(waiters, { timeout: 20_000 }).toBe(2)
-  const { edges } = await observer.graph()
-  expect(edges).toMatchObject([
-    { waiter: `session ${pids[1]}`, blocker: `session ${pids[0]}`, blockerHolds: true, mode: 'exclusive', key: '1' },
-    { waiter: `session ${pids[2]}`, blocker: `session ${pids[1]}`, blockerHolds: false, mode: 'shared' },
+  const { names } = await observer.graph()
+  expect(names).toMatchObject([
+    {
+      key: '1',
+      holders: [{ participant: `session ${pids[0]}`, mode: 'shared', pid: pids[0] }],
+      waits: [
+        { participant: `session ${pids[1]}`, mode: 'exclusive', behind: null },
+        { participant: `session ${pids[2]}`, mode: 'shared', behind: `session ${pids[1]}` },
+      ],
+    },
   ])
   await database.close()
   await fresh.drop()

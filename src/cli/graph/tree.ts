@@ -19,10 +19,20 @@ interface Branch {
   readonly below: readonly Branch[]
 }
 
+/** What the branches of one graph have in common. */
+interface Drawing {
+  readonly settings: Settings
+  readonly byId: ReadonlyMap<string, Participant>
+  /** Who has what in a circle: there, too, somebody has to let go. */
+  readonly inCircle: ReadonlySet<string>
+}
+
 /** The circles first, then the trees. */
 export function linesOf(settings: Settings, graph: WaitGraph): string[] {
   const byId = new Map(graph.participants.map((participant) => [participant.id, participant]))
-  const trees = graph.roots.map((root) => branchOf(settings, root, byId, true))
+  const sides = graph.cycles.flatMap((cycle) => cycle.sides)
+  const inCircle = new Set(sides.map(({ participant, holds }) => `${participant} ${holds}`))
+  const trees = graph.roots.map((root) => branchOf({ settings, byId, inCircle }, root, true))
   return [...circlesOf(graph), ...trees].flatMap((branch) => drawn(settings, branch))
 }
 
@@ -39,26 +49,20 @@ function circlesOf(graph: WaitGraph): Branch[] {
   }))
 }
 
-function branchOf(
-  settings: Settings,
-  { participant, wait, isRepeated, blocked }: Blocker,
-  byId: ReadonlyMap<string, Participant>,
-  isRoot: boolean,
-): Branch {
+function branchOf(drawing: Drawing, { participant, wait, isRepeated, blocked }: Blocker, isRoot: boolean): Branch {
   const parts: Part[] = [
     { text: whoIsIt(participant) },
     ...(participant.instance === null ? [] : [{ text: ` ${participant.instance}`, colour: 'dim' as const }]),
-    ...(wait ? [{ text: ` ${howItWaits(wait, byId)}`, colour: 'yellow' as const }] : []),
+    ...(wait ? [{ text: ` ${howItWaits(wait, drawing.byId)}`, colour: 'yellow' as const }] : []),
     ...(isRepeated ? [{ text: ' … shown elsewhere' }] : []),
   ]
-  return { parts, below: blocked.map((name) => nameBranch(settings, participant, name, byId, isRoot)) }
+  return { parts, below: blocked.map((name) => nameBranch(drawing, participant, name, isRoot)) }
 }
 
 function nameBranch(
-  settings: Settings,
+  drawing: Drawing,
   participant: Participant,
   { name, holding, isRepeated, waiters }: BlockedName,
-  byId: ReadonlyMap<string, Participant>,
   isRoot: boolean,
 ): Branch {
   const namespace = name.namespace && name.namespace !== 'default' ? ` in ${visible(name.namespace)}` : ''
@@ -69,7 +73,8 @@ function nameBranch(
   const shown = waiters.filter((waiter) => !hidden.has(waiter))
   const unlisted = name.waiting - (name.kind === 'election' ? 0 : name.waits.length)
   const more = isRepeated ? 0 : unlisted + hidden.size
-  const ways = isRoot ? waysOut(settings, name, holding, participant) : []
+  const isInTheWay = isRoot || drawing.inCircle.has(`${participant.id} ${name.id}`)
+  const ways = isInTheWay ? waysOut(drawing.settings, name, holding, participant) : []
   return {
     parts: [
       ...(isItself ? [{ text: 'its end' }] : [{ text: whatIs(name) }, { text: namespace, colour: 'dim' as const }]),
@@ -78,7 +83,7 @@ function nameBranch(
     ],
     below: [
       ...ways.map((way, at) => leaf({ text: `${at === 0 ? 'way out' : 'or else'}: ${way}`, colour: 'green' })),
-      ...shown.map((waiter) => branchOf(settings, waiter, byId, false)),
+      ...shown.map((waiter) => branchOf(drawing, waiter, false)),
       ...(more > 0 ? [leaf({ text: moreOf(name.kind, more, shown.length) })] : []),
     ],
   }

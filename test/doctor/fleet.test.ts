@@ -154,7 +154,6 @@ test('instances of two versions, and settings that a server did not take', async
     database: old,
     schema: 'holdfast',
     namespace: 'x',
-    events: new Events(),
     expiryMs: 5_000,
     version: '0.0.1',
     events: new Events(),

@@ -655,18 +655,15 @@ export class Jobs {
     return this.#enqueueOne(definition, input, asked, executorOf(parent.tx), { workflow: parent.job.ties?.workflow })
   }
 
-  async #enqueueOne(
+  #enqueueOne(
     definition: AnyDefinition,
     input: unknown,
     asked: Asked,
     tx: Executor | undefined,
     more?: Ties,
   ): Promise<JobRef> {
-    const ref = await (this.#options.tracing.tracer
-      ? this.#sent(definition, 1, () => this.#enqueueNow(definition, input, asked, tx, more))
-      : this.#enqueueNow(definition, input, asked, tx, more))
-    this.#tellEnqueued(definition, [ref], tx)
-    return ref
+    if (!this.#options.tracing.tracer) return this.#enqueueNow(definition, input, asked, tx, more)
+    return this.#sent(definition, 1, () => this.#enqueueNow(definition, input, asked, tx, more))
   }
 
   async #sent<T>(definition: AnyDefinition, count: number, send: () => Promise<T>): Promise<T> {
@@ -678,12 +675,16 @@ export class Jobs {
   }
 
   #tellEnqueued({ kind, queue }: AnyDefinition, refs: readonly JobRef[], tx: Executor | undefined): void {
-    this.#options.events.to('job.enqueued')?.({
-      kind,
-      queue,
-      ids: refs.flatMap(({ id, isNew }) => (isNew ? [id] : [])),
-      inTransaction: tx !== undefined,
-    })
+    const tell = this.#options.events.to('job.enqueued')
+    if (!tell) return
+    const ids = refs.flatMap(({ id, isNew }) => (isNew ? [id] : []))
+    // One whose key another has is none.
+    if (ids.length > 0) tell({ kind, queue, ids, inTransaction: tx !== undefined })
+  }
+
+  #toldOne(definition: AnyDefinition, ref: JobRef, tx: Executor | undefined): JobRef {
+    if (this.#options.events.to('job.enqueued')) this.#tellEnqueued(definition, [ref], tx)
+    return ref
   }
 
   async #enqueueNow(
@@ -698,14 +699,17 @@ export class Jobs {
     if (asked.after) await this.#checkAfter(asked.after)
     if (slotOf) {
       const one = { payload, ...slotOf(input) }
-      if (tx) return (await this.#unique.many([one], tx))[0]!
+      if (tx) return this.#toldOne(definition, (await this.#unique.many([one], tx))[0]!, tx)
       const ref = await this.#unique.one(one)
       if (way === 'enqueue_tied') this.#looseEnds.entering([ref.id])
-      return ref
+      return this.#toldOne(definition, ref, tx)
     }
-    if (tx === undefined) return { id: await this.#enqueuing.one({ head, payload }, way), isNew: true }
+    if (tx === undefined) {
+      const id = await this.#enqueuing.one({ head, payload }, way)
+      return this.#toldOne(definition, { id, isNew: true }, tx)
+    }
     const [id] = await this.#enqueuing.many(head, [payload], way, tx)
-    return { id: id!, isNew: true }
+    return this.#toldOne(definition, { id: id!, isNew: true }, tx)
   }
 
   /** All that jobs with these options have in common, as the beginning of a JSON object; and what makes each unique. */

@@ -154,8 +154,19 @@ export function errorTypeOf(error: unknown): string {
   return typeof code === 'string' ? code : error.name
 }
 
-function ofJob({ queue, kind }: { queue: string; kind: string }, name: 'send' | 'process'): Attributes {
-  return { [system]: 'holdfast', [operation]: name, [destination]: queue, 'holdfast.job.kind': kind }
+function ofSent({ queue, kind }: { queue: string; kind: string }): Attributes {
+  return { [system]: 'holdfast', [operation]: 'send', [destination]: queue, 'holdfast.job.kind': kind }
+}
+
+/** Made at once: there are thousands in a second. */
+function ofAttempt({ queue, kind }: { queue: string; kind: string }, is: string): Attributes {
+  return {
+    [system]: 'holdfast',
+    [operation]: 'process',
+    [destination]: queue,
+    'holdfast.job.kind': kind,
+    'holdfast.outcome': is,
+  }
 }
 
 function outcome(is: string): Attributes {
@@ -183,23 +194,16 @@ function ofShare(share: string, is: string): Attributes {
 }
 
 export const follows: Follows = {
-  'job.enqueued': (event, measure) => measure('messaging.client.sent.messages', event.ids.length, ofJob(event, 'send')),
+  'job.enqueued': (event, measure) => measure('messaging.client.sent.messages', event.ids.length, ofSent(event)),
   'job.done': (event, measure) =>
-    measure('messaging.process.duration', event.durationMs / second, {
-      ...ofJob(event, 'process'),
-      ...outcome('done'),
-    }),
+    measure('messaging.process.duration', event.durationMs / second, ofAttempt(event, 'done')),
   'job.failed': (event, measure) =>
     measure('messaging.process.duration', event.durationMs / second, {
-      ...ofJob(event, 'process'),
-      ...outcome(event.state),
+      ...ofAttempt(event, event.state),
       ...failedOf(event.error),
     }),
   'job.stopped': (event, measure) =>
-    measure('messaging.process.duration', event.durationMs / second, {
-      ...ofJob(event, 'process'),
-      ...outcome(event.state),
-    }),
+    measure('messaging.process.duration', event.durationMs / second, ofAttempt(event, event.state)),
   'worker.failed': ({ error }, measure) => measure('holdfast.worker.failures', 1, failedOf(error)),
   'schedule.began': ({ name, lateMs }, measure) =>
     measure('holdfast.schedule.run.lateness', lateMs / second, { 'holdfast.schedule.name': name }),

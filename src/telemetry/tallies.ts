@@ -20,8 +20,9 @@ export class Tallies {
     tally.sum += value
     tally.count++
     if (kind === 'counter') return
-    const at = buckets.findIndex((most) => value <= most)
-    if (at >= 0) tally.inBuckets[at]!++
+    let at = 0
+    while (at < buckets.length && value > buckets[at]!) at++
+    if (at < buckets.length) tally.inBuckets[at]!++
   }
 
   /** Those of which there is something to say. */

@@ -10,10 +10,10 @@ type Told = { [Name in EventName]?: HoldfastEvents[Name][] }
 
 test('every event is told when it happens, with its facts', { timeout: 60_000 }, async () => {
   const url = await databaseUrl()
-  const [one, other] = await Promise.all([open({ url }), open({ url })])
+  const one = await open({ url })
   const told: Told = {}
   const listen = <Name extends EventName>(name: Name) =>
-    one!.on(name, (event) => {
+    one.on(name, (event) => {
       const before = told[name] as HoldfastEvents[Name][] | undefined
       if (before) before.push(event)
       else told[name] = [event] as Told[Name]
@@ -23,63 +23,68 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
     until(`${name} is told`, () => told[name]?.[0] as HoldfastEvents[Name] | undefined)
 
   // Locks and leases.
-  const lock = await one!.locks.acquire(['a', 'b'])
+  const lock = await one.locks.acquire(['a', 'b'])
   expect(told['lock.acquired']).toMatchObject([{ names: ['a', 'b'], mode: 'exclusive', fence: lock.fence }])
-  expect(await one!.locks.tryAcquire('a')).toBeNull()
+  expect(await one.locks.tryAcquire('a')).toBeNull()
   expect(told['lock.busy']).toMatchObject([{ names: ['a'], mode: 'exclusive' }])
   await lock.release()
   await lock.release()
   expect(told['lock.released']).toMatchObject([{ names: ['a', 'b'], fence: lock.fence }])
-  const lease = await one!.leases.acquire('l', { ttl: '30s' })
+  const lease = await one.leases.acquire('l', { ttl: '30s' })
   expect(told['lease.acquired']).toMatchObject([{ name: 'l', fence: lease.fence }])
-  expect(await one!.leases.tryAcquire('l')).toBeNull()
+  expect(await one.leases.tryAcquire('l')).toBeNull()
   expect(told['lease.busy']).toMatchObject([{ name: 'l' }])
   await lease.release()
   expect(told['lease.released']).toMatchObject([{ name: 'l', fence: lease.fence }])
-  const expired = await one!.leases.acquire('l', { ttl: '30s' })
+  const expired = await one.leases.acquire('l', { ttl: '30s' })
   await sql(url, "update holdfast.lease set token = 'another', fence = fence + 1")
   await caught(Error, expired.extend())
   expect(told['lease.lost']).toMatchObject([{ name: 'l', fence: expired.fence, reason: { code: 'LEASE_LOST' } }])
 
   // Limits and rates.
-  const permit = await one!.limits.acquire('p', { max: 2, weight: 2 })
+  const permit = await one.limits.acquire('p', { max: 2, weight: 2 })
   expect(told['limit.acquired']).toMatchObject([{ name: 'p', weight: 2, fence: permit.fence }])
-  expect(await one!.limits.tryAcquire('p', { max: 2 })).toBeNull()
+  expect(await one.limits.tryAcquire('p', { max: 2 })).toBeNull()
   expect(told['limit.reached']).toMatchObject([{ name: 'p', weight: 1, inUse: 2 }])
   await permit.release()
   expect(told['limit.released']).toMatchObject([{ name: 'p', weight: 2 }])
-  await one!.limits.consume('r', { rate: '1/h' })
-  await one!.limits.consume('r', { rate: '1/h' })
+  await one.limits.consume('r', { rate: '1/h' })
+  await one.limits.consume('r', { rate: '1/h' })
   expect(told['rate.refused']).toMatchObject([{ name: 'r', cost: 1 }])
 
   // Once.
   const inFlight = gate()
-  const running = one!.once.run('k', () => inFlight.opened)
-  await until('another finds it in flight', async () => (await one!.once.run('k', () => 0)).status === 'in-progress')
+  const first = gate()
+  const running = one.once.run('k', () => {
+    first.open()
+    return inFlight.opened
+  })
+  await first.opened
+  expect(await one.once.run('k', () => 0)).toEqual({ status: 'in-progress' })
   expect(told['once.in-progress']![0]).toEqual({ key: 'k' })
   inFlight.open()
   await running
   expect(told['once.done']).toMatchObject([{ key: 'k', durationMs: expect.any(Number) }])
-  await one!.once.run('k', () => 0)
+  await one.once.run('k', () => 0)
   expect(told['once.replayed']).toEqual([{ key: 'k' }])
   await caught(
     TypeError,
-    one!.once.run('f', () => Promise.reject(new TypeError('no'))),
+    one.once.run('f', () => Promise.reject(new TypeError('no'))),
   )
   expect(told['once.failed']).toMatchObject([{ key: 'f', error: { message: 'no' } }])
 
   // Elections and shares.
-  const campaign = one!.elections.campaign(
+  const campaign = one.elections.campaign(
     'e',
     ({ signal }) => new Promise((end) => signal.addEventListener('abort', end)),
   )
   const { term } = await untilTold('election.elected')
   await campaign.close()
   expect(told['election.resigned']).toMatchObject([{ name: 'e', term }])
-  const failing = one!.elections.campaign('failing', () => Promise.reject(new Error('no lead')))
+  const failing = one.elections.campaign('failing', () => Promise.reject(new Error('no lead')))
   expect(await untilTold('election.failed')).toMatchObject({ name: 'failing', error: { message: 'no lead' } })
   await failing.close()
-  const assignment = one!.shares.assign('s', ['x'], () => Promise.reject(new Error('no share')))
+  const assignment = one.shares.assign('s', ['x'], () => Promise.reject(new Error('no share')))
   expect(await untilTold('share.gained')).toMatchObject({ share: 's', resource: 'x' })
   expect(await untilTold('share.failed')).toMatchObject({ share: 's', error: { message: 'no share' } })
   await assignment.close()
@@ -87,7 +92,7 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
 
   // Schedules and jobs.
   let runs = 0
-  one!.schedules.add('tick', { every: '1s' }, () => {
+  one.schedules.add('tick', { every: '1s' }, () => {
     if (runs++ === 0) throw new Error('no run')
   })
   expect(await untilTold('schedule.began')).toMatchObject({ name: 'tick', extra: false, attempt: 1 })
@@ -99,14 +104,14 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
     run: () => Promise.reject(new Error('no job')),
   })
   const ends = defineJob('ends', { queue: 'q', run: (how: string) => (how === 'discard' ? discard() : how) })
-  const [failed] = [await one!.jobs.enqueue(fails, null)]
-  const refs = await one!.jobs.enqueueMany(ends, ['done', 'discard'])
+  const [failed] = [await one.jobs.enqueue(fails, null)]
+  const refs = await one.jobs.enqueueMany(ends, ['done', 'discard'])
   const ids = refs.map(({ id }) => id)
   expect(told['job.enqueued']).toEqual([
     { kind: 'fails', queue: 'q', ids: [failed.id], inTransaction: false },
     { kind: 'ends', queue: 'q', ids, inTransaction: false },
   ])
-  work(one!, [fails, ends])
+  work(one, [fails, ends])
   const facts = { kind: 'ends', queue: 'q', attempt: 1, durationMs: expect.any(Number) }
   expect(await untilTold('job.done')).toEqual({ ...facts, id: ids[0] })
   expect(await untilTold('job.stopped')).toEqual({ ...facts, id: ids[1], state: 'discarded' })
@@ -122,20 +127,20 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   told['worker.failed'] = refused as NonNullable<Told['worker.failed']>
 
   // The session is lost, and all that was held with it.
-  const held = await one!.locks.acquire('held')
-  await one!.limits.acquire('held', { max: 1 })
-  const leads = one!.elections.campaign(
-    'e',
-    ({ signal }) => new Promise((end) => signal.addEventListener('abort', end)),
-  )
+  const held = await one.locks.acquire('held')
+  await one.limits.acquire('held', { max: 1 })
+  const leads = one.elections.campaign('e', ({ signal }) => new Promise((end) => signal.addEventListener('abort', end)))
   await until('it leads', () => leads.leads)
-  const runs2 = one!.once.run(
-    'lost',
-    ({ signal }) => new Promise((_, fail) => signal.addEventListener('abort', () => fail(signal.reason))),
+  const begun = gate()
+  const lost = caught(
+    Error,
+    one.once.run('lost', ({ signal }) => {
+      begun.open()
+      return new Promise((_, fail) => signal.addEventListener('abort', () => fail(signal.reason)))
+    }),
   )
-  const lost = caught(Error, runs2)
-  await until('the run is in flight', async () => (await other!.once.run('lost', () => 0)).status === 'in-progress')
-  await sql(url, 'select pg_terminate_backend($1)', [await anchorPid(url, one!)])
+  await begun.opened
+  await sql(url, 'select pg_terminate_backend($1)', [await anchorPid(url, one)])
   expect(await untilTold('instance.lost')).toMatchObject({ reason: { code: 'DATABASE_UNREACHABLE' } })
   expect(await untilTold('lock.lost')).toMatchObject({ reason: { code: 'LOCK_LOST' } })
   expect(told['lock.lost']!.map(({ fence }) => fence)).toContain(held.fence)
@@ -145,7 +150,7 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   expect(await untilTold('once.lost')).toMatchObject({ key: 'lost' })
   expect(await untilTold('instance.reconnected')).toEqual({ lostForMs: expect.any(Number) })
 
-  await one!.close()
+  await one.close()
   expect(told['instance.closed']).toEqual([{}])
   expect(Object.keys(told).sort()).toEqual([...eventNames].sort())
 })

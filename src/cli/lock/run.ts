@@ -1,10 +1,10 @@
-import { pause, UsageError } from '../../base/index.js'
+import { pause, type TickRule, UsageError, unlessAborted } from '../../base/index.js'
 import { Holdfast, type LeaseOptions } from '../../holdfast.js'
 import { Child, onSignals, statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
 import { Exit, report, say } from '../failure.js'
 import type { Settings } from '../settings.js'
-import { runExitCode, supervise } from './supervise.js'
+import { type CommandRun, type Ended, runExitCode, supervise } from './supervise.js'
 import { oncePerTick, readTick } from './tick.js'
 import { tellWhenWaiting } from './waiting.js'
 
@@ -23,34 +23,47 @@ export async function lockRun(settings: Settings, name: string, command: readonl
   throw new Exit(status)
 }
 
-async function run(settings: Settings, name: string, command: readonly string[]): Promise<number> {
-  const { pool, schema } = connect(settings)
-  const [program, ...args] = command
-  if (!program)
+interface Asked {
+  readonly name: string
+  readonly command: readonly [string, ...string[]]
+  readonly rule: TickRule | undefined
+  /** Undefined: without limit. */
+  readonly waitMs: number | undefined
+  readonly busyExit: number | undefined
+  readonly killAfterMs: number
+  readonly mode: 'shared' | 'exclusive'
+  readonly lease: LeaseOptions | undefined
+  readonly tell: (line: string) => void
+}
+
+function readAsked(settings: Settings, name: string, [program, ...args]: readonly string[]): Asked {
+  if (!program) {
     throw new UsageError('Expected a command after --', 'Such as: holdfast lock run report -- node report.js')
+  }
   const rule = readTick(settings)
-  const wait = settings.isNegated('wait') ? 0 : settings.durationMs('wait')
-  const busyExit = settings.wholeNumber('busyExit', 0, 255)
-  const tell = settings.flag('quiet') ? () => {} : say
-  const killAfterMs = settings.durationMs('killAfter') ?? 5_000
-  const mode = settings.flag('shared') ? 'shared' : 'exclusive'
-  if (rule && mode === 'shared')
-    throw new UsageError('Expected --tick or --shared, got both: a tick is run by one host')
+  const isShared = settings.flag('shared')
+  if (rule && isShared) throw new UsageError('Expected --tick or --shared, got both: a tick is run by one host')
   const lease = settings.flag('lease') ? leaseOptions(settings) : undefined
   for (const only of ['ttl', 'hold']) {
     if (!lease && settings.text(only)) throw new UsageError(`Expected --lease beside --${only}: a lock has none`)
   }
+  return {
+    name,
+    command: [program, ...args],
+    rule,
+    waitMs: settings.isNegated('wait') ? 0 : settings.durationMs('wait'),
+    busyExit: settings.wholeNumber('busyExit', 0, 255),
+    killAfterMs: settings.durationMs('killAfter') ?? 5_000,
+    mode: isShared ? 'shared' : 'exclusive',
+    lease,
+    tell: settings.flag('quiet') ? () => {} : say,
+  }
+}
 
-  // Until the child runs, a signal ends the waiting; from then on it is the child's.
-  const giveUp = new AbortController()
-  let obey = (signal: NodeJS.Signals) => giveUp.abort(new Exit(statusOfSignal(signal)))
-  let wasTold = false
-  onSignals((signal) => obey(signal))
-  const aborted = new Promise<never>((_, reject) =>
-    giveUp.signal.addEventListener('abort', () => reject(giveUp.signal.reason)),
-  )
-  aborted.catch(() => {})
-
+async function run(settings: Settings, name: string, command: readonly string[]): Promise<number> {
+  const { pool, schema } = connect(settings)
+  const asked = readAsked(settings, name, command)
+  const signals = new Signals()
   let holdfast: Holdfast | undefined
   try {
     const opening = Holdfast.open({
@@ -60,40 +73,69 @@ async function run(settings: Settings, name: string, command: readonly string[])
       namespace: settings.text('namespace'),
       expiry: settings.durationMs('expiry', 2_000),
       // A lease asks for no session, so that it works behind any pooler.
-      anchor: lease ? 'none' : 'required',
+      anchor: asked.lease ? 'none' : 'required',
     })
-    const opened = await Promise.race([opening, aborted])
+    const opened = await unlessAborted(signals.giveUp, opening)
     holdfast = opened
-    /** Null when the name is taken. */
-    const underLock = async (env: NodeJS.ProcessEnv, waitMs: number | undefined, alive?: AbortSignal) => {
-      const silence = tellWhenWaiting(`for "${name}"; \`holdfast lock show\` tells who holds it`)
-      const { signal } = giveUp
-      const taking = lease
-        ? takeFrom(opened.leases, name, { ...lease, signal }, waitMs)
-        : takeFrom(opened.locks, name, { mode, signal }, waitMs)
-      const lock = await taking.finally(silence)
-      // The signal may have come in the instant of the grant.
-      giveUp.signal.throwIfAborted()
-      if (lock === null) {
-        tell(`holdfast: "${name}" is taken${wait ? ' and the wait is over' : ''}`)
-        return null
-      }
-      const child = new Child([program, ...args], { HOLDFAST_NAME: name, HOLDFAST_FENCE: String(lock.fence), ...env })
-      obey = (signal) => {
-        wasTold = true
-        child.forward(signal)
-      }
-      const ended = await supervise(child, program, lock, killAfterMs, alive)
-      // Whoever ended it wants this process to end, not the work to be done.
-      return wasTold && ended.status !== 0 ? { ...ended, isItsOwn: false } : ended
-    }
-    if (rule === undefined) return (await underLock({}, wait))?.status ?? busyExit ?? runExitCode.busy
-    const coming = { holdfast, name, rule, waitMs: wait ?? 0, giveUp: giveUp.signal, tell }
-    return await oncePerTick({ ...coming, overExit: busyExit ?? 0, busyExit: busyExit ?? runExitCode.busy }, underLock)
+    const { rule, tell, waitMs, busyExit = runExitCode.busy } = asked
+    if (rule === undefined) return (await underLock(opened, asked, signals, { waitMs }))?.status ?? busyExit
+    const exits = { overExit: asked.busyExit ?? 0, busyExit }
+    const coming = { holdfast, name, rule, waitMs: waitMs ?? 0, giveUp: signals.giveUp, tell, ...exits }
+    return await oncePerTick(coming, (run) => underLock(opened, asked, signals, run))
   } finally {
     // A server that does not answer must not keep the status from whoever waits for it; nothing is held before we are open.
     await Promise.race([(holdfast?.close() ?? Promise.resolve()).then(() => pool.end()), pause(holdfast ? closeMs : 0)])
   }
+}
+
+/** Until the child runs, a signal ends the waiting; from then on it is the child's. */
+class Signals {
+  readonly #giveUp = new AbortController()
+  #child: Child | undefined
+  /** Whether the child was sent one. */
+  wereForwarded = false
+
+  constructor() {
+    onSignals((signal) => {
+      if (!this.#child) return this.#giveUp.abort(new Exit(statusOfSignal(signal)))
+      this.wereForwarded = true
+      this.#child.forward(signal)
+    })
+  }
+
+  get giveUp(): AbortSignal {
+    return this.#giveUp.signal
+  }
+
+  forwardTo(child: Child): void {
+    this.#child = child
+  }
+}
+
+/** Runs the command while the name is held; null when that is taken. */
+async function underLock(
+  { locks, leases }: Holdfast,
+  { name, command, killAfterMs, mode, lease, tell }: Asked,
+  signals: Signals,
+  { waitMs, env, alive }: CommandRun,
+): Promise<Ended | null> {
+  const silence = tellWhenWaiting(`for "${name}"; \`holdfast lock show\` tells who holds it`)
+  const signal = signals.giveUp
+  const taking = lease
+    ? takeFrom(leases, name, { ...lease, signal }, waitMs)
+    : takeFrom(locks, name, { mode, signal }, waitMs)
+  const lock = await taking.finally(silence)
+  // The signal may have come in the instant of the grant.
+  signal.throwIfAborted()
+  if (lock === null) {
+    tell(`holdfast: "${name}" is taken${waitMs ? ' and the wait is over' : ''}`)
+    return null
+  }
+  const child = new Child(command, { HOLDFAST_NAME: name, HOLDFAST_FENCE: String(lock.fence), ...env })
+  signals.forwardTo(child)
+  const ended = await supervise(child, command[0], lock, killAfterMs, alive)
+  // Whoever ended it wants this process to end, not the work to be done.
+  return signals.wereForwarded && ended.status !== 0 ? { ...ended, isItsOwn: false } : ended
 }
 
 function leaseOptions(settings: Settings): LeaseOptions {

@@ -5,6 +5,15 @@ import { say } from '../failure.js'
 /** What `lock run` adds to the child's own status; the last three as env(1), nice(1) and timeout(1) have them. */
 export const runExitCode = { lost: 123, busy: 124, beforeChild: 125, notExecutable: 126, notFound: 127 } as const
 
+/** How the command is to be run. */
+export interface CommandRun {
+  /** How long to wait for the name; undefined: without limit. */
+  readonly waitMs: number | undefined
+  readonly env?: NodeJS.ProcessEnv
+  /** What it stands on beside the lock. */
+  readonly alive?: AbortSignal
+}
+
 export interface Ended {
   readonly status: number
   /** Whether the status is that of the command, which ran to its end while the lock was held. */

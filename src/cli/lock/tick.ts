@@ -2,7 +2,7 @@ import { parseDuration, readRule, type TickRule, UsageError } from '../../base/i
 import type { Holdfast } from '../../holdfast.js'
 import { report } from '../failure.js'
 import type { Settings } from '../settings.js'
-import { type Ended, runExitCode } from './supervise.js'
+import { type CommandRun, type Ended, runExitCode } from './supervise.js'
 import { tellWhenWaiting } from './waiting.js'
 
 const dayMs = 86_400_000
@@ -40,7 +40,7 @@ export interface Coming {
  */
 export async function oncePerTick(
   { holdfast, name, rule, waitMs, giveUp, overExit, busyExit, tell }: Coming,
-  work: (env: NodeJS.ProcessEnv, waitMs: number, alive: AbortSignal) => Promise<Ended | null>,
+  work: (run: CommandRun) => Promise<Ended | null>,
 ): Promise<number> {
   const until = performance.now() + waitMs
   const silence = tellWhenWaiting('for the tick to come')
@@ -52,7 +52,8 @@ export async function oncePerTick(
     const answer = await holdfast.once.run(
       `tick/${name}/${moment}`,
       async ({ signal }) => {
-        ended = await work({ HOLDFAST_TICK: moment }, Math.max(0, until - performance.now()), signal)
+        const leftMs = Math.max(0, until - performance.now())
+        ended = await work({ waitMs: leftMs, env: { HOLDFAST_TICK: moment }, alive: signal })
         if (!ended?.isItsOwn) throw new NotRunError()
         return ended.status
       },

@@ -223,7 +223,8 @@ where clock_ahead_ms is not null
 order by abs(clock_ahead_ms) desc
 
 -- name: catalog
--- What there is in the schema ($1, quoted): tables, columns, indexes, functions and sequences.
+-- What there is in the schema ($1, quoted): tables, columns, indexes, functions and sequences. An index that is being made at
+-- this moment is not invalid.
 select 'table' as kind, relname::text as name, null as of, array_to_string(reloptions, ',') as detail, true as is_valid
 from pg_class
 where relnamespace = to_regnamespace($1::text)
@@ -237,7 +238,12 @@ where relnamespace = to_regnamespace($1::text)
   and attnum > 0
   and not attisdropped
 union all
-select 'index', i.relname, t.relname, null, indisvalid and indisready
+select
+  'index',
+  i.relname,
+  t.relname,
+  null,
+  indisvalid and indisready or exists (select from pg_stat_progress_create_index where index_relid = indexrelid)
 from pg_index
 join pg_class i on i.oid = indexrelid
 join pg_class t on t.oid = indrelid

@@ -1,5 +1,5 @@
 import { type Blueprint, blueprintOf } from './blueprint.js'
-import { type Finding, finding, listed } from './finding.js'
+import { type Finding, finding, listed, theseAre } from './finding.js'
 import type { Check, Patient } from './patient.js'
 
 interface Thing {
@@ -52,7 +52,7 @@ function tables(blueprint: Blueprint, there: readonly Thing[]): Finding[] {
     finding({
       id: 'tables-missing',
       severity: 'wrong',
-      seen: `The ${names.length === 1 ? 'table' : 'tables'} ${listed(names)} ${names.length === 1 ? 'is' : 'are'} not there any more`,
+      seen: `${theseAre('table', names)} not there any more`,
       why: 'What was in them is lost, and whoever needs them fails.',
       facts: { tables: names.join(', ') },
       mend: {
@@ -77,7 +77,7 @@ function columns(patient: Patient, blueprint: Blueprint, there: readonly Thing[]
     finding({
       id: 'columns-missing',
       severity: 'wrong',
-      seen: `The ${names.length === 1 ? 'column' : 'columns'} ${listed(names)} ${names.length === 1 ? 'is' : 'are'} not there`,
+      seen: `${theseAre('column', names)} not there`,
       why: 'Whoever needs them fails.',
       facts: { columns: names.join(', ') },
       mend: {
@@ -98,7 +98,7 @@ function sequences(blueprint: Blueprint, there: readonly Thing[]): Finding[] {
     finding({
       id: 'sequences-missing',
       severity: 'wrong',
-      seen: `The ${names.length === 1 ? 'sequence' : 'sequences'} ${listed(names)} ${names.length === 1 ? 'is' : 'are'} not there any more`,
+      seen: `${theseAre('sequence', names)} not there any more`,
       why: 'Nothing can be granted or enqueued. And numbers that were given out must not come again: later fences are larger.',
       facts: { sequences: names.join(', ') },
       mend: {
@@ -133,44 +133,70 @@ function functions(blueprint: Blueprint, there: readonly Thing[]): Finding[] {
 }
 
 function indexes(patient: Patient, blueprint: Blueprint, there: readonly Thing[]): Finding[] {
-  const tablesThere = namesOf(there, 'table')
-  const lost = missing(blueprint.indexes, there, 'index').filter(([, { table }]) => tablesThere.has(table))
+  const tables = namesOf(there, 'table')
+  const lost = missing(blueprint.indexes, there, 'index').filter(([, { table }]) => tables.has(table))
+  const ofHistory = lost.filter(([, { table }]) => table === history)
   const invalid = there.filter(({ kind, is_valid }) => kind === 'index' && !is_valid).map(({ name }) => name)
-  const make = ([, { table, statement }]: (typeof lost)[number]) =>
-    // A partitioned table cannot have one made while others write.
-    withoutEnd(table === 'job_history' ? statement : statement.replace(/ index /, ' index concurrently '))
   return [
-    ...(lost.length === 0
-      ? []
-      : [
-          finding({
-            id: 'indexes-differ',
-            severity: 'wrong',
-            subject: 'missing',
-            seen: `The ${lost.length === 1 ? 'index' : 'indexes'} ${listed(lost.map(([name, { table }]) => `${name} on ${table}`))} ${lost.length === 1 ? 'is' : 'are'} missing`,
-            why: 'What it was for reads the whole table: claims and sweeps become slower with every row.',
-            facts: { indexes: lost.map(([name]) => name).join(', ') },
-            mend: { what: 'Make it again, while others go on working.', sql: lost.map(make), fixable: true },
-          }),
-        ]),
-    ...(invalid.length === 0
-      ? []
-      : [
-          finding({
-            id: 'indexes-differ',
-            severity: 'wrong',
-            subject: 'invalid',
-            seen: `The ${invalid.length === 1 ? 'index' : 'indexes'} ${listed(invalid)} ${invalid.length === 1 ? 'is' : 'are'} invalid: ${invalid.length === 1 ? 'its' : 'their'} making was interrupted`,
-            why: 'Every write keeps it up to date, and no reader uses it.',
-            facts: { indexes: invalid.join(', ') },
-            mend: {
-              what: 'Make it anew, while others go on working.',
-              sql: invalid.map((name) => `reindex index concurrently ${patient.named(name)}`),
-              fixable: true,
-            },
-          }),
-        ]),
+    ...missingIndexes(
+      'missing',
+      lost.filter((index) => !ofHistory.includes(index)),
+      true,
+    ),
+    ...missingIndexes(`missing on ${history}`, ofHistory, false),
+    ...(invalid.length > 0 ? [invalidIndexes(patient, blueprint, invalid)] : []),
   ]
+}
+
+/** It is partitioned, and such a table cannot have an index made while others write. */
+const history = 'job_history'
+
+function missingIndexes(
+  subject: string,
+  lost: readonly (readonly [string, { table: string; statement: string }])[],
+  isCalm: boolean,
+): Finding[] {
+  if (lost.length === 0) return []
+  return [
+    finding({
+      id: 'indexes-differ',
+      severity: 'wrong',
+      subject,
+      seen: `${theseAre(
+        'index',
+        lost.map(([name, { table }]) => `${name} on ${table}`),
+      )} missing`,
+      why: 'What it was for reads the whole table, and becomes slower with every row.',
+      facts: { indexes: lost.map(([name]) => name).join(', ') },
+      mend: {
+        what: isCalm
+          ? 'Make it again, while others go on working.'
+          : 'Make it again. No job can end meanwhile: choose a quiet moment.',
+        sql: lost.map(([, { statement }]) =>
+          withoutEnd(isCalm ? statement.replace(/ index /, ' index concurrently ') : statement),
+        ),
+        fixable: isCalm,
+      },
+    }),
+  ]
+}
+
+function invalidIndexes(patient: Patient, blueprint: Blueprint, invalid: readonly string[]): Finding {
+  // The name of what a making has left behind ends like this.
+  const isLeft = (name: string) => /_cc(new|old)\d*$/.test(name) && !blueprint.indexes.has(name)
+  return finding({
+    id: 'indexes-differ',
+    severity: 'wrong',
+    subject: 'invalid',
+    seen: `${theseAre('index', invalid)} invalid: the making was interrupted`,
+    why: 'Every write keeps it up to date, and no reader uses it.',
+    facts: { indexes: invalid.join(', ') },
+    mend: {
+      what: 'Make it anew, while others go on working.',
+      sql: invalid.map((name) => `${isLeft(name) ? 'drop' : 'reindex'} index concurrently ${patient.named(name)}`),
+      fixable: true,
+    },
+  })
 }
 
 /** Settings beyond ours are somebody's tuning, and none of our business; but without autovacuum none of it helps. */

@@ -102,8 +102,16 @@ export function isTrouble({ severity }: Pick<Finding, 'severity'>): boolean {
 
 /** `3 jobs`, `1 job`. */
 export function counted(count: number, thing: string): string {
-  const things = thing.endsWith('x') ? `${thing}es` : `${thing}s`
-  return `${count.toLocaleString('en-US')} ${count === 1 ? thing : things}`
+  return `${count.toLocaleString('en-US')} ${count === 1 ? thing : severalOf(thing)}`
+}
+
+/** `The table a is`, `The tables a and b are`. */
+export function theseAre(thing: string, names: readonly string[]): string {
+  return names.length === 1 ? `The ${thing} ${names[0]} is` : `The ${severalOf(thing)} ${listed(names)} are`
+}
+
+function severalOf(thing: string): string {
+  return thing.endsWith('x') ? `${thing}es` : `${thing}s`
 }
 
 /** At most so many of one kind are told one by one. */

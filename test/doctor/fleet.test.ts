@@ -40,7 +40,7 @@ test('a transaction that is open for long', async () => {
   )
 })
 
-test('a role without rights: what it lacks, and what it cannot see', async () => {
+test('a role without rights: what it lacks, and what it cannot see', { timeout: 60_000 }, async () => {
   const { url: poor, role } = await roleUrl(url)
   const { url: other } = await roleUrl(url)
   const [lacks, ...blind] = await found(poor, ['missing-rights', 'unchecked'])
@@ -145,7 +145,7 @@ test('locks of somebody who is gone, and of somebody who may be', async () => {
   await (await holdfast.locks.acquire('invoice:42', { wait: 0 })).release()
 })
 
-test('instances of two versions, and settings that a server did not take', async () => {
+test('instances of two versions, and settings that a server did not take', { timeout: 60_000 }, async () => {
   const client = postgres(url, { onnotice: () => {} })
   onTestFinished(() => client.end())
   const one = await open({ sql: client })
@@ -215,7 +215,7 @@ test('clocks that are wrong', async () => {
   await isGone(url, 'clock-offset')
 })
 
-test('jobs and ticks that nobody runs', async () => {
+test('jobs and ticks that nobody runs', { timeout: 60_000 }, async () => {
   const holdfast = await open({ url, namespace: `it's ${randomBytes(3).toString('hex')}` })
   const { jobs, schedules } = holdfast
   const fails = defineJob('fails', {

@@ -11,7 +11,7 @@ import { found, idsOf, isGone, look } from './stage.js'
 const connection = (url: string) => ({ connectionString: url })
 
 describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
-  test('in transaction mode: the way past it is printed', async () => {
+  test('in transaction mode: the way past it is printed', { timeout: 60_000 }, async () => {
     const direct = await databaseUrl()
     const pooler = await startPooler({ mode: 'transaction', backends: 3 })
     const url = pooler.through(direct)
@@ -40,7 +40,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
     await database.close()
   })
 
-  test('in transaction mode: a lock that a client has left behind', async () => {
+  test('in transaction mode: a lock that a client has left behind', { timeout: 60_000 }, async () => {
     const direct = await databaseUrl()
     const pooler = await startPooler({ mode: 'transaction', backends: 3 })
     const url = pooler.through(direct)

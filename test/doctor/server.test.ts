@@ -6,7 +6,7 @@ import { open } from '../setup/instances.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
 import { found, idsOf, isGone, look, mends } from './stage.js'
 
-test('a server that is too small, does not vacuum and has much that nobody ends', { timeout: 60_000 }, async () => {
+test('a server that is too small, does not vacuum and has much that nobody ends', { timeout: 120_000 }, async () => {
   const server = await ownServer()
   const url = await ownDatabase(server)
   const isNew = Number(server.version.split('.')[0]) >= 17

@@ -1,5 +1,6 @@
 // Who waits for whom, over everything that can be waited for, as the command line tells it.
 import { expect, onTestFinished, test } from 'vitest'
+import { pause } from '../../src/base/index.js'
 import { DeadlockError, defineJob, type Holdfast } from '../../src/holdfast.js'
 import { type Cycle, Observer, type WaitGraph } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
@@ -149,7 +150,7 @@ test('who waits for what, whatever it is', { timeout: 60_000 }, async () => {
   waits(b.leases.acquire("o'clock"))
   await a.leases.acquire('etl')
   waits(b.leases.acquire('etl'))
-  for (const instance of [a, b, c]) instance.elections.campaign('indexer', () => new Promise(() => {}))
+  for (const instance of [a, b, c]) instance.elections.campaign('indexer', ({ signal }) => pause(600_000, signal))
 
   const seen = await until('all is seen, and has lasted', async () => {
     const now = await graph()

@@ -54,10 +54,13 @@ export function howItWaits(wait: Wait, byId: ReadonlyMap<string, Participant>): 
   return `waits${since}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}${after}`
 }
 
-/** One line for each side of a circle. */
-export function sideOf({ participants, names }: WaitGraph, { participant, holds, waitsFor, forMs }: CycleSide): string {
+/** One side of a circle: what it has, and what it waits for. */
+export function sideOf(
+  { participants, names }: WaitGraph,
+  { participant, holds, waitsFor, forMs }: CycleSide,
+): readonly [has: string, waits: string] {
   const who = participants.find(({ id }) => id === participant)!
   const [has, wants] = [holds, waitsFor].map((id) => whatIs(names.find((name) => name.id === id)!))
   const since = forMs === null ? '' : ` for ${formatDuration(forMs)}`
-  return `${whoIsIt(who)} has ${has} and waits for ${wants}${since}`
+  return [`${whoIsIt(who)} has ${has}`, ` and waits for ${wants}${since}`]
 }

@@ -45,7 +45,7 @@ function circlesOf(graph: WaitGraph): Branch[] {
           { text: ' each waits for what the next one has,' },
           { text: ' if it is one call that has and waits.' },
         ],
-    below: sides.map((side) => ({ parts: [{ text: sideOf(graph, side) }], below: [] })),
+    below: sides.map((side) => ({ parts: sideOf(graph, side).map((text) => ({ text })), below: [] })),
   }))
 }
 

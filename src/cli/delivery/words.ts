@@ -17,7 +17,9 @@ export function addDelivery(program: Command): void {
         'the order of their keys. For a state or a namespace it looks through the last 100,000, or the first of the prefix.',
     )
     .addOption(new TwinOption('--prefix <text>', 'only those whose keys begin so'))
-    .addOption(new TwinOption('--state <state>', 'in-flight, lost, done or failed'))
+    .addOption(
+      new TwinOption('--state <state>', 'in-flight, lost, done or failed').oneOf('in-flight', 'lost', 'done', 'failed'),
+    )
     .addOption(new TwinOption('--limit <number>', 'how many at most (default: 50)'))
     .action(async (_options, self: Command) => (await import('./ls.js')).deliveryLs(await settingsOf(self)))
   withExamples(ls, [

@@ -14,7 +14,15 @@ export function addLimit(program: Command): void {
         'through the first 20,000 of each.',
     )
     .addOption(new TwinOption('--prefix <text>', 'only those whose names begin so'))
-    .addOption(new TwinOption('--state <state>', 'full, used, free, spent or rested'))
+    .addOption(
+      new TwinOption('--state <state>', 'full, used, free, spent or rested').oneOf(
+        'full',
+        'used',
+        'free',
+        'spent',
+        'rested',
+      ),
+    )
     .addOption(new TwinOption('--limit <number>', 'how many at most (default: 50)'))
     .action(async (_options, self: Command) => (await import('./ls.js')).limitLs(await settingsOf(self)))
   withExamples(ls, ['holdfast limit ls', 'holdfast limit ls --state full', 'holdfast limit ls --prefix export: --json'])

@@ -1,0 +1,128 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { defineJob, Holdfast } from '../../src/holdfast.js'
+import { gate } from '../jobs/stage.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { sql, until } from '../setup/facts.js'
+import { run, start } from './program.js'
+import { fits } from './schemas.js'
+
+let database: FreshDatabase
+let directory: string
+let env: NodeJS.ProcessEnv
+let holder: Holdfast
+beforeAll(async () => {
+  database = await freshDatabase()
+  env = { DATABASE_URL: database.url }
+  holder = await Holdfast.open({ url: database.url })
+  directory = mkdtempSync(join(tmpdir(), 'holdfast-drain-'))
+  const library = pathToFileURL(join(import.meta.dirname, '../../dist/holdfast.js')).href
+  writeFileSync(
+    join(directory, 'jobs.mjs'),
+    `import { defineJob } from '${library}'
+     import { existsSync } from 'node:fs'
+     import { setTimeout as sleep } from 'node:timers/promises'
+     export default defineJob('slow', { run: async (until) => { while (!existsSync(until)) await sleep(20); return 'done' } })`,
+  )
+})
+afterAll(async () => {
+  await holder.close()
+  rmSync(directory, { recursive: true })
+  await database.drop()
+})
+
+async function json(args: readonly string[]) {
+  const { status, stdout, stderr } = await run([...args, '--json'], env)
+  expect({ status, stderr }).toMatchObject({ status: 0 })
+  return JSON.parse(stdout)
+}
+
+test('instance show tells what it holds and runs', { timeout: 60_000 }, async () => {
+  const ends = gate()
+  const lock = await holder.locks.acquire('held')
+  const lease = await holder.leases.acquire('leased')
+  const delivery = holder.once.run('key', () => ends.opened)
+  await until('it runs', async () => (await sql(database.url, 'select from holdfast.delivery')).length === 1)
+  const [shown, told, listed] = await Promise.all([
+    json(['instance', 'show', holder.id]),
+    run(['instance', 'show', holder.id], env),
+    json(['instance', 'ls']),
+  ])
+  expect(fits('instance-show', shown)).toMatchObject({
+    id: holder.id,
+    state: 'open',
+    node: process.versions.node,
+    holds: [{ label: 'held' }],
+    leases: [{ label: 'leased' }],
+    deliveries: [{ key: 'key' }],
+    jobs: [],
+  })
+  expect(told.stdout).toContain(`process\t${process.pid} on `)
+  expect(told.stdout).toMatch(/^runs\tdelivery key, for /m)
+  expect(fits('instance-ls', listed)).toMatchObject([{ id: holder.id, alive: true, state: 'open' }])
+  ends.open()
+  await Promise.all([delivery, lock.release(), lease.release()])
+})
+
+test('instance drain: holdfast work ends with 0 when what it runs has ended, and the rest goes to others', {
+  timeout: 60_000,
+}, async () => {
+  const slow = defineJob('slow', { run: (_: string) => 'elsewhere' })
+  const working = start(['work', join(directory, 'jobs.mjs'), '--concurrency', '1'], env)
+  const first = await holder.jobs.enqueue(slow, join(directory, 'end'))
+  await until('it runs', async () => (await holder.jobs.find(first.id))?.state === 'running', 30_000)
+  const { instance } = (await holder.jobs.find(first.id))!
+  const next = await holder.jobs.enqueue(slow, join(directory, 'end'))
+
+  const draining = start(['instance', 'drain', instance!, '--wait', '--within', '1m', '--json'], env)
+  draining.process.stdin!.end()
+  await until(
+    'it drains',
+    async () => {
+      const [row] = await sql<{ state: string }>(database.url, 'select state from holdfast.instance where id = $1', [
+        instance,
+      ])
+      return row?.state === 'draining'
+    },
+    30_000,
+  )
+  expect(working.process.exitCode).toBeNull()
+  writeFileSync(join(directory, 'end'), '')
+  const [worked, drained] = await Promise.all([working.ended, draining.ended])
+  expect(worked).toMatchObject({ status: 0, stderr: expect.stringContaining('asked to drain') })
+  expect(drained).toMatchObject({ status: 0, stderr: expect.stringContaining('It is drained.\n') })
+  expect(fits('instance-drain', JSON.parse(drained.stdout))).toEqual({ instance, state: 'drained' })
+  expect(await holder.jobs.find(first.id)).toMatchObject({ state: 'done', result: 'done', failed: 0 })
+  expect((await holder.jobs.find(next.id))!.state).toBe('ready')
+  const worker = holder.jobs.work([slow])
+  await until('another runs it', async () => (await holder.jobs.find(next.id))?.result === 'elsewhere')
+  await worker.close()
+})
+
+test('instance drain of one that was drained, of one that is gone, and of none', { timeout: 60_000 }, async () => {
+  const other = await Holdfast.open({ url: database.url })
+  const dead = await Holdfast.open({ url: database.url, expiry: '2s' })
+  await dead.close()
+  await sql(
+    database.url,
+    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, backend_pid)
+     select 'dead', 'default', -7, 'far', 1, '0.0.1', 2000, 'none', generation, 1 from holdfast.fencing`,
+  )
+  expect(await other.drain()).toBe(true)
+  const [again, gone, none, listed] = await Promise.all([
+    run(['instance', 'drain', other.id, '--wait'], env),
+    run(['instance', 'drain', 'dead', '--json'], env),
+    run(['instance', 'drain', 'never'], env),
+    run(['instance', 'ls'], env),
+  ])
+  expect(again).toMatchObject({ status: 0, stderr: expect.stringContaining('is drained already.\nIt is drained.\n') })
+  expect(gone.status).toBe(3)
+  expect(fits('instance-drain', JSON.parse(gone.stdout))).toEqual({ instance: 'dead', state: 'gone' })
+  expect(none).toMatchObject({ status: 3, stderr: expect.stringContaining('There is no instance "never"') })
+  expect(listed.stdout).toContain(`${other.id}\tdrained\t`)
+  expect(listed.stdout).toContain('dead\tgone\t')
+  await other.close()
+})

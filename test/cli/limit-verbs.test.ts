@@ -1,0 +1,146 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Holdfast, type Permit, PermitLostError } from '../../src/holdfast.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { sql, until } from '../setup/facts.js'
+import { eventually, run, startOnTerminal } from './program.js'
+import { fits } from './schemas.js'
+
+let database: FreshDatabase
+let env: NodeJS.ProcessEnv
+let holder: Holdfast
+/** Nobody can notify it. */
+let apart: Holdfast
+let permit: Permit
+let heavy: Permit
+let next: Promise<Permit>
+beforeAll(async () => {
+  database = await freshDatabase()
+  env = { DATABASE_URL: database.url }
+  holder = await Holdfast.open({ url: database.url })
+  apart = await Holdfast.open({ url: database.url, anchor: 'none', expiry: '2s' })
+  permit = await holder.limits.acquire('export:42', { max: 1 })
+  heavy = await apart.limits.acquire('gpu', { max: 8, weight: 3 })
+  next = holder.limits.acquire('export:42', { max: 1, wait: '10m' })
+  next.catch(() => {})
+  await until('one waits', async () => (await holder.limits.usage('export:42')).waiters.length === 1)
+  for (let i = 0; i < 5; i++) await holder.limits.consume('api:ann', { rate: '5/h' })
+  await holder.limits.with('idle', { max: 1 }, () => {})
+})
+afterAll(async () => {
+  await apart.close()
+  await holder.close()
+  await database.drop()
+})
+
+async function json(args: readonly string[]) {
+  const { status, stdout, stderr } = await run([...args, '--json'], env)
+  expect({ status, stderr }).toMatchObject({ status: 0 })
+  return JSON.parse(stdout)
+}
+
+describe('limit ls', () => {
+  test('lists who waits first, then what is in use, then what is spent', async () => {
+    const limits = fits('limit-ls', await json(['limit', 'ls']))
+    expect(limits).toMatchObject([
+      { name: 'export:42', kind: 'permits', state: 'full', inUse: 1, max: 1, holders: 1, waiting: 1 },
+      { name: 'gpu', kind: 'permits', state: 'used', inUse: 3, max: 8, holders: 1, waiting: 0 },
+      { name: 'api:ann', kind: 'rate', state: 'spent', inUse: null, restedAt: expect.any(String) },
+    ])
+    const { stdout } = await run(['limit', 'ls', '--prefix', 'exp'], env)
+    expect(stdout.split('\t').slice(0, 8)).toEqual(['export:42', 'default', 'permits', 'full', '1', '1', '1', '1'])
+  })
+
+  test('by state; nothing is told on stderr', async () => {
+    expect(await json(['limit', 'ls', '--state', 'free'])).toMatchObject([{ name: 'idle', max: null, holders: 0 }])
+    expect(await run(['limit', 'ls', '--prefix', 'none'], env)).toEqual({
+      status: 0,
+      stdout: '',
+      stderr: 'There is no such limit.\n',
+    })
+    const { status, stderr } = await run(['limit', 'ls', '--state', 'fulll'], env)
+    expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringContaining('Did you mean full?') })
+  })
+
+  test('does not count those who are gone', async () => {
+    await sql(
+      database.url,
+      `insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
+       select key, 1, -1, 'dead', 5, 8, 1, now() from holdfast.limited where name = 'gpu'`,
+    )
+    expect(await json(['limit', 'ls', '--prefix', 'gpu'])).toMatchObject([{ inUse: 3, holders: 1 }])
+  })
+})
+
+test('limit show tells who holds, who waits, and when a rate has rested', async () => {
+  expect(fits('limit-show', await json(['limit', 'show', 'export:42']))).toMatchObject({
+    name: 'export:42',
+    permits: {
+      inUse: 1,
+      max: 1,
+      holders: [{ instance: holder.id, osPid: process.pid, weight: 1, fence: permit.fence }],
+      waiters: [{ instance: holder.id, fence: null }],
+    },
+    rate: null,
+  })
+  expect(fits('limit-show', await json(['limit', 'show', 'api:ann']))).toMatchObject({
+    permits: { inUse: 0, max: null, holders: [] },
+    rate: { restedInMs: expect.any(Number) },
+  })
+  const { stdout } = await run(['limit', 'show', 'gpu'], env)
+  expect(stdout).toContain('in use\t3 of 8\n')
+  expect(stdout).toContain(`instance ${apart.id}`)
+})
+
+describe('limit reset', () => {
+  test('must be confirmed', async () => {
+    const { status, stderr } = await run(['limit', 'reset', 'export:42'], env)
+    expect(stderr).toContain('This takes 1 permit of "export:42" from:')
+    expect(stderr).toContain('Nothing was done: resetting a limit must be confirmed')
+    expect(status).toBe(2)
+    const asked = startOnTerminal(['limit', 'reset', 'export:42'], env)
+    await asked.says(/Reset it\? \[y\/N\]/)
+    asked.type('\r')
+    expect(await asked.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
+    expect(permit.held).toBe(true)
+  })
+
+  test('takes the permits from their holders, who are told, and lets in who waits', async () => {
+    const { status, stdout } = await run(['limit', 'reset', 'export:42', '--yes', '--json'], env)
+    expect(status).toBe(0)
+    expect(fits('limit-reset', JSON.parse(stdout))).toEqual({
+      ended: [{ instance: holder.id, weight: 1, fence: permit.fence }],
+      refilled: false,
+    })
+    await eventually(() => permit.held).toBe(false)
+    expect(permit.signal.reason).toBeInstanceOf(PermitLostError)
+    expect(permit.signal.reason.message).toContain('an operator has reset the limit')
+    expect((await next).fence).toBeGreaterThan(permit.fence)
+    // What was taken is not given back a second time.
+    await permit.release()
+    expect((await holder.limits.usage('export:42')).inUse).toBe(1)
+  })
+
+  test('a holder without an anchor hears of it by its presence', async () => {
+    expect((await run(['limit', 'reset', 'gpu', '--yes'], env)).status).toBe(0)
+    await eventually(() => heavy.held).toBe(false)
+    expect(heavy.signal.reason).toBeInstanceOf(PermitLostError)
+    const after = await apart.limits.acquire('gpu', { max: 8, weight: 8 })
+    expect(after.held).toBe(true)
+    await after.release()
+  })
+
+  test('refills a rate', async () => {
+    expect(await holder.limits.consume('api:ann', { rate: '5/h' })).toMatchObject({ allowed: false })
+    expect(fits('limit-reset', await json(['limit', 'reset', 'api:ann', '--yes']))).toEqual({
+      ended: [],
+      refilled: true,
+    })
+    expect(await holder.limits.consume('api:ann', { rate: '5/h' })).toEqual({ allowed: true, remaining: 4 })
+  })
+
+  test('of what is not in use is exit code 3', async () => {
+    const { status, stderr } = await run(['limit', 'reset', 'idle', '--yes'], env)
+    expect(stderr).toBe('Nothing of "idle" is in use or spent: there is nothing to reset.\n')
+    expect(status).toBe(3)
+  })
+})

@@ -41,8 +41,16 @@ async function json(args: readonly string[]) {
 }
 
 test('delivery ls lists the latest, by state and by prefix', async () => {
-  const all: { key: string; state: string }[] = fits('delivery-ls', await json(['delivery', 'ls']))
-  expect(Object.fromEntries(all.map(({ key, state }) => [key, state]))).toEqual({
+  const listed = (...more: string[]) => run(['delivery', 'ls', ...more], env)
+  const [all, prefixed, lost, few, none] = await Promise.all([
+    json(['delivery', 'ls']),
+    listed('--prefix', 'stripe:', '--jsonl'),
+    listed('--state', 'lost'),
+    listed('--limit', '2'),
+    listed('--namespace', 'none'),
+  ])
+  const states = fits('delivery-ls', all as { key: string; state: string }[]).map(({ key, state }) => [key, state])
+  expect(Object.fromEntries(states)).toEqual({
     'stripe:1': 'done',
     'stripe:2': 'failed',
     'stripe:3': 'in-flight',
@@ -50,18 +58,13 @@ test('delivery ls lists the latest, by state and by prefix', async () => {
     'stripe:5': 'done',
     large: 'done',
   })
-  const { stdout } = await run(['delivery', 'ls', '--prefix', 'stripe:', '--jsonl'], env)
-  const keys = stdout
-    .trim()
-    .split('\n')
-    .map((line) => fitsRow('delivery-ls', JSON.parse(line)).key)
+  const lines = prefixed.stdout.trim().split('\n')
+  const keys = lines.map((line) => fitsRow('delivery-ls', JSON.parse(line)).key)
   expect(keys).toEqual(['stripe:1', 'stripe:2', 'stripe:3', 'stripe:4'])
-  const lost = await run(['delivery', 'ls', '--state', 'lost'], env)
   expect(lost.stdout.split('\t').slice(0, 3)).toEqual(['stripe:4', 'default', 'lost'])
-  const few = await run(['delivery', 'ls', '--limit', '2'], env)
   expect(few.stdout.trim().split('\n')).toHaveLength(2)
   expect(few.stderr).toBe('There may be more than these 2: --limit shows more.\n')
-  expect((await run(['delivery', 'ls', '--namespace', 'none'], env)).stderr).toBe('There is no such delivery.\n')
+  expect(none.stderr).toBe('There is no such delivery.\n')
 })
 
 test('delivery show tells the answer, or why there is none', async () => {

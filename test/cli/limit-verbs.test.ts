@@ -50,15 +50,15 @@ describe('limit ls', () => {
     expect(stdout.split('\t').slice(0, 8)).toEqual(['export:42', 'default', 'permits', 'full', '1', '1', '1', '1'])
   })
 
-  test('by state; nothing is told on stderr', async () => {
-    expect(await json(['limit', 'ls', '--state', 'free'])).toMatchObject([{ name: 'idle', max: null, holders: 0 }])
-    expect(await run(['limit', 'ls', '--prefix', 'none'], env)).toEqual({
-      status: 0,
-      stdout: '',
-      stderr: 'There is no such limit.\n',
-    })
-    const { status, stderr } = await run(['limit', 'ls', '--state', 'fulll'], env)
-    expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringContaining('Did you mean full?') })
+  test('by state and by prefix; what to say where there is none', async () => {
+    const [free, none, wrong] = await Promise.all([
+      json(['limit', 'ls', '--state', 'free']),
+      run(['limit', 'ls', '--prefix', 'none'], env),
+      run(['limit', 'ls', '--state', 'fulll'], env),
+    ])
+    expect(free).toMatchObject([{ name: 'idle', max: null, holders: 0 }])
+    expect(none).toEqual({ status: 0, stdout: '', stderr: 'There is no such limit.\n' })
+    expect(wrong).toMatchObject({ status: 2, stderr: expect.stringContaining('Did you mean full?') })
   })
 
   test('does not count those who are gone', async () => {
@@ -72,7 +72,12 @@ describe('limit ls', () => {
 })
 
 test('limit show tells who holds, who waits, and when a rate has rested', async () => {
-  expect(fits('limit-show', await json(['limit', 'show', 'export:42']))).toMatchObject({
+  const [permits, rate, told] = await Promise.all([
+    json(['limit', 'show', 'export:42']),
+    json(['limit', 'show', 'api:ann']),
+    run(['limit', 'show', 'gpu'], env),
+  ])
+  expect(fits('limit-show', permits)).toMatchObject({
     name: 'export:42',
     permits: {
       inUse: 1,
@@ -82,13 +87,12 @@ test('limit show tells who holds, who waits, and when a rate has rested', async 
     },
     rate: null,
   })
-  expect(fits('limit-show', await json(['limit', 'show', 'api:ann']))).toMatchObject({
+  expect(fits('limit-show', rate)).toMatchObject({
     permits: { inUse: 0, max: null, holders: [] },
     rate: { restedInMs: expect.any(Number) },
   })
-  const { stdout } = await run(['limit', 'show', 'gpu'], env)
-  expect(stdout).toContain('in use\t3 of 8\n')
-  expect(stdout).toContain(`instance ${apart.id}`)
+  expect(told.stdout).toContain('in use\t3 of 8\n')
+  expect(told.stdout).toContain(`instance ${apart.id}`)
 })
 
 describe('limit reset', () => {

@@ -10,7 +10,8 @@ export async function instanceLs(settings: Settings): Promise<void> {
   const namespace = settings.text('namespace')
   const instances = all.filter((instance) => namespace === undefined || instance.namespace === namespace)
   const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
-  printRows(settings, instances, columns(severalVersions))
+  const severalNamespaces = new Set(instances.map((instance) => instance.namespace)).size > 1
+  printRows(settings, instances, columns(severalNamespaces, severalVersions))
   if (instances.length === 0) say('No instance is known.')
   if (severalVersions) say('Instances of several versions take part.')
 }
@@ -29,7 +30,7 @@ const colourOfState = {
   gone: 'red',
 } as const satisfies Record<string, Colour>
 
-function columns(severalVersions: boolean): Column<ObservedInstance>[] {
+function columns(severalNamespaces: boolean, severalVersions: boolean): Column<ObservedInstance>[] {
   const toPrograms = null
   return [
     { title: 'INSTANCE', value: ({ id }) => id },
@@ -39,7 +40,11 @@ function columns(severalVersions: boolean): Column<ObservedInstance>[] {
       shown: (instance) => (stateOf(instance) === 'asked' ? 'asked to drain' : stateOf(instance)),
       colour: (instance) => colourOfState[stateOf(instance)],
     },
-    { title: 'NAMESPACE', value: ({ namespace }) => namespace },
+    {
+      title: 'NAMESPACE',
+      value: ({ namespace }) => namespace,
+      shown: severalNamespaces ? ({ namespace }) => namespace : toPrograms,
+    },
     { title: 'HOST', value: ({ host }) => host },
     { title: 'PROCESS', value: ({ osPid }) => osPid },
     { title: 'HOLDS', value: ({ held }) => held },

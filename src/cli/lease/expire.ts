@@ -1,7 +1,7 @@
-import { formatDuration, UsageError } from '../../base/index.js'
+import { formatDuration } from '../../base/index.js'
 import { type ObservedLease, Observer } from '../../observe/index.js'
 import { Operator } from '../../operate/index.js'
-import { confirm } from '../confirm.js'
+import { agree } from '../confirm.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printJson } from '../output.js'
@@ -13,18 +13,9 @@ export async function leaseExpire(settings: Settings, name: string): Promise<voi
   const { key, label } = targetOf(settings, name)
   await withDatabase(settings, async (database, schema) => {
     const [lease] = await new Observer(database, schema).leases({ key })
-    if (lease) say(consequence(label, lease))
-    if (lease && !settings.flag('yes')) {
-      if (!process.stdin.isTTY) {
-        throw new UsageError(
-          'Nothing was done: expiring a lease must be confirmed',
-          'Give --yes where nobody can be asked.',
-        )
-      }
-      if (!(await confirm('Expire this lease?'))) {
-        say('Nothing was done.')
-        throw new Exit(exitCode.failed)
-      }
+    if (lease) {
+      say(consequence(label, lease))
+      await agree(settings, 'expiring a lease', 'Expire this lease?')
     }
     const expired = lease !== undefined && (await new Operator(database, schema).expireLease(key))
     if (settings.flag('json')) printJson({ expired: expired ? lease : null })

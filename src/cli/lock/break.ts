@@ -1,7 +1,6 @@
-import { UsageError } from '../../base/index.js'
 import { type ObservedLock, Observer } from '../../observe/index.js'
 import { Operator } from '../../operate/index.js'
-import { confirm } from '../confirm.js'
+import { agree } from '../confirm.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printJson } from '../output.js'
@@ -20,18 +19,7 @@ export async function lockBreak(settings: Settings, name: string): Promise<void>
       throw new Exit(exitCode.conditionNotMet)
     }
     say(consequence(label, holders, all))
-    if (!settings.flag('yes')) {
-      if (!process.stdin.isTTY) {
-        throw new UsageError(
-          'Nothing was done: breaking a lock must be confirmed',
-          'Give --yes where nobody can be asked.',
-        )
-      }
-      if (!(await confirm(holders.length === 1 ? 'End this session?' : 'End these sessions?'))) {
-        say('Nothing was done.')
-        throw new Exit(exitCode.failed)
-      }
-    }
+    await agree(settings, 'breaking a lock', holders.length === 1 ? 'End this session?' : 'End these sessions?')
     const operator = new Operator(database, schema)
     const ended: ObservedLock[] = []
     for (const holder of holders) {

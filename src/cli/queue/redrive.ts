@@ -1,6 +1,6 @@
-import { checkName, UsageError } from '../../base/index.js'
+import { checkName } from '../../base/index.js'
 import { Observer } from '../../observe/index.js'
-import { confirm } from '../confirm.js'
+import { agree } from '../confirm.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printJson } from '../output.js'
@@ -20,7 +20,7 @@ export async function queueRedrive(settings: Settings, name: string): Promise<vo
       say(
         `This lets ${counted(queue.buried)} buried ${queue.buried === 1 ? 'job' : 'jobs'} of "${name}" run again, with all attempts before them.`,
       )
-      await agree(settings)
+      await agree(settings, 'bringing jobs back', 'Let them run again?')
     }
     let all = 0
     for (let toldAt = performance.now(); isWanted; ) {
@@ -36,17 +36,4 @@ export async function queueRedrive(settings: Settings, name: string): Promise<vo
     say(unknown ?? `No job of "${name}" is buried.`)
     throw new Exit(exitCode.conditionNotMet)
   })
-}
-
-async function agree(settings: Settings): Promise<void> {
-  if (settings.flag('yes')) return
-  if (!process.stdin.isTTY) {
-    throw new UsageError(
-      'Nothing was done: bringing jobs back must be confirmed',
-      'Give --yes where nobody can be asked.',
-    )
-  }
-  if (await confirm('Let them run again?')) return
-  say('Nothing was done.')
-  throw new Exit(exitCode.failed)
 }

@@ -4,6 +4,7 @@ import { descendantsOf, listProcesses, type Process, stillIn } from '../../src/c
 import { freshDatabase } from '../setup/database.js'
 import { sql, until } from '../setup/facts.js'
 import { type Running, start, startOnTerminal } from './program.js'
+import { fits, fitsRow } from './schemas.js'
 
 // They are long, and mostly wait: so all of them run at once.
 const longMs = 120_000
@@ -26,7 +27,7 @@ async function provesInADatabaseOfOurs(): Promise<void> {
   const { status, stdout, stderr } = await start(['demo', ...words], {}, longMs).ended
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
   const lines = stdout.trim().split('\n')
-  const rows: Row[] = lines.map((line) => JSON.parse(line))
+  const rows: Row[] = lines.map((line) => fitsRow('demo', JSON.parse(line)))
   const events = rows.map(({ event }) => event)
   expect(events).toEqual(expect.arrayContaining(['opened', 'tick', 'report', 'leads', 'killed', 'frozen', 'elsewhere']))
   expect(events.filter((event) => event === 'violation' || event === 'died')).toEqual([])
@@ -52,7 +53,7 @@ async function tellsWhatIsWrong(): Promise<void> {
   await sql(url, "insert into holdfast_demo_company.booking values ('evt_x', 1, 'Mallory'), ('evt_x', 2, 'Mallory')")
   running.process.kill('SIGTERM')
   const { status, stdout } = await running.ended
-  const { violations, proof } = JSON.parse(stdout)
+  const { violations, proof } = fits('demo', JSON.parse(stdout))
   expect({ status, violations }).toEqual({ status: 1, violations: 1 })
   const broken = { invariant: 'one effect per delivery', violations: 1, example: 'event evt_x has 2 bookings' }
   expect(proof).toContainEqual(expect.objectContaining(broken))

@@ -52,7 +52,7 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   completion: { args: ['bash'], status: 0, needsDatabase: false },
 }
 /** They run until they are interrupted, and have tests of their own. */
-const endless = ['dev']
+const endless = ['demo', 'dev']
 
 const nowhere = 'postgres://app:s3cret@127.0.0.1:1/app'
 

@@ -1,7 +1,7 @@
 // One instance of the company: a process of its own, started by the demo, which tells it where the database is.
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
-import { Holdfast } from '../../holdfast.js'
+import { Holdfast, HoldfastError, type HoldfastOptions } from '../../holdfast.js'
 import { type Desk, departments } from './company/index.js'
 import type { Orders, Said } from './said.js'
 import { WebServer } from './web-server.js'
@@ -22,6 +22,8 @@ process.on('message', async (message: Orders | 'close') => {
   process.exit()
 })
 
+const failures = ['schedule.failed', 'job.failed', 'share.failed', 'election.failed', 'worker.failed'] as const
+
 function say(said: Said): void {
   if (process.connected) process.send!(said)
 }
@@ -36,7 +38,7 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Orders):
     options: `-c search_path=${tables} -c idle_in_transaction_session_timeout=${expiryMs}`,
   })
   pool.on('error', () => {}) // A session that ended while it was idle: the pool opens another.
-  const holdfast = await Holdfast.open({ pool, directUrl, schema, expiry: expiryMs })
+  const holdfast = await openPatiently({ pool, directUrl, schema, expiry: expiryMs })
   const server = new WebServer()
   const closing = new AbortController()
 
@@ -44,11 +46,11 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Orders):
     const { name, message } = error as Error
     say({ say: 'trouble', error: `${name}: ${message}` })
   }
+  for (const event of failures) holdfast.on(event, ({ error }) => trouble(error))
   const desk: Desk = {
     name,
     holdfast,
     pool,
-    trouble,
     serve: (path, handler) => server.on(path, handler),
     async work(kind, which, run) {
       say({ say: 'begins', kind, which: String(which) })
@@ -76,5 +78,17 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Orders):
     closing.abort()
     await holdfast.close()
     await pool.end()
+  }
+}
+
+/** Tries again what may succeed later: the machine may have too much to do with all of us. */
+async function openPatiently(options: HoldfastOptions): Promise<Holdfast> {
+  for (;;) {
+    try {
+      return await Holdfast.open(options)
+    } catch (error) {
+      if (!(error instanceof HoldfastError && error.retryable)) throw error
+      await pause(500)
+    }
   }
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { Settings, TwinOption } from '../settings.js'
+import { settingsOf, TwinOption } from '../options.js'
 import { withExamples } from '../words.js'
 
 export function addDemo(program: Command): void {
@@ -17,7 +17,7 @@ export function addDemo(program: Command): void {
     .addOption(new TwinOption('--instances <number>', 'how many, from 2 to 20 (default: 5)'))
     .addOption(new TwinOption('--seed <number>', 'who is killed and frozen, and when (default: at random)'))
     .addOption(new TwinOption('--quiet', 'print only the proof'))
-    .action(async (_options, self: Command) => (await import('./run.js')).demo(new Settings(self)))
+    .action(async (_options, self: Command) => (await import('./run.js')).demo(await settingsOf(self)))
   withExamples(demo, [
     'holdfast demo',
     'holdfast demo --seconds 60 --quiet',

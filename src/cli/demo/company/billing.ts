@@ -6,7 +6,7 @@ import type { Desk } from './desk.js'
  * Every three seconds, one instance bills the orders that have come in: a job for each, enqueued in the transaction that marks
  * them. All instances work on the jobs. An invoice commits with the end of its job, so there is one, whoever dies.
  */
-export function billing({ holdfast, name, work, trouble }: Desk): void {
+export function billing({ holdfast, name, work }: Desk): void {
   const writeInvoice = defineJob('write-invoice', {
     queue: 'invoices',
     run: ({ order }: { order: number }, { id, attempt, fence, tx, signal }) =>
@@ -22,11 +22,11 @@ export function billing({ holdfast, name, work, trouble }: Desk): void {
       }),
   })
 
-  holdfast.schedules.add('billing', { every: '3s', onFailure: trouble }, async ({ tx }) => {
+  holdfast.schedules.add('billing', { every: '3s' }, async ({ tx }) => {
     const orders = await tx.query<{ order: number }>(
       'update "order" set billed_at = now() where billed_at is null returning id as order',
     )
     await holdfast.jobs.enqueueMany(writeInvoice, orders.rows, { tx })
   })
-  holdfast.jobs.work([writeInvoice], { concurrency: 3, onFailure: trouble })
+  holdfast.jobs.work([writeInvoice], { concurrency: 3 })
 }

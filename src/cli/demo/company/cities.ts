@@ -8,7 +8,7 @@ export const cityNames = ['Accra', 'Bergen', 'Cusco', 'Delft', 'Essaouira', 'Fuk
  * Buildings get a number within their city, in the order in which they came. The instances divide the cities among themselves;
  * each city has one owner, who reads the last number and writes the next ones. `guard` refuses an owner of the past.
  */
-export function cities({ holdfast, pool, name, work, trouble }: Desk): void {
+export function cities({ holdfast, pool, name, work }: Desk): void {
   const number = (city: string, { signal, guard }: Owned) =>
     work('city', city, async () => {
       while (!signal.aborted) {
@@ -32,5 +32,5 @@ export function cities({ holdfast, pool, name, work, trouble }: Desk): void {
         await pause(1_000, undefined, { signal })
       }
     })
-  holdfast.shares.assign('cities', cityNames, number, { onError: trouble })
+  holdfast.shares.assign('cities', cityNames, number)
 }

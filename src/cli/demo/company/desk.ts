@@ -11,8 +11,6 @@ export interface Desk {
   serve(path: string, handler: (request: Request) => Promise<Response>): void
   /** Takes a turn after each such pause, a bit more or less, until this instance closes. */
   repeat(pauseMs: number, turn: () => Promise<unknown>): void
-  /** Is told what went wrong. */
-  readonly trouble: (error: unknown) => void
   /** Tells that some work begins and ends here, such as `invoice 42`. For who watches; nothing depends on it. */
   work<T>(kind: string, which: unknown, run: () => Promise<T>): Promise<T>
 }

@@ -11,7 +11,7 @@ interface Customer {
  * A new customer starts a workflow, in the transaction that writes the customer: first the account, then the contract and a
  * mail of welcome, and when both are done somebody calls. Mails go out by lanes: two at a time for each domain.
  */
-export function onboarding({ holdfast, pool, name, work, serve, trouble }: Desk): void {
+export function onboarding({ holdfast, pool, name, work, serve }: Desk): void {
   const step = (kind: string, queue: string, domainOf: (customer: Customer) => string | null = () => null) =>
     defineJob(kind, {
       queue,
@@ -48,6 +48,6 @@ export function onboarding({ holdfast, pool, name, work, serve, trouble }: Desk)
     })
     return Response.json({ workflow: id }, { status: 201 })
   })
-  holdfast.jobs.work([account, contract, call], { concurrency: 4, onFailure: trouble })
-  holdfast.jobs.work([mail], { concurrency: 4, onFailure: trouble })
+  holdfast.jobs.work([account, contract, call], { concurrency: 4 })
+  holdfast.jobs.work([mail], { concurrency: 4 })
 }

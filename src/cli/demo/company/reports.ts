@@ -5,10 +5,10 @@ import type { Desk } from './desk.js'
  * Each night has one report; a night comes every ten seconds here. All instances have the schedule, and one of them makes the
  * report. When it is killed meanwhile, another makes it from the beginning; what is written by `tx` commits with the end of the run.
  */
-export function reports({ holdfast, name, work, trouble }: Desk): void {
+export function reports({ holdfast, name, work }: Desk): void {
   holdfast.schedules.add(
     'nightly-report',
-    { every: '10s', missed: 'latest', timeout: '30s', onFailure: trouble },
+    { every: '10s', missed: 'latest', timeout: '30s' },
     ({ tick, tx, fence, attempt, signal }) =>
       work('report', tick.toISOString().slice(11, 19), async () => {
         await pause(3_000, undefined, { signal })

@@ -3,7 +3,7 @@ import type { Leadership } from '../../../holdfast.js'
 import { type Desk, transaction } from './desk.js'
 
 /** One instance at a time fills the search index, for as long as it leads. `guard` refuses what a leader of the past writes. */
-export function search({ holdfast, pool, name, work, trouble }: Desk): void {
+export function search({ holdfast, pool, name, work }: Desk): void {
   const index = ({ signal, term, guard }: Leadership) =>
     work('index', 'of search', async () => {
       while (!signal.aborted) {
@@ -20,5 +20,5 @@ export function search({ holdfast, pool, name, work, trouble }: Desk): void {
         await pause(300, undefined, { signal })
       }
     })
-  holdfast.elections.campaign('indexer', index, { onError: trouble })
+  holdfast.elections.campaign('indexer', index)
 }

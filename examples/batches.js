@@ -1,0 +1,30 @@
+// Documents are indexed ten at a time, because the search engine takes lists. One of them is refused: it alone fails, and is tried
+// again; the others of its batch are done.
+import { defineJob, Holdfast } from 'holdfast'
+import { withDatabase } from './database.js'
+
+const sizes = []
+const index = defineJob('index-documents', {
+  batch: { size: 10, wait: '50ms' },
+  retry: { attempts: 2, backoff: '10ms' },
+  run: async (jobs) => {
+    sizes.push(jobs.length)
+    return jobs.map(({ input, attempt }) =>
+      input.document === 13 && attempt === 1 ? new Error('the engine is busy with this one') : { version: attempt },
+    )
+  },
+})
+
+await withDatabase(async (url) => {
+  const holdfast = await Holdfast.open({ url, namespace: 'examples' })
+  const documents = Array.from({ length: 40 }, (_, document) => ({ document }))
+  const jobs = await holdfast.jobs.enqueueMany(index, documents)
+  holdfast.jobs.work([index])
+  const versions = await Promise.all(jobs.map(({ id }) => holdfast.jobs.result(id)))
+  console.log(`largest batch: ${Math.max(...sizes)}`)
+  console.log(`done by the first attempt: ${versions.filter(({ version }) => version === 1).length}`)
+  console.log(`document 13 by attempt ${versions[13].version}`)
+  await holdfast.close()
+})
+
+// prints:

@@ -1,0 +1,43 @@
+// Two processes bill the same customer at the same time: one job. A draft is saved when nobody has typed for a moment, with what was
+// typed last. And a mail goes out once within an hour, however often it is asked for.
+import { defineJob, Holdfast } from 'holdfast'
+import { withDatabase } from './database.js'
+
+const saved = []
+const bill = defineJob('bill', { queue: 'billing', run: () => {} })
+const saveDraft = defineJob('save-draft', { queue: 'drafts', run: ({ text }) => saved.push(text) })
+const remind = defineJob('remind', { queue: 'mail', run: () => 'sent' })
+
+await withDatabase(async (url) => {
+  const holdfast = await Holdfast.open({ url, namespace: 'examples' })
+  const other = await Holdfast.open({ url, namespace: 'examples' })
+
+  const both = await Promise.all(
+    [holdfast, other].map(({ jobs }) => jobs.enqueue(bill, { customer: 42 }, { unique: 'customer:42' })),
+  )
+  console.log(`enqueued: ${both.filter(({ isNew }) => isNew).length}, the same job: ${both[0].id === both[1].id}`)
+
+  holdfast.jobs.work([bill, saveDraft, remind])
+  await holdfast.jobs.result(both[0].id)
+  const later = await holdfast.jobs.enqueue(bill, { customer: 42 }, { unique: 'customer:42' })
+  console.log(`after it has ended there may be another: ${later.isNew}`)
+
+  let draft
+  for (const text of ['H', 'He', 'Hello']) {
+    const unique = { key: 'draft:7', until: 'started', existing: 'debounce' }
+    draft = await holdfast.jobs.enqueue(saveDraft, { text }, { delay: '300ms', unique })
+  }
+  await holdfast.jobs.result(draft.id)
+  console.log('saved:', saved)
+
+  const mail = { unique: { key: 'remind:42', for: '1h' } }
+  const first = await holdfast.jobs.enqueue(remind, {}, mail)
+  await holdfast.jobs.result(first.id)
+  const second = await holdfast.jobs.enqueue(remind, {}, mail)
+  console.log(`reminded again within the hour: ${second.isNew}`)
+
+  await other.close()
+  await holdfast.close()
+})
+
+// prints:

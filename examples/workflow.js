@@ -1,0 +1,38 @@
+// Three pages are fetched, an index is made of them when all are there, and somebody is told in the end, whatever came of it. All of
+// it is enqueued at once, or nothing. Then the same, with a page that cannot be fetched.
+import { defineJob, Holdfast, NonRetryableError } from 'holdfast'
+import { withDatabase } from './database.js'
+
+const fetchPage = defineJob('fetch-page', {
+  run: async ({ page }) => {
+    if (page === 'missing') throw new NonRetryableError('there is no such page')
+    return { page, words: page.length }
+  },
+})
+const makeIndex = defineJob('make-index', {
+  run: async (_, job) => (await job.parents()).map(({ result }) => `${result.page}: ${result.words}`),
+})
+const notify = defineJob('notify', {
+  run: async (_, job) => (await job.parents()).map(({ kind, state }) => `${kind} is ${state}`),
+})
+
+await withDatabase(async (url) => {
+  const holdfast = await Holdfast.open({ url, namespace: 'examples' })
+  holdfast.jobs.work([fetchPage, makeIndex, notify])
+  for (const last of ['contact', 'missing']) {
+    const { id, jobs } = await holdfast.jobs.enqueueWorkflow((workflow) => {
+      const pages = ['home', 'about', last].map((page) => workflow.add(fetchPage, { page }))
+      const index = workflow.add(makeIndex, {}, { after: pages })
+      workflow.add(notify, {}, { after: [index], ifFailed: 'run' })
+    })
+    const [index, told] = jobs.slice(-2)
+    console.log('told:', await holdfast.jobs.result(told.id))
+    const { state, result } = await holdfast.jobs.find(index.id)
+    console.log('index:', result ?? state)
+    const { isOver, counts } = await holdfast.jobs.workflow(id)
+    console.log({ isOver, done: counts.done })
+  }
+  await holdfast.close()
+})
+
+// prints:

@@ -15,6 +15,7 @@ import { addMigrate } from './migrate/words.js'
 import { TwinOption } from './options.js'
 import { addQueue } from './queue/words.js'
 import { addSchedule } from './schedule/words.js'
+import { addTop } from './top/words.js'
 import { withExamples } from './words.js'
 import { addWork } from './work/words.js'
 
@@ -41,6 +42,7 @@ export function makeProgram(): Command {
     'holdfast job ls --state buried',
     'holdfast schedule next "0 3 * * *"',
     'holdfast graph',
+    'holdfast top',
     'holdfast migrate --dry-run',
     'holdfast doctor',
   ])
@@ -54,6 +56,7 @@ export function makeProgram(): Command {
   addSchedule(program)
   addInstance(program)
   addGraph(program)
+  addTop(program)
   addMigrate(program)
   addDoctor(program)
   addDemo(program)

@@ -1,6 +1,6 @@
 // Laying out columns in the width of a terminal.
 
-const gap = '  '
+export const gap = '  '
 /** Below this a column says nothing any more; rather let the terminal wrap. */
 const narrowest = 8
 
@@ -10,13 +10,14 @@ const segments = new Intl.Segmenter()
 
 /** How many places a text takes on a terminal. */
 export function displayWidth(text: string): number {
+  if (/^[\x20-\x7e]*$/.test(text)) return text.length
   let width = 0
   for (const { segment } of segments.segment(text)) width += wide.test(segment) ? 2 : 1
   return width
 }
 
-/** Decides the widths for these lines, and answers with how to lay out one of them. */
-export function columnsFor(lines: readonly string[][], room: number) {
+/** The widths of the columns of these lines, so that they fit. */
+export function widthsFor(lines: readonly string[][], room: number): number[] {
   const widths = lines[0]!.map((_, column) => Math.max(...lines.map((line) => displayWidth(line[column]!))))
   let over = widths.reduce((sum, width) => sum + width, 0) + gap.length * (widths.length - 1) - room
   // The widest gives way first, so that short columns stay whole.
@@ -25,6 +26,12 @@ export function columnsFor(lines: readonly string[][], room: number) {
     if (widths[widest]! <= narrowest) break
     widths[widest]!--
   }
+  return widths
+}
+
+/** Decides the widths for these lines, and answers with how to lay out one of them. */
+export function columnsFor(lines: readonly string[][], room: number) {
+  const widths = widthsFor(lines, room)
   return (line: string[], paint: (text: string, column: number) => string): string =>
     line
       .map((text, column) => {
@@ -47,7 +54,8 @@ export function wrap(text: string, width: number): string[] {
   return lines
 }
 
-function shorten(text: string, width: number): string {
+/** Cuts what does not fit, and says so by its last place. */
+export function shorten(text: string, width: number): string {
   if (displayWidth(text) <= width) return text
   let cut = ''
   let used = 0

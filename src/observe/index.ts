@@ -14,4 +14,15 @@ export {
 export * from './limits.js'
 export * from './metrics.js'
 export * from './observer.js'
+export type {
+  InstanceGlance,
+  Latency,
+  LeaseGlance,
+  LockGlance,
+  Overview,
+  QueueGlance,
+  ScheduleGlance,
+  Trouble,
+  Who,
+} from './overview.js'
 export type { BlockedName, Blocker } from './trees.js'

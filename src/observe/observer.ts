@@ -15,8 +15,8 @@ import {
   readJob,
   readQueue,
 } from './jobs.js'
-
 import { LimitsObserver } from './limits.js'
+import { Glance, type Overview } from './overview.js'
 
 /** To find jobs of a kind, so many of a state are looked through, and not millions. */
 const mostLooked = 20_000
@@ -46,12 +46,26 @@ export class Observer {
   readonly #sql: Record<'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs' | 'clock', Statement>
   readonly #graphSql: Record<'waits' | 'leased' | 'limits' | 'lanes' | 'needs', Statement>
 
+  readonly #glance: Glance
+
   constructor(executor: Executor, schema = 'holdfast') {
     this.#executor = executor
     this.limits = new LimitsObserver(executor, schema)
     this.deliveries = new DeliveriesObserver(executor, schema)
+    this.#glance = new Glance(executor, schema)
     this.#sql = loadStatements(new URL('./observe.sql', import.meta.url), schema)
     this.#graphSql = loadStatements(new URL('./graph.sql', import.meta.url), schema)
+  }
+
+  /**
+   * Everything at a glance, in three small statements whatever the size of the fleet and of its backlog: what is large is
+   * bounded or estimated, and says so.
+   *
+   * @example
+   * const { queues } = await new Observer(database).overview({ namespace: 'billing' })
+   */
+  overview({ namespace }: { readonly namespace?: string | undefined } = {}): Promise<Overview> {
+    return this.#glance.read(namespace ?? null)
   }
 
   /** Everybody who holds or waits for a lock: by name, holders first, then those who wait, the longest first. */

@@ -47,6 +47,7 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   'delivery show': { args: ['never'], status: 3 },
   'delivery forget': { args: ['never', '--yes'], status: 3 },
   graph: { status: 0 },
+  top: { status: 0 },
   migrate: { status: 0 },
   doctor: { status: 0 },
   completion: { args: ['bash'], status: 0, needsDatabase: false },

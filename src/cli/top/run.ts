@@ -1,0 +1,61 @@
+import { HoldfastError, pause } from '../../base/index.js'
+import { Observer, type Overview } from '../../observe/index.js'
+import { checkSchema, schemaState } from '../../postgres/index.js'
+import { connect } from '../connect.js'
+import { say } from '../failure.js'
+import { printJson, write } from '../output.js'
+import type { Settings } from '../settings.js'
+
+const defaultIntervalMs = 2_000
+const shortestIntervalMs = 250
+/** A database that is asked for the next overview before it has answered would only become slower. */
+const answerMs = 10_000
+const closeMs = 200
+
+/** The overview: on a terminal live, elsewhere or with --once as one report. */
+export async function top(settings: Settings): Promise<void> {
+  const intervalMs = settings.durationMs('interval', shortestIntervalMs) ?? defaultIntervalMs
+  const namespace = settings.text('namespace')
+  const { database, schema } = connect(settings, 1)
+  const hurried = {
+    query: <Row>(text: string, values?: readonly unknown[]) => database.query<Row>(text, values, answerMs),
+  }
+  const observer = new Observer(hurried, schema)
+  const read = () => observer.overview({ namespace })
+  try {
+    checkSchema(await schemaState(database, schema), schema)
+    if (settings.flag('json')) return printJson(await read())
+    if (settings.flag('jsonl')) return await stream(read, settings.flag('once') ? undefined : intervalMs)
+    if (settings.flag('once') || !isScreen()) {
+      return (await import('./report.js')).printReport(settings, await read(), database.address)
+    }
+    const hasColours = !settings.isNegated('color') && process.stdout.hasColors()
+    await (await import('./live.js')).runLive({ read, address: database.address, intervalMs, hasColours })
+  } finally {
+    // Whoever leaves does not wait for a server that does not answer.
+    await Promise.race([database.close(), pause(closeMs)])
+  }
+}
+
+/** Whether there is a terminal on which one can move about, and a keyboard. */
+function isScreen(): boolean {
+  return Boolean(process.stdin.isTTY && process.stdout.isTTY) && !['', 'dumb'].includes(process.env.TERM ?? '')
+}
+
+/** An overview a line; without an interval only one. */
+async function stream(read: () => Promise<Overview>, intervalMs: number | undefined): Promise<void> {
+  write([JSON.stringify(await read())])
+  let isGone = false
+  while (intervalMs !== undefined) {
+    await pause(intervalMs)
+    try {
+      write([JSON.stringify(await read())])
+      if (isGone) say('The database answers again.')
+      isGone = false
+    } catch (error) {
+      if (!(error instanceof HoldfastError)) throw error
+      if (!isGone) say(`holdfast: ${error.message}; trying again`)
+      isGone = true
+    }
+  }
+}

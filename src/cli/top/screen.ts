@@ -1,0 +1,173 @@
+// The terminal: taken over and given back, and drawn on with as few bytes as tell the difference.
+import { emitKeypressEvents } from 'node:readline'
+import type { ReadStream, WriteStream } from 'node:tty'
+import { type Line, type Size, textOf } from './layout.js'
+import type { Style } from './panels.js'
+import type { Key } from './view.js'
+
+// The alternate screen, without its cursor, and without a line that runs over into the next.
+const enter = '\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J'
+const leave = '\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l'
+const plain = '\x1b[0m'
+const codes: Record<Style, number> = { bold: 1, dim: 2, reverse: 7, red: 31, yellow: 33, green: 32 }
+const colours: readonly Style[] = ['red', 'yellow', 'green']
+/** To write so many places again is cheaper than to move the cursor beyond them. */
+const nearby = 6
+/** Signs of which every terminal agrees that each takes one place, and that none turns the direction. */
+const simple = /^[\x20-\x7e│…↑↓]*$/
+
+interface Place {
+  readonly sign: string
+  readonly style: string
+}
+
+export interface ScreenEvents {
+  key(key: Key): void
+  /** It has another size, or was away: what stood on it is gone. */
+  changed(): void
+  /** The terminal itself is gone. */
+  lost(): void
+}
+
+export class Screen {
+  readonly #input: ReadStream
+  readonly #output: WriteStream
+  readonly #hasColours: boolean
+  readonly #events: ScreenEvents
+  #shown: readonly Line[] = []
+  #isOpen = false
+  /** Also true while it is stopped. */
+  #isWanted = false
+
+  constructor(input: ReadStream, output: WriteStream, hasColours: boolean, events: ScreenEvents) {
+    this.#input = input
+    this.#output = output
+    this.#hasColours = hasColours
+    this.#events = events
+    emitKeypressEvents(input)
+    input.on('keypress', (text: string | undefined, key: Key) => {
+      events.key({
+        ...key,
+        text: text === undefined || (text.length !== 1 && [...text].length !== 1) ? undefined : text,
+      })
+    })
+    input.on('end', () => events.lost())
+    input.on('error', () => events.lost())
+    output.on('resize', () => this.#redraw())
+    process.on('SIGTSTP', () => this.#stop())
+    process.on('SIGCONT', () => this.#resume())
+    // Also when the process ends in a way that nobody foresaw, and before its last words.
+    process.on('uncaughtExceptionMonitor', () => this.close())
+    process.on('exit', () => this.close())
+  }
+
+  get size(): Size {
+    return { columns: this.#output.columns || 80, rows: this.#output.rows || 24 }
+  }
+
+  open(): void {
+    this.#isWanted = true
+    this.#isOpen = true
+    this.#shown = []
+    this.#input.setRawMode(true)
+    this.#input.resume()
+    this.#output.write(enter)
+  }
+
+  /** Gives the terminal back as it was. */
+  close(): void {
+    this.#isWanted = false
+    this.#giveBack()
+  }
+
+  draw(lines: readonly Line[]): void {
+    if (!this.#isOpen) return
+    const changes = lines.map((line, row) => this.#change(this.#shown[row] ?? [], line, row)).join('')
+    this.#shown = lines
+    if (changes !== '') this.#output.write(changes)
+  }
+
+  /** As Ctrl-Z does where the terminal is not ours: the whole job stops, its shell has the terminal, and `fg` comes back. */
+  suspend(): void {
+    process.kill(0, 'SIGTSTP')
+  }
+
+  /** Draws everything anew: something else has written on the screen. */
+  clear(): void {
+    if (this.#isOpen) this.#redraw()
+  }
+
+  #stop(): void {
+    this.#giveBack()
+    process.kill(process.pid, 'SIGSTOP')
+  }
+
+  #resume(): void {
+    if (!this.#isWanted) return
+    // Whoever had the terminal meanwhile may have left it in another mode, also where nobody told us to stop.
+    this.#giveBack()
+    this.open()
+    this.#events.changed()
+  }
+
+  #giveBack(): void {
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    this.#output.write(leave)
+    this.#input.setRawMode(false)
+    this.#input.pause()
+  }
+
+  #redraw(): void {
+    if (!this.#isOpen) return
+    this.#shown = []
+    this.#output.write(`${plain}\x1b[2J`)
+    this.#events.changed()
+  }
+
+  /** What makes one line of another. */
+  #change(before: Line, after: Line, row: number): string {
+    const [old, now] = [textOf(before), textOf(after)]
+    const from = this.#placesOf(before)
+    const to = this.#placesOf(after)
+    const isSame = (at: number) => from[at]?.sign === to[at]?.sign && from[at]?.style === to[at]?.style
+    if (from.length === to.length && to.every((_, at) => isSame(at))) return ''
+    if (!simple.test(old) || !simple.test(now)) return `${goTo(row, 0)}${written(to)}\x1b[K`
+    const changes: string[] = []
+    for (let at = 0; at < to.length; at++) {
+      if (isSame(at)) continue
+      let end = at + 1
+      for (let next = end; next < to.length && next - end < nearby; next++) if (!isSame(next)) end = next + 1
+      changes.push(goTo(row, at) + written(to.slice(at, end)))
+      at = end
+    }
+    if (from.length > to.length) changes.push(`${goTo(row, to.length)}\x1b[K`)
+    return changes.join('')
+  }
+
+  #placesOf(line: Line): Place[] {
+    const places = line.flatMap(({ text, style }) => [...text].map((sign) => ({ sign, style: this.#codeOf(style) })))
+    while (places.at(-1)?.sign === ' ' && places.at(-1)?.style === '') places.pop()
+    return places
+  }
+
+  #codeOf(style: Style | undefined): string {
+    if (style === undefined || (!this.#hasColours && colours.includes(style))) return ''
+    return `\x1b[${codes[style]}m`
+  }
+}
+
+function goTo(row: number, column: number): string {
+  return `\x1b[${row + 1};${column + 1}H`
+}
+
+function written(places: readonly Place[]): string {
+  let text = ''
+  let style = ''
+  for (const place of places) {
+    if (place.style !== style) text += (style === '' ? '' : plain) + place.style
+    style = place.style
+    text += place.sign
+  }
+  return style === '' ? text : text + plain
+}

@@ -1,0 +1,181 @@
+// What somebody looks at, and what each key does to it.
+import type { Overview } from '../../observe/index.js'
+import { type PanelRow, panels } from './panels.js'
+
+/** All that decides what is on the screen. */
+export interface View {
+  readonly overview: Overview
+  /** Which database, for people. */
+  readonly address: string
+  /** Why there is nothing new, and for how long; undefined when all is well. */
+  readonly gone: { readonly why: string; readonly forMs: number } | undefined
+  readonly intervalMs: number
+  readonly isPaused: boolean
+  /** Which of the panels the keys are for. */
+  readonly focus: number
+  /** Whether it has the screen for itself. */
+  readonly isZoomed: boolean
+  readonly shows: 'panels' | 'details' | 'help'
+  /** Whether what is typed goes into the filter. */
+  readonly isTyping: boolean
+  readonly looks: readonly Look[]
+}
+
+/** How one panel is looked at. */
+export interface Look {
+  /** The row where somebody is: by its id, or where that is gone by its place. */
+  readonly row: { readonly id: string; readonly at: number } | undefined
+  /** Which column it is sorted by; undefined: as it comes. */
+  readonly sortedBy: number | undefined
+  readonly isReversed: boolean
+  readonly filter: string
+}
+
+export interface Key {
+  /** As node:readline calls it, such as `tab`, `up` or `z`. */
+  readonly name?: string | undefined
+  readonly ctrl?: boolean | undefined
+  readonly shift?: boolean | undefined
+  /** What was typed, where it is a character. */
+  readonly text?: string | undefined
+}
+
+/** What a key asks for beside another view. */
+export type Wish = 'quit' | 'suspend' | 'redraw' | 'refresh' | undefined
+
+const intervalsMs = [250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000]
+const page = 10
+
+export function firstView(overview: Overview, address: string, intervalMs: number): View {
+  return {
+    overview,
+    address,
+    gone: undefined,
+    intervalMs,
+    isPaused: false,
+    focus: 0,
+    isZoomed: false,
+    shows: 'panels',
+    isTyping: false,
+    looks: panels.map(() => ({ row: undefined, sortedBy: undefined, isReversed: false, filter: '' })),
+  }
+}
+
+/** The rows of a panel, as somebody wants to see them. */
+export function rowsOf({ overview, looks }: View, panel: number): readonly PanelRow[] {
+  const { filter, sortedBy, isReversed } = looks[panel]!
+  const wanted = filter.toLowerCase()
+  const all = panels[panel]!.rows(overview)
+  const rows =
+    wanted === '' ? [...all] : all.filter(({ cells }) => cells.some(({ text }) => text.toLowerCase().includes(wanted)))
+  if (sortedBy !== undefined) {
+    const turn = isReversed ? -1 : 1
+    rows.sort((a, b) => {
+      const [one, other] = [a.cells[sortedBy]!.order, b.cells[sortedBy]!.order]
+      if (one === null || other === null) return Number(one === null) - Number(other === null)
+      const order = typeof one === 'number' ? Number(other) - one : one.localeCompare(String(other))
+      return order * turn
+    })
+  }
+  return rows
+}
+
+/** Where in its rows somebody is. */
+export function placeOf({ row }: Look, rows: readonly PanelRow[]): number {
+  const at = rows.findIndex(({ id }) => id === row?.id)
+  return at >= 0 ? at : Math.max(0, Math.min(row?.at ?? 0, rows.length - 1))
+}
+
+export function press(view: View, key: Key): { view: View; wish?: Wish } {
+  if (key.ctrl) return { view, wish: controlled[key.name ?? ''] }
+  if (view.isTyping) return { view: typed(view, key) }
+  if (key.name === 'q' && view.shows === 'panels') return { view, wish: 'quit' }
+  if (key.text === '?') return { view: { ...view, shows: view.shows === 'help' ? 'panels' : 'help' } }
+  if (view.shows !== 'panels' && ['q', 'escape', 'return', 'enter', 'backspace', 'left'].includes(key.name ?? '')) {
+    return { view: { ...view, shows: 'panels' } }
+  }
+  if (key.text === '+' || key.text === '-') {
+    return { view: { ...view, intervalMs: nextInterval(view.intervalMs, key.text === '+') }, wish: 'refresh' }
+  }
+  if (key.name === 'p' || key.name === 'space') return { view: { ...view, isPaused: !view.isPaused }, wish: 'refresh' }
+  if (key.name === 'r' && !key.shift) return { view, wish: 'refresh' }
+  return { view: view.shows === 'help' ? view : moved(view, key) }
+}
+
+const controlled: Record<string, Wish> = { c: 'quit', z: 'suspend', l: 'redraw' }
+
+function nextInterval(nowMs: number, isLonger: boolean): number {
+  const others = isLonger ? intervalsMs.filter((ms) => ms > nowMs) : intervalsMs.filter((ms) => ms < nowMs).reverse()
+  return others[0] ?? nowMs
+}
+
+function moved(view: View, key: Key): View {
+  const { focus, looks, shows } = view
+  const look = looks[focus]!
+  const rows = rowsOf(view, focus)
+  const goTo = (at: number) => {
+    const place = Math.max(0, Math.min(at, rows.length - 1))
+    return withLook(view, { row: rows[place] && { id: rows[place].id, at: place } })
+  }
+  const at = placeOf(look, rows)
+  // Shift makes a letter another key here, and Tab turns round.
+  switch (key.shift && key.name !== 'tab' ? key.text : key.name) {
+    case 'up':
+    case 'k':
+      return goTo(at - 1)
+    case 'down':
+    case 'j':
+      return goTo(at + 1)
+    case 'pageup':
+      return goTo(at - page)
+    case 'pagedown':
+      return goTo(at + page)
+    case 'home':
+    case 'g':
+      return goTo(0)
+    case 'end':
+    case 'G':
+      return goTo(rows.length - 1)
+  }
+  if (shows === 'details') return view
+  const focused = (panel: number): View => ({ ...view, focus: (panel + panels.length) % panels.length })
+  switch (key.shift && key.name !== 'tab' ? key.text : key.name) {
+    case 'tab':
+      return focused(focus + (key.shift ? -1 : 1))
+    case 'right':
+      return focused(focus + 1)
+    case 'left':
+      return focused(focus - 1)
+    case 'return':
+    case 'enter': {
+      // From here on the row itself is meant, wherever it moves.
+      return rows.length > 0 ? { ...goTo(at), shows: 'details' } : view
+    }
+    case 'z':
+      return { ...view, isZoomed: !view.isZoomed }
+    case 's': {
+      const next = look.sortedBy === undefined ? 0 : look.sortedBy + 1
+      return withLook(view, { sortedBy: next < panels[focus]!.columns.length ? next : undefined, isReversed: false })
+    }
+    case 'S':
+      return withLook(view, { isReversed: look.sortedBy !== undefined && !look.isReversed })
+    case 'escape':
+      if (look.filter !== '') return withLook(view, { filter: '' })
+      return { ...view, isZoomed: false }
+  }
+  if (key.text === '/') return { ...view, isTyping: true }
+  const panel = Number(key.text) - 1
+  return panel in panels ? focused(panel) : view
+}
+
+function typed(view: View, { name, text }: Key): View {
+  const { filter } = view.looks[view.focus]!
+  if (name === 'return' || name === 'enter') return { ...view, isTyping: false }
+  if (name === 'escape') return { ...withLook(view, { filter: '' }), isTyping: false }
+  if (name === 'backspace') return withLook(view, { filter: [...filter].slice(0, -1).join('') })
+  return text !== undefined && !/\p{Cc}/u.test(text) ? withLook(view, { filter: filter + text }) : view
+}
+
+function withLook(view: View, change: Partial<Look>): View {
+  return { ...view, looks: view.looks.map((look, at) => (at === view.focus ? { ...look, ...change } : look)) }
+}

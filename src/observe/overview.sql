@@ -1,0 +1,530 @@
+-- The overview: everything at a glance, in three small statements. Each answers with one row of JSON. Nothing is counted whole that may
+-- be large: rows are listed up to a bound ($2), jobs are counted up to a bound ($3), and the history is read from its end.
+
+-- name: fleet
+-- Who takes part; which names are held and waited for; which are leased. In a namespace ($1), or everywhere (null). PostgreSQL's lock
+-- table is the authority; names, times and waits inside processes come from the notes, as in the statement locks, but nobody is
+-- asked here who blocks whom: that would stop the lock table for a moment for each who waits. Relies on lease_expires_at.
+with advisory as materialized (
+  select classid, objid, objsubid, mode, granted, pid, waitstart
+  from pg_locks
+  where locktype = 'advisory'
+    and database = (select oid from pg_database where datname = current_database())
+),
+activity as materialized (
+  select
+    pid,
+    application_name,
+    usename,
+    case when application_name like 'holdfast %' then substr(application_name, 10) end as instance
+  from pg_stat_activity
+),
+-- Which number a session has is found without a join: the planner takes the lock table for one row, and would compare all with all.
+numbered as materialized (
+  select
+    *,
+    max(objid::integer) filter (
+      where objsubid = 2
+        and classid = (holdfast.session_class()::bigint & 4294967295)::oid
+        and granted
+    ) over (partition by pid) as session
+  from advisory
+),
+part as materialized (
+  select
+    (classid::bigint << 32) | objid::bigint as key,
+    case mode when 'ShareLock' then 'shared' else 'exclusive' end as mode,
+    granted,
+    pid,
+    waitstart,
+    application_name,
+    usename,
+    instance,
+    session
+  from numbered
+  left join activity using (pid)
+  where objsubid = 1
+),
+held as materialized (
+  select part.key, part.mode, part.pid, part.application_name, part.usename, part.instance, hold.since, hold.fence
+  from part
+  left join holdfast.hold on hold.session = part.session and hold.key = part.key
+  where granted
+),
+noted as materialized (
+  select instance, key, min(since) as since, count(*) as requests
+  from holdfast.wait
+  where kind = 'lock'
+    and instance in (select instance from activity)
+    -- The note of a wait is struck out up to a second after the grant, and before the hold is noted.
+    and not exists (
+      select from held where held.instance = wait.instance and held.key = wait.key and held.since is null
+    )
+  group by instance, key
+),
+waited as materialized (
+  select
+    key,
+    instance,
+    min(pid) as pid,
+    min(application_name) as application_name,
+    min(usename) as usename,
+    coalesce(min(noted.since), min(part.waitstart)) as since,
+    coalesce(min(noted.requests), count(*)) as requests
+  from (select * from part where not granted) as part
+  full join noted using (key, instance)
+  group by key, instance, case when instance is null then pid end
+),
+holder as materialized (
+  select distinct on (key) *, count(*) over (partition by key) as holders
+  from held
+  order by key, since nulls last, pid
+),
+waiter as materialized (
+  select distinct on (key) *, sum(requests) over (partition by key) as calls
+  from waited
+  order by key, since nulls last, pid
+),
+named as materialized (
+  select
+    key,
+    name.namespace,
+    name.label,
+    holder.mode,
+    coalesce(holder.holders, 0) as holders,
+    coalesce(waiter.calls, 0) as waiters,
+    holder.instance as holder_instance,
+    coalesce(holder.application_name, holder.usename) as holder_application,
+    holder.pid as holder_pid,
+    waiter.instance as waiter_instance,
+    coalesce(waiter.application_name, waiter.usename) as waiter_application,
+    waiter.pid as waiter_pid,
+    holder.since as held_since,
+    waiter.since as waited_since,
+    holder.fence
+  from holder
+  full join waiter using (key)
+  left join holdfast.name using (key)
+  where $1::text is null
+    or name.namespace = $1
+),
+leased as materialized (
+  select
+    lease.*,
+    wanted or key in (select key from holdfast.wait where kind = 'lease') as waited_for,
+    name.namespace,
+    name.label
+  from holdfast.lease
+  left join holdfast.name using (key)
+  where lease.expires_at > clock_timestamp()
+    and ($1::text is null or name.namespace = $1)
+),
+known as materialized (
+  select
+    instance.*,
+    session in (select session from numbered where session is not null) or coalesce(expires_at > clock_timestamp(), false) as alive
+  from holdfast.instance
+  where $1::text is null
+    or namespace = $1
+)
+select json_build_object(
+  'now', extract(epoch from clock_timestamp()) * 1000,
+  'server', current_setting('server_version'),
+  'instances', (select count(*) from known),
+  'gone', (select count(*) from known where not alive),
+  'held', (select count(*) from named where holders > 0),
+  'waitedFor', (select count(*) from named where waiters > 0),
+  'waiters', (select coalesce(sum(waiters), 0) from named),
+  'leased', (select count(*) from leased),
+  'instanceRows', (
+    select json_agg(i)
+    from (
+      select
+        id,
+        namespace,
+        host,
+        os_pid as "osPid",
+        version,
+        alive,
+        state,
+        coalesce(h.names, 0) as held,
+        coalesce(w.calls, 0) as waiting,
+        coalesce(l.names, 0) as leased,
+        coalesce(working.workers, 0) as workers,
+        lives,
+        extract(epoch from clock_timestamp() - opened_at) * 1000 as "openMs"
+      from known
+      left join (select instance as id, count(*) as names from held group by instance) as h using (id)
+      left join (select instance as id, sum(requests) as calls from waited group by instance) as w using (id)
+      left join (select instance as id, count(*) as names from leased where token <> '' group by instance) as l using (id)
+      left join (select session, count(*) as workers from holdfast.worker group by session) as working using (session)
+      order by alive, opened_at, id
+      limit $2::integer
+    ) as i
+  ),
+  'lockRows', (
+    select json_agg(l)
+    from (
+      select
+        key::text,
+        named.namespace,
+        label,
+        mode,
+        holders,
+        holder_instance as "holderInstance",
+        holding.host as "holderHost",
+        holding.os_pid as "holderProcess",
+        holder_application as "holderApplication",
+        holder_pid as "holderPid",
+        extract(epoch from clock_timestamp() - held_since) * 1000 as "heldMs",
+        fence,
+        waiters,
+        waiter_instance as "waiterInstance",
+        waiting.host as "waiterHost",
+        waiting.os_pid as "waiterProcess",
+        waiter_application as "waiterApplication",
+        waiter_pid as "waiterPid",
+        extract(epoch from clock_timestamp() - waited_since) * 1000 as "waitedMs"
+      from named
+      left join holdfast.instance as holding on holding.id = holder_instance
+      left join holdfast.instance as waiting on waiting.id = waiter_instance
+      -- Candidates wait for an election as long as they live; that is no trouble.
+      order by waiters = 0, coalesce(label like 'election/%', false), waited_since, held_since nulls last, label, key
+      limit $2::integer
+    ) as l
+  ),
+  'leaseRows', (
+    select json_agg(l)
+    from (
+      select
+        leased.key::text,
+        leased.namespace,
+        leased.label,
+        token <> '' as held,
+        leased.instance,
+        owner.host,
+        owner.os_pid as "osPid",
+        leased.fence,
+        leased.ttl_ms as "ttlMs",
+        leased.waited_for as wanted,
+        extract(epoch from clock_timestamp() - leased.granted_at) * 1000 as "heldMs",
+        extract(epoch from leased.expires_at - clock_timestamp()) * 1000 as "expiresInMs"
+      from leased
+      left join holdfast.instance as owner on owner.id = leased.instance
+      order by not waited_for, leased.granted_at, leased.key
+      limit $2::integer
+    ) as l
+  )
+) as answer
+
+-- name: work
+-- When each schedule ticks next and how its last run ended; how many jobs of each queue are where, counted up to a bound ($3), and
+-- beyond it estimated from the statistics of the planner. In a namespace ($1), or everywhere (null). What runs is found by the
+-- claims, because no index tells it. Relies on schedule_named, tick_pkey, tick_active, job_order and waiting_queue.
+with recursive
+of_jobs as (
+  (select queue from holdfast.job order by queue limit 1)
+  union all
+  select (select min(queue) from holdfast.job where job.queue > of_jobs.queue)
+  from of_jobs
+  where queue is not null
+),
+of_waiting as (
+  (select queue from holdfast.waiting order by queue limit 1)
+  union all
+  select (select min(queue) from holdfast.waiting where waiting.queue > of_waiting.queue)
+  from of_waiting
+  where queue is not null
+),
+used as materialized (
+  select key, namespace, name, paused_at
+  from (
+    select key from holdfast.queue
+    union
+    select queue from of_jobs where queue is not null
+    union
+    select queue from of_waiting where queue is not null
+  ) as keys
+  left join holdfast.queue using (key)
+  where $1::text is null
+    or namespace = $1
+),
+asked as materialized (
+  select * from used order by name is null, namespace, name, key limit $2::integer
+),
+claimed as materialized (
+  select distinct job.id, job.queue
+  from (select fence, upto, unnest(jobs) as id from holdfast.claim) as claim
+  cross join lateral (
+    select id, queue
+    from holdfast.job
+    where job.id = claim.id
+      and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
+    -- Each by its id, whatever the planner believes to be few.
+    offset 0
+  ) as job
+),
+running as materialized (
+  select queue, count(*) as jobs from claimed group by queue
+),
+estimated as materialized (
+  select queue, (share * greatest(0, reltuples))::bigint as jobs
+  from pg_stats
+  join pg_class on pg_class.oid = 'holdfast.job'::regclass
+  cross join lateral unnest(most_common_vals::text::bigint[], most_common_freqs) as common (queue, share)
+  where schemaname = holdfast.job_channel()
+    and tablename = 'job'
+    and attname = 'queue'
+),
+living as materialized (
+  select session
+  from (select session from holdfast.worker union select session from holdfast.schedule_member) as sessions
+  where holdfast.is_present(session)
+),
+worked as materialized (
+  select queue, count(*) as workers
+  from holdfast.worker
+  join living using (session)
+  cross join lateral unnest(worker.queues) as queue
+  group by queue
+),
+manned as materialized (
+  select schedule, count(*) as members
+  from holdfast.schedule_member
+  join living using (session)
+  group by schedule
+),
+planned as materialized (
+  select * from holdfast.schedule where $1::text is null or namespace = $1
+)
+select json_build_object(
+  'schedules', (select count(*) from planned),
+  'queues', (select count(*) from used),
+  'scheduleRows', (
+    select json_agg(s)
+    from (
+      select
+        key::text,
+        namespace,
+        name,
+        coalesce(override, rule) as rule,
+        override is not null as overridden,
+        paused_at is not null as paused,
+        coalesce(members, 0) as members,
+        extract(epoch from next_at) * 1000 as "nextMs",
+        extract(epoch from next_at - clock_timestamp()) * 1000 as "nextInMs",
+        (
+          select count(*)
+          from holdfast.tick
+          where tick.schedule = key
+            and state in ('running', 'waiting')
+            and state = 'running'
+        ) as running,
+        (
+          select json_build_object(
+            'state', state,
+            'atMs', extract(epoch from at) * 1000,
+            'agoMs', extract(epoch from clock_timestamp() - coalesce(ended_at, at)) * 1000,
+            'tookMs', extract(epoch from ended_at - started_at) * 1000,
+            'instance', instance
+          )
+          from (
+            select *
+            from holdfast.tick
+            where tick.schedule = key
+            order by at desc
+            limit 20
+          ) as latest
+          where state not in ('running', 'waiting')
+          order by at desc
+          limit 1
+        ) as last
+      from planned
+      left join manned on manned.schedule = key
+      order by paused_at is not null, next_at, namespace, name
+      limit $2::integer
+    ) as s
+  ),
+  'queueRows', (
+    select json_agg(q)
+    from (
+      select
+        key::text,
+        namespace,
+        name,
+        greatest(
+          0,
+          -- All but those that run, so that the index alone can answer.
+          (
+            select count(*)
+            from (select from holdfast.job where job.queue = key limit $3::integer + coalesce(running.jobs, 0)) as counted
+          ) - coalesce(running.jobs, 0)
+        ) as ready,
+        estimated.jobs as estimated,
+        coalesce(running.jobs, 0) as running,
+        (select count(*) from (select from holdfast.waiting where waiting.queue = key limit $3::integer) as counted) as waiting,
+        (
+          select extract(epoch from clock_timestamp() - min(enqueued_at)) * 1000
+          from generate_series(-5, 5) as level
+          cross join lateral (
+            select enqueued_at
+            from holdfast.job
+            where job.queue = key
+              and job.priority = level
+              and job.session is null
+              and job.id not in (select id from claimed)
+            order by seq
+            limit 1
+          ) as first
+        ) as "oldestMs",
+        coalesce(workers, 0) as workers,
+        extract(epoch from clock_timestamp() - paused_at) * 1000 as "pausedMs"
+      from asked
+      left join running on running.queue = key
+      left join worked on worked.queue = key
+      left join estimated on estimated.queue = key
+      order by name is null, namespace, name, key
+    ) as q
+  )
+) as answer
+
+-- name: lately
+-- What ended in the last minute, and what went wrong in the last hour. In a namespace ($1), or everywhere (null). The history of a day grows
+-- at its end, so its last pages ($3) are read and not an index: what ended is counted since the oldest end found there, since
+-- the minute began, or since midnight UTC, when the table of the day did. Relies on job_history_failed, tick_pkey, gap_pkey and
+-- lease_expires_at.
+with today as materialized (
+  select
+    date_trunc('day', clock_timestamp() at time zone 'UTC') at time zone 'UTC' as began_at,
+    pg_relation_size(coalesce(
+      to_regclass(format(
+        '%I.%I', holdfast.job_channel(), 'job_history_' || to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD')
+      )),
+      'holdfast.job_history_rest'::regclass
+    )) / current_setting('block_size')::integer as pages
+),
+tail as materialized (
+  select queue, state, enqueued_at, claimed_at, ended_at, failed, crashes
+  from holdfast.job_history
+  where ended_at >= (select began_at from today)
+    and ended_at < (select began_at + interval '1 day' from today)
+    and ctid >= (select format('(%s,0)', greatest(0, pages - $3::integer)) from today)::tid
+),
+since as materialized (
+  select
+    clock_timestamp() as upto,
+    greatest(
+      clock_timestamp() - interval '1 minute',
+      began_at,
+      -- With all pages read, nothing was left out.
+      case when pages > $3::integer then (select min(ended_at) from tail) end
+    ) as at
+  from today
+),
+ended as (
+  select
+    queue,
+    count(*) filter (where state = 'done') as done,
+    count(*) filter (where state = 'buried') as buried,
+    percentile_cont(array[0.5, 0.99]) within group (
+      order by (extract(epoch from claimed_at - enqueued_at) * 1000)::float8
+    ) filter (where failed = 0 and crashes = 0 and claimed_at is not null) as waited,
+    percentile_cont(array[0.5, 0.99]) within group (
+      order by (extract(epoch from ended_at - claimed_at) * 1000)::float8
+    ) filter (where state = 'done' and claimed_at is not null) as took
+  from tail
+  where ended_at >= (select at from since)
+  group by queue
+),
+trouble as (
+  select *
+  from (
+    select
+      'buried' as kind, h.ended_at as at, queue.namespace, queue.name as subject, h.id::text as id,
+      h.kind || ': ' || coalesce(h.error ->> 'message', 'no reason was given') as detail, null as instance
+    from (select * from holdfast.queue where $1::text is null or namespace = $1 order by namespace, name limit $2::integer) as queue
+    cross join lateral (
+      select *
+      from holdfast.job_history h
+      where h.queue = queue.key
+        and h.state = 'buried'
+        and h.state <> 'done'
+        and h.ended_at > clock_timestamp() - interval '1 hour'
+      order by id desc
+      limit 10
+    ) as h
+    union all
+    select
+      tick.state, tick.ended_at, s.namespace, s.name, null,
+      coalesce(tick.error ->> 'message', 'no reason was given'), tick.instance
+    from holdfast.schedule s
+    cross join lateral (
+      select *
+      from holdfast.tick
+      where tick.schedule = s.key
+      order by at desc
+      limit 10
+    ) as tick
+    where tick.state in ('failed', 'broken')
+      and tick.ended_at > clock_timestamp() - interval '1 hour'
+      and ($1::text is null or s.namespace = $1)
+    union all
+    select 'gap', gap.last_at, s.namespace, s.name, null, gap.ticks || ' without a run: ' || gap.reason, null
+    from holdfast.schedule s
+    cross join lateral (
+      select *
+      from holdfast.gap
+      where gap.schedule = s.key
+      order by first_at desc
+      limit 5
+    ) as gap
+    where gap.reason <> 'paused'
+      and gap.last_at > clock_timestamp() - interval '1 hour'
+      and ($1::text is null or s.namespace = $1)
+    union all
+    select *
+    from (
+      select
+        'lease', lease.expires_at, name.namespace, coalesce(name.label, 'key ' || lease.key), null,
+        'its holder did not renew it', lease.instance
+      from holdfast.lease
+      left join holdfast.name using (key)
+      where lease.expires_at between clock_timestamp() - interval '1 hour' and clock_timestamp()
+        and token <> ''
+        and ($1::text is null or name.namespace = $1)
+      order by lease.expires_at desc
+      limit 50
+    ) as lost
+    union all
+    select
+      'life', life_since, namespace, host || ' process ' || os_pid, null, 'lost its session; this is life ' || lives, id
+    from holdfast.instance
+    where lives > 1
+      and life_since > clock_timestamp() - interval '1 hour'
+      and ($1::text is null or namespace = $1)
+  ) as everything
+  order by at desc
+  limit 50
+)
+select json_build_object(
+  'overMs', (select extract(epoch from upto - at) * 1000 from since),
+  'ended', (
+    select json_agg(json_build_object(
+      'key', queue::text, 'done', done, 'buried', buried, 'waited', waited, 'took', took
+    ))
+    from ended
+  ),
+  'trouble', (
+    select json_agg(json_build_object(
+      'kind', kind,
+      'atMs', extract(epoch from at) * 1000,
+      'agoMs', extract(epoch from clock_timestamp() - at) * 1000,
+      'namespace', namespace,
+      'subject', subject,
+      'id', id,
+      'detail', left(detail, 1000),
+      'instance', instance
+    ) order by at desc)
+    from trouble
+  )
+) as answer

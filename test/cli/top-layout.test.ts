@@ -1,0 +1,290 @@
+// What stands on the screen, without a terminal or a database.
+import { describe, expect, test } from 'vitest'
+import { displayWidth } from '../../src/cli/table.js'
+import { layOut, type Size, textOf } from '../../src/cli/top/layout.js'
+import { firstView, type Key, press, type View } from '../../src/cli/top/view.js'
+import type { InstanceGlance, LockGlance, Overview, QueueGlance, Trouble, Who } from '../../src/observe/index.js'
+
+const small: Size = { columns: 80, rows: 24 }
+const wide: Size = { columns: 160, rows: 50 }
+
+const who: Who = { instance: 'a1', host: 'web-1', osPid: 123, application: 'holdfast a1', pid: 4711 }
+const instance: InstanceGlance = {
+  id: 'a1',
+  namespace: 'shop',
+  host: 'web-1',
+  osPid: 123,
+  version: '1.0.0',
+  alive: true,
+  state: 'open',
+  held: 1,
+  waiting: 0,
+  leased: 0,
+  workers: 1,
+  lives: 1,
+  openMs: 61_000,
+}
+const lock = (label: string, waiters = 0): LockGlance => ({
+  key: `key of ${label}`,
+  namespace: 'shop',
+  label,
+  mode: 'exclusive',
+  holders: 1,
+  holder: who,
+  heldMs: 12_345,
+  fence: 42,
+  waiters,
+  waiter: waiters > 0 ? who : null,
+  waitedMs: waiters > 0 ? 3_210 : null,
+})
+const queue = (name: string, more: Partial<QueueGlance> = {}): QueueGlance => ({
+  key: name,
+  name,
+  namespace: 'shop',
+  ready: 0,
+  readyIs: 'counted',
+  running: 0,
+  waiting: 0,
+  oldestMs: null,
+  workers: 1,
+  pausedMs: null,
+  donePerSecond: 0,
+  buried: 0,
+  waited: null,
+  took: null,
+  ...more,
+})
+const trouble: Trouble = {
+  kind: 'buried',
+  at: new Date(0),
+  agoMs: 5_000,
+  namespace: 'shop',
+  subject: 'mail',
+  job: 7,
+  detail: 'send: the server said no, and it said so at such length that no line is long enough for it',
+  instance: null,
+}
+
+function overview(more: Partial<Overview> = {}): Overview {
+  const whole = { instances: [instance], locks: [], leases: [], schedules: [], queues: [], trouble: [], ...more }
+  return {
+    at: new Date('2026-01-02T03:04:05Z'),
+    server: '18.4 (Debian)',
+    counts: {
+      instances: whole.instances.length,
+      gone: 0,
+      held: whole.locks.length,
+      waitedFor: 0,
+      waiters: 0,
+      leased: 0,
+      schedules: 0,
+      queues: whole.queues.length,
+    },
+    overMs: 60_000,
+    ...whole,
+  }
+}
+
+const look = (more: Partial<Overview> = {}): View => firstView(overview(more), 'app@db:5432/shop', 2_000)
+const lines = (view: View, size: Size) => layOut(view, size).map(textOf)
+const type = (view: View, ...keys: (string | Key)[]): View =>
+  keys.reduce((before: View, key) => press(before, typeof key === 'string' ? keyOf(key) : key).view, view)
+/** As readline tells a key. */
+const keyOf = (word: string): Key =>
+  [...word].length > 1 ? { name: word } : { name: word.toLowerCase(), text: word, shift: word !== word.toLowerCase() }
+
+describe('80 by 24', () => {
+  test('every panel has its title, the first one the keys', () => {
+    const screen = lines(look({ locks: [lock('report', 2)], trouble: [trouble] }), small)
+    expect(screen[0]).toBe('holdfast top  03:04:05 UTC  every 2s  app@db:5432/shop  PostgreSQL 18.4')
+    expect(screen.slice(1, 9).map((line) => line.trimEnd())).toEqual([
+      '1 INSTANCES 1  STATE  HOST   PROCESS  HOLDS  WAITS  LEASES  WORKERS    OPEN',
+      '> a1           alive  web-1  123          1      0       0        1   1m 1s',
+      '2 LOCKS 1  MODE       HOLDER               HELD  WAITERS  LONGEST',
+      '  report   exclusive  web-1 process 123     12s        2       3s',
+      '3 LEASES none',
+      '4 SCHEDULES none',
+      '5 QUEUES none',
+      '6 TROUBLE 1  WHAT        WHERE  WHY',
+    ])
+    expect(screen[9]).toMatch(/^ {2}5s ago {5}job buried {2}mail {3}send: the server said no, and it .*…$/)
+    expect(screen.at(-1)).toMatch(/^\? help {2}q quit/)
+  })
+
+  test('a long list leaves room for the others, and says what it shows', () => {
+    const locks = Array.from({ length: 150 }, (_, at) => lock(`name ${at}`))
+    const view = look({ locks, trouble: [trouble, trouble, trouble] })
+    const screen = lines(view, small)
+    expect(screen.find((line) => line.startsWith('2 LOCKS'))).toMatch(/^2 LOCKS 1-12\/150 /)
+    expect(screen.filter((line) => line.includes('job buried'))).toHaveLength(3)
+    // The keys lead through all of it.
+    const last = lines(type(view, 'tab', 'end'), small)
+    expect(last.find((line) => line.startsWith('>'))).toContain('name 149')
+    expect(last.find((line) => line.startsWith('2 LOCKS'))).toContain('-150/150 ')
+  })
+})
+
+describe('160 by 50', () => {
+  test('what is held stands beside what is done', () => {
+    const screen = lines(look({ locks: [lock('report')], queues: [queue('mail')] }), wide)
+    expect(screen[1]).toMatch(/^1 INSTANCES 1 .* │ 4 SCHEDULES none/)
+    expect(screen[2]!.indexOf(' │ ')).toBe(78)
+    expect(screen[2]).toContain(' │ 5 QUEUES 1 ')
+  })
+
+  test('a panel alone has more columns', () => {
+    const view = look({ queues: [queue('mail', { took: { p50Ms: 12, p99Ms: 1_500 } })] })
+    expect(lines(type(view, '5'), small).join()).not.toContain('WORKERS    STATE')
+    const alone = lines(type(view, '5', 'z'), wide)
+    expect(alone[1]).toMatch(/^5 QUEUES 1 .* TOOK +BURIED +WORKERS +STATE/)
+    expect(alone[2]).toContain('12ms/1.5s')
+    expect(alone[3]).toBe('')
+  })
+})
+
+const names = {
+  long: 'x'.repeat(500),
+  'right to left': 'חשבונית:מספר ארבעים ושתיים של החברה הגדולה בעולם',
+  wide: '請求書四十二号の長い長い長い長い長い長い長い名前',
+  joined: '👩‍👩‍👧‍👦'.repeat(30),
+  hostile: '\x1b[2J\n\u202e\0',
+}
+
+test.each(Object.entries(names))('a name that is %s stays in its line, and its columns in theirs', (_, name) => {
+  const more = {
+    instances: [{ ...instance, host: name }],
+    locks: [lock(name, 1), lock('plain')],
+    queues: [queue(name)],
+    trouble: [{ ...trouble, detail: name }],
+  }
+  for (const size of [small, wide, { columns: 200, rows: 60 }, { columns: 40, rows: 12 }, { columns: 7, rows: 4 }]) {
+    for (const view of [look(more), type(look(more), 'tab', 'z'), type(look(more), 'tab', 'return')]) {
+      const screen = lines(view, size)
+      expect(screen).toHaveLength(size.rows)
+      // Details break between words, and the terminal cuts a word that is longer than a line.
+      if (view.shows === 'panels')
+        for (const line of screen) expect(displayWidth(line)).toBeLessThanOrEqual(size.columns)
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: that there are none
+      for (const line of screen) expect(line).not.toMatch(/[\x00-\x1f\u202e]/)
+    }
+  }
+  const [one, other] = lines(look({ locks: [lock(name, 1), lock('plain')] }), small).slice(4, 6)
+  const before = (line: string) => displayWidth(line.slice(0, line.indexOf('exclusive')))
+  expect(before(one!)).toBe(before(other!))
+})
+
+test.each([
+  [0, 0],
+  [1, 1],
+  [20, 3],
+  [80, 7],
+  [300, 100],
+])('%i by %i is filled and no more', (columns, rows) => {
+  const locks = Array.from({ length: 30 }, (_, at) => lock(`name ${at}`))
+  for (const view of [look({ locks }), type(look({ locks }), '2'), type(look({ locks }), '?')]) {
+    const screen = lines(view, { columns, rows })
+    expect(screen).toHaveLength(rows)
+    for (const line of screen) expect(displayWidth(line)).toBeLessThanOrEqual(columns)
+  }
+})
+
+test('too low for all panels: the one that the keys are for', () => {
+  expect(lines(type(look({ queues: [queue('mail')] }), '5'), { columns: 80, rows: 6 })[1]).toMatch(/^5 QUEUES/)
+})
+
+describe('keys', () => {
+  const rows = { locks: [lock('b', 1), lock('a', 3), lock('c')] }
+  const order = (view: View) =>
+    lines(type(view, 'z'), small)
+      .slice(2, 5)
+      .map((line) => line.slice(0, 3))
+
+  test('lead from panel to panel, and round', () => {
+    expect(type(look(), 'tab', 'tab').focus).toBe(2)
+    expect(type(look(), { name: 'tab', shift: true }).focus).toBe(5)
+    expect(type(look(), 'left').focus).toBe(5)
+    expect(type(look(), '4', 'right').focus).toBe(4)
+    expect(type(look(), '9').focus).toBe(0)
+  })
+
+  test('sort, turn round, and go back to the order in which it came', () => {
+    const view = type(look(rows), '2')
+    expect(order(view)).toEqual(['> b', '  a', '  c'])
+    expect(order(type(view, 's'))).toEqual(['> a', '  b', '  c'])
+    expect(order(type(view, 's', 'S'))).toEqual(['> c', '  b', '  a'])
+    // By waiters: the most first. Who went to a row stays with it.
+    expect(order(type(view, 'down', 'up', 's', 's', 's', 's', 's', 's'))).toEqual(['  a', '> b', '  c'])
+    expect(lines(type(view, 's', 's', 's', 's', 's', 's'), small).join()).toContain('WAITERS↓')
+    expect(order(type(view, ...Array(10).fill('s')))).toEqual(['> b', '  a', '  c'])
+  })
+
+  test('filter, in words and letters that are keys elsewhere', () => {
+    const view = type(look({ locks: [lock('quick'), lock('slow')] }), '2', '/', 'q', 'U')
+    expect(lines(view, small).at(-1)).toBe('filter locks: qU_  enter keeps it, esc drops it')
+    const kept = type(view, 'return')
+    expect(lines(kept, small).join()).toContain('quick')
+    expect(lines(kept, small).join()).not.toContain('slow')
+    expect(lines(type(kept, 'escape'), small).join()).toContain('slow')
+    expect(lines(type(view, 'backspace', 'backspace'), small).join()).toContain('slow')
+  })
+
+  test('stay with a row while it moves, and near its place when it goes', () => {
+    const view = type(look(rows), '2', 'down', 'down')
+    const here = (now: Partial<Overview>) =>
+      lines({ ...view, overview: overview(now) }, small).find((line) => line.startsWith('>'))
+    expect(here({ locks: [lock('c'), lock('b')] })).toMatch(/^> c/)
+    expect(here({ locks: [lock('x'), lock('y')] })).toMatch(/^> y/)
+    expect(here({ locks: [] })).toBeUndefined()
+  })
+
+  test('show all about a row, also when it goes', () => {
+    const view = type(look(rows), '2', 'return')
+    expect(lines(view, small)).toContain('  more             holdfast lock show b')
+    expect(lines(type(view, 'down'), small)).toContain('  name             a')
+    const gone = { ...view, overview: overview() }
+    expect(lines(gone, small)).toContain('  It is no longer among what is listed.')
+    expect(type(view, 'q').shows).toBe('panels')
+    expect(type(look(), '3', 'return').shows).toBe('panels')
+    const odd = type(look({ locks: [lock("it's; rm -rf")] }), '2', 'return')
+    expect(lines(odd, small)).toContain("  more             holdfast lock show 'it'\\''s; rm -rf'")
+  })
+
+  test('pause, look at other intervals, help, and leave', () => {
+    expect(lines(type(look(), 'p'), small)[0]).toContain('UTC  paused')
+    expect(type(look(), 'p', 'space').isPaused).toBe(false)
+    expect(type(look(), '+').intervalMs).toBe(5_000)
+    expect(type(look(), '-').intervalMs).toBe(1_000)
+    expect(type(look(), ...Array(20).fill('-')).intervalMs).toBe(250)
+    expect(lines(type(look(), '?'), small).join()).toContain('q                       leave')
+    expect(lines(type(look(), '?', 'q'), small).join()).toContain('INSTANCES')
+    const wish = (key: Key) => press(look(), key).wish
+    expect(wish({ name: 'q', text: 'q' })).toBe('quit')
+    expect(wish({ name: 'c', ctrl: true })).toBe('quit')
+    expect(wish({ name: 'z', ctrl: true })).toBe('suspend')
+    expect(wish({ name: 'l', ctrl: true })).toBe('redraw')
+    expect(wish({ name: 'r', text: 'r' })).toBe('refresh')
+  })
+})
+
+test('says for how long there was no answer, and keeps what it knew', () => {
+  const view = { ...look({ locks: [lock('report')] }), gone: { why: 'connection refused', forMs: 12_900 } }
+  const screen = lines(view, small)
+  expect(screen.at(-1)).toBe(' No answer for 12s, still trying: connection refused ')
+  expect(screen.join()).toContain('report')
+})
+
+test('tells what is counted from what is estimated', () => {
+  const queues = [
+    queue('a', { ready: 1_000, workers: 0 }),
+    queue('b', { ready: 1_001, readyIs: 'at least', waiting: 1_001, pausedMs: 5 }),
+    queue('c', { ready: 1_234_567, readyIs: 'estimated' }),
+    queue('d', { ready: 12_345, readyIs: 'estimated' }),
+  ]
+  const [a, b, c, d] = lines(type(look({ queues }), '5', 'z'), wide)
+    .slice(2)
+    .map((line) => line.trimEnd())
+  expect(a).toMatch(/^> a +1000 .* no workers$/)
+  expect(b).toMatch(/^ {2}b +1000\+ +0 +1000\+ .* paused$/)
+  expect(c).toMatch(/^ {2}c +~1.2M /)
+  expect(d).toMatch(/^ {2}d +~12k /)
+})

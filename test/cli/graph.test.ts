@@ -107,7 +107,7 @@ test('a deadlock is named while it lasts: over a lease and a lock, over leases, 
   await until('nothing is left of it', async () => (await graph()).names.length === 0)
 })
 
-test('who waits for what, whatever it is', { timeout: 60_000 }, async () => {
+test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
   const url = await databaseUrl()
   const graph = observe(url)
   const [a, b, c] = [await open({ url }), await open({ url }), await open({ url })]

@@ -11,7 +11,9 @@ for (const [rule, timezone, from] of [
 ]) {
   console.log(`${rule} in ${timezone}`)
   const words = ['schedule', 'next', rule, '--timezone', timezone, '--from', from, '--count', '3', '--jsonl']
-  for (const line of execFileSync(process.execPath, [holdfast, ...words], { encoding: 'utf8' }).trim().split('\n')) {
+  for (const line of execFileSync(process.execPath, [holdfast, ...words], { encoding: 'utf8' })
+    .trim()
+    .split('\n')) {
     const { local, offset, note } = JSON.parse(line)
     console.log(`  ${local} ${offset}${note ? `, ${note}` : ''}`)
   }

@@ -50,6 +50,7 @@ export class HealthCheck {
     this.#options = options
   }
 
+  /** How the instance is, by what is known, or by one question. */
   async look(): Promise<Health> {
     const { presence, hasAnchor, isClosing } = this.#options
     const { databaseMs, checkedAt, trouble } = await this.#latest()

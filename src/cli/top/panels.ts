@@ -113,7 +113,11 @@ const instances = define<InstanceGlance>({
   listedBy: 'holdfast instance ls',
   columns: [
     { title: 'INSTANCE', text: ({ id }) => id },
-    { title: 'STATE', text: stateOfInstance, style: ({ alive, state }) => (alive ? (state === 'open' ? 'green' : 'yellow') : 'red') },
+    {
+      title: 'STATE',
+      text: stateOfInstance,
+      style: ({ alive, state }) => (alive ? (state === 'open' ? 'green' : 'yellow') : 'red'),
+    },
     { title: 'NAMESPACE', text: ({ namespace }) => namespace, spare: 6 },
     { title: 'HOST', text: ({ host }) => host, spare: 2 },
     { title: 'PROCESS', text: ({ osPid }) => String(osPid), spare: 1 },

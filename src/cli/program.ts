@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { addBench } from './bench/words.js'
 import { addCompletion } from './completion/words.js'
 import { addDelivery } from './delivery/words.js'
 import { addDemo } from './demo/words.js'
@@ -61,6 +62,7 @@ export function makeProgram(): Command {
   addDoctor(program)
   addDemo(program)
   addDev(program)
+  addBench(program)
   addCompletion(program)
   addHelp(program)
   program.addHelpText('after', exitCodes)

@@ -55,6 +55,13 @@ export class Settings {
     })
   }
 
+  number(name: string, atLeast: number, atMost: number): number | undefined {
+    return this.#read(name, `a number between ${atLeast} and ${atMost}`, (text) => {
+      const number = Number(text)
+      return /^-?\d+(\.\d+)?$/.test(text) && number >= atLeast && number <= atMost ? number : undefined
+    })
+  }
+
   /** With its zone, or a date alone, which begins in UTC: what means another moment on each machine is refused. */
   moment(name: string): Date | undefined {
     return this.#read(name, 'a moment with its zone, such as 2030-01-31T18:00Z, or a date', (text) => {

@@ -67,12 +67,17 @@ export function checkSchema(state: SchemaState, schema: string): void {
   if (state.version < known || state.worksFrom > known) throw new SchemaVersionError(state.version, known, schema)
 }
 
-/** Applies what is pending and answers with what was applied. */
-export async function migrate(database: Database, schema: string): Promise<Migration[]> {
+/** Applies what is pending and answers with what was applied. `onStep` hears of each migration before it is applied. */
+export async function migrate(
+  database: Database,
+  schema: string,
+  onStep: (next: Migration, pending: number) => void = () => {},
+): Promise<Migration[]> {
   const applied: Migration[] = []
   let state = await schemaState(database, schema)
   while (state.pending.length > 0) {
     const next = state.pending[0]!
+    onStep(next, state.pending.length)
     const done = await database.transaction(async (tx) => {
       // A snapshot from before the wait, as other levels have it, would not show what the others did meanwhile.
       await tx.query('set transaction isolation level read committed')

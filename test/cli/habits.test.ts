@@ -1,5 +1,6 @@
 // The habits that every command has, whatever it does. A new command needs a line in the table.
-import { CommanderError } from 'commander'
+import { fileURLToPath } from 'node:url'
+import { type Command, CommanderError } from 'commander'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { TwinOption } from '../../src/cli/options.js'
 import { makeProgram } from '../../src/cli/program.js'
@@ -7,7 +8,7 @@ import { examplesOf } from '../../src/cli/words.js'
 import { Holdfast } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { verbs } from './commands.js'
-import { type Ended, run } from './program.js'
+import { type Ended, run, startProgram } from './program.js'
 import { fits, schemaOf } from './schemas.js'
 
 /** What to say to a command in a database where hardly anything is, and the exit code of that. */
@@ -50,10 +51,14 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   top: { status: 0 },
   migrate: { status: 0 },
   doctor: { status: 0 },
+  bench: { args: ['--seconds', '0.1'], status: 0 },
   completion: { args: ['bash'], status: 0, needsDatabase: false },
 }
 /** They run until they are interrupted, and have tests of their own. */
 const endless = ['demo', 'dev']
+
+/** Some sixty processes: seconds where nothing else runs, more where much does. */
+const patient = { timeout: 120_000 }
 
 const nowhere = 'postgres://app:s3cret@127.0.0.1:1/app'
 
@@ -90,7 +95,7 @@ function say(name: string, env: NodeJS.ProcessEnv, ...options: string[]): Promis
   return run([...name.split(' '), ...options, ...args], env)
 }
 
-test('with --json, each prints what its schema says, or nothing, and ends with its code', async () => {
+test('with --json, each prints what its schema says, or nothing, and ends with its code', patient, async () => {
   const failures: unknown[] = []
   await ofAll(Object.keys(table), async (name) => {
     const { status, stdout, stderr } = await say(name, { DATABASE_URL: database.url }, '--json')
@@ -102,20 +107,24 @@ test('with --json, each prints what its schema says, or nothing, and ends with i
   expect(failures).toEqual([])
 })
 
-test('without a database each ends with 4, blames the database, and keeps the password to itself', async () => {
-  const cases = Object.keys(table).filter((name) => table[name]!.needsDatabase !== false)
-  const failures: unknown[] = []
-  await ofAll(cases, async (name) => {
-    const { status, stdout, stderr } = await say(name, { DATABASE_URL: nowhere })
-    const isTold = stderr.startsWith('holdfast: The database cannot be reached') && !stderr.includes('s3cret')
-    // The command that it runs has the codes from 0 up.
-    const code = name === 'lock run' ? 125 : 4
-    if (status !== code || stdout !== '' || !isTold) failures.push({ name, status, stdout, stderr })
-  })
-  expect(failures).toEqual([])
-})
+test(
+  'without a database each ends with 4, blames the database, and keeps the password to itself',
+  patient,
+  async () => {
+    const cases = Object.keys(table).filter((name) => table[name]!.needsDatabase !== false)
+    const failures: unknown[] = []
+    await ofAll(cases, async (name) => {
+      const { status, stdout, stderr } = await say(name, { DATABASE_URL: nowhere })
+      const isTold = stderr.startsWith('holdfast: The database cannot be reached') && !stderr.includes('s3cret')
+      // The command that it runs has the codes from 0 up.
+      const code = name === 'lock run' ? 125 : 4
+      if (status !== code || stdout !== '' || !isTold) failures.push({ name, status, stdout, stderr })
+    })
+    expect(failures).toEqual([])
+  },
+)
 
-test('what lists prints fields between tabs where it is piped', async () => {
+test('what lists prints fields between tabs where it is piped', patient, async () => {
   const lists = named.filter(({ name }) => name.endsWith(' ls'))
   await ofAll(
     lists.map(({ name }) => name),
@@ -160,7 +169,7 @@ const choices = named.flatMap(({ words, command }) =>
   }),
 )
 
-test('where an option is one of a few words, others are refused, and what was meant is told', async () => {
+test('where an option is one of a few words, others are refused, and what was meant is told', patient, async () => {
   await ofAll(
     choices.map((_, at) => String(at)),
     async (at) => {
@@ -172,4 +181,34 @@ test('where an option is one of a few words, others are refused, and what was me
       expect(status).toBe(2)
     },
   )
+})
+
+/** A command whose every action does nothing: words are only taken apart. */
+function inert(command: Command): Command {
+  for (const inner of command.commands) inert(inner)
+  return command.commands.length > 0 ? command : command.action(() => {})
+}
+
+/** The words of a line as a shell would give them, up to a pipe or a redirection. */
+function wordsOf(line: string): string[] {
+  const ours = /(?:^|\| |<\()holdfast (.*?)(?: \| | > |\)$|$)/.exec(line)![1]!
+  return [...ours.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, single, double, bare]) => single ?? double ?? bare!)
+}
+
+const lines = [...named.map(({ command }) => command), makeProgram(), ...makeProgram().commands].flatMap(examplesOf)
+
+test.each([...new Set(lines)])('the example makes a command: %s', async (line) => {
+  // The words after -- are asked for in those of the process.
+  const argv = process.argv
+  process.argv = [...argv, ...wordsOf(line)]
+  try {
+    await inert(makeProgram()).parseAsync(wordsOf(line), { from: 'user' })
+  } finally {
+    process.argv = argv
+  }
+})
+
+test('the reference is what the definitions say', async () => {
+  const script = fileURLToPath(new URL('../../scripts/reference.js', import.meta.url))
+  expect(await startProgram(process.execPath, [script, '--check']).ended).toEqual({ status: 0, stdout: '', stderr: '' })
 })

@@ -2,7 +2,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { allMigrations } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { run } from './program.js'
+import { run, startOnTerminal } from './program.js'
 import { fits } from './schemas.js'
 
 let database: FreshDatabase
@@ -67,4 +67,18 @@ test('a schema that is too new is an error, not something to migrate', async () 
 test('an unreachable database is exit code 4', async () => {
   const { status } = await run(['migrate', '--check', '--url', 'postgres://127.0.0.1:1/x'])
   expect(status).toBe(4)
+})
+
+test.runIf(process.platform === 'linux')('tells people which migration it is at, and nobody else', async () => {
+  const progress = `1 of ${all.length}: 1 ${all[0]!.name}`
+  const onTerminal = async (schema: string, extra: NodeJS.ProcessEnv) =>
+    (await startOnTerminal(['migrate', '--schema', schema], { ...env, CI: undefined, ...extra }).ended).stdout
+  const [seen, building, plain] = await Promise.all([
+    onTerminal('seen', {}),
+    onTerminal('building', { CI: 'true' }),
+    onTerminal('plain', { NO_COLOR: '1' }),
+  ])
+  expect(seen).toContain(`\r\x1b[K${progress}`)
+  expect(building).not.toContain(progress)
+  expect(plain).not.toContain(progress)
 })

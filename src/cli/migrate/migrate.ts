@@ -1,7 +1,8 @@
-import { checkSchema, migrate, migrationScript, schemaState } from '../../postgres/index.js'
+import { checkSchema, type Database, type Migration, migrate, migrationScript, schemaState } from '../../postgres/index.js'
 import { connect } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { type Column, printJson, printRows, write } from '../output.js'
+import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
 
 interface Step {
@@ -23,7 +24,7 @@ export async function migrateSchema(settings: Settings): Promise<void> {
       say(state.pending.length > 0 ? `${count(state.pending)} to apply to the schema ${schema}.` : upToDate(schema))
       if (settings.flag('check') && state.pending.length > 0) throw new Exit(exitCode.conditionNotMet)
     } else {
-      const applied = await migrate(database, schema)
+      const applied = await apply(settings, database, schema, state.pending.length)
       const { version } = await schemaState(database, schema)
       print(settings, { schema, version, applied: applied.map(step) }, 'applied')
       say(applied.length > 0 ? `${count(applied)} applied to the schema ${schema}.` : upToDate(schema))
@@ -31,6 +32,14 @@ export async function migrateSchema(settings: Settings): Promise<void> {
   } finally {
     await database.close()
   }
+}
+
+/** Others may apply some of them meanwhile: then fewer are left, and we tell so. */
+async function apply(settings: Settings, database: Database, schema: string, all: number): Promise<Migration[]> {
+  using progress = new Progress(settings)
+  return await migrate(database, schema, ({ version, name }, pending) =>
+    progress.tell(`${all - pending + 1} of ${all}: ${version} ${name}`),
+  )
 }
 
 function print<List extends string>(

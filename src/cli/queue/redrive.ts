@@ -1,14 +1,14 @@
 import { checkName } from '../../base/index.js'
+import type { Jobs } from '../../holdfast.js'
 import { Observer } from '../../observe/index.js'
 import { agree } from '../confirm.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printJson } from '../output.js'
+import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
 import { counted } from './ls.js'
 import { findQueue } from './pause.js'
-
-const tellEveryMs = 1_000
 
 /** Lets the buried jobs of a queue run again. */
 export async function queueRedrive(settings: Settings, name: string): Promise<void> {
@@ -22,18 +22,20 @@ export async function queueRedrive(settings: Settings, name: string): Promise<vo
       )
       await agree(settings, 'bringing jobs back', 'Let them run again?')
     }
-    let all = 0
-    for (let toldAt = performance.now(); isWanted; ) {
-      const some = await jobs.redriveSome(name)
-      all += some
-      if (some === 0) break
-      if (performance.now() - toldAt < tellEveryMs) continue
-      toldAt = performance.now()
-      say(`${all} so far …`)
-    }
+    const all = isWanted ? await redrive(settings, jobs, name, counted(queue.buried)) : 0
     if (settings.flag('json')) printJson({ redriven: all })
     if (all > 0) return say(`${all} ${all === 1 ? 'job' : 'jobs'} of "${name}" may run again.`)
     say(unknown ?? `No job of "${name}" is buried.`)
     throw new Exit(exitCode.conditionNotMet)
   })
+}
+
+async function redrive(settings: Settings, jobs: Jobs, name: string, buried: string | number): Promise<number> {
+  using progress = new Progress(settings)
+  for (let all = 0; ; ) {
+    const some = await jobs.redriveSome(name)
+    if (some === 0) return all
+    all += some
+    progress.tell(`${all} of ${buried} jobs`)
+  }
 }

@@ -1,0 +1,169 @@
+import { pause } from '../../base/index.js'
+import { defineJob, type Holdfast } from '../../holdfast.js'
+import type { Database } from '../../postgres/index.js'
+
+export interface Sample {
+  readonly perSecond: number
+  readonly p50Ms: number | null
+  readonly p99Ms: number | null
+}
+
+export interface Measure {
+  readonly name: string
+  /** What is counted. */
+  readonly unit: string
+  /** How many callers there are. */
+  readonly atOnce: number
+  run(ground: Ground): Promise<Sample>
+}
+
+export interface Ground {
+  readonly database: Database
+  readonly holdfast: Holdfast
+  readonly ms: number
+  /** Aborts when somebody has had enough. */
+  readonly signal: AbortSignal
+}
+
+const many = 64
+const workers = 100
+const lookEveryMs = 5
+const batch = 1_000
+/** What a run enqueues at most: it is also to be drained. */
+const mostJobs = 200_000
+const warmUps = 3
+
+/** In the order in which they are run: what is drained was enqueued before. */
+export function makeMeasures(): Measure[] {
+  const { enqueue, drain } = backlog()
+  return [
+    { name: 'SQL', unit: 'round trips', atOnce: 1, run: sql(1) },
+    { name: 'SQL', unit: 'round trips', atOnce: many, run: sql(many) },
+    { name: 'lock', unit: 'pairs', atOnce: 1, run: locks(1) },
+    { name: 'lock', unit: 'pairs', atOnce: many, run: locks(many) },
+    { name: 'lease', unit: 'pairs', atOnce: 1, run: leases(1) },
+    { name: 'lease', unit: 'pairs', atOnce: many, run: leases(many) },
+    { name: 'limit', unit: 'pairs', atOnce: 1, run: limits(1) },
+    { name: 'limit', unit: 'pairs', atOnce: many, run: limits(many) },
+    { name: 'once', unit: 'runs', atOnce: 1, run: once(1) },
+    { name: 'once', unit: 'runs', atOnce: many, run: once(many) },
+    { name: 'job begins', unit: 'jobs', atOnce: 1, run: latency },
+    { name: 'job enqueued', unit: 'jobs', atOnce: batch, run: enqueue },
+    { name: 'job drained', unit: 'jobs', atOnce: workers, run: drain },
+  ]
+}
+
+function sql(atOnce: number) {
+  return (ground: Ground) => repeat(ground, atOnce, () => ground.database.query('select 1'))
+}
+
+function locks(atOnce: number) {
+  return (ground: Ground) =>
+    repeat(ground, atOnce, async (caller) => {
+      const lock = await ground.holdfast.locks.acquire(`bench ${caller}`)
+      await lock.release()
+    })
+}
+
+function leases(atOnce: number) {
+  return (ground: Ground) =>
+    repeat(ground, atOnce, async (caller) => {
+      const lease = await ground.holdfast.leases.acquire(`bench ${caller}`, { ttl: '30s' })
+      await lease.release()
+    })
+}
+
+function limits(atOnce: number) {
+  return (ground: Ground) =>
+    repeat(ground, atOnce, (caller) => ground.holdfast.limits.with(`bench ${caller}`, { max: 1 }, () => {}))
+}
+
+function once(atOnce: number) {
+  let runs = 0
+  return (ground: Ground) =>
+    repeat(ground, atOnce, () => ground.holdfast.once.run(`bench ${atOnce} ${runs++}`, () => 1))
+}
+
+/** From the call that enqueues a job to the begin of its handler, with nothing else to do. */
+async function latency(ground: Ground): Promise<Sample> {
+  let begun = () => {}
+  const job = defineJob('bench-latency', { queue: 'bench-latency', run: () => begun() })
+  const worker = ground.holdfast.jobs.work([job], { concurrency: 1 })
+  try {
+    return await repeat(ground, 1, async () => {
+      const beginning = new Promise<void>((resolve) => {
+        begun = resolve
+      })
+      await ground.holdfast.jobs.enqueue(job, null)
+      await beginning
+    })
+  } finally {
+    await worker.close()
+  }
+}
+
+/** Jobs that do nothing: enqueued as fast as they can be, and then worked off. */
+function backlog() {
+  let waiting = 0
+  let done = 0
+  const job = defineJob('bench', {
+    queue: 'bench',
+    run: () => {
+      done++
+    },
+  })
+  const enqueue = async ({ holdfast, ms, signal }: Ground): Promise<Sample> => {
+    const inputs = Array.from({ length: batch }, () => null)
+    const began = performance.now()
+    while (performance.now() - began < ms && waiting < mostJobs) {
+      signal.throwIfAborted()
+      await holdfast.jobs.enqueueMany(job, inputs)
+      waiting += batch
+    }
+    return { perSecond: perSecond(waiting, performance.now() - began), p50Ms: null, p99Ms: null }
+  }
+  const drain = async ({ holdfast, ms, signal }: Ground): Promise<Sample> => {
+    const began = performance.now()
+    const worker = holdfast.jobs.work([job], { concurrency: workers })
+    while (done < waiting && performance.now() - began < ms && !signal.aborted) await pause(lookEveryMs)
+    // What was done is written down when the worker is closed.
+    await worker.close()
+    signal.throwIfAborted()
+    return { perSecond: perSecond(done, performance.now() - began), p50Ms: null, p99Ms: null }
+  }
+  return { enqueue, drain }
+}
+
+/** So many callers do it again and again until the time is over. */
+async function repeat(
+  { ms, signal }: Ground,
+  atOnce: number,
+  deed: (caller: number) => Promise<unknown>,
+): Promise<Sample> {
+  const all = Array.from({ length: atOnce }, (_, caller) => caller)
+  // Connections are made, and statements prepared, before anything is measured.
+  for (let times = 0; times < warmUps; times++) await Promise.all(all.map(deed))
+  const took: number[] = []
+  const began = performance.now()
+  const callers = all.map(async (caller) => {
+    for (let from = performance.now(); from - began < ms; ) {
+      signal.throwIfAborted()
+      await deed(caller)
+      const to = performance.now()
+      took.push(to - from)
+      from = to
+    }
+  })
+  await Promise.all(callers)
+  const elapsed = performance.now() - began
+  took.sort((a, b) => a - b)
+  return { perSecond: perSecond(took.length, elapsed), p50Ms: quantile(took, 0.5), p99Ms: quantile(took, 0.99) }
+}
+
+function perSecond(count: number, ms: number): number {
+  return Math.round((count / ms) * 1_000)
+}
+
+function quantile(sorted: readonly number[], part: number): number {
+  return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))]! * 1_000) / 1_000
+}

@@ -1,0 +1,128 @@
+import type { PoolClient } from 'pg'
+import { hashedKey } from '../../base/index.js'
+import { Holdfast } from '../../holdfast.js'
+import { addressOf } from '../../postgres/index.js'
+import { onSignals, statusOfSignal } from '../child.js'
+import { agree } from '../confirm.js'
+import { connect } from '../connect.js'
+import { Exit, exitCode, say } from '../failure.js'
+import { type Column, printRows } from '../output.js'
+import { Progress } from '../progress.js'
+import type { Settings } from '../settings.js'
+import { type Ground, type Measure, makeMeasures, type Sample } from './measures.js'
+
+const schema = 'holdfast_bench'
+const connections = 10
+
+interface Measured extends Omit<Measure, 'run'>, Sample {
+  /** How many plain round trips it takes, by the median of one caller; null where there is no such median. */
+  readonly roundTrips: number | null
+}
+
+/** Measures the database that is meant, from here, and leaves nothing behind. */
+export async function bench(settings: Settings): Promise<void> {
+  const ms = (settings.number('seconds', 0.1, 600) ?? 1) * 1_000
+  const { pool, database } = connect(settings, connections)
+  try {
+    const address = addressOf(database.connection ?? {})
+    if (!isLocal(settings.text('url'))) {
+      say(consequence(address, ms))
+      await agree(settings, 'keeping a server busy', 'Measure it?')
+    }
+    // Asked in the house's way, which knows how to complain.
+    await database.query('select 1')
+    const client = await pool.connect()
+    try {
+      await takeTurn(client)
+      await client.query(`drop schema if exists ${schema} cascade`)
+      try {
+        const measured = await measure(settings, address, ms, pool)
+        printRows(settings, measured, columns)
+      } finally {
+        await client.query(`set client_min_messages = warning; drop schema if exists ${schema} cascade`)
+      }
+    } finally {
+      client.release(true)
+    }
+  } finally {
+    await database.close()
+  }
+}
+
+/** The machine that we are on, by its address or through a socket. */
+function isLocal(url: string | undefined): boolean {
+  const host = url === undefined ? (process.env.PGHOST ?? '') : hostOf(new URL(url))
+  return host === '' || host.startsWith('/') || ['localhost', '127.0.0.1', '[::1]', '::1'].includes(host)
+}
+
+function hostOf(url: URL): string {
+  return url.searchParams.get('host') ?? url.hostname
+}
+
+function consequence(address: string, ms: number): string {
+  const seconds = Math.round((makeMeasures().length * ms) / 1_000)
+  return [
+    `This measures ${address}, which is not on this machine:`,
+    `for about ${seconds} s it keeps up to ${connections + 3} connections busy, and writes some 100 MB to a schema ${schema},`,
+    'which it drops at the end. Whoever else works with that server may notice.',
+  ].join('\n')
+}
+
+/** Two at once would measure each other, and drop each other's tables. */
+async function takeTurn(client: PoolClient): Promise<void> {
+  const { key } = hashedKey(schema, 'bench')
+  const { rows } = await client.query<{ taken: boolean }>('select pg_try_advisory_lock($1::bigint) as taken', [key])
+  if (rows[0]!.taken) return
+  say('Somebody else measures this database just now.')
+  throw new Exit(exitCode.conditionNotMet)
+}
+
+async function measure(
+  settings: Settings,
+  address: string,
+  ms: number,
+  pool: ReturnType<typeof connect>['pool'],
+): Promise<Measured[]> {
+  const stop = new AbortController()
+  onSignals((signal) => stop.abort(new Exit(statusOfSignal(signal))))
+  const directUrl = settings.text('directUrl')
+  await using holdfast = await Holdfast.open({ pool, schema, directUrl, namespace: 'bench' })
+  const { database } = connect(settings, connections)
+  const ground: Ground = { database, holdfast, ms, signal: stop.signal }
+  const measured: Measured[] = []
+  try {
+    using progress = new Progress(settings)
+    const all = makeMeasures()
+    for (const [at, { run, ...what }] of all.entries()) {
+      progress.tell(`${at + 1} of ${all.length}: ${what.name}, ${what.atOnce} at once, on ${address}`)
+      const sample = await run(ground)
+      const roundTripMs = measured[0]?.p50Ms ?? sample.p50Ms
+      const isAlone = what.atOnce === 1 && sample.p50Ms !== null && roundTripMs !== null
+      const roundTrips = isAlone ? Math.round((sample.p50Ms / roundTripMs) * 10) / 10 : null
+      measured.push({ ...what, ...sample, roundTrips })
+    }
+    return measured
+  } finally {
+    await database.close()
+  }
+}
+
+const shownMs = (ms: number | null) => (ms === null ? '' : `${ms < 10 ? ms.toFixed(2) : ms.toFixed(0)} ms`)
+
+const columns: Column<Measured>[] = [
+  { title: 'WHAT', value: ({ name }) => name },
+  { title: 'AT ONCE', value: ({ atOnce }) => atOnce },
+  {
+    title: 'A SECOND',
+    value: ({ perSecond }) => perSecond,
+    shown: ({ perSecond, unit }) => `${perSecond.toLocaleString('en')} ${unit}`,
+    colour: () => 'green',
+  },
+  { title: 'P50', value: ({ p50Ms }) => p50Ms, shown: ({ p50Ms }) => shownMs(p50Ms) },
+  { title: 'P99', value: ({ p99Ms }) => p99Ms, shown: ({ p99Ms }) => shownMs(p99Ms) },
+  {
+    title: 'ROUND TRIPS',
+    value: ({ roundTrips }) => roundTrips,
+    shown: ({ roundTrips }) => (roundTrips === null ? '' : `${roundTrips}×`),
+  },
+]

@@ -1,0 +1,41 @@
+// That it prints what its schema says is tested with the habits of all commands.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { sql } from '../setup/facts.js'
+import { eventually, run, start } from './program.js'
+
+let database: FreshDatabase
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.drop())
+
+async function isThere(): Promise<boolean> {
+  const [row] = await sql(database.url, "select to_regclass('holdfast_bench.migration') is not null as it")
+  return row!.it as boolean
+}
+
+test('one measures at a time, and leaves nothing behind when it is interrupted', {
+  timeout: 120_000,
+}, async () => {
+  const env = { DATABASE_URL: database.url }
+  const first = start(['bench', '--seconds', '60'], env)
+  await eventually(isThere).toBe(true)
+  expect(await run(['bench'], env)).toEqual({
+    status: 3,
+    stdout: '',
+    stderr: 'Somebody else measures this database just now.\n',
+  })
+  first.process.kill('SIGINT')
+  expect(await first.ended).toEqual({ status: 130, stdout: '', stderr: '' })
+  expect(await isThere()).toBe(false)
+})
+
+test('asks before it measures a server elsewhere, and says what it would do', async () => {
+  const { status, stdout, stderr } = await run(['bench', '--url', 'postgres://app:s3cret@db.example.com/shop'])
+  expect(stderr).toContain('This measures app@db.example.com:5432/shop, which is not on this machine')
+  expect(stderr).toContain('a schema holdfast_bench,\nwhich it drops at the end')
+  expect(stderr).toContain('Nothing was done')
+  expect(stderr).not.toContain('s3cret')
+  expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+})

@@ -1,4 +1,3 @@
-import { UsageError } from '../../base/index.js'
 import {
   counted,
   type Diagnosis,
@@ -9,7 +8,7 @@ import {
   type PatientOptions,
 } from '../../doctor/index.js'
 import { checkUrl } from '../../postgres/index.js'
-import { confirm } from '../confirm.js'
+import { agree } from '../confirm.js'
 import { connect } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printJson } from '../output.js'
@@ -69,7 +68,7 @@ async function fix(settings: Settings, options: PatientOptions, { findings }: Di
   }
   say('This mends:')
   for (const finding of fixable) say(`  ${titleOf(finding)}\n${inShort(finding.mend, '    ').join('\n')}`)
-  await agree(settings)
+  await agree(settings, 'mending', 'Do it?')
   const mended: Mended[] = []
   for (const finding of fixable) {
     const failure = await mend(options, finding).then(
@@ -80,14 +79,4 @@ async function fix(settings: Settings, options: PatientOptions, { findings }: Di
     say(failure === null ? `Done: ${titleOf(finding)}` : `Not done: ${titleOf(finding)}: ${failure}`)
   }
   return mended
-}
-
-async function agree(settings: Settings): Promise<void> {
-  if (settings.flag('yes')) return
-  if (!process.stdin.isTTY) {
-    throw new UsageError('Nothing was done: mending must be confirmed', 'Give --yes where nobody can be asked.')
-  }
-  if (await confirm('Do it?')) return
-  say('Nothing was done.')
-  throw new Exit(exitCode.failed)
 }

@@ -1,4 +1,11 @@
-import { checkSchema, type Database, type Migration, migrate, migrationScript, schemaState } from '../../postgres/index.js'
+import {
+  checkSchema,
+  type Database,
+  type Migration,
+  migrate,
+  migrationScript,
+  schemaState,
+} from '../../postgres/index.js'
 import { connect } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { type Column, printJson, printRows, write } from '../output.js'

@@ -132,7 +132,8 @@ export class Screen {
     const to = this.#placesOf(after)
     const isSame = (at: number) => from[at]?.sign === to[at]?.sign && from[at]?.style === to[at]?.style
     if (from.length === to.length && to.every((_, at) => isSame(at))) return ''
-    if (!simple.test(old) || !simple.test(now)) return `${goTo(row, 0)}${written(to)}\x1b[K`
+    // Erased before and not after: behind the last place the cursor still stands on it.
+    if (!simple.test(old) || !simple.test(now)) return `${goTo(row, 0)}\x1b[K${written(to)}`
     const changes: string[] = []
     for (let at = 0; at < to.length; at++) {
       if (isSame(at)) continue

@@ -1,5 +1,12 @@
 import { type ObservedInstance, Observer } from '../observe/index.js'
-import { type Connection, type Database, loadStatements, quoteIdentifier, type Statement } from '../postgres/index.js'
+import {
+  type Connection,
+  type Database,
+  type Executor,
+  loadStatements,
+  quoteIdentifier,
+  type Statement,
+} from '../postgres/index.js'
 import type { Finding } from './finding.js'
 
 export type Asked =
@@ -51,7 +58,7 @@ export interface Server {
 /** How a connection of our own has fared, on which session locks were tried. */
 export type Path = 'direct' | 'session pooler' | 'transaction pooler' | 'none'
 
-const answerWithinMs = 10_000
+const answerWithinMs = 5_000
 
 /** What the checks look at. */
 export class Patient {
@@ -91,18 +98,31 @@ export class Patient {
     return this.version > 0
   }
 
+  /**
+   * Asks, and gives up after a while: a table that somebody keeps locked is a case for the doctor, and no reason to hang.
+   */
+  get executor(): Executor {
+    return {
+      query: <Row>(text: string, values?: readonly unknown[]) =>
+        this.database.transaction(async (tx) => {
+          await tx.query(`set local statement_timeout = ${answerWithinMs}`)
+          return tx.query<Row>(text, values)
+        }),
+    }
+  }
+
+  get observer(): Observer {
+    return new Observer(this.executor, this.schema)
+  }
+
   /** Those that live. */
   async instances(): Promise<ObservedInstance[]> {
     if (!this.isInstalled) return []
-    return (await new Observer(this.database, this.schema).instances()).filter(({ alive }) => alive)
+    return (await this.observer.instances()).filter(({ alive }) => alive)
   }
 
-  /** Asks, and gives up after a while: a table that somebody keeps locked is a case for the doctor, and no reason to hang. */
   ask<Row>(asked: Asked, values: readonly unknown[] = []): Promise<Row[]> {
-    return this.database.transaction(async (tx) => {
-      await tx.query(`set local statement_timeout = ${answerWithinMs}`)
-      return tx.query<Row>(this.#sql[asked].text, values)
-    })
+    return this.executor.query<Row>(this.#sql[asked].text, values)
   }
 
   /** Asks on a session as others have it, with no settings of ours. */

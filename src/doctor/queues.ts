@@ -1,5 +1,5 @@
 import { formatDuration } from '../base/index.js'
-import { mostCounted, type ObservedQueue, Observer } from '../observe/index.js'
+import { mostCounted, type ObservedQueue } from '../observe/index.js'
 import { counted, type Finding, finding, listed, mostTold } from './finding.js'
 import { type Check, command, type Patient } from './patient.js'
 
@@ -15,7 +15,7 @@ export const queues: Check = {
   name: 'queues, their workers and their jobs',
   needsSchema: true,
   async look(patient): Promise<Finding[]> {
-    const all = await new Observer(patient.database, patient.schema).queues()
+    const all = await patient.observer.queues()
     const open = all.filter(({ ready, pausedAt }) => ready > 0 && pausedAt === null)
     const keys = `{${open.map(({ key }) => key).join(',')}}`
     const late = await patient.ask<ReadySince>('ready_since', [keys, patient.patienceMs])

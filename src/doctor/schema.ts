@@ -7,7 +7,7 @@ export const schema: Check = {
   name: 'the version of the schema',
   needsSchema: false,
   async look(patient): Promise<Finding[]> {
-    const state = await schemaState(patient.database, patient.schema)
+    const state = await schemaState(patient.executor, patient.schema)
     const known = knownVersion(patient.schema)
     patient.version = state.version
     patient.pending = state.pending.length

@@ -16,7 +16,7 @@ export interface CommandRun {
 
 export interface Ended {
   readonly status: number
-  /** Whether the status is that of the command, which ran to its end while the lock was held. */
+  /** Whether the command ran to its end, while the lock was held and nobody told it to stop. */
   readonly isItsOwn: boolean
 }
 
@@ -44,7 +44,9 @@ export async function supervise(
   // What the child has started may outlive it, and must not outlive the lock.
   await stopped
   // Asked of the lock and not of the signal: when all of us were frozen, no event has spoken yet.
-  return lock.held && !held.aborted ? ended : { status: runExitCode.lost, isItsOwn: false }
+  if (!lock.held || alive?.aborted) return { status: runExitCode.lost, isItsOwn: false }
+  // Somebody may have asked for the name only: the lock was held to the end, but the work is not done.
+  return stopped && ended.status !== 0 ? { ...ended, isItsOwn: false } : ended
 }
 
 function notStarted(command: string, error: NodeJS.ErrnoException): number {

@@ -50,7 +50,7 @@ export class HealthCheck {
     this.#options = options
   }
 
-  /** How the instance is, by what is known, or by one question. */
+  /** How it is now, by an answer of the database that may be three seconds old. */
   async look(): Promise<Health> {
     const { presence, hasAnchor, isClosing } = this.#options
     const { databaseMs, checkedAt, trouble } = await this.#latest()

@@ -86,7 +86,7 @@ class Spanning implements Tracer {
     this.#tracer = tracer
   }
 
-  /** Does the work in a span of its own, which ends with it. */
+  /** A span that ends with the work, and is present while it runs. */
   around<Name extends SpanName, T>(name: Name, facts: Spans[Name], work: () => T): T {
     const { context, trace, ROOT_CONTEXT } = this.#api
     const above = spanForms[name].isRoot ? ROOT_CONTEXT : context.active()
@@ -113,7 +113,7 @@ class Spanning implements Tracer {
     }
   }
 
-  /** The present span, as a header `traceparent` carries it; undefined outside of spans. */
+  /** As W3C writes it; undefined where there is no span. */
   carry(): string | undefined {
     const { context, trace, isSpanContextValid } = this.#api
     const present = trace.getSpanContext(context.active())

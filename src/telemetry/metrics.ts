@@ -22,7 +22,7 @@ class Collector {
     measureEvents(holdfast.ground.events, this.#tallies.measure)
   }
 
-  /** In Prometheus' text format. */
+  /** All that there is to say now. */
   async text(): Promise<string> {
     const [health, fleet] = await Promise.all([this.#holdfast.health(), this.#latestFleet()])
     // Where the database does not answer, nothing is known of the fleet: better no number than an old one.

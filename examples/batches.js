@@ -28,3 +28,6 @@ await withDatabase(async (url) => {
 })
 
 // prints:
+// largest batch: 10
+// done by the first attempt: 39
+// document 13 by attempt 2

@@ -41,3 +41,7 @@ await withDatabase(async (url) => {
 })
 
 // prints:
+// enqueued: 1, the same job: true
+// after it has ended there may be another: true
+// saved: [ 'Hello' ]
+// reminded again within the hour: false

@@ -36,3 +36,9 @@ await withDatabase(async (url) => {
 })
 
 // prints:
+// told: [ 'make-index is done' ]
+// index: [ 'home: 4', 'about: 5', 'contact: 7' ]
+// { isOver: true, done: 5 }
+// told: [ 'make-index is cancelled' ]
+// index: cancelled
+// { isOver: true, done: 3 }

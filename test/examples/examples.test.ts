@@ -15,6 +15,7 @@ it.concurrent.each(files)('%s prints what it says', async (file) => {
   const database = await freshDatabase()
   try {
     const { stdout } = await run(process.execPath, [path], { env: { ...process.env, DATABASE_URL: database.url } })
+    if (stdout.startsWith('PgBouncer is not installed')) return console.warn(`${file}: ${stdout.trim()}`)
     expect(stdout).toBe(promised!.replace(/^\/\/ ?/gm, ''))
   } finally {
     await database.drop()

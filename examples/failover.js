@@ -1,7 +1,7 @@
 // A primary and its standby. Somebody holds a lock; the primary dies, and the standby, which never heard of that lock, is promoted.
 // There another gets the lock, with a larger fence, and writes. The first one's write comes late, and is refused.
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Holdfast } from 'holdfast'
@@ -70,8 +70,14 @@ async function startBoth() {
   const { rows } = await client.query('select labelfile from pg_backup_stop(false)')
   await client.end()
   rmSync(join(copy, 'postmaster.pid'))
-  writeFileSync(join(copy, 'backup_label'), rows[0].labelfile)
-  writeFileSync(join(copy, 'standby.signal'), '')
+  const { uid, gid } = statSync(copy)
+  for (const [name, text] of [
+    ['backup_label', rows[0].labelfile],
+    ['standby.signal', ''],
+  ]) {
+    writeFileSync(join(copy, name), text)
+    chownSync(join(copy, name), uid, gid)
+  }
 
   const from = `host=127.0.0.1 port=${primary.port} user=replica password=secret`
   const standby = await startEmbedded({ dataDir: copy, settings: { ...settings, primary_conninfo: from } })

@@ -35,7 +35,7 @@ export function addInstance(program: Command): void {
     )
     .argument('<id>', 'its id, as `holdfast instance ls` shows it')
     .addOption(new TwinOption('--within <duration>', 'how long what runs may take (default: 30s)'))
-    .addOption(new TwinOption('--wait', 'until it is drained'))
+    .addOption(new TwinOption('--wait', 'until it is drained', 'HOLDFAST_WAIT_DRAINED'))
     .action(async (id: string, _options, self: Command) =>
       (await import('./drain.js')).instanceDrain(await settingsOf(self), id),
     )

@@ -24,6 +24,7 @@ const rooms = [
   'limits/errors.ts',
   'postgres/errors.ts',
   'base/errors.ts',
+  'doctor/doctor.ts',
   'elections/elections.ts',
   'elections/campaign.ts',
   'elections/leadership.ts',

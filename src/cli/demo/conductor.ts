@@ -225,7 +225,7 @@ export class Conductor {
     const violations = violationsIn(proof)
     this.#violations = Math.max(this.#violations, violations)
     const effects = proof.reduce((sum, { checked }) => sum + checked, 0)
-    const lines = isLast ? proof.map(({ invariant, checked }) => `${String(checked).padStart(7)}  ${invariant}`) : []
+    const lines = isLast ? proof.map(({ invariant, checked }) => `${invariant.padEnd(28)}${checked}`) : []
     const text = [`${violations} violations in ${effects} checks of what was written${isLast ? ':' : '.'}`, ...lines]
     this.#tell('proof', text.join('\n'), { proof })
     for (const { invariant, violations, example } of proof) {
@@ -239,7 +239,7 @@ export class Conductor {
     for (const how of ['killed', 'frozen'] as const) {
       const { instances, takeovers, medianMs, longestMs } = this.#losses(how)
       const times = takeovers === 0 ? '' : `, median ${inSeconds(medianMs!)}, longest ${inSeconds(longestMs!)}`
-      lines.push(`${instances} instances were ${how}; ${takeovers} pieces of work went on elsewhere${times}.`)
+      lines.push(`Instances ${how}: ${instances}; pieces of their work that went on elsewhere: ${takeovers}${times}.`)
     }
     return lines.join('\n')
   }

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { UsageError } from '../base/index.js'
-import { Holdfast } from '../holdfast.js'
+import type { Holdfast } from '../holdfast.js'
 import { checkSchema, checkUrl, type Database, fromPgPool, schemaState } from '../postgres/index.js'
 import type { Settings } from './settings.js'
 
@@ -52,6 +52,8 @@ export async function withHoldfast<T>(
   work: (holdfast: Holdfast, database: Database, schema: string) => Promise<T>,
 ): Promise<T> {
   const { pool, database, schema } = connect(settings)
+  // Only here, so that who merely looks need not load all the rooms.
+  const { Holdfast } = await import('../holdfast.js')
   try {
     const namespace = settings.text('namespace')
     await using holdfast = await Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false })

@@ -8,11 +8,12 @@ export async function until<T>(
   withinMs = 15_000,
 ): Promise<Exclude<T, undefined | null | false>> {
   const deadline = performance.now() + withinMs
-  for (;;) {
+  // To look often is for what comes soon: a look may cost a connection, and there are many tests.
+  for (let lookMs = 10; ; lookMs = Math.min(lookMs * 1.3, 100)) {
     const found = await fact()
     if (found) return found as Exclude<T, undefined | null | false>
     if (performance.now() > deadline) throw new Error(`Not within ${withinMs} ms: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 10))
+    await new Promise((resolve) => setTimeout(resolve, lookMs))
   }
 }
 
@@ -24,7 +25,7 @@ export async function stays(what: string, fact: () => unknown, forMs: number): P
   const over = performance.now() + forMs
   do {
     if (!(await fact())) throw new Error(`Not any more: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 10))
+    await new Promise((resolve) => setTimeout(resolve, 30))
   } while (performance.now() < over)
 }
 

@@ -191,7 +191,7 @@ function inert(command: Command): Command {
 
 /** The words of a line as a shell would give them, up to a pipe or a redirection. */
 function wordsOf(line: string): string[] {
-  const ours = /(?:^|\| |<\()holdfast (.*?)(?: \| | > |\)$|$)/.exec(line)![1]!
+  const ours = /(?:^|\| |<\()holdfast (.*?)(?: \| | >>? |\)$|$)/.exec(line)![1]!
   return [...ours.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, single, double, bare]) => single ?? double ?? bare!)
 }
 

@@ -60,7 +60,7 @@ describe('words that make no command', () => {
     [['queue', 'puase', 'x'], "unknown command 'puase'", 'Did you mean pause?'],
     [
       ['graph', '--format', 'tre'],
-      'Expected --format to be "tree" or "json" or "dot", got "tre"',
+      'Expected --format to be "tree" or "dot" or "json", got "tre"',
       'Did you mean tree?',
     ],
     [['lock', 'ls', '--jsn'], "unknown option '--jsn'", 'Did you mean --json?'],

@@ -9,7 +9,7 @@ const directory = new URL('../../examples/', import.meta.url)
 const files = readdirSync(directory).filter((name) => name.endsWith('.js') && name !== 'database.js')
 const run = promisify(execFile)
 
-it.concurrent.each(files)('%s prints what it says', async (file) => {
+it.concurrent.each(files)('%s prints what it says', { timeout: 90_000 }, async (file) => {
   const path = fileURLToPath(new URL(file, directory))
   const [, promised] = readFileSync(path, 'utf8').split('// prints:\n')
   const database = await freshDatabase()

@@ -90,7 +90,7 @@ test('what a killed process had in hand goes on at once, and nothing else twice'
     const victim = random.pick(children)
     order(children, round, 20)
     const enough = 1 + random.below(15)
-    await until('it has begun', () => begun([victim], round).size >= enough)
+    await until('it has begun', () => begun([victim], round).size >= enough, 30_000)
     const killedAt = victim.kill()
     children = children.filter((child) => child !== victim)
     await Promise.all(children.map((child) => over(child, round)))

@@ -19,6 +19,9 @@ const statements = readdirSync(source, { recursive: true, encoding: 'utf8' })
     })),
   )
 
+/** What statements read that is not made by migrations: the tables of the company in the demo. */
+const { text: tables } = statements.find(({ label }) => label === 'cli/demo/company/company.sql tables')!
+
 /** Only these can be prepared; a utility statement is parsed when it is run. */
 const preparable = /^(select|insert|update|delete|with|merge|values)\b/
 
@@ -28,6 +31,7 @@ async function complaints(url: string): Promise<string[]> {
   await client.connect()
   try {
     const found: string[] = []
+    await client.query(`create schema company; set search_path to company; ${tables}`)
     for (const { label, text } of statements.filter(({ text }) => preparable.test(text))) {
       await client.query(`prepare anything as ${text}`).then(
         () => client.query('deallocate anything'),

@@ -83,6 +83,8 @@ export async function run(world: World, schedule: number, holds: Holds, faults: 
     const seed = random.below(2 ** 31)
     actor.order('walk', { schedule, names, holds, seed, flowCount: 1 + random.below(4) })
   }
+  // A busy machine may take longer to begin than all the faults take.
+  if (schedule === 0) await until(`somebody of ${world.name} is granted something`, () => hasWalked(fleet))
   await faults()
   for (const actor of fleet.actors) actor.thaw()
   await Promise.all(fleet.actors.filter((actor) => actor.isAlive).map((actor) => actor.rest()))
@@ -92,6 +94,11 @@ export async function run(world: World, schedule: number, holds: Holds, faults: 
     // What was asked for on a connection that fell silent is given back when that is found out.
     expiryMs + 15_000,
   )
+}
+
+function hasWalked({ histories }: Fleet): boolean {
+  const { beliefs, answers } = readHistory(histories)
+  return beliefs.length + answers.length > 0
 }
 
 /** Closes the fleet, and proves what its histories tell. Answers with how many beliefs there were. */

@@ -50,10 +50,10 @@ function begun(children: readonly Child<Told>[], round: string): Map<string, Chi
 test.each<[string, object]>([
   ['locks', {}],
   ['leases', { anchor: 'none' }],
-])('four processes, twenty rounds by %s: everything is begun once', { timeout: 300_000 }, async (_, details) => {
+])('four processes, ten rounds by %s: everything is begun once', { timeout: 300_000 }, async (_, details) => {
   const { url, witness } = await openDatabase()
   const children = await workers(url, 4, details)
-  for (let i = 0; i < 20; i++) {
+  for (let i = 0; i < 10; i++) {
     const round = `round ${i}`
     order(children, round, i % 4)
     const results = await Promise.all(children.map((child) => over(child, round)))
@@ -63,7 +63,7 @@ test.each<[string, object]>([
     expect(results.flatMap(({ done }) => done!).sort()).toEqual([...resources].sort())
   }
   const rows = await witness.query('select round, count(*)::int from holdfast.share_done group by round')
-  expect(rows).toHaveLength(20)
+  expect(rows).toHaveLength(10)
   expect(rows.every((row) => (row as { count: number }).count === 80)).toBe(true)
 })
 
@@ -85,7 +85,7 @@ test('what a killed process had in hand goes on at once, and nothing else twice'
   const { url, witness } = await openDatabase()
   let children = await workers(url, 3)
   const everybody = [...children]
-  for (let i = 0; i < 6; i++) {
+  for (let i = 0; i < 4; i++) {
     const round = `round ${i}`
     const victim = random.pick(children)
     order(children, round, 20)

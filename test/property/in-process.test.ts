@@ -61,7 +61,7 @@ async function step(holdfast: Holdfast, names: string[], random: Random, judge: 
   }
 }
 
-const walks = countOf(20, 228)
+const walks = countOf(10, 228)
 
 test(`${walks} walks of many handles: modes mixed, several names, aborts`, { timeout: 0 }, async () => {
   const seed = seedOf('in process')

@@ -14,7 +14,7 @@ takeAwayAfterEach()
 
 const rooms: Exclude<Opening['room'], 'locks'>[] = ['leases', 'either', 'elections', 'limits', 'once', 'shares']
 const usual = 32
-const lightCount = countOf(24, usual)
+const lightCount = countOf(12, usual)
 
 test(`${lightCount} schedules of kills and ended backends through ${rooms.join(', ')}`, { timeout: 0 }, async () => {
   const seed = seedOf('light faults in rooms')
@@ -51,7 +51,7 @@ test.skipIf(withoutPgBouncer)(
   },
 )
 
-const heavyCount = Math.ceil(countOf(4, usual) / 2)
+const heavyCount = Math.ceil(countOf(2, usual) / 2)
 
 test.each(['required', 'none'] as const)(
   `${heavyCount} schedules of freezes, silent networks and restarts, anchor: %s, through ${rooms.join(', ')}`,

@@ -11,7 +11,7 @@ import { build, later, takeAwayAfterEach, walkHeavily, walkLightly } from './wor
 takeAwayAfterEach()
 
 const opening = { room: 'locks', anchor: 'required' } as const
-const lightCount = countOf(54, 60)
+const lightCount = countOf(24, 60)
 
 test(`${lightCount} schedules of acquire, release, timeout, abort, kill and ended backends`, {
   timeout: 0,
@@ -26,7 +26,7 @@ test(`${lightCount} schedules of acquire, release, timeout, abort, kill and ende
   await walkLightly(worlds, lightCount)
 })
 
-const heavyCount = countOf(6, 60)
+const heavyCount = countOf(4, 60)
 
 test(`${heavyCount} schedules of freezes, silent networks and restarts of the server`, { timeout: 0 }, async () => {
   const seed = seedOf('heavy faults')

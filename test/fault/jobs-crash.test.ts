@@ -6,7 +6,7 @@ import { expiryMs, openDatabase, openInstance, takeAwayAfterEach } from './stage
 
 takeAwayAfterEach()
 
-const kills = 10
+const kills = 5
 
 describe.each(['rows', 'advisory'] as const)('claims by %s', (claims) => {
   test(`after each of ${kills} kills of a worker its job runs elsewhere`, { timeout: 180_000 }, async () => {

@@ -22,7 +22,7 @@ const ends = {
 }
 
 for (const [how, end] of Object.entries(ends)) {
-  const collisions = countOf(600)
+  const collisions = countOf(300)
 
   test(`${collisions} collisions of ${how} and grant leak nothing`, { timeout: 300_000 }, async () => {
     const seed = seedOf(how)

@@ -7,7 +7,7 @@ import { expiryMs, openDatabase, openInstance, takeAwayAfterEach } from './stage
 takeAwayAfterEach()
 
 const schedules = [{ name: 'hold', every: '365d' }]
-const kills = 6
+const kills = 4
 
 const holding = (actors: readonly Actor[], attempt: number) => actors.find(({ began }) => began.at(-1) === attempt)
 

@@ -254,8 +254,10 @@ describe('a lock that is lost', () => {
   })
 
   test('is noticed although we were frozen meanwhile', async () => {
-    const running = start(['lock', 'run', 'frozen', '--expiry', '2s', '--', 'cat'], env)
-    await eventually(() => holding('frozen')).toBe(1)
+    const untilTold = 'console.log("pid", process.pid); process.stdin.resume()'
+    const running = start(['lock', 'run', 'frozen', '--expiry', '2s', ...script(untilTold)], env)
+    // Not before it runs: a grant that we slept through would be given back, and asked for again.
+    await pidOf(running)
     running.process.kill('SIGSTOP')
     await eventually(() => holding('frozen')).toBe(0)
     running.process.stdin!.end()

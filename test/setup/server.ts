@@ -73,6 +73,8 @@ function hasMemory(): boolean {
 const settings = {
   max_connections: '200',
   shared_preload_libraries: 'pg_stat_statements',
+  // So that no statement of a test is forgotten for those of others.
+  'pg_stat_statements.max': '50000',
   // Nothing here outlives the run, and a test of crashes kills processes, never the operating system.
   fsync: 'off',
   full_page_writes: 'off',

@@ -122,7 +122,9 @@ test('an ended session, and another has taken over: the late run has no effect a
   opening.open()
   for (const error of await Promise.all(late)) {
     // Whoever takes over may have to end the session of the transaction, and that may be what is noticed first.
-    expect(error.message).toMatch(/was lost: (another run has taken over|.* The session was ended by an administrator)$/)
+    expect(error.message).toMatch(
+      /was lost: (another run has taken over|.* The session was ended by an administrator)$/,
+    )
     expect(error.hint).toContain('rolled back')
   }
   expect(await countEffects(url, 'with tx')).toBe(1)

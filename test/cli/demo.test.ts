@@ -23,17 +23,24 @@ test('the demo', { timeout: longMs }, async () => {
 
 async function provesInADatabaseOfOurs(): Promise<void> {
   const { url, drop } = await freshDatabase()
-  const words = ['--url', url, '--seconds', '15', '--instances', '3', '--seed', seed, '--jsonl']
-  const { status, stdout, stderr } = await start(['demo', ...words], {}, longMs).ended
+  const running = start(['demo', '--url', url, '--instances', '3', '--seed', seed, '--jsonl'], {}, longMs)
+  const told = () => {
+    const rows: Row[] = running.stdout
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => fitsRow('demo', JSON.parse(line)))
+    return { events: new Set(rows.map(({ event }) => event)), proof: rows.findLast((row) => row.proof)?.proof }
+  }
+  const wanted = ['opened', 'tick', 'report', 'leads', 'killed', 'frozen', 'elsewhere']
+  const isWhole = ({ events, proof }: ReturnType<typeof told>) =>
+    wanted.every((event) => events.has(event)) && proof?.every(({ checked }) => checked > 0)
+  await until('everything has happened, and every invariant has something to be counted', () => isWhole(told()), longMs)
+  running.process.kill('SIGTERM')
+  const { status, stderr } = await running.ended
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
-  const lines = stdout.trim().split('\n')
-  const rows: Row[] = lines.map((line) => fitsRow('demo', JSON.parse(line)))
-  const events = rows.map(({ event }) => event)
-  expect(events).toEqual(expect.arrayContaining(['opened', 'tick', 'report', 'leads', 'killed', 'frozen', 'elsewhere']))
-  expect(events.filter((event) => event === 'violation' || event === 'died')).toEqual([])
-  const proof = rows.findLast((row) => row.proof)!.proof!
-  expect(proof.map(({ violations }) => violations)).toEqual(proof.map(() => 0))
-  expect(proof.filter(({ checked }) => checked === 0)).toEqual([])
+  const { events, proof } = told()
+  expect([...events].filter((event) => event === 'violation' || event === 'died')).toEqual([])
+  expect(proof!.map(({ violations }) => violations)).toEqual(proof!.map(() => 0))
   expect(await sql(url, "select from pg_namespace where nspname like 'holdfast_demo%'")).toEqual([])
   await drop()
 }

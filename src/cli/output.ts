@@ -81,3 +81,13 @@ export function printFacts(settings: Settings, facts: readonly (readonly [string
     ])
   }
 }
+
+/** The namespace of each row, which people are shown where there are several. */
+export function namespaceOf<Row extends { readonly namespace: string | null }>(rows: readonly Row[]): Column<Row> {
+  const areSeveral = new Set(rows.map(({ namespace }) => namespace)).size > 1
+  return {
+    title: 'NAMESPACE',
+    value: ({ namespace }) => namespace,
+    shown: areSeveral ? ({ namespace }) => namespace || '-' : null,
+  }
+}

@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { type DeliveryState, deliveryStates, type ObservedDelivery, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Colour, type Column, printRows } from '../output.js'
+import { type Colour, type Column, namespaceOf, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 import { whoIs } from '../who.js'
 
@@ -15,8 +15,7 @@ export async function deliveryLs(settings: Settings): Promise<void> {
     const observer = new Observer(database, schema).deliveries
     return prefix === undefined ? observer.latest(only) : observer.byPrefix(namespace ?? 'default', prefix, only)
   })
-  const severalNamespaces = new Set(deliveries.map((delivery) => delivery.namespace)).size > 1
-  printRows(settings, deliveries, columns(severalNamespaces))
+  printRows(settings, deliveries, columns(deliveries))
   if (deliveries.length === 0) say('There is no such delivery.')
   if (deliveries.length === limit) say(`There may be more than these ${limit}: --limit shows more.`)
 }
@@ -33,15 +32,11 @@ export function whoRuns(delivery: Pick<ObservedDelivery, 'instance' | 'host' | '
   return whoIs({ ...delivery, application: null, user: null })
 }
 
-function columns(severalNamespaces: boolean): Column<ObservedDelivery>[] {
+function columns(deliveries: readonly ObservedDelivery[]): Column<ObservedDelivery>[] {
   const toPrograms = null
   return [
     { title: 'KEY', value: ({ key }) => key },
-    {
-      title: 'NAMESPACE',
-      value: ({ namespace }) => namespace,
-      shown: severalNamespaces ? ({ namespace }) => namespace : null,
-    },
+    namespaceOf(deliveries),
     { title: 'STATE', value: ({ state }) => state, colour: ({ state }) => colourOfState[state] },
     {
       title: 'WHEN',

@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { type ObservedInstance, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Colour, type Column, printRows } from '../output.js'
+import { type Colour, type Column, namespaceOf, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function instanceLs(settings: Settings): Promise<void> {
@@ -10,8 +10,7 @@ export async function instanceLs(settings: Settings): Promise<void> {
   const namespace = settings.text('namespace')
   const instances = all.filter((instance) => namespace === undefined || instance.namespace === namespace)
   const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
-  const severalNamespaces = new Set(instances.map((instance) => instance.namespace)).size > 1
-  printRows(settings, instances, columns(severalNamespaces, severalVersions))
+  printRows(settings, instances, columns(instances, severalVersions))
   if (instances.length === 0) say('No instance is known.')
   if (severalVersions) say('Instances of several versions take part.')
 }
@@ -30,7 +29,7 @@ const colourOfState = {
   gone: 'red',
 } as const satisfies Record<string, Colour>
 
-function columns(severalNamespaces: boolean, severalVersions: boolean): Column<ObservedInstance>[] {
+function columns(instances: readonly ObservedInstance[], severalVersions: boolean): Column<ObservedInstance>[] {
   const toPrograms = null
   return [
     { title: 'INSTANCE', value: ({ id }) => id },
@@ -40,11 +39,7 @@ function columns(severalNamespaces: boolean, severalVersions: boolean): Column<O
       shown: (instance) => (stateOf(instance) === 'asked' ? 'asked to drain' : stateOf(instance)),
       colour: (instance) => colourOfState[stateOf(instance)],
     },
-    {
-      title: 'NAMESPACE',
-      value: ({ namespace }) => namespace,
-      shown: severalNamespaces ? ({ namespace }) => namespace : toPrograms,
-    },
+    namespaceOf(instances),
     { title: 'HOST', value: ({ host }) => host },
     { title: 'PROCESS', value: ({ osPid }) => osPid },
     { title: 'HOLDS', value: ({ held }) => held },

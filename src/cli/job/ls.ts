@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { type JobState, jobStates, type ObservedJob, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Colour, type Column, printRows } from '../output.js'
+import { type Colour, type Column, namespaceOf, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function jobLs(settings: Settings): Promise<void> {
@@ -12,8 +12,7 @@ export async function jobLs(settings: Settings): Promise<void> {
   const jobs = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).jobs({ ...only, limit, ...(state ? { states: [state] } : {}) }),
   )
-  const severalNamespaces = new Set(jobs.map(({ namespace }) => namespace)).size > 1
-  printRows(settings, jobs, columns(severalNamespaces))
+  printRows(settings, jobs, columns(jobs))
   if (jobs.length === 0) say('There is no such job.')
   if (jobs.length === limit)
     say(`There may be more than these ${limit}: --limit shows more, \`holdfast queue ls\` counts.`)
@@ -29,17 +28,13 @@ export const colourOfState: Record<JobState, Colour | undefined> = {
   buried: 'red',
 }
 
-function columns(severalNamespaces: boolean): Column<ObservedJob>[] {
+function columns(jobs: readonly ObservedJob[]): Column<ObservedJob>[] {
   const toPrograms = null
   return [
     { title: 'ID', value: ({ id }) => id },
     { title: 'KIND', value: ({ kind }) => kind },
     { title: 'QUEUE', value: ({ queue }) => queue, shown: ({ queue, queueKey }) => queue ?? `key ${queueKey}` },
-    {
-      title: 'NAMESPACE',
-      value: ({ namespace }) => namespace,
-      shown: severalNamespaces ? ({ namespace }) => namespace ?? '-' : null,
-    },
+    namespaceOf(jobs),
     { title: 'STATE', value: ({ state }) => state, colour: ({ state }) => colourOfState[state] },
     {
       title: 'WHEN',

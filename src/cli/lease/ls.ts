@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { type ObservedLease, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Column, printRows } from '../output.js'
+import { type Column, namespaceOf, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 import { called, whoLeases } from '../who.js'
 
@@ -11,20 +11,15 @@ export async function leaseLs(settings: Settings): Promise<void> {
   const leases = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).leases({ namespace }),
   )
-  const severalNamespaces = new Set(leases.map((lease) => lease.namespace)).size > 1
-  printRows(settings, leases, columns(severalNamespaces))
+  printRows(settings, leases, columns(leases))
   if (leases.length === 0) say('Nobody has a lease.')
 }
 
-function columns(severalNamespaces: boolean): Column<ObservedLease>[] {
+function columns(leases: readonly ObservedLease[]): Column<ObservedLease>[] {
   const toPrograms = null
   return [
     { title: 'NAME', value: ({ label }) => label, shown: called },
-    {
-      title: 'NAMESPACE',
-      value: ({ namespace }) => namespace,
-      shown: severalNamespaces ? ({ namespace }) => namespace || '-' : null,
-    },
+    namespaceOf(leases),
     {
       title: 'STATE',
       value: ({ held }) => (held ? 'leased' : 'kept'),

@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { type LimitState, limitStates, mostLimitsLooked, type ObservedLimit, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Colour, type Column, printRows } from '../output.js'
+import { type Colour, type Column, namespaceOf, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function limitLs(settings: Settings): Promise<void> {
@@ -13,8 +13,7 @@ export async function limitLs(settings: Settings): Promise<void> {
     const observer = new Observer(database, schema).limits
     return [await observer.list({ ...only, ...(state && { states: [state] }) }), await observer.areMore()] as const
   })
-  const severalNamespaces = new Set(limits.map(({ namespace }) => namespace)).size > 1
-  printRows(settings, limits, columns(severalNamespaces))
+  printRows(settings, limits, columns(limits))
   if (limits.length === 0) say(state || only.prefix ? 'There is no such limit.' : 'Nothing limited is in use.')
   if (limits.length === limit) say(`There may be more than these ${limit}: --limit shows more.`)
   else if (areMore) say(`There may be more: only the first ${mostLimitsLooked} were looked through.`)
@@ -28,16 +27,12 @@ const colourOfState: Record<LimitState, Colour | undefined> = {
   rested: 'dim',
 }
 
-function columns(severalNamespaces: boolean): Column<ObservedLimit>[] {
+function columns(limits: readonly ObservedLimit[]): Column<ObservedLimit>[] {
   const toPrograms = null
   const number = (value: number | null) => (value === null ? '' : String(value))
   return [
     { title: 'NAME', value: ({ name }) => name },
-    {
-      title: 'NAMESPACE',
-      value: ({ namespace }) => namespace,
-      shown: severalNamespaces ? ({ namespace }) => namespace : null,
-    },
+    namespaceOf(limits),
     { title: 'KIND', value: ({ kind }) => kind },
     { title: 'STATE', value: ({ state }) => state, colour: ({ state }) => colourOfState[state] },
     {

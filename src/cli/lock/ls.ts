@@ -1,7 +1,7 @@
 import { type ObservedLock, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Column, printRows } from '../output.js'
+import { type Column, namespaceOf, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 import { called, forHowLong, whoIs } from '../who.js'
 
@@ -11,21 +11,16 @@ export async function lockLs(settings: Settings): Promise<void> {
     const observer = new Observer(database, schema)
     return [await observer.locks({ namespace }), (await observer.leases({ namespace })).length] as const
   })
-  const severalNamespaces = new Set(locks.map((lock) => lock.namespace)).size > 1
-  printRows(settings, locks, columns(severalNamespaces))
+  printRows(settings, locks, columns(locks))
   if (locks.length === 0) say('Nobody holds a lock.')
   if (leases > 0) say(`${leases} ${leases === 1 ? 'name is' : 'names are'} leased: \`holdfast lease ls\` lists them.`)
 }
 
-function columns(severalNamespaces: boolean): Column<ObservedLock>[] {
+function columns(locks: readonly ObservedLock[]): Column<ObservedLock>[] {
   const toPrograms = null
   return [
     { title: 'NAME', value: ({ label }) => label, shown: called },
-    {
-      title: 'NAMESPACE',
-      value: ({ namespace }) => namespace,
-      shown: severalNamespaces ? ({ namespace }) => namespace || '-' : null,
-    },
+    namespaceOf(locks),
     {
       title: 'STATE',
       value: ({ granted }) => (granted ? 'holds' : 'waits'),

@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { mostCounted, type ObservedQueue, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Column, printRows } from '../output.js'
+import { type Column, namespaceOf, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function queueLs(settings: Settings): Promise<void> {
@@ -10,23 +10,18 @@ export async function queueLs(settings: Settings): Promise<void> {
   const queues = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).queues({ namespace }),
   )
-  const severalNamespaces = new Set(queues.map((queue) => queue.namespace)).size > 1
-  printRows(settings, queues, columns(severalNamespaces))
+  printRows(settings, queues, columns(queues))
   if (queues.length === 0) say('No queue was ever used.')
 }
 
-function columns(severalNamespaces: boolean): Column<ObservedQueue>[] {
+function columns(queues: readonly ObservedQueue[]): Column<ObservedQueue>[] {
   const count = (title: string, of: (queue: ObservedQueue) => number): Column<ObservedQueue> => ({
     title,
     value: (queue) => counted(of(queue)),
   })
   return [
     { title: 'QUEUE', value: ({ name }) => name, shown: ({ name, key }) => name ?? `key ${key}` },
-    {
-      title: 'NAMESPACE',
-      value: ({ namespace }) => namespace,
-      shown: severalNamespaces ? ({ namespace }) => namespace ?? '-' : null,
-    },
+    namespaceOf(queues),
     count('READY', ({ ready }) => ready),
     { ...count('RUNNING', ({ running }) => running), colour: ({ running }) => (running > 0 ? 'green' : undefined) },
     count('WAITING', ({ waiting }) => waiting),

@@ -8,7 +8,7 @@ import { examplesOf } from '../../src/cli/words.js'
 import { Holdfast } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { verbs } from './commands.js'
-import { type Ended, run, startProgram } from './program.js'
+import { type Ended, run, runAlone, startProgram } from './program.js'
 import { fits, schemaOf } from './schemas.js'
 
 /** What to say to a command in a database where hardly anything is, and the exit code of that. */
@@ -81,7 +81,7 @@ test('every command stands in the table, and has its habits tested', () => {
   expect([...Object.keys(table), ...endless].sort()).toEqual(named.map(({ name }) => name).sort())
 })
 
-/** A few at a time: each is a process. */
+/** A few at a time. */
 async function ofAll(cases: readonly string[], check: (name: string) => Promise<void>): Promise<void> {
   const left = [...cases]
   const next = async (): Promise<void> => {
@@ -129,7 +129,7 @@ test('what lists prints fields between tabs where it is piped', patient, async (
   await ofAll(
     lists.map(({ name }) => name),
     async (name) => {
-      const { stdout } = await say(name, { DATABASE_URL: database.url })
+      const { stdout } = await runAlone(name.split(' '), { DATABASE_URL: database.url })
       const lines = stdout === '' ? [] : stdout.trimEnd().split('\n')
       const widths = new Set(lines.map((line) => line.split('\t').length))
       if (lines.length > 0) expect({ name, columns: widths.size }).toEqual({ name, columns: 1 })

@@ -1,5 +1,5 @@
 // Runs the built command line as its users do: from outside.
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { afterEach, expect } from 'vitest'
 
@@ -98,17 +98,69 @@ export function startProgram(
   return running
 }
 
-/** Runs `holdfast` to its end, with nothing on stdin. */
-export function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
+/** Runs `holdfast` to its end, with nothing on stdin, in a process of its own. */
+export function runAlone(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
   const running = start(args, env)
   running.process.stdin!.end()
   return running.ended
 }
 
-/** What the person who runs the tests has set must not matter. */
+/** What has a say in its own process: it starts programs that take over its stdout, or listens for signals. */
+function needsItsOwn(args: readonly string[]): boolean {
+  return args.includes('--') || ['bench', 'demo', 'dev', 'work'].includes(args[0]!)
+}
+
+/** Runs `holdfast` to its end, with nothing on stdin, in a process that has run others where it can; see host.js. */
+export async function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
+  if (needsItsOwn(args)) return runAlone(args, env)
+  const host = idle.pop() ?? new Host()
+  const ended = await host.run(args, { ...cleanEnv(), ...env })
+  idle.push(host)
+  return ended
+}
+
+const idle: Host[] = []
+
+class Host {
+  readonly #process = fork(fileURLToPath(new URL('./host.js', import.meta.url)), { env: cleanEnv(), detached: true })
+
+  constructor() {
+    // It must not keep the process of the tests, and goes with it.
+    this.#process.unref()
+    this.#process.channel!.unref()
+  }
+
+  run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ended> {
+    this.#process.channel!.ref()
+    return new Promise<Ended>((resolve, reject) => {
+      const end = () => {
+        clearTimeout(tooLong)
+        this.#process.off('message', heard).off('exit', gone)
+        this.#process.channel?.unref()
+      }
+      const heard = (ended: unknown) => {
+        end()
+        resolve(ended as Ended)
+      }
+      const gone = () => {
+        end()
+        reject(new Error(`The host ended while it ran holdfast ${args.join(' ')}`))
+      }
+      const tooLong = setTimeout(() => {
+        this.#process.kill('SIGKILL')
+        end()
+        reject(new Error(`Still running after ${longestMs} ms: holdfast ${args.join(' ')}`))
+      }, longestMs)
+      this.#process.once('message', heard).once('exit', gone)
+      this.#process.send({ args, env })
+    })
+  }
+}
+
+/** What the person who runs the tests has set must not matter; nor that it is CI, of whose terminals Node thinks they have no colours. */
 function cleanEnv(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(
-    ([name]) => !/^(DATABASE_URL|HOLDFAST_.*|PG.*|NO_COLOR|FORCE_COLOR|NODE_OPTIONS|VITEST.*)$/.test(name),
+    ([name]) => !/^(CI|DATABASE_URL|HOLDFAST_.*|PG.*|NO_COLOR|FORCE_COLOR|NODE_OPTIONS|VITEST.*)$/.test(name),
   )
   return Object.fromEntries(kept)
 }

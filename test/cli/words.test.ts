@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { run } from './program.js'
+import { run, runAlone } from './program.js'
 
 let database: FreshDatabase
 beforeAll(async () => {
@@ -37,13 +37,13 @@ describe('help', () => {
   })
 
   test('--version prints the version', async () => {
-    const { status, stdout } = await run(['--version'])
+    const { status, stdout } = await runAlone(['--version'])
     expect(stdout).toMatch(/^\d+\.\d+\.\d+\S*\n$/)
     expect(status).toBe(0)
   })
 
   test('does not load the driver, so that it is fast', async () => {
-    const { stderr } = await run(['lock', 'run', '--help'], { NODE_DEBUG: 'esm,module' })
+    const { stderr } = await runAlone(['lock', 'run', '--help'], { NODE_DEBUG: 'esm,module' })
     expect(stderr).toContain('commander')
     expect(stderr).not.toContain('node_modules/pg/')
   })

@@ -31,13 +31,16 @@ for (const [how, end] of Object.entries(ends)) {
     const tally: Record<Outcome, number> = { granted: 0, 'given up': 0 }
     let left = collisions
     const lane = async (name: string, random: Random) => {
-      // Searches for the instant by itself: later after a grant, earlier after none.
-      let offsetMs = 0
+      // Searches for the instant by itself: later after a grant, earlier after none, in longer steps the longer it is not there.
+      let [offsetMs, stepMs] = [0, 1]
+      let before: Outcome | undefined
+      // On a slow machine the ask is not even there after so little.
+      let leastMs = 12
       while (left-- > 0) {
         const max = 1 + random.below(2)
         // What was given up may still be on its way, and on its way back.
         const held = await a.limits.acquire(name, { max, weight: max, wait: '5s' })
-        const waitMs = 12 + random.below(4)
+        const waitMs = leastMs + random.below(4)
         const waiter = random.pick([a, b, b, c])
         const waiting = waiter.limits.acquire(name, { max, ...end(waitMs) }).then(
           async (permit): Promise<Outcome> => {
@@ -50,7 +53,13 @@ for (const [how, end] of Object.entries(ends)) {
         await held.release()
         const outcome = await waiting
         tally[outcome]++
-        offsetMs += outcome === 'granted' ? random.fraction() : -random.fraction()
+        stepMs = outcome === before ? Math.min(stepMs * 1.5, 20) : 1
+        before = outcome
+        offsetMs += stepMs * (outcome === 'granted' ? random.fraction() : -random.fraction())
+        if (offsetMs < -leastMs) {
+          leastMs *= 1.5
+          offsetMs = 0
+        }
       }
     }
     await Promise.all(Array.from({ length: 6 }, (_, i) => lane(`n${i}`, randomFrom(seed + i))))

@@ -33,7 +33,7 @@ function stand(holdfast: Holdfast, name = 'x'): Promise<{ at: bigint; term: numb
 
 const msBetween = (from: bigint, to: bigint) => Number(to - from) / 1e6
 
-const kills = 10
+const kills = 5
 
 test(`after each of ${kills} kills the next candidate leads`, { timeout: 300_000 }, async () => {
   const { url, witness } = await openDatabase()

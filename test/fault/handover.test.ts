@@ -9,7 +9,7 @@ import { expiryMs, later, openDatabase, openInstance, takeAwayAfterEach } from '
 takeAwayAfterEach()
 
 const program = fileURLToPath(new URL('./holder.mjs', import.meta.url))
-const kills = 10
+const kills = 5
 
 async function startHolder(url: string, name: string): Promise<{ holder: ChildProcess; fence: number }> {
   const holder = fork(program, [JSON.stringify({ url, expiryMs, name })])

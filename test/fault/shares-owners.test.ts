@@ -78,7 +78,7 @@ test.each<[string, object]>([
   const children = [member(url, details)]
   await balanced(children)
   const [joins, kills, leaves]: number[][] = [[], [], []] as never
-  for (let time = 0; time < 6; time++) {
+  for (let time = 0; time < 4; time++) {
     const newcomer = member(url, details)
     await newcomer.tells('it is ready', ({ event }) => event === 'ready')
     const joinedAt = process.hrtime.bigint()
@@ -101,7 +101,7 @@ test.each<[string, object]>([
   console.log(`balanced after a kill, ${quantiles(kills!)}`)
   console.log(`balanced after a leave in good order, ${quantiles(leaves!)}`)
   const beliefs = beliefsOf(children)
-  expect(beliefs.length).toBeGreaterThan(60)
+  expect(beliefs.length).toBeGreaterThan(40)
   expect(judge(beliefs, []).violations).toEqual([])
 })
 

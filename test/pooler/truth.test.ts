@@ -3,11 +3,13 @@
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Holdfast, SessionLocksUnavailableError } from '../../src/holdfast.js'
+import { countOf } from '../property/seed.js'
 import { caught, sql } from '../setup/facts.js'
 import { databaseUrl } from '../setup/instances.js'
 import { startPooler, withoutPgBouncer } from './pgbouncer.js'
 
-const openings = 50
+// More of them, or fewer: HOLDFAST_SCHEDULES.
+const openings = countOf(12, 50)
 
 const cases = [1, 5, 20].flatMap((backends) =>
   [false, true].flatMap((roundRobin) =>

@@ -8,7 +8,7 @@ import { randomFrom } from '../setup/random.js'
 import { seedOf } from './seed.js'
 
 /** More of them, or fewer: HOLDFAST_RULES. */
-const many = Number(process.env.HOLDFAST_RULES ?? 500)
+const many = Number(process.env.HOLDFAST_RULES ?? 200)
 const patienceMs = 60_000 + many * 20
 const seed = seedOf('rules')
 const random = randomFrom(seed)

@@ -1,0 +1,2 @@
+/** What may be done on the page of limits. */
+export const limits = {}

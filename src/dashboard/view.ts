@@ -1,0 +1,62 @@
+import type { Holdfast } from '../holdfast.js'
+import type { Observer } from '../observe/index.js'
+import type { Executor } from '../postgres/index.js'
+import type { NoParams, ParamKinds, ParamsRead } from './params.js'
+import type { Redact } from './redact.js'
+
+/** What a view asks, and an act. */
+export interface Asking {
+  readonly executor: Executor
+  readonly observer: Observer
+  /** Where Holdfast keeps its tables. */
+  readonly schema: string
+  /**
+   * A member of the fleet that holds nothing, for what the rooms know and the observer does not. Opened when it is first
+   * needed, closed when it has not been for a while.
+   */
+  holdfastOf(namespace: string): Promise<Holdfast>
+  /** Every payload goes through it: inputs, results, answers, what errors say. */
+  readonly redact: Redact
+}
+
+/**
+ * One question that the dashboard can ask, under a name. Whoever watches it is told the answer when it has changed.
+ *
+ * - It asks little: whoever watches costs so much every `everyMs`, and all who watch the same cost it once.
+ * - What it says is bounded: at most 200 rows of a kind. Long texts are cut on the way.
+ * - Moments are those of the database. Ages and times left (`…Ms`) may stand beside them: they count from the moment of the
+ *   answer, which is told with it, and are no change as long as they only go with the clock.
+ */
+export interface View<Needs extends ParamKinds, Params extends ParamKinds, Data> {
+  readonly everyMs: number
+  readonly needs: Needs
+  readonly params: Params
+  read(asking: Asking, params: ParamsRead<Needs, Params>): Promise<Data>
+}
+
+/** Any view, whatever it needs. */
+export type AnyView = View<ParamKinds, ParamKinds, unknown>
+
+/**
+ * Defines a view. `needs` are the parameters that must be given, `params` those that may be.
+ *
+ * @example
+ * const lock = view({
+ *   everyMs: 1_000,
+ *   needs: { key: 'key' },
+ *   read: ({ observer }, { key }) => observer.locks({ key }),
+ * })
+ */
+export function view<
+  Data,
+  const Needs extends ParamKinds = NoParams,
+  const Params extends ParamKinds = NoParams,
+>(definition: {
+  readonly everyMs: number
+  readonly needs?: Needs
+  readonly params?: Params
+  read(asking: Asking, params: ParamsRead<Needs, Params>): Promise<Data>
+}): View<Needs, Params, Data> {
+  const { needs = {} as Needs, params = {} as Params } = definition
+  return { ...definition, needs, params }
+}

@@ -1,0 +1,15 @@
+import { deliveries } from './deliveries.js'
+import { instances } from './instances.js'
+import { jobs } from './jobs.js'
+import { limits } from './limits.js'
+import { names } from './names.js'
+import { now } from './now.js'
+import { schedules } from './schedules.js'
+
+/** All views, by name. One file a page; a name stands in one of them only. */
+export const views = { ...now, ...names, ...schedules, ...jobs, ...deliveries, ...limits, ...instances }
+
+export const pages = [now, names, schedules, jobs, deliveries, limits, instances]
+
+export type Views = typeof views
+export type ViewName = keyof Views

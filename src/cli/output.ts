@@ -26,6 +26,14 @@ export function printJson(document: unknown): void {
   write([JSON.stringify(document, null, 2)])
 }
 
+/** An answer that is one document: the same in one line with `--jsonl`. Tells whether JSON was asked for at all. */
+export function printDocument(settings: Settings, document: unknown): boolean {
+  if (settings.flag('json')) printJson(document)
+  else if (settings.flag('jsonl')) write([JSON.stringify(document)])
+  else return false
+  return true
+}
+
 export function write(lines: readonly string[]): void {
   if (lines.length > 0) process.stdout.write(`${lines.join('\n')}\n`)
 }

@@ -9,7 +9,7 @@ import { Holdfast } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { verbs } from './commands.js'
 import { type Ended, run, runAlone, startProgram } from './program.js'
-import { fits, schemaOf } from './schemas.js'
+import { fits, fitsLine, hasRows, schemaOf } from './schemas.js'
 
 /** What to say to a command in a database where hardly anything is, and the exit code of that. */
 const table: Record<string, { args?: string[]; status: number; needsDatabase?: false }> = {
@@ -48,7 +48,7 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   'delivery show': { args: ['never'], status: 3 },
   'delivery forget': { args: ['never', '--yes'], status: 3 },
   graph: { status: 0 },
-  top: { status: 0 },
+  top: { args: ['--once'], status: 0 },
   migrate: { status: 0 },
   doctor: { status: 0 },
   bench: { args: ['--seconds', '0.1'], status: 0 },
@@ -95,14 +95,29 @@ function say(name: string, env: NodeJS.ProcessEnv, ...options: string[]): Promis
   return run([...name.split(' '), ...options, ...args], env)
 }
 
-test('with --json, each prints what its schema says, or nothing, and ends with its code', patient, async () => {
+/** What these print is no data of ours. */
+const printOthers = ['lock run', 'work', 'completion']
+
+test('with --json and --jsonl, each prints what its schema says, and ends with its code', patient, async () => {
+  const env = { DATABASE_URL: database.url }
   const failures: unknown[] = []
   await ofAll(Object.keys(table), async (name) => {
-    const { status, stdout, stderr } = await say(name, { DATABASE_URL: database.url }, '--json')
-    const isData = stdout !== '' && name !== 'completion'
-    if (isData) fits(schemaOf(name.split(' ')), JSON.parse(stdout))
-    const hasColour = `${stdout}${stderr}`.includes('\x1b')
-    if (status !== table[name]!.status || hasColour) failures.push({ name, status, stdout, stderr })
+    const document = await say(name, env, '--json')
+    // To measure takes seconds; its rows go the way of all.
+    const lines = name === 'bench' ? undefined : await say(name, env, '--jsonl')
+    for (const { status, stdout, stderr } of [document, lines ?? document]) {
+      const hasColour = `${stdout}${stderr}`.includes('\x1b')
+      if (status !== table[name]!.status || hasColour) failures.push({ name, status, stdout, stderr })
+    }
+    if (printOthers.includes(name)) return
+    const schema = schemaOf(name.split(' '))
+    if (document.stdout !== '') fits(schema, JSON.parse(document.stdout))
+    if (!lines) return
+    const documents = lines.stdout.split('\n').slice(0, -1)
+    for (const line of documents) fitsLine(schema, JSON.parse(line))
+    // One document, or none, is the same in either form.
+    if (!hasRows(schema))
+      expect({ name, documents: documents.length }).toEqual({ name, documents: document.stdout === '' ? 0 : 1 })
   })
   expect(failures).toEqual([])
 })

@@ -30,6 +30,15 @@ export function fitsRow<T>(name: string, value: T): T {
   return fitsTo(`${name}${ending}#/$defs/row`, value)
 }
 
+/** The same for whatever verb: what lists prints a row a line, what answers with one document prints that in a line. */
+export function fitsLine<T>(name: string, value: T): T {
+  return hasRows(name) ? fitsRow(name, value) : fits(name, value)
+}
+
+export function hasRows(name: string): boolean {
+  return schemas.get(name).$defs?.row !== undefined && !name.endsWith('-show')
+}
+
 /** The name of the schema of these words. */
 export function schemaOf(words: readonly string[]): string {
   const [noun, verb] = words

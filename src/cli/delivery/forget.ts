@@ -4,7 +4,7 @@ import { Operator } from '../../operate/index.js'
 import { agree } from '../confirm.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printJson } from '../output.js'
+import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
 import { whoRuns } from './ls.js'
 import { unknown } from './show.js'
@@ -21,7 +21,7 @@ export async function deliveryForget(settings: Settings, key: string): Promise<v
       await agree(settings, 'forgetting a delivery', 'Forget it?')
     }
     const forgotten = isFree && (await new Operator(database, schema).forgetDelivery(namespace, key))
-    if (settings.flag('json')) printJson({ forgotten: forgotten ? key : null })
+    printDocument(settings, { forgotten: forgotten ? key : null })
     if (forgotten) return say(`Forgot "${key}": the next delivery with this key is run.`)
     say(refusal(key, delivery))
     throw new Exit(exitCode.conditionNotMet)

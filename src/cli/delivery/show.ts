@@ -3,7 +3,7 @@ import { checkName, formatDuration } from '../../base/index.js'
 import { type DeliveryDetails, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printFacts, printJson, write } from '../output.js'
+import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 import { whoRuns } from './ls.js'
 
@@ -18,9 +18,7 @@ export async function deliveryShow(settings: Settings, key: string): Promise<voi
     return [await observer.deliveries.find(namespace, key), await observer.now()] as const
   })
   const answer = delivery ? forPrograms(delivery) : null
-  if (settings.flag('json')) printJson(answer)
-  else if (settings.flag('jsonl')) write([JSON.stringify(answer)])
-  else if (delivery) printFacts(settings, factsOf(delivery, now))
+  if (!printDocument(settings, answer) && delivery) printFacts(settings, factsOf(delivery, now))
   if (delivery) return
   say(unknown(key))
   throw new Exit(exitCode.conditionNotMet)

@@ -1,6 +1,6 @@
 import { startEmbedded } from '../../embedded/index.js'
 import { say } from '../failure.js'
-import { printJson, write } from '../output.js'
+import { printDocument, write } from '../output.js'
 import type { Settings } from '../settings.js'
 
 /**
@@ -18,8 +18,7 @@ export async function dev(settings: Settings): Promise<void> {
   // The server by itself does not keep this process running.
   const running = setInterval(() => {}, 2 ** 30)
   try {
-    if (settings.flag('json')) printJson({ url: server.url, port: server.port, dataDir: server.dataDir })
-    else write([server.url])
+    if (!printDocument(settings, { url: server.url, port: server.port, dataDir: server.dataDir })) write([server.url])
     say(`PostgreSQL ${server.version} runs with its data in ${server.dataDir}${dataDir ? '' : ', for this run only'}.`)
     say('Stop it with Ctrl-C.')
     await interrupted

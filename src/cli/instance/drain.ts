@@ -3,7 +3,7 @@ import { type ObservedInstance, Observer } from '../../observe/index.js'
 import { Operator } from '../../operate/index.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printJson } from '../output.js'
+import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
 import { stateOf } from './ls.js'
 
@@ -17,7 +17,7 @@ export async function instanceDrain(settings: Settings, id: string): Promise<voi
     const find = () => findInstance(observer, id)
     const found = await find()
     if (!found?.alive) {
-      if (settings.flag('json')) printJson({ instance: id, state: 'gone' })
+      printDocument(settings, { instance: id, state: 'gone' })
       say(found ? `The instance ${id} is gone.` : noSuchInstance(id))
       throw new Exit(exitCode.conditionNotMet)
     }
@@ -26,7 +26,7 @@ export async function instanceDrain(settings: Settings, id: string): Promise<voi
     if (isAsked) say(`Asked ${host} process ${osPid} to drain.`)
     else say(`${host} process ${osPid} is ${found.state === 'drained' ? 'drained' : 'draining'} already.`)
     const state = settings.flag('wait') ? await untilDrained(find, found) : stateOf((await find()) ?? found)
-    if (settings.flag('json')) printJson({ instance: id, state })
+    printDocument(settings, { instance: id, state })
     if (!settings.flag('wait')) return
     if (state === 'drained') return say('It is drained.')
     say('It is gone: it ended before it was drained.')

@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printFacts, printJson, write } from '../output.js'
+import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 import { called } from '../who.js'
 import { findInstance, noSuchInstance } from './drain.js'
@@ -12,9 +12,7 @@ const mostShown = 1_000
 
 export async function instanceShow(settings: Settings, id: string): Promise<void> {
   const answer = await withDatabase(settings, (database, schema) => look(new Observer(database, schema), id))
-  if (settings.flag('json')) printJson(answer)
-  else if (settings.flag('jsonl')) write([JSON.stringify(answer)])
-  else if (answer) printFacts(settings, factsOf(answer))
+  if (!printDocument(settings, answer) && answer) printFacts(settings, factsOf(answer))
   if (answer) return
   say(noSuchInstance(id))
   throw new Exit(exitCode.conditionNotMet)

@@ -1,7 +1,7 @@
 import type { Jobs } from '../../holdfast.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printJson } from '../output.js'
+import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
 import { jobId, noSuchJob } from './show.js'
 
@@ -44,6 +44,6 @@ async function forEach(
   await withHoldfast(settings, async ({ jobs }) => {
     for (const id of ids) if (await act(jobs, id)) acted.push(id)
   })
-  if (settings.flag('json')) printJson({ [done]: acted })
+  printDocument(settings, { [done]: acted })
   if (acted.length < ids.length) throw new Exit(exitCode.conditionNotMet)
 }

@@ -3,7 +3,7 @@ import { UsageError } from '../../base/index.js'
 import { defineJob } from '../../holdfast.js'
 import { withHoldfast } from '../connect.js'
 import { say } from '../failure.js'
-import { printJson, write } from '../output.js'
+import { printDocument, write } from '../output.js'
 import type { Settings } from '../settings.js'
 
 const noHandler = () => {
@@ -19,9 +19,7 @@ export async function jobAdd(settings: Settings, queue: string, kind: string, gi
   const definition = defineJob(kind, { queue, run: noHandler })
   const input = parsePayload(given === '-' ? await readAll(process.stdin) : given)
   const { id } = await withHoldfast(settings, ({ jobs }) => jobs.enqueue(definition, input, { delay, runAt, priority }))
-  if (settings.flag('json')) printJson({ id })
-  else if (settings.flag('jsonl')) write([JSON.stringify({ id })])
-  else write([String(id)])
+  if (!printDocument(settings, { id })) write([String(id)])
   if (process.stderr.isTTY) say(`Enqueued job ${id}: \`holdfast job show ${id}\` tells what becomes of it.`)
 }
 

@@ -3,7 +3,7 @@ import type { JobStatus } from '../../holdfast.js'
 import { Observer } from '../../observe/index.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printFacts, printJson, write } from '../output.js'
+import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function jobShow(settings: Settings, word: string): Promise<void> {
@@ -11,9 +11,7 @@ export async function jobShow(settings: Settings, word: string): Promise<void> {
   const [status, now] = await withHoldfast(settings, async ({ jobs }, database, schema) => {
     return [await jobs.find(id), await new Observer(database, schema).now()] as const
   })
-  if (settings.flag('json')) printJson(status)
-  else if (settings.flag('jsonl')) write([JSON.stringify(status)])
-  else if (status) printFacts(settings, factsOf(status, now))
+  if (!printDocument(settings, status) && status) printFacts(settings, factsOf(status, now))
   if (status) return
   say(noSuchJob(id))
   throw new Exit(exitCode.conditionNotMet)

@@ -4,7 +4,7 @@ import { Operator } from '../../operate/index.js'
 import { agree } from '../confirm.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printJson } from '../output.js'
+import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
 import { targetOf, whoLeases } from '../who.js'
 
@@ -18,7 +18,7 @@ export async function leaseExpire(settings: Settings, name: string): Promise<voi
       await agree(settings, 'expiring a lease', 'Expire this lease?')
     }
     const expired = lease !== undefined && (await new Operator(database, schema).expireLease(key))
-    if (settings.flag('json')) printJson({ expired: expired ? lease : null })
+    printDocument(settings, { expired: expired ? lease : null })
     say(expired ? `Expired the lease on "${label}".` : `"${label}" is not leased: there is nothing to expire.`)
     if (!expired) throw new Exit(exitCode.conditionNotMet)
   })

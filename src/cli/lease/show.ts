@@ -1,7 +1,7 @@
 import { formatDuration } from '../../base/index.js'
 import { type ObservedLease, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
-import { printFacts, printJson, write } from '../output.js'
+import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 import { targetOf, whoLeases } from '../who.js'
 
@@ -20,8 +20,7 @@ export async function leaseShow(settings: Settings, name: string): Promise<void>
     state: lease ? (lease.held ? 'leased' : 'kept') : locks.some(({ granted }) => granted) ? 'locked' : 'free',
     lease: lease ?? null,
   }
-  if (settings.flag('json')) return printJson(answer)
-  if (settings.flag('jsonl')) return write([JSON.stringify(answer)])
+  if (printDocument(settings, answer)) return
   printFacts(settings, [
     ['name', answer.name ?? ''],
     ...(answer.namespace ? [['namespace', answer.namespace] as const] : []),

@@ -4,7 +4,7 @@ import { Operator } from '../../operate/index.js'
 import { agree } from '../confirm.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printJson } from '../output.js'
+import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
 import { tell } from './show.js'
 
@@ -24,7 +24,7 @@ export async function limitReset(settings: Settings, name: string): Promise<void
     const operator = new Operator(database, schema)
     const ended = isUsed ? await operator.resetLimit(keys.permits) : []
     const refilled = found.rate !== undefined && (await operator.refillRate(keys.rate))
-    if (settings.flag('json')) printJson({ ended, refilled })
+    printDocument(settings, { ended, refilled })
     if (ended.length > 0) say(`Took ${permits(ended.length)} of "${name}".`)
     if (refilled) say(`Refilled the rate of "${name}".`)
     if (ended.length > 0 || refilled) return

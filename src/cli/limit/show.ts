@@ -1,7 +1,7 @@
 import { checkName, formatDuration } from '../../base/index.js'
 import { limitKeys, type ObservedPermit, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
-import { printFacts, printJson, write } from '../output.js'
+import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 import { whoIs } from '../who.js'
 
@@ -18,8 +18,7 @@ export async function limitShow(settings: Settings, name: string): Promise<void>
     permits: { key: keys.permits, ...permits },
     rate: rate === undefined ? null : { key: keys.rate, ...rate },
   }
-  if (settings.flag('json')) return printJson(answer)
-  if (settings.flag('jsonl')) return write([JSON.stringify(answer)])
+  if (printDocument(settings, answer)) return
   const { inUse, max, holding, waiting, holders, waiters } = permits
   printFacts(settings, [
     ['name', name],

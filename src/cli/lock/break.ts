@@ -3,7 +3,7 @@ import { Operator } from '../../operate/index.js'
 import { agree } from '../confirm.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printJson } from '../output.js'
+import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
 import { targetOf, whoIs } from '../who.js'
 
@@ -14,7 +14,7 @@ export async function lockBreak(settings: Settings, name: string): Promise<void>
     const all = (await new Observer(database, schema).locks()).filter(({ granted }) => granted)
     const holders = all.filter((lock) => lock.key === key)
     if (holders.length === 0) {
-      if (settings.flag('json')) printJson({ ended: [] })
+      printDocument(settings, { ended: [] })
       say(`"${label}" is free: there is nothing to break.`)
       throw new Exit(exitCode.conditionNotMet)
     }
@@ -27,7 +27,7 @@ export async function lockBreak(settings: Settings, name: string): Promise<void>
       if (did) ended.push(holder)
       say(did ? `Ended session ${holder.pid}.` : `Session ${holder.pid} has let go of "${label}" by itself.`)
     }
-    if (settings.flag('json')) printJson({ ended })
+    printDocument(settings, { ended })
   })
 }
 

@@ -2,7 +2,7 @@ import { Observer } from '../../observe/index.js'
 import { Operator } from '../../operate/index.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printJson } from '../output.js'
+import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
 import { targetOf, whoIs } from '../who.js'
 
@@ -13,7 +13,7 @@ export async function lockRelease(settings: Settings, name: string): Promise<voi
     const holders = (await new Observer(database, schema).locks({ key })).filter(({ granted }) => granted)
     const ours = holders.filter(({ instance }) => instance !== null)
     if (ours.length > 0) await new Operator(database, schema).requestRelease(key)
-    if (settings.flag('json')) printJson({ asked: ours })
+    printDocument(settings, { asked: ours })
     for (const holder of ours) say(`Asked ${whoIs(holder, holder.pid)} to release "${label}".`)
     for (const holder of holders) {
       if (holder.instance !== null) continue

@@ -17,7 +17,7 @@ export async function lockRun(settings: Settings, name: string, command: readonl
     status = await run(settings, name, command)
   } catch (error) {
     if (error instanceof Exit) throw error
-    await report(error, settings.flag('json'))
+    await report(error, settings.flag('json') || settings.flag('jsonl'))
     status = runExitCode.beforeChild
   }
   throw new Exit(status)

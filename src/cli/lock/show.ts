@@ -1,7 +1,7 @@
 import { type ObservedLock, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { factsOf } from '../lease/show.js'
-import { printFacts, printJson, write } from '../output.js'
+import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 import { forHowLong, targetOf, whoIs } from '../who.js'
 
@@ -24,8 +24,7 @@ export async function lockShow(settings: Settings, name: string): Promise<void> 
     waiters,
     lease: lease ?? null,
   }
-  if (settings.flag('json')) return printJson(answer)
-  if (settings.flag('jsonl')) return write([JSON.stringify(answer)])
+  if (printDocument(settings, answer)) return
   printFacts(settings, [
     ['name', answer.name ?? ''],
     ...(answer.namespace ? [['namespace', answer.namespace] as const] : []),

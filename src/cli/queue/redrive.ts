@@ -4,7 +4,7 @@ import { Observer } from '../../observe/index.js'
 import { agree } from '../confirm.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printJson } from '../output.js'
+import { printDocument } from '../output.js'
 import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
 import { counted } from './ls.js'
@@ -23,7 +23,7 @@ export async function queueRedrive(settings: Settings, name: string): Promise<vo
       await agree(settings, 'bringing jobs back', 'Let them run again?')
     }
     const all = isWanted ? await redrive(settings, jobs, name, counted(queue.buried)) : 0
-    if (settings.flag('json')) printJson({ redriven: all })
+    printDocument(settings, { redriven: all })
     if (all > 0) return say(`${all} ${all === 1 ? 'job' : 'jobs'} of "${name}" may run again.`)
     say(unknown ?? `No job of "${name}" is buried.`)
     throw new Exit(exitCode.conditionNotMet)

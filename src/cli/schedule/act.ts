@@ -1,7 +1,7 @@
 import { readRule, UsageError } from '../../base/index.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printJson } from '../output.js'
+import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
 import { ruleInWords } from './ls.js'
 import { found } from './show.js'
@@ -11,7 +11,7 @@ export async function scheduleRun(settings: Settings, name: string): Promise<voi
   await withHoldfast(settings, async ({ schedules }) => {
     const { members } = await found(schedules, name)
     const tick = await schedules.run(name)
-    if (settings.flag('json')) printJson({ tick })
+    printDocument(settings, { tick })
     if (tick === null) {
       say(`A run of "${name}" is there, and it allows no other beside or behind it.`)
       throw new Exit(exitCode.conditionNotMet)
@@ -26,7 +26,7 @@ export async function schedulePause(settings: Settings, name: string): Promise<v
   await withHoldfast(settings, async ({ schedules }) => {
     const { pausedAt } = await found(schedules, name)
     await schedules.pause(name)
-    if (settings.flag('json')) printJson({ paused: name })
+    printDocument(settings, { paused: name })
     say(pausedAt ? `"${name}" was paused already.` : `Paused "${name}": no tick begins until it is resumed.`)
   })
 }
@@ -36,7 +36,7 @@ export async function scheduleResume(settings: Settings, name: string): Promise<
   await withHoldfast(settings, async ({ schedules }) => {
     const { pausedAt } = await found(schedules, name)
     if (pausedAt) await schedules.resume(name)
-    if (settings.flag('json')) printJson({ resumed: pausedAt ? name : null })
+    printDocument(settings, { resumed: pausedAt ? name : null })
     if (pausedAt) return say(`Resumed "${name}".`)
     say(`"${name}" is not paused.`)
     throw new Exit(exitCode.conditionNotMet)
@@ -63,7 +63,7 @@ export async function scheduleOverride(settings: Settings, name: string): Promis
     const { override, codeRule } = await found(schedules, name)
     await schedules.override(name, clears ? null : given)
     const { rule } = await found(schedules, name)
-    if (settings.flag('json')) printJson({ schedule: name, rule, overridden: !clears })
+    printDocument(settings, { schedule: name, rule, overridden: !clears })
     const words = ruleInWords(rule)
     if (!clears)
       say(

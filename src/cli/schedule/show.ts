@@ -2,7 +2,7 @@ import { suggest, UsageError } from '../../base/index.js'
 import type { PastGap, PastRun, ScheduleStatus, Schedules } from '../../holdfast.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printFacts, printJson, write } from '../output.js'
+import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 import { ruleInWords } from './ls.js'
 
@@ -11,9 +11,8 @@ export async function scheduleShow(settings: Settings, name: string): Promise<vo
   await withHoldfast(settings, async ({ schedules }) => {
     const status = await found(schedules, name)
     const history = await schedules.runs(name, { limit })
-    if (settings.flag('json')) printJson({ ...status, history })
-    else if (settings.flag('jsonl')) write([JSON.stringify({ ...status, history })])
-    else printFacts(settings, [...factsOf(status), ...history.map(lineOf)])
+    if (!printDocument(settings, { ...status, history }))
+      printFacts(settings, [...factsOf(status), ...history.map(lineOf)])
   })
 }
 

@@ -356,7 +356,13 @@ export class Holdfast {
     this.#databases = new Set([database, lifeline])
     this.#presence = presence
     const hasAnchor = ground.anchor !== undefined
-    this.#health = new HealthCheck({ database, presence, hasAnchor, isClosing: () => this.#closing !== undefined })
+    this.#health = new HealthCheck({
+      database,
+      presence,
+      hasAnchor,
+      isDraining: () => this.draining.aborted,
+      isClosing: () => this.#closing !== undefined,
+    })
     this.#anchor = ground.anchor
     this.#waits = waits
     this.locks = new Locks(ground)
@@ -373,6 +379,7 @@ export class Holdfast {
     })
     this.#draining = new Draining(
       presence,
+      ground.events,
       [this.jobs, this.schedules, this.elections, this.shares],
       [this.once, this.limits, this.leases, this.locks],
     )
@@ -438,7 +445,7 @@ export class Holdfast {
   }
 
   /**
-   * Aborts when draining begins: asked for here, or from outside (`holdfast instance drain`). A health check may say so.
+   * Aborts when draining begins: asked for here, or from outside (`holdfast instance drain`). `health()` says so, too.
    *
    * @example
    * app.get('/ready', (_, reply) => reply.code(holdfast.draining.aborted ? 503 : 200).send())

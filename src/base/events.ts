@@ -11,6 +11,8 @@ export interface HoldfastEvents {
   'instance.lost': { readonly reason: Error }
   /** The instance is present again: a new life, which holds nothing of the old one. */
   'instance.reconnected': { readonly lostForMs: number }
+  /** This instance takes no new work from now on: it was asked to drain, here or from outside. */
+  'instance.draining': { readonly withinMs: number }
   /** The instance was closed, in good order. */
   'instance.closed': Record<never, never>
 
@@ -137,6 +139,7 @@ export type EventName = keyof HoldfastEvents
 const known: Record<EventName, true> = {
   'instance.lost': true,
   'instance.reconnected': true,
+  'instance.draining': true,
   'instance.closed': true,
   'lock.acquired': true,
   'lock.busy': true,

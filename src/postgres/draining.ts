@@ -1,4 +1,4 @@
-import { InstanceDrainingError, pause } from '../base/index.js'
+import { type Events, InstanceDrainingError, pause } from '../base/index.js'
 import type { Presence } from './presence.js'
 
 /**
@@ -27,13 +27,15 @@ export class Draining {
   readonly #presence: Presence
   readonly #workers: readonly Drains[]
   readonly #means: readonly Drains[]
+  readonly #events: Events
   readonly #controller = new AbortController()
   readonly #drained: Promise<void>
   #end = () => {}
 
   /** `workers` run work of their own accord; `means` are used by it, and by the program. */
-  constructor(presence: Presence, workers: readonly Drains[], means: readonly Drains[]) {
+  constructor(presence: Presence, events: Events, workers: readonly Drains[], means: readonly Drains[]) {
     this.#presence = presence
+    this.#events = events
     this.#workers = workers
     this.#means = means
     this.#drained = new Promise((resolve) => {
@@ -68,6 +70,7 @@ export class Draining {
   async #drain(withinMs: number): Promise<void> {
     const until = performance.now() + withinMs
     this.#controller.abort(new InstanceDrainingError())
+    this.#events.to('instance.draining')?.({ withinMs })
     const telling = this.#presence.tell('draining')
     const working = Promise.all(this.#workers.map((room) => room.drain(withinMs)))
     const over = new AbortController()

@@ -5,8 +5,8 @@ import type { Presence } from './presence.js'
 /** How an instance is. */
 export interface Health {
   /**
-   * `up`: it can do all that it is there for. `degraded`: it holds nothing at present, and comes back by itself. `down`: it
-   * cannot work, because the database cannot be reached or the instance is closing.
+   * `up`: it can do all that it is there for. `degraded`: it cannot do all of it, for a while by itself or because it drains.
+   * `down`: it cannot work, because the database cannot be reached or the instance is closing.
    */
   readonly status: 'up' | 'degraded' | 'down'
   /** Why it is not up; empty when it is. */
@@ -18,7 +18,7 @@ export interface Health {
   readonly checkedAt: Date
 }
 
-export type HealthTrouble = 'DATABASE_UNREACHABLE' | 'POOL_UNANSWERED' | 'RECONNECTING' | 'CLOSING'
+export type HealthTrouble = 'DATABASE_UNREACHABLE' | 'POOL_UNANSWERED' | 'RECONNECTING' | 'DRAINING' | 'CLOSING'
 
 interface Look {
   readonly at: number
@@ -37,6 +37,7 @@ export interface HealthOptions {
   readonly presence: Presence
   /** Whether the instance has a session that is always there; without one it is present only when somebody needs it. */
   readonly hasAnchor: boolean
+  readonly isDraining: () => boolean
   readonly isClosing: () => boolean
 }
 
@@ -52,7 +53,7 @@ export class HealthCheck {
 
   /** How it is now, by an answer of the database that may be three seconds old. */
   async look(): Promise<Health> {
-    const { presence, hasAnchor, isClosing } = this.#options
+    const { presence, hasAnchor, isDraining, isClosing } = this.#options
     const { databaseMs, checkedAt, trouble } = await this.#latest()
     const reasons: { code: HealthTrouble; message: string }[] = []
     const isConnected = hasAnchor && presence.life !== undefined
@@ -64,6 +65,7 @@ export class HealthCheck {
         const message = 'The session of this instance was lost, and is being opened anew'
         reasons.push({ code: 'RECONNECTING', message })
       }
+      if (isDraining()) reasons.push({ code: 'DRAINING', message: 'This instance takes no new work' })
     }
     const isDown = reasons.some(({ code }) => code === 'CLOSING' || code === 'DATABASE_UNREACHABLE')
     const status = isDown ? 'down' : reasons.length > 0 ? 'degraded' : 'up'

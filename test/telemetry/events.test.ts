@@ -150,6 +150,8 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   expect(await untilTold('once.lost')).toMatchObject({ key: 'lost' })
   expect(await untilTold('instance.reconnected')).toEqual({ lostForMs: expect.any(Number) })
 
+  void one.drain({ within: '5s' })
+  expect(told['instance.draining']).toEqual([{ withinMs: 5_000 }])
   await one.close()
   expect(told['instance.closed']).toEqual([{}])
   expect(Object.keys(told).sort()).toEqual([...eventNames].sort())

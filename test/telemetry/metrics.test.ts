@@ -170,6 +170,14 @@ test('the health of an instance: a lost session is no reason to be killed, a los
   await allow(true)
   await until('it is ready again', async () => (await probe('/health/ready')).status === 200)
 
+  // Who is asked to go takes no new work, and its health says so; nothing is left to be waited for.
+  await until('it is up', async () => (await holdfast.health()).status === 'up')
+  await holdfast.drain()
+  expect(await probe('/health/ready')).toMatchObject({
+    status: 503,
+    body: { status: 'degraded', reasons: ['DRAINING'] },
+  })
+  expect((await probe('/health/live')).status).toBe(200)
   const closing = holdfast.close()
   expect(await probe('/health/ready')).toMatchObject({ status: 503, body: { reasons: ['CLOSING'] } })
   await closing

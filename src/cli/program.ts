@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { addBench } from './bench/words.js'
 import { addCompletion } from './completion/words.js'
+import { addDashboard } from './dashboard/words.js'
 import { addDelivery } from './delivery/words.js'
 import { addDemo } from './demo/words.js'
 import { addDev } from './dev/words.js'
@@ -58,6 +59,7 @@ export function makeProgram(): Command {
   addInstance(program)
   addGraph(program)
   addTop(program)
+  addDashboard(program)
   addMigrate(program)
   addDoctor(program)
   addDemo(program)

@@ -5,6 +5,15 @@ import { describe, UsageError } from '../base/index.js'
 export interface Statement {
   readonly name: string
   readonly text: string
+  /** What it is for, as the comment says that stands below its name. */
+  readonly says?: string
+}
+
+const loaded = new Map<string, Statement>()
+
+/** The statement with this text, if it is one of ours. */
+export function statementOf(text: string): Statement | undefined {
+  return loaded.get(text)
 }
 
 /**
@@ -16,10 +25,18 @@ export function loadStatements<const Name extends string>(file: URL, schema: str
   const sections = readFileSync(file, 'utf8').split(/^-- name: (\w+)$/m)
   const statements: Record<string, Statement> = {}
   for (let at = 1; at < sections.length; at += 2) {
-    const text = sections[at + 1]!.replace(/^\s*--.*$\n?/gm, '')
+    const [name, section] = [sections[at]!, sections[at + 1]!]
+    const sql = section
+      .replace(/^\s*--.*$\n?/gm, '')
       .trim()
       .replace(/;$/, '')
-    statements[sections[at]!] = { name: sections[at]!, text: inSchema(text, schema) }
+    const says = /^(?:\s*--.*\n)*/
+      .exec(section)![0]
+      .replace(/\s*-- ?/g, ' ')
+      .trim()
+    const text = inSchema(sql, schema)
+    statements[name] = { name, text, says }
+    loaded.set(text, statements[name])
   }
   return statements as Record<Name, Statement>
 }

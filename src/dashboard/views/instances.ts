@@ -6,8 +6,10 @@ const mostRows = 200
 export const instances = {
   instances: view({
     everyMs: 2_000,
-    async read({ observer }) {
-      const rows = await observer.instances()
+    params: { namespace: 'text' },
+    async read({ observer }, { namespace }) {
+      const all = await observer.instances()
+      const rows = all.filter((instance) => namespace === undefined || instance.namespace === namespace)
       return { rows: rows.slice(0, mostRows), count: rows.length }
     },
   }),

@@ -1,0 +1,86 @@
+import { describe, flag, type Rule, readOptions, suggest, UsageError } from '../base/index.js'
+import { Operator } from '../operate/index.js'
+import type { AnyAct, Outcome } from './act.js'
+import { type ActName, acts } from './acts/index.js'
+import { Audit } from './audit.js'
+import type { Ground } from './ground.js'
+import type { Admitted } from './guard.js'
+import { readParams } from './params.js'
+import { Refusal } from './refusal.js'
+import { saidOf } from './said.js'
+import type { Acted, Previewed } from './wire.js'
+
+const longestReason = 1_000
+
+const rules = {
+  params: {
+    expected: 'an object',
+    read: (given) => (typeof given === 'object' && given !== null ? given : undefined),
+  } as Rule<object>,
+  preview: flag,
+  because: {
+    expected: `a text of at most ${longestReason} characters`,
+    read: (given) => (typeof given === 'string' && given.length <= longestReason ? given : undefined),
+  } as Rule<string>,
+}
+
+/** Does what visitors may do, and keeps account of it. */
+export class Acting {
+  readonly #ground: Ground
+  readonly #readOnly: boolean
+  readonly #operator: Operator
+  readonly #audit: Audit
+
+  constructor(ground: Ground, readOnly: boolean) {
+    const { executor, schema } = ground.asking
+    this.#ground = ground
+    this.#readOnly = readOnly
+    this.#operator = new Operator(executor, schema)
+    this.#audit = new Audit(executor, schema)
+  }
+
+  /** What a visitor may do here. */
+  rightsOf({ rights }: Admitted): readonly ActName[] {
+    return this.#readOnly ? [] : rights
+  }
+
+  async act(name: string, asked: unknown, visitor: Admitted): Promise<Previewed | Acted> {
+    if (!Object.hasOwn(acts, name)) {
+      const meant = suggest(name, Object.keys(acts))
+      throw new UsageError(`There is no act ${describe(name)}`, meant && `Did you mean ${meant}?`)
+    }
+    if (this.#readOnly) throw new Refusal(403, 'READ_ONLY', 'This dashboard only shows', 'It was made with readOnly.')
+    if (!visitor.rights.includes(name as ActName)) {
+      throw new Refusal(
+        403,
+        'FORBIDDEN',
+        `${visitor.name} has no right to ${name}`,
+        'The function auth gives the rights.',
+      )
+    }
+    const act = acts[name as ActName] as AnyAct
+    if (typeof asked !== 'object' || asked === null) throw new UsageError(`Expected an object, got ${describe(asked)}`)
+    const { params: given = {}, preview = false, because } = readOptions(name, asked, rules)
+    const params = readParams(name, given, act)
+    await this.#ground.ready()
+    const doing = { ...this.#ground.asking, operator: this.#operator, visitor: visitor.name }
+    const consequence = await act.preview(doing, params)
+    if (preview) return { consequence }
+    const entry = await this.#audit.begin(visitor.name, name, params, consequence, because)
+    return { outcome: await this.#run(entry, () => act.run(doing, params)) }
+  }
+
+  async #run(entry: string, run: () => Promise<Outcome>): Promise<Outcome> {
+    let outcome: Outcome
+    try {
+      outcome = await run()
+    } catch (error) {
+      const { code, message } = saidOf(error)
+      await this.#audit.end(entry, null, `${code}: ${message}`).catch(() => {})
+      throw error
+    }
+    // It has happened, whether or not that can still be written down.
+    await this.#audit.end(entry, outcome.says, null).catch(() => {})
+    return outcome
+  }
+}

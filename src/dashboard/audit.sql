@@ -1,0 +1,16 @@
+-- The audit: what visitors of the dashboard did.
+
+-- name: begin
+-- Writes down that somebody is about to do something ($1 who, $2 the act, $3 to what, $4 its parameters, $5 what it said
+-- would happen, $6 why).
+insert into holdfast.audit (visitor, act, subject, params, consequence, because)
+values ($1, $2, $3, $4::text::jsonb, $5, $6)
+returning id::text as id
+
+-- name: end
+-- Writes down what became of it: what it said ($2), or what it failed of ($3). Relies on audit_pkey.
+update holdfast.audit
+set outcome = $2,
+    error = $3,
+    ended_at = clock_timestamp()
+where id = $1::bigint

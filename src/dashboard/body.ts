@@ -1,0 +1,28 @@
+import { Refusal } from './refusal.js'
+
+const mostBytes = 16_384
+
+/** The body as JSON. Nothing else is taken: a form of another site cannot send it. */
+export async function readJson(request: Request): Promise<unknown> {
+  const [type = ''] = (request.headers.get('content-type') ?? '').split(';')
+  if (type.trim().toLowerCase() !== 'application/json') {
+    throw new Refusal(415, 'NOT_JSON', 'Expected the content-type application/json')
+  }
+  const text = await readText(request)
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Refusal(400, 'NOT_JSON', 'Expected a body that is JSON')
+  }
+}
+
+async function readText(request: Request): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of request.body ?? []) {
+    bytes += chunk.byteLength
+    if (bytes > mostBytes) throw new Refusal(413, 'TOO_LARGE', `Expected a body of at most ${mostBytes} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}

@@ -1,0 +1,148 @@
+import pg from 'pg'
+import { ClosedError } from '../base/index.js'
+import { Holdfast } from '../holdfast.js'
+import { Observer } from '../observe/index.js'
+import {
+  checkSchema,
+  type Database,
+  type Executor,
+  fromPgPool,
+  loadStatements,
+  type PgPool,
+  type Statement,
+  schemaState,
+} from '../postgres/index.js'
+import { overheard, unheard } from './overhear.js'
+import type { Redact } from './redact.js'
+import type { Asking } from './view.js'
+
+const mostConnections = 5
+const connectMs = 10_000
+/** A database that is asked anew before it has answered would only become slower. */
+const answerMs = 10_000
+/** A member that nobody has needed for so long is closed: it costs a row and its renewals. */
+const memberIdleMs = 60_000
+const mostMembers = 8
+/** The clocks drift apart by less than a millisecond in so long. */
+const clockMs = 60_000
+
+interface Member {
+  readonly holdfast: Promise<Holdfast>
+  neededAt: number
+}
+
+export interface About {
+  readonly server: string
+  readonly now: Date
+  readonly namespaces: readonly string[]
+}
+
+/** What the dashboard stands on: connections, opened when somebody comes, and members of the fleet, when a view needs one. */
+export class Ground {
+  readonly asking: Asking
+  readonly #pool: PgPool
+  readonly #database: Database
+  readonly #members = new Map<string, Member>()
+  readonly #sql: Record<'about' | 'clock', Statement>
+  #checked: Promise<void> | undefined
+  /** What to add to our own clock. */
+  #offset: { ms: number; readAt: number } | undefined
+  #sweeper: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  constructor(given: { url: string } | { pool: PgPool }, schema: string, redact: Redact) {
+    if ('pool' in given) {
+      this.#pool = overheard(given.pool)
+      this.#database = fromPgPool(this.#pool)
+    } else {
+      const connection = { connectionString: given.url, connectionTimeoutMillis: connectMs }
+      const pool = new pg.Pool({ ...connection, max: mostConnections, application_name: 'holdfast dashboard' })
+      this.#pool = overheard(pool)
+      this.#database = fromPgPool(this.#pool, connection, { close: () => pool.end() })
+    }
+    this.#sql = loadStatements(new URL('./ground.sql', import.meta.url), schema)
+    const executor: Executor = { query: (text, values) => this.#database.query(text, values, answerMs) }
+    const observer = new Observer(executor, schema)
+    this.asking = { executor, observer, schema, redact, holdfastOf: (namespace) => this.#memberOf(namespace) }
+  }
+
+  /** Where the database is, for people. */
+  get address(): string {
+    return this.#database.address
+  }
+
+  /** Fails unless Holdfast is installed there, in a version that fits. */
+  ready(): Promise<void> {
+    const { executor, schema } = this.asking
+    this.#checked ??= schemaState(executor, schema)
+      .then((state) => checkSchema(state, schema))
+      .catch((error) => {
+        this.#checked = undefined
+        throw error
+      })
+    return this.#checked
+  }
+
+  async about(): Promise<About> {
+    await this.ready()
+    const { text } = this.#sql.about
+    const [row] = await this.asking.executor.query<{ server: string; now_ms: number; namespaces: string[] }>(text)
+    const { server, now_ms: nowMs, namespaces } = row!
+    return { server, now: new Date(nowMs), namespaces }
+  }
+
+  /** What our clock is behind the database's, in ms; asked for now and then. */
+  async clockOffset(): Promise<number> {
+    if (this.#offset === undefined || performance.now() - this.#offset.readAt > clockMs) {
+      const sentAt = performance.now()
+      const [row] = await this.asking.executor.query<{ now_ms: number }>(this.#sql.clock.text)
+      const readAt = performance.now()
+      this.#offset = { ms: row!.now_ms - (sentAt + readAt) / 2, readAt }
+    }
+    return this.#offset.ms
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearInterval(this.#sweeper)
+    await Promise.all([...this.#members.keys()].map((namespace) => this.#part(namespace)))
+    await this.#database.close()
+  }
+
+  async #memberOf(namespace: string): Promise<Holdfast> {
+    const member = this.#members.get(namespace) ?? this.#open(namespace)
+    member.neededAt = performance.now()
+    return member.holdfast
+  }
+
+  #open(namespace: string): Member {
+    if (this.#isClosed) throw new ClosedError('The dashboard')
+    if (this.#members.size >= mostMembers) void this.#part(this.#longestIdle())
+    const { schema } = this.asking
+    const pool = this.#pool
+    const holdfast = unheard(() => Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false }))
+    holdfast.catch(() => this.#members.delete(namespace))
+    const member = { holdfast, neededAt: performance.now() }
+    this.#members.set(namespace, member)
+    this.#sweeper ??= setInterval(() => this.#partFromIdle(), memberIdleMs / 2).unref()
+    return member
+  }
+
+  #longestIdle(): string {
+    const [longest] = [...this.#members].sort(([, a], [, b]) => a.neededAt - b.neededAt)
+    return longest![0]
+  }
+
+  #partFromIdle(): void {
+    for (const [namespace, { neededAt }] of this.#members) {
+      if (performance.now() - neededAt > memberIdleMs) void this.#part(namespace)
+    }
+  }
+
+  async #part(namespace: string): Promise<void> {
+    const member = this.#members.get(namespace)
+    this.#members.delete(namespace)
+    // One that cannot close its row is forgotten by the fleet when it expires.
+    await member?.holdfast.then((holdfast) => holdfast.close()).catch(() => {})
+  }
+}

@@ -1,0 +1,97 @@
+import type { IncomingMessage } from 'node:http'
+import { HoldfastError } from '../base/index.js'
+import { type ActName, actNames } from './acts/index.js'
+import { type Auth, readVisitor } from './options.js'
+import { Refusal } from './refusal.js'
+
+export interface Admitted {
+  readonly name: string
+  readonly rights: readonly ActName[]
+}
+
+/** Where a request came from, as far as that is known beside what it says itself. */
+export interface From {
+  /** The address at the other end of the connection. */
+  readonly remoteAddress?: string | undefined
+  /** The request as Node.js made it. */
+  readonly incoming?: IncomingMessage | undefined
+}
+
+/** Who comes. Throws a refusal for whoever may not. */
+export async function admit(request: Request, from: From, auth: Auth | undefined): Promise<Admitted> {
+  if (auth === undefined) {
+    admitLoopback(request, from)
+    return { name: 'loopback', rights: actNames }
+  }
+  let visitor: Admitted | null
+  try {
+    visitor = readVisitor(await auth(request, from.incoming))
+  } catch (error) {
+    // What the hook throws may tell too much to somebody who is nobody yet; a mistake in what it answered is our own words.
+    const [message, hint] = error instanceof HoldfastError ? [error.message, error.hint] : ['auth has thrown an error']
+    throw new Refusal(500, 'AUTH_FAILED', message, hint ?? 'Look at the function auth that was given to dashboard().')
+  }
+  if (visitor === null) throw new Refusal(403, 'FORBIDDEN', 'You may not see this dashboard', 'Sign in first.')
+  return visitor
+}
+
+const forwarding = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via']
+const closed = 'This dashboard has no auth, so it answers only to its own machine'
+const wayOut = 'Give dashboard({ auth }) a function that says who comes.'
+
+/** Without auth: from this machine, by a name of this machine, and with nobody between who may have let in the world. */
+function admitLoopback(request: Request, { remoteAddress }: From): void {
+  if (remoteAddress === undefined) {
+    throw new Refusal(
+      403,
+      'AUTH_REQUIRED',
+      `${closed}, and where this request comes from is not known`,
+      `${wayOut} Or tell where it comes from: board.fetch(request, { remoteAddress }).`,
+    )
+  }
+  if (!isLoopbackAddress(remoteAddress)) throw new Refusal(403, 'AUTH_REQUIRED', closed, wayOut)
+  const proxy = forwarding.find((name) => request.headers.has(name))
+  if (proxy) {
+    throw new Refusal(
+      403,
+      'AUTH_REQUIRED',
+      `${closed}, and this request came through a proxy (it has ${proxy})`,
+      wayOut,
+    )
+  }
+  // Any site can have its name lead here; the browser then takes this page for a part of it.
+  if (!isLoopbackName(hostOf(request))) {
+    throw new Refusal(403, 'AUTH_REQUIRED', `${closed}, by a name such as localhost or 127.0.0.1`, wayOut)
+  }
+}
+
+function isLoopbackAddress(address: string): boolean {
+  return address === '::1' || /^(::ffff:)?127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/i.test(address)
+}
+
+function isLoopbackName(host: string): boolean {
+  const name = host.replace(/:\d{1,5}$/, '').toLowerCase()
+  return name === 'localhost' || name.endsWith('.localhost') || name === '[::1]' || isLoopbackAddress(name)
+}
+
+function hostOf(request: Request): string {
+  return request.headers.get('host') ?? new URL(request.url).host
+}
+
+/** Refuses what another site lets the browser of a visitor ask, who has the rights and does not know of it. */
+export function refuseCrossSite(request: Request): void {
+  const site = request.headers.get('sec-fetch-site')
+  const origin = request.headers.get('origin')
+  if (site !== null) {
+    if (site === 'same-origin' || (site === 'none' && request.method === 'GET')) return
+  } else if (origin === null || isOfHost(origin, hostOf(request))) return
+  throw new Refusal(403, 'CROSS_SITE', 'Requests from other sites are not answered')
+}
+
+function isOfHost(origin: string, host: string): boolean {
+  try {
+    return new URL(origin).host === host.toLowerCase()
+  } catch {
+    return false
+  }
+}

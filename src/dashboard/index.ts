@@ -1,0 +1,53 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Handler } from './handler.js'
+import { answerNode } from './node.js'
+import { type DashboardOptions, readSettings } from './options.js'
+
+export type { Consequence, Outcome } from './act.js'
+export type { ActName } from './acts/index.js'
+export type { Auth, DashboardOptions, Visitor } from './options.js'
+export type { Payload, Redact } from './redact.js'
+export type { ViewName } from './views/index.js'
+
+/** The dashboard, to be mounted wherever there is room for it. */
+export interface Dashboard {
+  /**
+   * Answers a request of the web standard, under any path. `remoteAddress` is where it comes from, for a dashboard without
+   * auth.
+   *
+   * @example
+   * app.all('/admin/holdfast/*', (c) => board.fetch(c.req.raw)) // Hono
+   */
+  readonly fetch: (request: Request, from?: { remoteAddress?: string | undefined }) => Promise<Response>
+  /**
+   * The same for `node:http`, Express and whatever hands out the request and the response of Node.js.
+   *
+   * @example
+   * app.use('/admin/holdfast', board.node) // Express
+   */
+  readonly node: (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void) => void
+  /** Ends the pages that are open and closes what the dashboard opened. */
+  close(): Promise<void>
+}
+
+/**
+ * The dashboard of the fleet. Opens nothing until somebody comes, and asks the database nothing while nobody looks. Without
+ * `auth` it answers only to its own machine.
+ *
+ * @example
+ * const board = dashboard({ url: process.env.DATABASE_URL, auth: (request) => visitorOf(request) })
+ * app.use('/admin/holdfast', board.node)
+ */
+export function dashboard(options: DashboardOptions): Dashboard {
+  const handler = new Handler(readSettings(options))
+  return {
+    fetch: (request, from) => handler.answer(request, { remoteAddress: from?.remoteAddress }),
+    node(request, response, next) {
+      answerNode((asked, from) => handler.answer(asked, from), request, response).catch((error) => {
+        if (next) next(error)
+        else response.destroy(error)
+      })
+    },
+    close: () => handler.close(),
+  }
+}

@@ -1,0 +1,70 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import type { TLSSocket } from 'node:tls'
+import type { From } from './guard.js'
+
+/** What routers and body parsers have put on a request. */
+type Parsed = IncomingMessage & { body?: unknown; originalUrl?: string }
+
+type Answer = (request: Request, from: From) => Promise<Response>
+
+/** Answers a request of Node.js by a handler of the web standard. */
+export async function answerNode(answer: Answer, incoming: Parsed, outgoing: ServerResponse): Promise<void> {
+  const gone = new AbortController()
+  outgoing.once('close', () => gone.abort())
+  let request: Request
+  try {
+    request = requestOf(incoming, gone.signal)
+  } catch {
+    outgoing.writeHead(400, { connection: 'close' }).end()
+    return
+  }
+  const response = await answer(request, { remoteAddress: incoming.socket.remoteAddress, incoming })
+  outgoing.writeHead(response.status, [...response.headers].flat())
+  // The rest of a body that nobody wants.
+  if (!incoming.complete) incoming.resume()
+  if (incoming.method === 'HEAD' || response.body === null) outgoing.end()
+  else await send(response.body, outgoing)
+}
+
+function requestOf(incoming: Parsed, signal: AbortSignal): Request {
+  const { method = 'GET', headers, originalUrl, url = '/' } = incoming
+  const protocol = (incoming.socket as TLSSocket).encrypted ? 'https' : 'http'
+  const given = new Headers()
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined && !name.startsWith(':')) given.set(name, Array.isArray(value) ? value.join(', ') : value)
+  }
+  const host = headers.host ?? String(headers[':authority'] ?? 'localhost')
+  // As a part of a path, whatever it begins with: two slashes must not become another host.
+  const address = new URL(`${protocol}://${host}`)
+  const [path = '/', ...search] = (originalUrl ?? url).split('?')
+  address.pathname = path
+  address.search = search.join('?')
+  const hasBody = method !== 'GET' && method !== 'HEAD'
+  return new Request(address, {
+    method,
+    headers: given,
+    signal,
+    ...(hasBody ? { body: bodyOf(incoming), duplex: 'half' } : {}),
+  })
+}
+
+/** As it comes, or what a parser has made of it. */
+function bodyOf(incoming: Parsed): ReadableStream | Uint8Array<ArrayBuffer> | string {
+  const { body } = incoming
+  if (body === undefined) return Readable.toWeb(incoming) as ReadableStream
+  return typeof body === 'string' ? body : JSON.stringify(body)
+}
+
+async function send(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
+  const reader = body.getReader()
+  const leave = () => void reader.cancel().catch(() => {})
+  outgoing.once('close', leave)
+  for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+    if (outgoing.write(piece.value)) continue
+    await new Promise<void>((resolve) => {
+      outgoing.once('drain', resolve).once('close', resolve)
+    })
+  }
+  outgoing.off('close', leave).end()
+}

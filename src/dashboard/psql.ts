@@ -1,0 +1,59 @@
+import { statementOf } from '../postgres/index.js'
+import type { Asked } from './overhear.js'
+import type { SqlSaid } from './wire.js'
+
+/** What was asked, ready for psql: each statement once, with its values written in. */
+export function psqlOf(asked: readonly Asked[]): SqlSaid {
+  const statements = asked.map(({ text, values }) => ({
+    says: statementOf(text)?.says ?? '',
+    text: `${writtenIn(text, values)};`,
+  }))
+  return { statements: [...new Map(statements.map((one) => [one.text, one])).values()] }
+}
+
+/** Strings, quoted names, comments and bodies are left alone; $1 and its kin become literals. */
+const pieces = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$\$[\s\S]*?\$\$|\$(\d+)/g
+
+/** The statement with its values in it. */
+export function writtenIn(text: string, values: readonly unknown[]): string {
+  return text.replace(pieces, (piece, number?: string) => (number ? literal(values[Number(number) - 1]) : piece))
+}
+
+/**
+ * A value as PostgreSQL reads it. Always a quoted text, whose type the statement decides, as it does for a parameter: the
+ * drivers, too, send text without a type.
+ */
+export function literal(value: unknown): string {
+  const text = textOf(value)
+  return text === null ? 'null' : quote(text)
+}
+
+function textOf(value: unknown): string | null {
+  if (value === null || value === undefined) return null
+  if (value instanceof Date) return value.toISOString()
+  if (value instanceof Uint8Array) return `\\x${Buffer.from(value).toString('hex')}`
+  if (Array.isArray(value)) return arrayOf(value)
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+function arrayOf(values: readonly unknown[]): string {
+  const items = values.map((value) => {
+    if (Array.isArray(value)) return arrayOf(value)
+    const text = textOf(value)
+    return text === null ? 'null' : `"${text.replace(/["\\]/g, '\\$&')}"`
+  })
+  return `{${items.join(',')}}`
+}
+
+/** What cannot be seen, or turns round what can be, is spelt out: somebody will paste this. */
+const unseen = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
+
+function quote(text: string): string {
+  const quoted = text.replaceAll("'", "''")
+  if (!/[\\\p{Cc}\p{Cf}\u2028\u2029]/u.test(quoted)) return `'${quoted}'`
+  const spelt = quoted.replaceAll('\\', '\\\\').replace(unseen, (character) => {
+    const code = character.codePointAt(0)!.toString(16)
+    return code.length <= 4 ? `\\u${code.padStart(4, '0')}` : `\\U${code.padStart(8, '0')}`
+  })
+  return `E'${spelt}'`
+}

@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest'
+import { pages, views } from '../../src/dashboard/views/index.js'
+import { databaseUrl, open } from '../setup/instances.js'
+import { board, serve } from './stage.js'
+
+test('a name stands on one page only', () => {
+  expect(Object.keys(views)).toEqual(pages.flatMap((page) => Object.keys(page)))
+})
+
+test('every view answers, and tells its SQL', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url, namespace: 'shop' })
+  await holdfast.locks.acquire('nightly')
+  const base = await serve(board({ url }))
+  const ask = async (path: string) => (await fetch(`${base}/api/${path}`)).json()
+  for (const [name, { needs }] of Object.entries(views)) {
+    if (Object.keys(needs).some((need) => need !== 'namespace')) continue
+    expect(await ask(`view/${name}?namespace=shop`)).toMatchObject({ view: `${name}?namespace=shop`, data: {} })
+    const { statements } = (await ask(`sql/${name}?namespace=shop`)) as { statements: { text: string }[] }
+    expect(statements.length).toBeGreaterThan(0)
+    for (const { text } of statements) expect(text).not.toMatch(/\$\d/)
+  }
+})

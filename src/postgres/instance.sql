@@ -88,8 +88,9 @@ from holdfast.fencing
 left join holdfast.instance on instance.generation < fencing.generation
 
 -- name: sweep
--- Removes what belongs to sessions that nobody vouches for any more, and names unused for a month. Every part is
--- bounded, so that it stays a small statement whatever was left behind. Relies on name_used_at.
+-- Removes what belongs to sessions that nobody vouches for any more, names unused for a month, and what was done at the
+-- dashboard more than 90 days ago. Every part is bounded, so that it stays a small statement whatever was left behind.
+-- Relies on name_used_at and audit_at.
 with alive as materialized (
   select objid::integer as session
   from pg_locks
@@ -132,6 +133,16 @@ unused_names as (
     from holdfast.name
     where used_at < now() - interval '30 days'
     order by used_at
+    limit 1000
+  )
+),
+old_audit as (
+  delete from holdfast.audit
+  where id in (
+    select id
+    from holdfast.audit
+    where at < now() - interval '90 days'
+    order by at
     limit 1000
   )
 )

@@ -55,7 +55,7 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   completion: { args: ['bash'], status: 0, needsDatabase: false },
 }
 /** They run until they are interrupted, and have tests of their own. */
-const endless = ['demo', 'dev']
+const endless = ['dashboard', 'demo', 'dev']
 
 /** Some sixty processes: seconds where nothing else runs, more where much does. */
 const patient = { timeout: 120_000 }

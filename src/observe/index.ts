@@ -19,6 +19,8 @@ export type {
   Latency,
   LeaseGlance,
   LockGlance,
+  NamesFilter,
+  NamesGlance,
   Overview,
   QueueGlance,
   ScheduleGlance,

@@ -16,7 +16,7 @@ import {
   readQueue,
 } from './jobs.js'
 import { LimitsObserver } from './limits.js'
-import { Glance, type Overview } from './overview.js'
+import { Glance, type NamesFilter, type NamesGlance, type Overview } from './overview.js'
 
 /** To find jobs of a kind, so many of a state are looked through, and not millions. */
 const mostLooked = 20_000
@@ -66,6 +66,16 @@ export class Observer {
    */
   overview({ namespace }: { readonly namespace?: string | undefined } = {}): Promise<Overview> {
     return this.#glance.read(namespace ?? null)
+  }
+
+  /**
+   * The names that are held, waited for or leased, each once, in one small statement: those that are waited for come first.
+   *
+   * @example
+   * const { locks, counts } = await new Observer(database).names({ search: 'invoice' })
+   */
+  names(only: NamesFilter = {}): Promise<NamesGlance> {
+    return this.#glance.names(only)
   }
 
   /** Everybody who holds or waits for a lock: by name, holders first, then those who wait, the longest first. */

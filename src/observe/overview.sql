@@ -2,8 +2,8 @@
 -- be large: rows are listed up to a bound ($2), jobs are counted up to a bound ($3), and the history is read from its end.
 
 -- name: fleet
--- Who takes part; which names are held and waited for; which are leased. In a namespace ($1), or everywhere (null). PostgreSQL's lock
--- table is the authority; names, times and waits inside processes come from the notes, as in the statement locks, but nobody is
+-- Who takes part; which names are held and waited for; which are leased. In a namespace ($1), or everywhere (null); of names only those
+-- with a text in them ($3), or all (null). PostgreSQL's lock table is the authority; names, times and waits inside processes come from the notes, as in the statement locks, but nobody is
 -- asked here who blocks whom: that would stop the lock table for a moment for each who waits. Relies on lease_expires_at.
 with advisory as materialized (
   select classid, objid, objsubid, mode, granted, pid, waitstart
@@ -105,8 +105,8 @@ named as materialized (
   from holder
   full join waiter using (key)
   left join holdfast.name using (key)
-  where $1::text is null
-    or name.namespace = $1
+  where ($1::text is null or name.namespace = $1)
+    and ($3::text is null or strpos(lower(coalesce(name.label, key::text)), lower($3)) > 0)
 ),
 leased as materialized (
   select
@@ -118,6 +118,7 @@ leased as materialized (
   left join holdfast.name using (key)
   where lease.expires_at > clock_timestamp()
     and ($1::text is null or name.namespace = $1)
+    and ($3::text is null or strpos(lower(coalesce(name.label, key::text)), lower($3)) > 0)
 ),
 known as materialized (
   select

@@ -113,6 +113,23 @@ export interface LeaseGlance {
   readonly expiresInMs: number
 }
 
+export interface NamesFilter {
+  readonly namespace?: string | undefined
+  /** A text in the name, or in the key where there is none. */
+  readonly search?: string | undefined
+  /** How many locks, and how many leases, at most. Default 200. */
+  readonly limit?: number | undefined
+}
+
+/** The names that are held or waited for as a lock, and those that are leased. */
+export interface NamesGlance {
+  readonly at: Date
+  /** Of all that fit, also those that are not listed. */
+  readonly counts: Pick<OverviewCounts, 'held' | 'waitedFor' | 'waiters' | 'leased'>
+  readonly locks: readonly LockGlance[]
+  readonly leases: readonly LeaseGlance[]
+}
+
 export interface ScheduleGlance {
   readonly key: string
   readonly namespace: string
@@ -206,7 +223,7 @@ export class Glance {
   }
 
   async read(namespace: string | null): Promise<Overview> {
-    const fleet = await this.#ask<Fleet>('fleet', [namespace, mostListed])
+    const fleet = await this.#ask<Fleet>('fleet', [namespace, mostListed, null])
     const work = await this.#ask<Work>('work', [namespace, mostListed, mostReady + 1])
     const lately = await this.#ask<Lately>('lately', [namespace, mostListed, mostPages])
     const instances = (fleet.instanceRows ?? []).map((row) => ({ ...row, openMs: msOf(row.openMs)! }))
@@ -232,6 +249,20 @@ export class Glance {
       queues: (work.queueRows ?? []).map((row) => readQueue(row, ended.get(row.key), lately.overMs)),
       overMs: Math.round(lately.overMs),
       trouble: [...instances.filter(({ alive }) => !alive).map(goneOf), ...(lately.trouble ?? []).map(readTrouble)],
+    }
+  }
+
+  async names({ namespace, search, limit = mostListed }: NamesFilter): Promise<NamesGlance> {
+    const { now, held, waitedFor, waiters, leased, lockRows, leaseRows } = await this.#ask<Fleet>('fleet', [
+      namespace ?? null,
+      limit,
+      search ?? null,
+    ])
+    return {
+      at: new Date(now),
+      counts: { held, waitedFor, waiters, leased },
+      locks: (lockRows ?? []).map(readLock),
+      leases: (leaseRows ?? []).map(readLease),
     }
   }
 

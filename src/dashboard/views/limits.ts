@@ -1,14 +1,25 @@
+import { limitStates } from '../../observe/index.js'
 import { view } from '../view.js'
 
 const mostRows = 200
+const mostOfEach = 50
 
-/** Permits and rates. */
+/** Limits: who has how many permits, and what is spent of rates. */
 export const limits = {
   limits: view({
-    everyMs: 2_000,
-    params: { namespace: 'text', prefix: 'text' },
-    async read({ observer }, { namespace, prefix }) {
-      return { rows: await observer.limits.list({ namespace, prefix, limit: mostRows }) }
+    everyMs: 1_000,
+    params: { namespace: 'text', search: 'text', all: 'flag' },
+    async read({ observer }, { namespace, search, all = false }) {
+      const states = all ? limitStates : undefined
+      const rows = await observer.limits.list({ namespace, prefix: search, states, limit: mostRows + 1 })
+      return { rows: rows.slice(0, mostRows), isMore: rows.length > mostRows }
     },
+  }),
+
+  /** One entity: who has its permits, and who stands in the queue. */
+  limit: view({
+    everyMs: 1_000,
+    needs: { namespace: 'text', name: 'text' },
+    read: ({ observer }, { namespace, name }) => observer.limits.find(namespace, name, mostOfEach),
   }),
 }

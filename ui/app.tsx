@@ -1,0 +1,221 @@
+import './app.css'
+import type { ComponentType } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { type ApiError, api } from './api.js'
+import { heard } from './clock.js'
+import { ConnectionState } from './connection-state.js'
+import { Help } from './help.js'
+import { useShortcuts } from './keyboard.js'
+import { doubt } from './live.js'
+import { MeContext } from './me.js'
+import { Deliveries } from './pages/deliveries.js'
+import { Instances } from './pages/instances.js'
+import { Jobs } from './pages/jobs.js'
+import { Limits } from './pages/limits.js'
+import { Locks } from './pages/locks.js'
+import { Now } from './pages/now.js'
+import { Schedules } from './pages/schedules.js'
+import { Icon } from './parts/icons.js'
+import { Notice } from './parts/notice.js'
+import { pressPanel } from './parts/panel.js'
+import { Toasts } from './parts/toast.js'
+import { go, hrefOf, type PageId, pages, setParams, useRoute } from './routes.js'
+import { useTheme } from './theme.js'
+import type { Me } from './wire.js'
+
+const contents: Record<PageId, ComponentType> = {
+  now: Now,
+  locks: Locks,
+  schedules: Schedules,
+  jobs: Jobs,
+  deliveries: Deliveries,
+  limits: Limits,
+  instances: Instances,
+}
+
+export function App() {
+  const [me, setMe] = useState<Me>()
+  const [error, setError] = useState<ApiError>()
+  const [asked, setAsked] = useState(0)
+  useEffect(() => {
+    const ask = () =>
+      api.me().then(
+        (answer) => {
+          if (answer.now) heard(answer.now)
+          setMe(answer)
+          setError(undefined)
+        },
+        (failure: ApiError) => {
+          setError(failure)
+          doubt()
+        },
+      )
+    void ask()
+    // Namespaces come and go with instances; rights may change, too.
+    const timer = setInterval(() => !document.hidden && void ask(), me ? 30_000 : 3_000)
+    return () => clearInterval(timer)
+  }, [asked, me === undefined])
+  if (me) {
+    return (
+      <MeContext.Provider value={me}>
+        <Shell me={me} />
+      </MeContext.Provider>
+    )
+  }
+  return (
+    <main class="first">
+      <Brand />
+      {error ? (
+        <>
+          <h1>{error.message}</h1>
+          {error.hint && <p class="muted">{error.hint}</p>}
+          <p>
+            <button type="button" class="button main" onClick={() => setAsked(asked + 1)}>
+              Try again
+            </button>
+          </p>
+          <p class="muted small">It also tries again by itself.</p>
+        </>
+      ) : (
+        <p class="muted" role="status">
+          Asking the server …
+        </p>
+      )}
+    </main>
+  )
+}
+
+function Shell({ me }: { readonly me: Me }) {
+  const { page, params } = useRoute()
+  const [isHelp, setHelp] = useState(false)
+  const [theme, nextTheme] = useTheme()
+  const main = useRef<HTMLElement>(null)
+  const first = useRef(true)
+  useShortcuts([
+    ...pages.map(({ id, title, letter }) => ({ key: letter, says: title, group: 'Pages' as const, run: () => go(id) })),
+    { key: '?', says: 'This sheet', group: 'Everywhere', run: () => setHelp(true) },
+    { key: 'Esc', says: 'Close what is open', group: 'Everywhere' },
+    { key: 'q', says: 'The SQL of the panel, ready for psql', group: 'In a panel', run: () => pressPanel('sql') },
+    { key: 't', says: 'The graphic as a table, and back', group: 'In a panel', run: () => pressPanel('twin') },
+  ])
+  const title = pages.find(({ id }) => id === page)!.title
+  useEffect(() => {
+    document.title = `${title} · Holdfast`
+    // The first page is read from its start anyway.
+    if (!first.current) main.current?.focus({ preventScroll: true })
+    first.current = false
+    scrollTo(0, 0)
+  }, [page])
+  const Content = contents[page]
+  return (
+    <div class="shell">
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>
+        Skip to the page
+      </button>
+      <header class="top">
+        <Brand />
+        <NamespaceChooser me={me} chosen={params.namespace ?? ''} />
+        <div class="top-tools">
+          <ConnectionState />
+          <button
+            type="button"
+            class="button bare"
+            title={`Theme: ${theme}`}
+            aria-label={`Theme: ${theme}`}
+            onClick={nextTheme}
+          >
+            <Icon name={theme} />
+          </button>
+          <button type="button" class="button bare" title="Keys (?)" aria-label="Keys" onClick={() => setHelp(true)}>
+            <Icon name="help" />
+          </button>
+        </div>
+      </header>
+      <nav class="pages" aria-label="Pages">
+        {pages.map(({ id, title, short, letter }) => (
+          <a key={id} href={hrefOf(id)} aria-current={id === page ? 'page' : undefined} title={`${title} (${letter})`}>
+            <Icon name={id} />
+            <span class="page-title">{title}</span>
+            <span class="page-short">{short}</span>
+            <span class="key" aria-hidden="true">
+              {letter}
+            </span>
+          </a>
+        ))}
+      </nav>
+      <Place me={me} />
+      <main id="content" ref={main} tabIndex={-1} aria-label={title}>
+        <Content key={`${page} ${params.namespace ?? ''}`} />
+      </main>
+      <Toasts />
+      {isHelp && <Help onClose={() => setHelp(false)} />}
+    </div>
+  )
+}
+
+function Brand() {
+  return (
+    <div class="brand">
+      <svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true">
+        <g fill="none" stroke="currentColor" stroke-width="2.8" stroke-linecap="round" stroke-linejoin="round">
+          <circle cx="16" cy="6.500" r="3.500" />
+          <path d="M16 10v18M10 15h12M5 19c.500 6 5 9 11 9s10.500-3 11-9" />
+        </g>
+      </svg>
+      <span>Holdfast</span>
+    </div>
+  )
+}
+
+function NamespaceChooser({ me, chosen }: { readonly me: Me; readonly chosen: string }) {
+  // One that no instance is in any more may still be looked at.
+  const names = chosen && !me.namespaces.includes(chosen) ? [chosen, ...me.namespaces] : me.namespaces
+  return (
+    <label class="namespace">
+      <span class="unseen">Namespace</span>
+      <select
+        class="field"
+        value={chosen}
+        onChange={({ currentTarget }) => setParams({ namespace: currentTarget.value }, 'push')}
+      >
+        <option value="">All namespaces</option>
+        {names.map((name) => (
+          <option key={name} value={name}>
+            {name.length > 60 ? `${name.slice(0, 60)}…` : name}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
+/** Which database, and as whom. */
+function Place({ me }: { readonly me: Me }) {
+  return (
+    <footer class="place small">
+      {me.readOnly && (
+        <Notice tone="quiet">
+          <strong>Read only.</strong> Nothing can be changed here.
+        </Notice>
+      )}
+      <dl>
+        <dt>Database</dt>
+        <dd>
+          <bdi>{me.database}</bdi>
+        </dd>
+        <dt>Schema</dt>
+        <dd>
+          <bdi>{me.schema}</bdi>
+        </dd>
+        <dt>PostgreSQL</dt>
+        <dd>{me.server?.split(' ')[0] ?? '–'}</dd>
+        <dt>Holdfast</dt>
+        <dd>{me.version}</dd>
+        <dt>You</dt>
+        <dd>
+          <bdi>{me.visitor}</bdi>
+        </dd>
+      </dl>
+    </footer>
+  )
+}

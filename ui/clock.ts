@@ -1,0 +1,39 @@
+// The time of the database, as far as this page knows it. The clock of the browser may be wrong by hours, and only its pace is used.
+import { useEffect, useState } from 'preact/hooks'
+
+/** The database's clock minus `performance.now()`. */
+let offset: number | undefined
+
+/** Takes in a time that the database has just told. The youngest answer is the one that travelled least. */
+export function heard(at: string): void {
+  const told = Date.parse(at) - performance.now()
+  // An answer is always late, never early; but the clock itself may have been set back.
+  if (offset === undefined || told > offset || told < offset - 5_000) offset = told
+}
+
+/** Now, by the clock of the database. */
+export function now(): number {
+  return offset === undefined ? Date.now() : performance.now() + offset
+}
+
+const watchers = new Set<() => void>()
+let timer: ReturnType<typeof setInterval> | undefined
+
+/** Now, told anew every second while the page is seen: one timer for all. */
+export function useNow(): number {
+  const [time, setTime] = useState(now)
+  useEffect(() => {
+    const tick = () => setTime(now())
+    watchers.add(tick)
+    timer ??= setInterval(() => {
+      if (!document.hidden) for (const watcher of watchers) watcher()
+    }, 1_000)
+    return () => {
+      watchers.delete(tick)
+      if (watchers.size > 0) return
+      clearInterval(timer)
+      timer = undefined
+    }
+  }, [])
+  return time
+}

@@ -1,0 +1,36 @@
+import { allShortcuts, type Shortcut } from './keyboard.js'
+import { Dialog } from './parts/dialog.js'
+
+const groups: readonly Shortcut['group'][] = ['Pages', 'Everywhere', 'In a panel', 'In a table']
+
+/** What the keys do: made of what is registered at this moment. */
+export function Help({ onClose }: { readonly onClose: () => void }) {
+  const shortcuts = allShortcuts()
+  return (
+    <Dialog title="Keys" kind="wide" onClose={onClose}>
+      <div class="help">
+        {groups.map((group) => {
+          const those = shortcuts.filter((one) => one.group === group)
+          if (those.length === 0) return null
+          return (
+            <section key={group}>
+              <h3>{group}</h3>
+              <dl>
+                {those.map(({ key, says }) => (
+                  <div key={key}>
+                    <dt>
+                      {key.split(' ').map((one) => (
+                        <kbd key={one}>{one}</kbd>
+                      ))}
+                    </dt>
+                    <dd>{says}</dd>
+                  </div>
+                ))}
+              </dl>
+            </section>
+          )
+        })}
+      </div>
+    </Dialog>
+  )
+}

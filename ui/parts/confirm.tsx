@@ -1,0 +1,111 @@
+import { useEffect, useState } from 'preact/hooks'
+import { type ApiError, api } from '../api.js'
+import { useMe } from '../me.js'
+import type { ActName, ActParamsOf, Consequence } from '../wire.js'
+import { Dialog } from './dialog.js'
+import { Facts } from './facts.js'
+import { Notice } from './notice.js'
+import { toast } from './toast.js'
+
+export interface ActProps<Name extends ActName> {
+  readonly act: Name
+  readonly params: ActParamsOf<Name>
+  /** What the button says, and the dialog: `Release`. */
+  readonly label: string
+  /** Of what, for those who do not see the row around it: `invoice:42`. */
+  readonly of: string
+  /** Called when it was done. */
+  readonly onDone?: () => void
+}
+
+/** A button for an action, which asks before it acts. Whoever may not act does not see it. */
+export function Act<Name extends ActName>({ act, params, label, of, onDone }: ActProps<Name>) {
+  const me = useMe()
+  const [isAsking, setAsking] = useState(false)
+  if (me.readOnly || !me.rights.includes(act)) return null
+  return (
+    <>
+      <button type="button" class="button" aria-haspopup="dialog" onClick={() => setAsking(true)}>
+        {label}
+        <span class="unseen"> {of.slice(0, 100)}</span>
+      </button>
+      {isAsking && (
+        <Confirm act={act} params={params} label={label} of={of} onClose={() => setAsking(false)} {...{ onDone }} />
+      )}
+    </>
+  )
+}
+
+interface ConfirmProps<Name extends ActName> extends Omit<ActProps<Name>, 'onDone'> {
+  readonly onDone: (() => void) | undefined
+  readonly onClose: () => void
+}
+
+/** Says what exactly will happen, from the database now, and asks for a reason where that is grave. */
+function Confirm<Name extends ActName>({ act, params, label, onDone, onClose }: ConfirmProps<Name>) {
+  const [consequence, setConsequence] = useState<Consequence>()
+  const [error, setError] = useState<ApiError>()
+  const [because, setBecause] = useState('')
+  const [isActing, setActing] = useState(false)
+  useEffect(() => {
+    api.preview(act, params).then(setConsequence, setError)
+  }, [])
+  const confirm = async () => {
+    setActing(true)
+    setError(undefined)
+    try {
+      const { done, says } = await api.act(act, params, because.trim() || undefined)
+      toast({ tone: done ? 'good' : 'warn', says })
+      if (done) onDone?.()
+      onClose()
+    } catch (failure) {
+      setError(failure as ApiError)
+      setActing(false)
+    }
+  }
+  const isReady = consequence !== undefined && !isActing && (!consequence.grave || because.trim() !== '')
+  return (
+    <Dialog title={`${label}?`} onClose={onClose}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (isReady) void confirm()
+        }}
+      >
+        <div role="status" class="stack">
+          {!consequence && !error && <p class="muted">Asking the database what will happen …</p>}
+          {consequence &&
+            (consequence.grave ? <Notice tone="warn">{consequence.says}</Notice> : <p>{consequence.says}</p>)}
+          {error && (
+            <Notice tone="bad">
+              <p>{error.message}</p>
+              {error.hint && <p class="muted small">{error.hint}</p>}
+            </Notice>
+          )}
+        </div>
+        {consequence?.facts && consequence.facts.length > 0 && <Facts facts={consequence.facts} />}
+        {consequence?.grave && (
+          <label class="label">
+            Why?
+            <input
+              class="field"
+              maxLength={500}
+              value={because}
+              placeholder="Kept in the audit with your name"
+              onInput={({ currentTarget }) => setBecause(currentTarget.value)}
+            />
+          </label>
+        )}
+        <div class="dialog-foot">
+          <button type="button" class="button" onClick={onClose}>
+            Leave it
+          </button>
+          <button type="submit" class={`button ${consequence?.grave ? 'grave' : 'main'}`} disabled={!isReady}>
+            {isActing ? 'Working …' : label}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

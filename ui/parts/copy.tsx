@@ -1,0 +1,54 @@
+import { useEffect, useState } from 'preact/hooks'
+import { Icon } from './icons.js'
+import { toast } from './toast.js'
+
+const shownMs = 1_500
+
+export interface CopyProps {
+  readonly text: string
+  /** As in "Copy the name". */
+  readonly what: string
+  /** Written beside the sign. */
+  readonly label?: string
+}
+
+/** A button that copies a text. */
+export function Copy({ text, what, label }: CopyProps) {
+  const [done, setDone] = useState(false)
+  useEffect(() => {
+    if (!done) return
+    const timer = setTimeout(() => setDone(false), shownMs)
+    return () => clearTimeout(timer)
+  }, [done])
+  const copy = async () => {
+    if (await toClipboard(text)) setDone(true)
+    else toast({ tone: 'bad', says: 'This browser does not let the page copy.' })
+  }
+  return (
+    <button type="button" class={label ? 'button' : 'button bare'} aria-label={`Copy ${what}`} onClick={copy}>
+      <Icon name={done ? 'check' : 'copy'} size={14} />
+      {label && (done ? 'Copied' : label)}
+      <span class="unseen" role="status">
+        {done ? 'Copied' : ''}
+      </span>
+    </button>
+  )
+}
+
+async function toClipboard(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    // Without TLS there is no clipboard but the old one, which copies what is selected.
+    const field = document.createElement('textarea')
+    field.value = text
+    field.className = 'unseen'
+    const place = document.querySelector('dialog[open]') ?? document.body
+    place.append(field)
+    field.select()
+    const copied = document.execCommand('copy')
+    field.remove()
+    return copied
+  }
+}

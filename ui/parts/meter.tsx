@@ -1,0 +1,36 @@
+import './meter.css'
+import { formatNumber } from '../format.js'
+import type { Tone } from './state.js'
+
+export interface MeterProps {
+  readonly value: number
+  readonly max: number
+  /** What is measured, for those who do not see it. */
+  readonly label: string
+  readonly tone?: Tone
+  /** Instead of `3 / 5`. */
+  readonly says?: string
+}
+
+/** How much of something is used, as a bar and as numbers. */
+export function Meter({ value, max, label, tone = value >= max ? 'warn' : 'busy', says }: MeterProps) {
+  const part = max > 0 ? Math.min(1, Math.max(0, value / max)) : 0
+  const text = says ?? `${formatNumber(value)} / ${formatNumber(max)}`
+  return (
+    <span class="meter">
+      {/* biome-ignore lint/a11y/useSemanticElements: browsers do not let <meter> be drawn in these colours */}
+      <span
+        class="meter-bar"
+        role="meter"
+        aria-label={label}
+        aria-valuenow={value}
+        aria-valuemin={0}
+        aria-valuemax={max}
+        aria-valuetext={text}
+      >
+        <span class={`meter-part ${tone}`} style={{ inlineSize: `${part * 100}%` }} />
+      </span>
+      <span aria-hidden="true">{text}</span>
+    </span>
+  )
+}

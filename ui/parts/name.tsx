@@ -1,0 +1,23 @@
+import { shorten, visible } from '../format.js'
+import { Copy } from './copy.js'
+
+export interface NameProps {
+  readonly text: string
+  /** How many characters at most. Default 44. */
+  readonly most?: number
+  /** With a button that copies the whole. */
+  readonly copy?: boolean
+}
+
+/** What somebody named: cut in the middle, apart from the direction of the text around it, and never HTML. */
+export function Name({ text, most = 44, copy }: NameProps) {
+  const short = shorten(text, most)
+  return (
+    <span class="name">
+      <bdi class="mono" title={short === text ? undefined : visible(text)}>
+        {short}
+      </bdi>
+      {copy && <Copy text={text} what="the name" />}
+    </span>
+  )
+}

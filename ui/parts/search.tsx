@@ -1,0 +1,66 @@
+import './search.css'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { useShortcuts } from '../keyboard.js'
+import { setParams, useRoute } from '../routes.js'
+import { Icon } from './icons.js'
+
+export interface SearchProps {
+  /** What is searched, as in "Search jobs". */
+  readonly what: string
+  /** An example of what may be written. */
+  readonly example?: string
+  /** The param of the route that keeps it. Default `search`. */
+  readonly param?: string
+}
+
+/** What is typed is asked for once it has stood for so long. */
+const quietMs = 200
+
+/** The search of a page. What is searched stands in the address, so that it can be passed on. */
+export function Search({ what, example, param = 'search' }: SearchProps) {
+  const { params } = useRoute()
+  const given = params[param] ?? ''
+  const [text, setText] = useState(given)
+  const typed = useRef(given)
+  const field = useRef<HTMLInputElement>(null)
+  useShortcuts([{ key: '/', says: 'Search', group: 'Everywhere', run: () => field.current?.select() }])
+  // Somebody went back, or followed a link.
+  useEffect(() => {
+    if (given !== typed.current) setText(given)
+    typed.current = given
+  }, [given])
+  useEffect(() => {
+    if (text === typed.current) return
+    const timer = setTimeout(() => {
+      typed.current = text
+      setParams({ [param]: text })
+    }, quietMs)
+    return () => clearTimeout(timer)
+  }, [text, param])
+  return (
+    <search class="search">
+      <Icon name="search" size={14} />
+      <input
+        ref={field}
+        class="field"
+        type="search"
+        aria-label={`Search ${what}`}
+        placeholder={example ? `Search ${what}: ${example}` : `Search ${what}`}
+        autocomplete="off"
+        autocapitalize="off"
+        spellcheck={false}
+        value={text}
+        onInput={({ currentTarget }) => setText(currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== 'Escape') return
+          event.preventDefault()
+          if (text === '') field.current?.blur()
+          else setText('')
+        }}
+      />
+      <span class="key" aria-hidden="true">
+        /
+      </span>
+    </search>
+  )
+}

@@ -1,0 +1,67 @@
+import './state.css'
+
+export type Tone = 'good' | 'busy' | 'wait' | 'warn' | 'bad' | 'quiet'
+
+/** What each word of a state means. One that is not here is quiet. */
+const tones: Readonly<Record<string, Tone>> = {
+  alive: 'good',
+  open: 'good',
+  held: 'good',
+  done: 'good',
+  holds: 'good',
+  free: 'quiet',
+  exclusive: 'good',
+  shared: 'good',
+  running: 'busy',
+  'in-progress': 'busy',
+  ready: 'busy',
+  asked: 'warn',
+  draining: 'warn',
+  late: 'warn',
+  full: 'warn',
+  paused: 'warn',
+  waiting: 'wait',
+  wanted: 'wait',
+  failed: 'bad',
+  buried: 'bad',
+  broken: 'bad',
+  gone: 'bad',
+  lost: 'bad',
+  expired: 'warn',
+  cancelled: 'quiet',
+  discarded: 'quiet',
+  drained: 'quiet',
+}
+
+/** So that colour is never alone: each tone has a shape, too. */
+const shapes: Readonly<Record<Tone, string>> = {
+  good: 'M6 1.500a4.500 4.500 0 1 1 0 9 4.500 4.500 0 0 1 0-9',
+  busy: 'M3 1.800l7 4.200-7 4.200z',
+  wait: 'M2 2h8L6 6l4 4H2l4-4z',
+  warn: 'M6 1l5.200 9.500H.8z',
+  bad: 'M1.500 3.200l1.700-1.700L6 4.300l2.800-2.800 1.700 1.700L7.700 6l2.800 2.800-1.700 1.700L6 7.700l-2.800 2.800-1.700-1.700L4.300 6z',
+  quiet: 'M2 4.900h8v2.200H2z',
+}
+
+export function toneOf(word: string): Tone {
+  return tones[word] ?? 'quiet'
+}
+
+/** The shape of a tone, for a legend or a mark of one's own. */
+export function Shape({ tone }: { readonly tone: Tone }) {
+  return (
+    <svg class={`shape ${tone}`} viewBox="0 0 12 12" width="10" height="10" aria-hidden="true">
+      <path d={shapes[tone]} />
+    </svg>
+  )
+}
+
+/** A state: its word, with the shape and the colour of what it means. */
+export function State({ is, tone = toneOf(is) }: { readonly is: string; readonly tone?: Tone }) {
+  return (
+    <span class={`state ${tone}`}>
+      <Shape tone={tone} />
+      {is}
+    </span>
+  )
+}

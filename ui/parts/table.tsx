@@ -1,0 +1,240 @@
+import './table.css'
+import type { ComponentChildren } from 'preact'
+import { useMemo, useRef, useState } from 'preact/hooks'
+import { formatNumber } from '../format.js'
+import { useShortcuts } from '../keyboard.js'
+import { useNarrow } from '../use-narrow.js'
+
+export interface Column<Row> {
+  readonly title: string
+  readonly cell: (row: Row) => ComponentChildren
+  /** By what it is sorted; without it the column cannot be. */
+  readonly sort?: (row: Row) => string | number | null | undefined
+  /** Numbers and spans stand at the right edge. */
+  readonly align?: 'end'
+  /** The column that takes what width is left. */
+  readonly wide?: boolean
+  /** Left out in a panel narrower than 900 px (1) or 640 px (2). What is left out is told by the details of the row. */
+  readonly spare?: 1 | 2
+}
+
+export interface TableProps<Row> {
+  /** What the rows are, for those who do not see the panel around it. */
+  readonly label: string
+  readonly rows: readonly Row[]
+  readonly columns: readonly Column<Row>[]
+  readonly keyOf: (row: Row) => string
+  /** How many there are in truth, when these are only the first. */
+  readonly total?: number | undefined
+  /** Opens the details of a row: by a click, or Enter. */
+  readonly onOpen?: ((row: Row) => void) | undefined
+  /** The key of the row whose details are open. */
+  readonly opened?: string | undefined
+  /** Buttons at the end of each row. */
+  readonly acts?: (row: Row) => ComponentChildren
+  /** Instead of the table, when there are no rows. */
+  readonly empty: ComponentChildren
+}
+
+interface Order {
+  readonly column: string
+  readonly isReversed: boolean
+}
+
+/** At first so many rows are drawn. */
+const fewRows = 60
+
+/** Rows of facts: a table where there is room, a list of facts where there is not. */
+export function Table<Row>(props: TableProps<Row>) {
+  const { rows, columns, empty } = props
+  const [order, setOrder] = useState<Order>()
+  const [isAll, setAll] = useState(false)
+  const isNarrow = useNarrow()
+  const body = useRef<HTMLElement>(null)
+  useShortcuts([
+    { key: '↑ ↓', says: 'Another row', group: 'In a table' },
+    { key: 'Home End', says: 'The first or the last row', group: 'In a table' },
+    { key: 'Enter', says: 'Open the details of the row', group: 'In a table' },
+  ])
+  const sorted = useMemo(() => sortRows(rows, columns, order), [rows, columns, order])
+  if (rows.length === 0) return <>{empty}</>
+  const shown = isAll ? sorted : sorted.slice(0, fewRows)
+  const total = Math.max(props.total ?? 0, rows.length)
+  const inside = { ...props, rows: shown, order, body }
+  return (
+    <>
+      {isNarrow ? (
+        <FactRows {...inside} setOrder={setOrder} />
+      ) : (
+        <div class="table-box">
+          <RowTable {...inside} setOrder={setOrder} />
+        </div>
+      )}
+      {shown.length < total && (
+        <p class="table-foot muted small">
+          {formatNumber(shown.length)} of {formatNumber(total)}
+          {shown.length < rows.length && (
+            <button type="button" class="button" onClick={() => setAll(true)}>
+              Show {formatNumber(rows.length)}
+            </button>
+          )}
+        </p>
+      )}
+    </>
+  )
+}
+
+interface InsideProps<Row> extends TableProps<Row> {
+  readonly order: Order | undefined
+  readonly setOrder: (order: Order | undefined) => void
+  readonly body: { current: HTMLElement | null }
+}
+
+function RowTable<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, order, setOrder, body }: InsideProps<Row>) {
+  return (
+    <table class="table" aria-label={label}>
+      <thead>
+        <tr>
+          {columns.map((column) => (
+            <th key={column.title} scope="col" class={classOf(column)} aria-sort={sortedAs(column, order)}>
+              {column.sort ? (
+                <button type="button" class="sorter" onClick={() => setOrder(nextOrder(column.title, order))}>
+                  {column.title}
+                  <span aria-hidden="true">{order?.column === column.title ? (order.isReversed ? '↓' : '↑') : ''}</span>
+                </button>
+              ) : (
+                column.title
+              )}
+            </th>
+          ))}
+          {acts && (
+            <th scope="col">
+              <span class="unseen">Actions</span>
+            </th>
+          )}
+        </tr>
+      </thead>
+      <tbody ref={body as { current: HTMLTableSectionElement | null }} onKeyDown={moveFocus}>
+        {rows.map((row, at) => {
+          const key = keyOf(row)
+          return (
+            <tr
+              key={key}
+              class={onOpen ? 'opens' : undefined}
+              data-row=""
+              data-opened={opened === key || undefined}
+              tabIndex={onOpen ? (at === 0 ? 0 : -1) : undefined}
+              onClick={onOpen && ((event) => !isControl(event.target) && !isSelecting() && onOpen(row))}
+              onKeyDown={
+                onOpen &&
+                ((event) => {
+                  if (event.key !== 'Enter' || event.target !== event.currentTarget) return
+                  event.preventDefault()
+                  onOpen(row)
+                })
+              }
+            >
+              {columns.map((column) => (
+                <td key={column.title} class={classOf(column)}>
+                  {column.cell(row)}
+                </td>
+              ))}
+              {acts && (
+                <td class="end">
+                  <span class="row-acts">{acts(row)}</span>
+                </td>
+              )}
+            </tr>
+          )
+        })}
+      </tbody>
+    </table>
+  )
+}
+
+function FactRows<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, body }: InsideProps<Row>) {
+  const [first, ...rest] = columns
+  return (
+    <ul class="fact-rows" aria-label={label} ref={body as { current: HTMLUListElement | null }} onKeyDown={moveFocus}>
+      {rows.map((row) => {
+        const key = keyOf(row)
+        return (
+          <li key={key} data-opened={opened === key || undefined}>
+            <div class="fact-head">
+              {onOpen ? (
+                <button type="button" class="fact-open" data-row="" onClick={() => onOpen(row)}>
+                  {first!.cell(row)}
+                </button>
+              ) : (
+                <div>{first!.cell(row)}</div>
+              )}
+            </div>
+            <dl>
+              {rest.map(({ title, cell }) => (
+                <div key={title}>
+                  <dt>{title}</dt>
+                  <dd>{cell(row)}</dd>
+                </div>
+              ))}
+            </dl>
+            {acts && <div class="row-acts">{acts(row)}</div>}
+          </li>
+        )
+      })}
+    </ul>
+  )
+}
+
+function classOf({ align, wide, spare }: Column<never> | Column<unknown>): string | undefined {
+  const classes = [align, wide && 'wide', spare && `spare-${spare}`].filter(Boolean)
+  return classes.length > 0 ? classes.join(' ') : undefined
+}
+
+function sortedAs(column: { readonly title: string; readonly sort?: unknown }, order: Order | undefined) {
+  if (!column.sort) return undefined
+  if (order?.column !== column.title) return 'none'
+  return order.isReversed ? 'descending' : 'ascending'
+}
+
+/** Up, down, and as it came. */
+function nextOrder(column: string, order: Order | undefined): Order | undefined {
+  if (order?.column !== column) return { column, isReversed: false }
+  return order.isReversed ? undefined : { column, isReversed: true }
+}
+
+function sortRows<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  order: Order | undefined,
+): readonly Row[] {
+  const by = columns.find(({ title }) => title === order?.column)?.sort
+  if (!by) return rows
+  const sign = order!.isReversed ? -1 : 1
+  // What is unknown stands at the end, in either direction.
+  return rows.toSorted((a, b) => {
+    const [one, other] = [by(a) ?? undefined, by(b) ?? undefined]
+    if (one === undefined || other === undefined) return Number(one === undefined) - Number(other === undefined)
+    if (typeof one === 'string' && typeof other === 'string') return sign * one.localeCompare(other)
+    return sign * (Number(one) - Number(other))
+  })
+}
+
+function moveFocus(event: KeyboardEvent & { readonly currentTarget: HTMLElement }): void {
+  const rows = [...event.currentTarget.querySelectorAll<HTMLElement>('[data-row]')]
+  const at = rows.indexOf(document.activeElement as HTMLElement)
+  if (at < 0) return
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key]
+  const row = to === undefined ? undefined : rows[to]
+  if (!row) return
+  event.preventDefault()
+  row.focus()
+}
+
+function isControl(target: EventTarget | null): boolean {
+  return target instanceof Element && target.closest('a, button, input, select, summary') !== null
+}
+
+/** Whoever marks a text to copy it does not want to open anything. */
+function isSelecting(): boolean {
+  return getSelection()?.isCollapsed === false
+}

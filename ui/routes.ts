@@ -1,0 +1,70 @@
+// Where somebody is, kept in the fragment of the address: `#/jobs?search=mail`. The server never sees it.
+import { useEffect, useState } from 'preact/hooks'
+
+export const pages = [
+  { id: 'now', title: 'Now', short: 'Now', letter: 'n' },
+  { id: 'locks', title: 'Locks and leases', short: 'Locks', letter: 'l' },
+  { id: 'schedules', title: 'Schedules', short: 'Schedules', letter: 's' },
+  { id: 'jobs', title: 'Jobs', short: 'Jobs', letter: 'j' },
+  { id: 'deliveries', title: 'Deliveries', short: 'Deliveries', letter: 'd' },
+  { id: 'limits', title: 'Limits', short: 'Limits', letter: 'm' },
+  { id: 'instances', title: 'Instances', short: 'Instances', letter: 'i' },
+] as const
+
+export type PageId = (typeof pages)[number]['id']
+export type RouteParams = Readonly<Record<string, string>>
+
+export interface Route {
+  readonly page: PageId
+  readonly params: RouteParams
+}
+
+/** What goes along to every page. */
+const kept = ['namespace'] as const
+
+export function readRoute(hash: string): Route {
+  const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2)
+  const page = pages.find(({ id }) => id === path)?.id ?? 'now'
+  return { page, params: Object.fromEntries(new URLSearchParams(query)) }
+}
+
+/** The address of a page, for the `href` of a link. Empty params are left out. */
+export function hrefOf(page: PageId, params: Readonly<Record<string, string | undefined>> = {}): string {
+  const query = new URLSearchParams()
+  for (const name of kept) {
+    const value = name in params ? params[name] : readRoute(location.hash).params[name]
+    if (value) query.set(name, value)
+  }
+  for (const [name, value] of Object.entries(params)) if (value) query.set(name, value)
+  return `#/${page}${query.size > 0 ? `?${query}` : ''}`
+}
+
+/** Goes to another page: one can come back. */
+export function go(page: PageId, params: Readonly<Record<string, string | undefined>> = {}): void {
+  location.hash = hrefOf(page, params)
+}
+
+/** Changes some params of the page where somebody is. What is typed makes no steps to come back through. */
+export function setParams(changed: Readonly<Record<string, string | undefined>>, step: 'replace' | 'push' = 'replace') {
+  const { page, params } = readRoute(location.hash)
+  const href = hrefOf(page, { ...params, ...changed })
+  if (href === location.hash) return
+  if (step === 'push') location.hash = href
+  else {
+    // Beside `<base href>` a bare fragment would lead to the base.
+    history.replaceState(null, '', location.pathname + location.search + href)
+    dispatchEvent(new HashChangeEvent('hashchange'))
+  }
+}
+
+/** Where somebody is now. */
+export function useRoute(): Route {
+  const [route, setRoute] = useState(() => readRoute(location.hash))
+  useEffect(() => {
+    const changed = () => setRoute(readRoute(location.hash))
+    addEventListener('hashchange', changed)
+    changed()
+    return () => removeEventListener('hashchange', changed)
+  }, [])
+  return route
+}

@@ -1,26 +1,11 @@
 import { checkName, formatDuration, hashedKey, UsageError } from '../base/index.js'
-import type { ObservedLease, ObservedLock, Participant } from '../observe/index.js'
+import { type ObservedLease, type ObservedLock, type Participant, whoIs } from '../observe/index.js'
 import type { Settings } from './settings.js'
-
-/** What people recognise a participant by: its machine and process, or what the session calls itself. */
-export function whoIs(
-  it: Pick<ObservedLock, 'instance' | 'host' | 'osPid' | 'application' | 'user'>,
-  pid?: number | null,
-) {
-  if (it.instance !== null) return it.host === null ? `instance ${it.instance}` : `${it.host} process ${it.osPid}`
-  const session = pid ? ` session ${pid}` : ''
-  return `${it.application ?? it.user ?? 'somebody'}${session}`
-}
 
 export function whoTakesPart(participant: Participant): string {
   const { kind, job, pids } = participant
   if (kind === 'nobody') return 'nobody'
   return job ? `job ${job.id} (${job.kind})` : whoIs(participant, pids[0])
-}
-
-/** The name, or the bare key where nobody registered one. */
-export function called({ label, key }: { label: string | null; key: string }): string {
-  return label ?? `key ${key}`
 }
 
 export function forHowLong({ forMs, granted }: Pick<ObservedLock, 'forMs' | 'granted'>): string {

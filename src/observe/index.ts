@@ -28,3 +28,4 @@ export type {
   Who,
 } from './overview.js'
 export type { BlockedName, Blocker } from './trees.js'
+export { called, whoIs } from './who.js'

@@ -1,10 +1,9 @@
 import { formatDuration } from '../../base/index.js'
-import { type DeliveryState, deliveryStates, type ObservedDelivery, Observer } from '../../observe/index.js'
+import { type DeliveryState, deliveryStates, type ObservedDelivery, Observer, whoIs } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
 import { type Colour, type Column, namespaceOf, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
-import { whoIs } from '../who.js'
 
 export async function deliveryLs(settings: Settings): Promise<void> {
   const state = settings.oneOf('state', ...deliveryStates)

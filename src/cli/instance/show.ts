@@ -1,10 +1,9 @@
 import { formatDuration } from '../../base/index.js'
-import { Observer } from '../../observe/index.js'
+import { called, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
-import { called } from '../who.js'
 import { findInstance, noSuchInstance } from './drain.js'
 import { stateOf } from './ls.js'
 

@@ -1,10 +1,10 @@
 import { formatDuration } from '../../base/index.js'
-import { type ObservedLease, Observer } from '../../observe/index.js'
+import { called, type ObservedLease, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
 import { type Column, namespaceOf, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
-import { called, whoLeases } from '../who.js'
+import { whoLeases } from '../who.js'
 
 export async function leaseLs(settings: Settings): Promise<void> {
   const namespace = settings.text('namespace')

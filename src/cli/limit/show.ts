@@ -1,9 +1,8 @@
 import { checkName, formatDuration } from '../../base/index.js'
-import { limitKeys, type ObservedPermit, Observer } from '../../observe/index.js'
+import { limitKeys, type ObservedPermit, Observer, whoIs } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
-import { whoIs } from '../who.js'
 
 export async function limitShow(settings: Settings, name: string): Promise<void> {
   const namespace = settings.text('namespace') ?? 'default'

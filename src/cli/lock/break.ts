@@ -1,11 +1,11 @@
-import { type ObservedLock, Observer } from '../../observe/index.js'
+import { type ObservedLock, Observer, whoIs } from '../../observe/index.js'
 import { Operator } from '../../operate/index.js'
 import { agree } from '../confirm.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
-import { targetOf, whoIs } from '../who.js'
+import { targetOf } from '../who.js'
 
 /** The hard way: ends the sessions that hold the name, and with each of them all else that it holds. */
 export async function lockBreak(settings: Settings, name: string): Promise<void> {

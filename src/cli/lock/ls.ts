@@ -1,9 +1,9 @@
-import { type ObservedLock, Observer } from '../../observe/index.js'
+import { called, type ObservedLock, Observer, whoIs } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
 import { type Column, namespaceOf, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
-import { called, forHowLong, whoIs } from '../who.js'
+import { forHowLong } from '../who.js'
 
 export async function lockLs(settings: Settings): Promise<void> {
   const namespace = settings.text('namespace')

@@ -1,10 +1,10 @@
-import { Observer } from '../../observe/index.js'
+import { Observer, whoIs } from '../../observe/index.js'
 import { Operator } from '../../operate/index.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
-import { targetOf, whoIs } from '../who.js'
+import { targetOf } from '../who.js'
 
 /** The mild way: the holder is asked, and decides itself when its work can stop. */
 export async function lockRelease(settings: Settings, name: string): Promise<void> {

@@ -1,9 +1,9 @@
-import { type ObservedLock, Observer } from '../../observe/index.js'
+import { type ObservedLock, Observer, whoIs } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { factsOf } from '../lease/show.js'
 import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
-import { forHowLong, targetOf, whoIs } from '../who.js'
+import { forHowLong, targetOf } from '../who.js'
 
 export async function lockShow(settings: Settings, name: string): Promise<void> {
   const target = targetOf(settings, name)

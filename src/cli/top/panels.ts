@@ -1,4 +1,5 @@
 // What the overview shows: for each panel its columns, and what they say of a row.
+
 import { formatDuration, parseDuration } from '../../base/index.js'
 import type {
   InstanceGlance,
@@ -11,8 +12,8 @@ import type {
   Trouble,
   Who,
 } from '../../observe/index.js'
+import { whoIs } from '../../observe/index.js'
 import { visible } from '../output.js'
-import { whoIs } from '../who.js'
 
 export type Style = 'bold' | 'dim' | 'reverse' | 'red' | 'yellow' | 'green'
 

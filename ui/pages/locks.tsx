@@ -1,86 +1,143 @@
 import { useView } from '../live.js'
-import { Act } from '../parts/confirm.js'
 import { Empty } from '../parts/empty.js'
 import { WhoIs } from '../parts/mark.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
+import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { None, Since } from '../parts/time.js'
-import { useRoute } from '../routes.js'
+import { None, Span } from '../parts/time.js'
+import { setParams, useRoute } from '../routes.js'
+import type { Says } from '../wire.js'
+import { OneName } from './locks/one-name.js'
 
+type Names = Says<'names'>
+
+/** A name, however it is held. */
+interface Row {
+  readonly key: string
+  readonly name: string
+  readonly namespace: string | null
+  readonly how: 'lock' | 'lease'
+  readonly state: string
+  readonly holder: Names['locks'][number]['holder']
+  readonly holders: number
+  readonly heldMs: number | null
+  readonly fence: number | null
+  readonly waiters: number
+  readonly waitedMs: number | null
+  readonly expiresInMs: number | null
+}
+
+/** Who has which name, and who waits for it: locks, leases and elections, which share their names. */
 export function Locks() {
-  const { namespace } = useRoute().params
-  const locks = useView('locks', { namespace })
-  const leases = useView('leases', { namespace })
+  const { namespace, search, key } = useRoute().params
+  const names = useView('names', { namespace, search })
+  const rows = names.data ? rowsOf(names.data) : []
+  const at = names.at
   return (
-    <Page>
-      <Panel title="Locks" live={locks} count={locks.data?.count} padded={false}>
+    <Page tools={<Search what="names" example="invoice" />}>
+      {key && <OneName key={key} nameKey={key} />}
+      <Panel title="Names" live={names} count={countOf(names.data)} says={told(names.data)} padded={false}>
         <Table
-          label="Locks"
-          rows={locks.data?.rows ?? []}
-          total={locks.data?.count}
-          keyOf={({ key, pid, granted, instance }) => `${key} ${pid} ${granted} ${instance}`}
+          label="Names"
+          rows={rows}
+          total={countOf(names.data)}
+          keyOf={keyOf}
+          opened={rows.filter((row) => row.key === key).map(keyOf)[0]}
+          onOpen={(row) => setParams({ key: row.key }, 'push')}
           columns={[
+            { title: 'Name', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
+            { title: 'By', cell: ({ how }) => how, sort: ({ how }) => how },
+            { title: 'State', cell: ({ state }) => <State is={state} />, sort: ({ state }) => state },
+            { title: 'Holder', cell: (row) => <Holder row={row} /> },
+            { title: 'For', cell: ({ heldMs }) => <Span ms={heldMs} from={at} />, sort: byHeld, align: 'end' },
             {
-              title: 'Name',
-              cell: ({ label, key }) => <Name text={label ?? key} />,
-              sort: ({ label }) => label,
-              wide: true,
+              title: 'Waiting',
+              cell: ({ waiters }) => waiters || <None />,
+              sort: ({ waiters }) => waiters,
+              align: 'end',
             },
             {
-              title: 'State',
-              cell: ({ granted, mode }) => <State is={granted ? mode : 'waiting'} />,
-              sort: ({ granted }) => Number(granted),
+              title: 'Longest wait',
+              cell: ({ waitedMs }) => <Span ms={waitedMs} from={at} />,
+              sort: ({ waitedMs }) => waitedMs,
+              align: 'end',
+              spare: 1,
             },
-            { title: 'Who', cell: (row) => <WhoIs who={row} /> },
-            { title: 'For', cell: ({ since }) => <Since at={since} />, sort: ({ since }) => since, align: 'end' },
-            { title: 'Fence', cell: ({ fence }) => fence ?? <None says="not known yet" />, align: 'end', spare: 2 },
-            { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
-          ]}
-          acts={({ key, label, granted }) =>
-            granted && <Act act="release-name" params={{ key }} label="Release" of={label ?? key} />
-          }
-          empty={
-            <Empty
-              title="Nobody holds a lock, and nobody waits for one."
-              code="await holdfast.locks.with('invoice:42', async ({ signal, fence }) => { … })"
-            >
-              Each name that is held or waited for has its row here.
-            </Empty>
-          }
-        />
-      </Panel>
-      <Panel title="Leases" live={leases} count={leases.data?.count} padded={false}>
-        <Table
-          label="Leases"
-          rows={leases.data?.rows ?? []}
-          total={leases.data?.count}
-          keyOf={({ key }) => key}
-          columns={[
-            {
-              title: 'Name',
-              cell: ({ label, key }) => <Name text={label ?? key} />,
-              sort: ({ label }) => label,
-              wide: true,
-            },
-            { title: 'State', cell: ({ held, wanted }) => <State is={wanted ? 'wanted' : held ? 'held' : 'free'} /> },
-            { title: 'Who', cell: (row) => <WhoIs who={row} /> },
-            { title: 'For', cell: ({ since }) => <Since at={since} />, sort: ({ since }) => since, align: 'end' },
-            { title: 'Fence', cell: ({ fence }) => fence, align: 'end', spare: 2 },
-            { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
+            { title: 'Fence', cell: ({ fence }) => fence ?? <None says="not known yet" />, align: 'end', spare: 1 },
+            { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 2 },
           ]}
           empty={
-            <Empty
-              title="Nobody has a lease."
-              code="await using lease = await holdfast.leases.acquire('etl', { ttl: '30s' })"
-            >
-              A lease works through any pooler, and ends by itself when it is not renewed.
-            </Empty>
+            search ? (
+              <Empty title="No name that is held, leased or waited for has this in it.">
+                A name is here as long as somebody has it or waits for it.
+              </Empty>
+            ) : (
+              <Empty
+                title="Nobody holds a lock or a lease, and nobody waits for one."
+                code="await holdfast.locks.with('invoice:42', async ({ signal, fence }) => { … })"
+              >
+                Each name that is held or waited for has its row here.
+              </Empty>
+            )
           }
         />
       </Panel>
     </Page>
   )
+}
+
+function Holder({ row: { holder, holders } }: { readonly row: Row }) {
+  return (
+    <>
+      <WhoIs who={holder} />
+      {holders > 1 && <span class="muted"> and {holders - 1} more</span>}
+    </>
+  )
+}
+
+const keyOf = ({ how, key }: Row) => `${how} ${key}`
+const byHeld = ({ heldMs }: Row) => heldMs
+
+/** Those that somebody waits for come first. */
+function rowsOf({ locks, leases }: Names): readonly Row[] {
+  const locked = locks.map(
+    ({ label, key, mode, ...lock }): Row => ({
+      ...lock,
+      key,
+      name: label ?? `key ${key}`,
+      how: 'lock',
+      state: lock.holders === 0 ? 'waiting' : (mode ?? 'held'),
+      expiresInMs: null,
+    }),
+  )
+  const leased = leases.map(
+    ({ label, key, held, wanted, ...lease }): Row => ({
+      ...lease,
+      key,
+      name: label ?? `key ${key}`,
+      how: 'lease',
+      state: held ? 'leased' : 'kept',
+      holder: held ? lease.holder : null,
+      holders: held ? 1 : 0,
+      waiters: wanted ? 1 : 0,
+      waitedMs: null,
+    }),
+  )
+  return [...locked, ...leased].sort((a, b) => Number(b.waiters > 0) - Number(a.waiters > 0))
+}
+
+function countOf(names: Names | undefined): number | undefined {
+  if (!names) return undefined
+  const onlyWaitedFor = names.locks.filter(({ holders }) => holders === 0).length
+  return names.counts.held + onlyWaitedFor + names.counts.leased
+}
+
+function told(names: Names | undefined): string | undefined {
+  if (!names) return undefined
+  const { held, leased, waitedFor, waiters } = names.counts
+  const waits = waiters === 0 ? 'nobody waits for a lock' : `${waiters} wait for ${waitedFor} of the locks`
+  return `${held} held as locks, ${leased} by lease; ${waits}.`
 }

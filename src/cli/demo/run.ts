@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import pg from 'pg'
 import { statusOfSignal } from '../child.js'
+import { defaultPort, isTaken, type Served, serve } from '../dashboard/serve.js'
 import { Exit, exitCode } from '../failure.js'
 import { printJson } from '../output.js'
 import type { Settings } from '../settings.js'
@@ -26,15 +27,27 @@ export async function demo(settings: Settings): Promise<void> {
 
   await using ground = await openGround(given)
   const pool = poolOf(ground)
+  const board = await watchable(ground)
   try {
     const story = new Story(settings)
-    story.tell({ event: 'begin', text: ground.told })
+    story.tell({ event: 'begin', text: `${ground.told} Watch it at ${board.url}` })
     const conductor = new Conductor({ ground, pool, story, seed, instances, expiryMs })
     const outcome = await conductor.conduct(over.signal, (seconds ?? longestSeconds) * 1_000)
     if (settings.flag('json')) printJson(outcome)
     if (outcome.violations > 0 || outcome.died > 0) throw new Exit(exitCode.failed)
   } finally {
+    await board.close()
     await pool.end()
+  }
+}
+
+/** The dashboard, on its usual port where that is free. It asks nothing of the database as long as nobody comes. */
+async function watchable({ url, schema }: Ground): Promise<Served> {
+  try {
+    return await serve({ url, schema }, defaultPort)
+  } catch (error) {
+    if (!isTaken(error)) throw error
+    return await serve({ url, schema }, 0)
   }
 }
 

@@ -1,0 +1,46 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { UsageError } from '../../base/index.js'
+import { type DashboardOptions, dashboard } from '../../dashboard/index.js'
+
+export const defaultPort = 7777
+
+export interface Served {
+  readonly url: string
+  close(): Promise<void>
+}
+
+/** A dashboard on a server of its own. A port that is taken is told by the error of Node, `EADDRINUSE`. */
+export async function serve(options: DashboardOptions, port: number, host = '127.0.0.1'): Promise<Served> {
+  const board = dashboard(options)
+  const server = createServer((request, response) => board.node(request, response))
+  return {
+    url: await listen(server, port, host),
+    async close() {
+      server.close()
+      await board.close()
+      server.closeAllConnections()
+    },
+  }
+}
+
+function listen(server: Server, port: number, host: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const isElsewhere = error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND'
+      reject(
+        isElsewhere
+          ? new UsageError(`Expected --host to be an address of this machine, got ${JSON.stringify(host)}`)
+          : error,
+      )
+    })
+    server.listen(port, host, () => {
+      const { address, port: taken, family } = server.address() as AddressInfo
+      resolve(`http://${family === 'IPv6' ? `[${address}]` : address}:${taken}/`)
+    })
+  })
+}
+
+export function isTaken(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
+}

@@ -20,6 +20,8 @@ export function applyTheme(theme: Theme = readTheme()): void {
   dispatchEvent(new Event('themechange'))
 }
 
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => dispatchEvent(new Event('themechange')))
+
 /** The theme, and what changes it to the next one. */
 export function useTheme(): readonly [Theme, () => void] {
   const [theme, setTheme] = useState(readTheme)
@@ -34,4 +36,13 @@ export function useTheme(): readonly [Theme, () => void] {
     setTheme(following)
   }
   return [theme, next]
+}
+
+const probe = document.createElement('span')
+
+/** What a token is at the moment, for what is drawn on a canvas: `colourOf('--good')`. It is another one after `themechange`. */
+export function colourOf(token: `--${string}`): string {
+  if (!probe.isConnected) document.documentElement.append(probe)
+  probe.style.color = `var(${token})`
+  return getComputedStyle(probe).color
 }

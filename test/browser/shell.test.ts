@@ -1,0 +1,111 @@
+// The shell of the dashboard, in a real browser: its pages, its keys, its themes, and what it must not do.
+import { readdirSync, readFileSync } from 'node:fs'
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Board, describeInBrowser, expectAccessible, openPage, startBoard } from './stage.js'
+
+const pages = [
+  ['n', 'Now'],
+  ['l', 'Locks and leases'],
+  ['s', 'Schedules'],
+  ['j', 'Jobs'],
+  ['d', 'Deliveries'],
+  ['m', 'Limits'],
+  ['i', 'Instances'],
+] as const
+
+test('all that is loaded is at most 100 kB', () => {
+  const assets = new URL('../../dist/dashboard/ui/assets/', import.meta.url)
+  const bytes = readdirSync(assets).reduce((sum, name) => sum + gzipSync(readFileSync(new URL(name, assets))).length, 0)
+  expect(bytes).toBeGreaterThan(5_000)
+  expect(bytes).toBeLessThan(100_000)
+})
+
+describeInBrowser('the shell of the dashboard', () => {
+  let board: Board
+  beforeAll(async () => {
+    board = await startBoard()
+  })
+  afterAll(() => board.close())
+
+  for (const [theme, width] of [
+    ['light', 1280],
+    ['dark', 1280],
+    ['light', 390],
+    ['dark', 1920],
+  ] as const) {
+    test(`each page is reached by its letter, and is accessible: ${theme}, ${width} px`, async () => {
+      const page = await openPage(board, { theme, width })
+      for (const [letter, title] of pages) {
+        await page.keyboard.press(letter)
+        await page.getByRole('heading', { level: 1, name: title, exact: true }).waitFor()
+        await page.locator('.panel-body:not([aria-busy])').first().waitFor()
+        await expectAccessible(page)
+      }
+      const ground = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
+      expect(ground).toBe(theme === 'light' ? 'rgb(246, 247, 249)' : 'rgb(15, 19, 24)')
+    })
+  }
+
+  test('the help sheet is made of the keys that there are', async () => {
+    const page = await openPage(board, { at: '#/jobs' })
+    await page.keyboard.press('?')
+    const sheet = page.getByRole('dialog', { name: 'Keys' })
+    for (const [, title] of pages) await sheet.getByText(title, { exact: true }).waitFor()
+    await sheet.getByText('Search', { exact: true }).waitFor()
+    await expectAccessible(page)
+    // A dialog has the keys for itself.
+    await page.keyboard.press('n')
+    expect(page.url()).toContain('#/jobs')
+    await page.keyboard.press('Escape')
+    await sheet.waitFor({ state: 'detached' })
+    await page.keyboard.press('/')
+    // So has whoever types.
+    await page.keyboard.type('nlsd')
+    await page.waitForURL(/search=nlsd/)
+    expect(await page.getByRole('searchbox').inputValue()).toBe('nlsd')
+  })
+
+  test('the theme is the one that was chosen, and stays it', async () => {
+    const page = await openPage(board)
+    const theme = () => page.evaluate(() => document.documentElement.dataset.theme)
+    expect(await theme()).toBeUndefined()
+    for (const next of ['light', 'dark']) {
+      await page.getByRole('button', { name: /^Theme/ }).click()
+      expect(await theme()).toBe(next)
+    }
+    await page.reload()
+    await page.getByRole('navigation').waitFor()
+    expect(await theme()).toBe('dark')
+    await page.getByRole('button', { name: /^Theme/ }).click()
+    expect(await theme()).toBeUndefined()
+  })
+
+  test('a panel shows its SQL, and gives the focus back', async () => {
+    const page = await openPage(board, { at: '#/locks' })
+    const button = page.getByRole('button', { name: 'SQL of Leases' })
+    await button.focus()
+    // Of the panel in focus, which is not the first.
+    await page.keyboard.press('q')
+    const dialog = page.getByRole('dialog', { name: 'SQL of Leases' })
+    await dialog
+      .getByText(/holdfast\.lease/)
+      .first()
+      .waitFor()
+    await expectAccessible(page)
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    expect(await button.evaluate((element) => element === document.activeElement)).toBe(true)
+  })
+
+  test('what is gone is said, and comes back by itself', async () => {
+    const page = await openPage(board, { at: '#/locks', expects: /ERR_/ })
+    await page.getByText('Live', { exact: true }).waitFor()
+    await page.context().setOffline(true)
+    await page.getByText('No connection').waitFor()
+    expect(await page.locator('.panel[data-stale]').count()).toBe(2)
+    await page.context().setOffline(false)
+    await page.getByText('Live', { exact: true }).waitFor()
+    expect(await page.locator('.panel[data-stale]').count()).toBe(0)
+  })
+})

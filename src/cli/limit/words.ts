@@ -15,9 +15,13 @@ export function addLimit(program: Command): void {
     )
     .addOption(new TwinOption('--prefix <text>', 'only those whose names begin so'))
     .addOption(
-      new TwinOption('--state <state>', 'full, used, free, spent or rested')
-        .oneOf('full', 'used', 'free', 'spent', 'rested')
-        .oneOf('full', 'used', 'free', 'spent', 'rested'),
+      new TwinOption('--state <state>', 'full, used, free, spent or rested').oneOf(
+        'full',
+        'used',
+        'free',
+        'spent',
+        'rested',
+      ),
     )
     .addOption(new TwinOption('--limit <number>', 'how many at most (default: 50)'))
     .action(async (_options, self: Command) => (await import('./ls.js')).limitLs(await settingsOf(self)))

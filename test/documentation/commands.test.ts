@@ -1,0 +1,279 @@
+// Every line of shell in the documents and in the help is run here, and does what it says; or it is told why not.
+// A new line needs a place in one of the tables, and a line that is gone leaves its own.
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { makeProgram } from '../../src/cli/program.js'
+import { run, startProgram } from '../cli/program.js'
+import { until } from '../setup/facts.js'
+import { lines, mentioned, root } from './lines.js'
+import { World } from './world.js'
+
+interface Expected {
+  /** What it says, on stdout or stderr. */
+  readonly says: RegExp
+  /** 0, unless it says otherwise. */
+  readonly status?: number
+  readonly env?: NodeJS.ProcessEnv
+  /** What must be so before. */
+  readonly given?: (world: World) => Promise<unknown>
+}
+
+/** Where nothing of Holdfast is yet. */
+const elsewhere = { HOLDFAST_SCHEMA: 'elsewhere' }
+
+/** These run in this order, in a process that has loaded the command line. */
+const commands: Record<string, RegExp | Expected> = {
+  'holdfast lock ls': /^invoice:42\tdefault\tholds\texclusive\t/m,
+  'holdfast lock ls --namespace billing --json': /"label": "books"/,
+  'holdfast lock show import': /^state\theld, exclusive$/m,
+  'holdfast lock show invoice:42': /^state\theld, exclusive$/m,
+  'holdfast lock show --key 42': /^key\t42\nstate\tfree$/m,
+  'holdfast graph': /─ lock accounts, held for .*\n.*holdfast lock release accounts$/m,
+  'holdfast lock release import': /^Asked .* to release "import"\.$/m,
+  'holdfast lock release invoice:42': /^Asked .* to release "invoice:42"\.$/m,
+  'holdfast lock break import': { given: ({ lock }) => lock('import')(), says: /^Ended session \d+\.$/m },
+  'holdfast lock break invoice:42': { given: ({ lock }) => lock('invoice:42')(), says: /^Ended session \d+\.$/m },
+  'holdfast lock break --yes invoice:42': { given: ({ lock }) => lock('invoice:42')(), says: /^Ended session \d+\.$/m },
+
+  'holdfast lease ls': /^etl\tdefault\t/m,
+  'holdfast lease ls --namespace billing --json': /"label": "ledger"/,
+  'holdfast lease show etl': /^state\tleased$/m,
+  'holdfast lease show --key 42': /^state\tfree$/m,
+  'holdfast lease expire etl': /^Expired the lease on "etl"\.$/m,
+  'holdfast lease expire --yes etl': { given: ({ lease }) => lease('etl')(), says: /^Expired the lease on "etl"\.$/m },
+
+  'holdfast limit ls': /^export:42\tdefault\tpermits\tfull\t/m,
+  'holdfast limit ls --state full': /^export:42\tdefault\tpermits\tfull\t/m,
+  'holdfast limit ls --prefix export: --json': /"name": "export:42"/,
+  'holdfast limit show export:42': /^in use\t1 of 1$/m,
+  'holdfast limit show export:42 --json': /"waiting": 1/,
+  'holdfast limit reset export:42': /^Took 1 permit of "export:42"\.$/m,
+  'holdfast limit reset --yes api:key': /^Refilled the rate of "api:key"\.$/m,
+
+  'holdfast delivery ls': /^stripe:evt_42\t/m,
+  'holdfast delivery ls --state failed': /^stripe:evt_43\t/m,
+  'holdfast delivery ls --state in-flight': /^There is no such delivery\.$/m,
+  'holdfast delivery ls --prefix stripe: --limit 500 --jsonl': /^\{"key":"stripe:evt_42".*\n\{"key":"stripe:evt_43"/m,
+  'holdfast delivery show stripe:evt_42': /paid/,
+  'holdfast delivery forget stripe:evt_42': /^Forgot /m,
+  'holdfast delivery forget --yes stripe:evt_42': {
+    given: ({ deliver }) => deliver('stripe:evt_42')(),
+    says: /^Forgot /m,
+  },
+
+  'holdfast job ls': /^42\t.*send-email/m,
+  'holdfast job ls --state buried': /bounce.*buried|buried.*bounce/,
+  'holdfast job ls --queue mail --state buried': /bounce.*buried|buried.*bounce/,
+  'holdfast job ls --limit 500 --jsonl': /^\{.*"id":42,.*\}$/m,
+  'holdfast job show 42': /^kind\tsend-email$/m,
+  'holdfast job show 42 --json': /"kind": "send-email"/,
+  [`holdfast job add mail send-email '{"to": "ada@example.com"}'`]: /^\d+$/m,
+  'holdfast job add reports make-report --delay 10m --priority 2': /^\d+$/m,
+  'holdfast job cancel 42': /^Cancelled job 42\.$/m,
+  'holdfast job retry 42': /^Job 42 may run now\.$/m,
+  "holdfast job cancel 42 43 --reason 'the order was withdrawn'": /^Cancelled job 42\.\nCancelled job 43\.$/m,
+  'holdfast job retry 42 43 44': /^Job 42 may run now\.\nJob 43 may run now\.\nJob 44 may run now\.$/m,
+
+  'holdfast queue ls': /^mail\tdefault\t/m,
+  'holdfast queue ls --namespace billing --json': /"name": "mail"/,
+  'holdfast queue redrive mail': /1 job/,
+  'holdfast queue redrive --yes mail': { given: ({ bury }) => bury(), says: /job/ },
+  'holdfast queue pause mail': /paused/i,
+  'holdfast queue resume mail': /resumed/i,
+
+  'holdfast schedule ls': /^invoices\t/m,
+  'holdfast schedule ls --namespace billing --json': /"name": "invoices"/,
+  'holdfast schedule show invoices': /^state\tit ticks$/m,
+  'holdfast schedule show invoices --limit 100 --json': /"history": \[/,
+  'holdfast schedule run invoices': /invoices/,
+  'holdfast schedule pause invoices': /invoices/,
+  'holdfast schedule resume invoices': /invoices/,
+  'holdfast schedule override invoices --every 1h': /1h/,
+  'holdfast schedule override invoices --cron "0 6 * * MON-FRI" --timezone Europe/London': /0 6 \* \* MON-FRI/,
+  'holdfast schedule override invoices --clear': /invoices/,
+  'holdfast schedule next "0 3 * * *"': /T03:00:00/,
+  'holdfast schedule next "0 3 * * *" --timezone Europe/London': /T0[23]:00:00/,
+  'holdfast schedule next "*/10 2 * * *" --timezone America/New_York --from 2026-03-08T00:00:00Z':
+    /clocks forward, no 02:00–02:50$/m,
+  'holdfast schedule next --every 15m --count 3 --json': /^\[(\s+\{[^}]*\},?){3}\s+\]/m,
+  'holdfast schedule next "30 1 * * *" --timezone Europe/London --from 2026-03-28 --count 3':
+    /^2026-03-29 .*clocks forward/m,
+
+  'holdfast instance ls': /\talive\t/,
+  'holdfast instance ls --json': /"alive": true/,
+  'holdfast instance show 4f1c09aa52be': /^state\talive$/m,
+  'holdfast instance show 4f1c09aa52be --json': /"alive": true/,
+  'holdfast instance drain 4f1c09aa52be': /^Asked .* to drain\.$/m,
+  'holdfast instance drain --wait 4f1c09aa52be': /^It is drained\.$/m,
+  'holdfast instance drain 4f1c09aa52be --wait --within 10m': /^It is drained\.$/m,
+  'holdfast instance drain --wait --within 5m 4f1c09aa52be': /^It is drained\.$/m,
+
+  'holdfast top': /mail/,
+  'holdfast top --namespace billing --interval 500ms': /books/,
+  'holdfast top --once': /mail/,
+  'holdfast top --json': /"instances": \[/,
+
+  'holdfast migrate --check': {
+    env: elsewhere,
+    status: 3,
+    says: /^\d+ migrations to apply to the schema elsewhere\.$/m,
+  },
+  'holdfast migrate --dry-run': { env: elsewhere, says: /^1\tfoundation\n2\t/m },
+  'holdfast migrate': { env: elsewhere, says: /^\d+ migrations applied to the schema elsewhere\.$/m },
+  'holdfast doctor': { given: ({ spoil }) => spoil(), status: 3, says: /^wrong\tindexes-differ\t/m },
+  'holdfast doctor --fix': /^Done: indexes-differ/m,
+  'holdfast doctor --json --patience 1h': /"checks": 15/,
+  'holdfast help lock run': /^Usage: holdfast lock run /m,
+}
+
+/** These need a shell, or start others, who have an output of their own. */
+const inShells: Record<string, RegExp | Expected> = {
+  'holdfast lock run nightly-report --no-wait -- ./report': { env: { HOLDFAST_NAMESPACE: 'other' }, says: /^report$/m },
+  'holdfast lock run nightly-report -- node report.js': /^report$/m,
+  'holdfast lock run --no-wait --busy-exit 0 sync -- ./sync.sh': /^sync$/m,
+  'holdfast lock run --wait 30s --shared city:london -- psql -f assign.sql': /^psql$/m,
+  'holdfast lock run --lease --no-wait --hold 10m report -- node report.js': /^report$/m,
+  'holdfast lock run --tick "0 3 * * *" --timezone Europe/London nightly-report -- node report.js': /^report$/m,
+  'holdfast lock run --tick 15m --wait 10m invoices -- ./invoices.sh': /^invoices$/m,
+  [`holdfast top --json | jq '.queues[] | {name, ready, oldestMs}'`]: /"name": ?"mail"/,
+  'holdfast delivery show stripe:evt_42 --json | jq .value': {
+    given: ({ deliver }) => deliver('stripe:evt_42')(),
+    says: /"paid": ?42/,
+  },
+  'jq -c . input.json | holdfast job add default import -': /^\d+$/m,
+  'holdfast graph --format dot | dot -Tsvg > graph.svg': /digraph|<svg/,
+  'holdfast migrate --show-sql > holdfast.sql': { env: { HOLDFAST_SCHEMA: 'nowhere' }, says: /^create schema "nowhere";$/m },
+}
+
+/** These run until they are told to end. What they say, and with what they end then. */
+const endless: Record<string, RegExp> = {
+  'holdfast work jobs.js': /reports/,
+  'holdfast work dist/jobs/*.js --concurrency 50': /one.*two/s,
+  'holdfast work jobs.js --queue mail --queue reports --drain 1m': /reports/,
+  'holdfast top --jsonl --interval 1m >> overviews.jsonl': /"queues":/,
+}
+
+/** Why a line is not run here. Whether there is such a script, or such a file, is looked at. */
+const notHere: Record<string, string> = {
+  'npm ci': 'is how these tests came to be run',
+  'npm ci && npm start': 'is `holdfast demo`',
+  'npm ci && npm test': 'is what runs this test',
+  'npm test': 'is what runs this test',
+  'npm run build': 'was run before this test',
+  'npm run format': 'writes to the sources',
+  'npm run bench locks': 'takes minutes',
+  'npm install @opentelemetry/api': 'needs the network; the tests of telemetry have it installed',
+  'export DATABASE_URL=postgres://…': 'is true of each line here',
+  'node examples/thousand-at-once.js': 'has a test that runs all examples',
+  'holdfast demo': 'has a test of its own, for it runs for minutes',
+  'holdfast demo --seconds 60 --quiet': 'has a test of its own',
+  'holdfast demo --seconds 600 --seed 42 --json': 'has a test of its own',
+  'holdfast demo --url postgres://…@localhost/scratch': 'has a test of its own',
+  'holdfast dev': 'has a test of its own: it starts a server',
+  'holdfast dev --port 5433 --data-dir ./.postgres': 'has a test of its own: it starts a server',
+  'holdfast bench': 'takes seconds: it is run for less with the habits of all commands',
+  'holdfast bench --seconds 5 --yes --json': 'takes a minute',
+  'source <(holdfast completion bash)': 'has a test of its own, where Tab is pressed',
+  'source <(holdfast completion zsh)': 'has a test of its own, where Tab is pressed',
+  'holdfast completion fish | source': 'has a test of its own, where Tab is pressed',
+}
+
+test('every line has its place, and every place a line', () => {
+  const tables = [commands, inShells, endless, notHere].flatMap((table) => Object.keys(table))
+  expect(tables.sort()).toEqual([...lines].sort())
+})
+
+let world: World
+beforeAll(async () => {
+  world = await World.make()
+})
+afterAll(() => world.end())
+
+function told(expected: RegExp | Expected): Expected {
+  return expected instanceof RegExp ? { says: expected } : expected
+}
+
+describe('a command', () => {
+  test.each(Object.entries(commands))('%s', async (line, expected) => {
+    const { says, status = 0, env, given } = told(expected)
+    await given?.(world)
+    const ended = await run(wordsOf(world.named(line)), { ...world.env, ...env })
+    expect(`${ended.stdout}${ended.stderr}`).toMatch(says)
+    expect(ended.status, ended.stderr).toBe(status)
+  })
+})
+
+test('in a shell', { timeout: 60_000 }, async () => {
+  await atOnce(Object.entries(inShells), async ([line, expected]) => {
+    const { says, env, given } = told(expected)
+    await given?.(world)
+    const { status, stdout, stderr } = await inShell(line, env).ended
+    expect(`${stdout}${stderr}${fileOf(line)}`, line).toMatch(says)
+    expect(status, `${line}\n${stderr}`).toBe(0)
+  })
+})
+
+test('until it is told to end', { timeout: 60_000 }, async () => {
+  await atOnce(Object.entries(endless), async ([line, says]) => {
+    // The shell stands aside, so that what is told to end is the command.
+    const running = inShell(`exec ${line}`)
+    await until(`${line} says ${says}`, () => says.test(`${running.stdout}${running.stderr}${fileOf(line)}`))
+    running.process.kill('SIGTERM')
+    const { status, stderr } = await running.ended
+    if (line.includes(' work ')) expect(status, `${line}\n${stderr}`).toBe(0)
+  })
+})
+
+function inShell(line: string, env?: NodeJS.ProcessEnv) {
+  return startProgram('bash', ['-c', world.named(line)], { ...world.env, ...env }, world.place)
+}
+
+/** What it has written to where it was told to. */
+function fileOf(line: string): string {
+  const [, name] = /> (\S+)$/.exec(line) ?? []
+  const path = join(world.place, name ?? 'nowhere')
+  return existsSync(path) ? readFileSync(path, 'utf8') : ''
+}
+
+/** A few at a time: each is a process or two. */
+async function atOnce<T>(all: readonly T[], check: (one: T) => Promise<void>): Promise<void> {
+  const left = [...all]
+  const next = async () => {
+    for (let one = left.shift(); one !== undefined; one = left.shift()) await check(one)
+  }
+  await Promise.all([next(), next(), next()])
+}
+
+test('what is not run here is there', () => {
+  const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'))
+  for (const line of Object.keys(notHere)) {
+    for (const [, script] of line.matchAll(/npm (?:run )?(start|test|build|format|bench)/g)) {
+      expect(Object.keys(scripts), line).toContain(script)
+    }
+    const [, file] = /^node (\S+)/.exec(line) ?? []
+    if (file) expect(existsSync(root + file), line).toBe(true)
+  }
+})
+
+test('a command in the middle of a sentence has words that there are', () => {
+  const { commands } = makeProgram()
+  for (const words of mentioned.filter((words) => /^[a-z]/.test(words))) {
+    const [first, ...rest] = words.split(' ')
+    const command = commands.find((one) => one.name() === first)
+    expect(command, words).toBeDefined()
+    const verbs = command!.commands.map((verb) => verb.name())
+    // `holdfast queue pause | resume`
+    const meant = rest
+      .join(' ')
+      .split(' | ')
+      .map((verb) => verb.split(' ')[0])
+    if (verbs.length > 0) expect(verbs, words).toEqual(expect.arrayContaining(meant))
+  }
+})
+
+/** The words behind `holdfast`, as a shell would give them. */
+function wordsOf(line: string): string[] {
+  const words = [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)]
+  return words.slice(1).map(([, single, double, bare]) => single ?? double ?? bare!)
+}

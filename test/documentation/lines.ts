@@ -1,0 +1,49 @@
+// What the documents and the help tell people to type into a shell.
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { Command } from 'commander'
+import { makeProgram } from '../../src/cli/program.js'
+import { examplesOf } from '../../src/cli/words.js'
+
+export const root = fileURLToPath(new URL('../../', import.meta.url))
+
+const documents = ['README.md', 'CONTRIBUTING.md', ...['docs', 'examples', 'src'].flatMap(documentsIn)]
+
+/** Every line of a block of shell in a document, without what is said beside it. */
+const written = documents.flatMap((file) => {
+  const blocks = read(file).matchAll(/^```(?:sh|bash|shell|console)\n(.*?)^```$/gms)
+  return [...blocks].flatMap(([, block]) => block!.split('\n').map(plain))
+})
+
+/** Every example of the help of every command and noun. */
+const helped = examplesIn(makeProgram()).map(plain)
+
+/** Each once. */
+export const lines: readonly string[] = [...new Set([...written, ...helped])].filter((line) => line !== '')
+
+/** Commands in the middle of a sentence, such as `holdfast queue resume`. */
+export const mentioned: readonly string[] = [
+  ...new Set(
+    documents.flatMap((file) => [...read(file).matchAll(/`(?:npx )?holdfast ([^`]+)`/g)].map(([, words]) => words!)),
+  ),
+]
+
+function documentsIn(directory: string): string[] {
+  const files = readdirSync(`${root}${directory}`, { recursive: true, encoding: 'utf8' })
+  return files.filter((file) => file.endsWith('.md')).map((file) => `${directory}/${file}`)
+}
+
+function read(file: string): string {
+  return readFileSync(`${root}${file}`, 'utf8')
+}
+
+function plain(line: string): string {
+  return line
+    .replace(/\s+# .*$/, '')
+    .replace(/^npx /, '')
+    .trim()
+}
+
+function examplesIn(command: Command): string[] {
+  return [...examplesOf(command), ...command.commands.flatMap(examplesIn)]
+}

@@ -68,7 +68,7 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast job ls --limit 500 --jsonl': /^\{.*"id":42,.*\}$/m,
   'holdfast job show 42': /^kind\tsend-email$/m,
   'holdfast job show 42 --json': /"kind": "send-email"/,
-  [`holdfast job add mail send-email '{"to": "ada@example.com"}'`]: /^\d+$/m,
+  'holdfast job add mail send-email \'{"to": "ada@example.com"}\'': /^\d+$/m,
   'holdfast job add reports make-report --delay 10m --priority 2': /^\d+$/m,
   'holdfast job cancel 42': /^Cancelled job 42\.$/m,
   'holdfast job retry 42': /^Job 42 may run now\.$/m,
@@ -136,14 +136,17 @@ const inShells: Record<string, RegExp | Expected> = {
   'holdfast lock run --lease --no-wait --hold 10m report -- node report.js': /^report$/m,
   'holdfast lock run --tick "0 3 * * *" --timezone Europe/London nightly-report -- node report.js': /^report$/m,
   'holdfast lock run --tick 15m --wait 10m invoices -- ./invoices.sh': /^invoices$/m,
-  [`holdfast top --json | jq '.queues[] | {name, ready, oldestMs}'`]: /"name": ?"mail"/,
+  "holdfast top --json | jq '.queues[] | {name, ready, oldestMs}'": /"name": ?"mail"/,
   'holdfast delivery show stripe:evt_42 --json | jq .value': {
     given: ({ deliver }) => deliver('stripe:evt_42')(),
     says: /"paid": ?42/,
   },
   'jq -c . input.json | holdfast job add default import -': /^\d+$/m,
   'holdfast graph --format dot | dot -Tsvg > graph.svg': /digraph|<svg/,
-  'holdfast migrate --show-sql > holdfast.sql': { env: { HOLDFAST_SCHEMA: 'nowhere' }, says: /^create schema "nowhere";$/m },
+  'holdfast migrate --show-sql > holdfast.sql': {
+    env: { HOLDFAST_SCHEMA: 'nowhere' },
+    says: /^create schema "nowhere";$/m,
+  },
 }
 
 /** These run until they are told to end. What they say, and with what they end then. */

@@ -12,8 +12,8 @@ import {
 import { eachNs, type Rate, rateRule } from '../limits/index.js'
 import type { Transaction } from '../once/index.js'
 import { type Batch, type BatchHandler, type BatchOptions, readBatch, runAlone } from './batches.js'
+import type { EnqueueOptions, JobRef } from './enqueue-options.js'
 import { InvalidInputError } from './errors.js'
-import type { EnqueueOptions, JobRef } from './jobs.js'
 import type { JobParent } from './workflows.js'
 
 /** A schema of any library that keeps to standardschema.dev (Zod, Valibot, ArkType …). */
@@ -226,6 +226,13 @@ export function defineJob(
     batch,
     run: batch ? runAlone(batch) : (run as JobDefinition['run']),
   })
+}
+
+/** Throws where something else is given. */
+export function checkDefinition(given: unknown): asserts given is AnyDefinition {
+  const { kind, run } = (given ?? {}) as Partial<AnyDefinition>
+  if (typeof kind === 'string' && typeof run === 'function') return
+  throw new UsageError(`Expected a definition made by defineJob, got ${describe(given)}`)
 }
 
 /** What the handler gets of an input; throws an `InvalidInputError` when it does not fit. */

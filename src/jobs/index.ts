@@ -14,11 +14,9 @@ export {
   retryAfter,
   type Schema,
 } from './define.js'
+export type { EnqueueManyOptions, EnqueueOptions, JobRef } from './enqueue-options.js'
 export * from './errors.js'
 export {
-  type EnqueueManyOptions,
-  type EnqueueOptions,
-  type JobRef,
   Jobs,
   type JobsOptions,
   type ResultOptions,

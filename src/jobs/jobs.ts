@@ -7,10 +7,7 @@ import {
   describe,
   duration,
   type Events,
-  hashedKey,
   InstanceDrainingError,
-  made,
-  oneOf,
   pause,
   readOptions,
   type Tracing,
@@ -22,73 +19,31 @@ import {
   type Anchor,
   type CallerTransaction,
   type Database,
-  type Executor,
-  executorOf,
   type Presence,
   SessionLocksUnavailableError,
 } from '../postgres/index.js'
 import { AdvisoryClaims } from './advisory-claims.js'
-import type { Claims, Way as ClaimWay } from './claims.js'
-import { highestPriority, lowestPriority } from './cursors.js'
-import { type AnyDefinition, type ChildOptions, type JobDefinition, validated } from './define.js'
-import { Enqueuing, type Way } from './enqueuing.js'
+import type { Claims, Way } from './claims.js'
+import { type AnyDefinition, checkDefinition, type JobDefinition } from './define.js'
+import type { EnqueueManyOptions, EnqueueOptions, JobRef } from './enqueue-options.js'
 import { clip, JobFailedError } from './errors.js'
+import { Intake } from './intake.js'
 import { arrayOf, Ledger } from './ledger.js'
 import { LooseEnds } from './loose-ends.js'
-import { writePayload } from './payload.js'
+import { Queues } from './queues.js'
 import { Rounds } from './rounds.js'
 import { RowsClaims } from './rows-claims.js'
-import type { Run } from './run.js'
 import { type JobStatus, type StatusRow, statusOf } from './status.js'
-import type { Ties } from './ties.js'
-import { readUnique, UniqueEnqueuing, type UniqueOptions, uniqueRule } from './unique.js'
 import type { WaitsForRow } from './waits-for.js'
 import { Worker } from './worker.js'
 import {
-  type JobParent,
+  parentsOf,
   type WorkflowBuilder,
   type WorkflowRef,
   type WorkflowRow,
   type WorkflowStatus,
   workflowOf,
 } from './workflows.js'
-
-export interface EnqueueOptions {
-  /** An open transaction of yours (of pg or postgres.js): the job is there when it commits, and only then. */
-  tx?: CallerTransaction | undefined
-  /** Not before so long from now, on the clock of the database. */
-  delay?: Duration | undefined
-  /** Not before this moment. */
-  runAt?: Date | undefined
-  /** Larger goes first: a whole number from -5 to 5. Default 0. */
-  priority?: number | undefined
-  /** A key that only one job of its queue and kind has at a time: the job is enqueued, or it is there already. */
-  unique?: string | UniqueOptions | undefined
-  /**
-   * The entity that it is about, such as `shop:7`: of the jobs of one lane of a queue only so many run at once as the
-   * definition says (`lanes`), in all processes together, in the order in which they came.
-   */
-  lane?: string | undefined
-  /** Jobs that have to end before: those are done, or were discarded, then it may run. */
-  after?: readonly (JobRef | number)[] | undefined
-  /**
-   * What becomes of it when one of these fails, that is, ends as buried or cancelled. `cancel`: it is cancelled, too, and so
-   * on. `run`: it runs all the same. `wait`: it waits until that one was retried, and is done. Default `cancel`.
-   */
-  ifFailed?: 'cancel' | 'run' | 'wait' | undefined
-}
-
-export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, 'unique'> {
-  /** What gives the key of an input. */
-  unique?: ((input: Input) => string) | UniqueOptions<(input: Input) => string> | undefined
-}
-
-/** A job that was enqueued. */
-export interface JobRef {
-  readonly id: number
-  /** False when another job had the unique key: then this is that one. */
-  readonly isNew: boolean
-}
 
 export interface WorkOptions {
   /** How many jobs it runs at once. Default 10. */
@@ -113,43 +68,10 @@ export interface JobsOptions {
   readonly keepDays: number
   /** By which news reaches this instance, and on which jobs are locked. */
   readonly anchor: Anchor | undefined
-  readonly claims: ClaimWay
+  readonly claims: Way
   readonly events: Events
   readonly tracing: Tracing
 }
-
-const longestMs = 3_650 * 86_400_000
-
-const childRules = {
-  delay: duration(0, longestMs),
-  runAt: {
-    expected: 'a valid Date',
-    read: (given: unknown) => (given instanceof Date && !Number.isNaN(given.getTime()) ? given : undefined),
-  },
-  priority: wholeNumber(lowestPriority, highestPriority),
-  unique: uniqueRule,
-  lane: { expected: 'a name', read: (given: unknown) => checkName(given, 'lane') },
-  after: { expected: 'a list of jobs that were enqueued, or of their ids', read: idsOf },
-  ifFailed: oneOf('cancel', 'run', 'wait'),
-}
-const { unique: _, ...workflowRules } = childRules
-const enqueueRules = {
-  ...childRules,
-  tx: made<CallerTransaction>('a client inside a transaction (of pg, or the sql of postgres.js)'),
-}
-/** What ties a job to others; undefined for nothing. */
-function tiesOf({ lanes }: AnyDefinition, { lane, after = [], ifFailed }: Asked, more: Ties = {}): Ties | undefined {
-  const ties: Ties = {
-    ...(lane === undefined ? {} : { lane: { name: lane, ...lanes } }),
-    ...(after.length === 0 ? {} : { after }),
-    ...(after.length === 0 || ifFailed === undefined || ifFailed === 'cancel' ? {} : { ifFailed }),
-    ...more,
-  }
-  return Object.values(ties).some((tie) => tie !== undefined) ? ties : undefined
-}
-
-/** What was asked for, as it was read. */
-type Asked = ReturnType<typeof readOptions<typeof childRules>>
 
 const workRules = {
   concurrency: wholeNumber(1, 10_000),
@@ -160,10 +82,6 @@ const workRules = {
   },
 }
 const resultRules = { wait: duration(0, 24 * 86_400_000), signal: abortSignal }
-
-/** A statement takes so many at most, and so many bytes. */
-const mostTogether = 5_000
-const mostBytes = 4_000_000
 
 /**
  * Jobs: work that is written down with the data it is about, and runs somewhere, some time, to a recorded end.
@@ -176,26 +94,24 @@ const mostBytes = 4_000_000
 export class Jobs {
   readonly #options: JobsOptions
   readonly #ledger: Ledger
-  readonly #enqueuing: Enqueuing
-  readonly #unique: UniqueEnqueuing
+  readonly #queues: Queues
+  readonly #intake: Intake
   readonly #rounds: Rounds
   readonly #claims: Claims | undefined
   readonly #looseEnds: LooseEnds
   readonly #workers = new Set<Worker>()
-  readonly #queueKeys = new Map<string, string>()
   readonly #draining = new AbortController()
   readonly #closing = new AbortController()
   #begun: Promise<void> | undefined
   #numbers = 0
-  #lastNumber = 0
 
   /** @internal */
   constructor(options: JobsOptions) {
     this.#options = options
     this.#ledger = new Ledger(options)
-    const { keepDays, schema } = options
+    const { keepDays, schema, namespace, claims, anchor } = options
+    this.#queues = new Queues(this.#ledger, namespace)
     this.#rounds = new Rounds(this.#ledger, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays, schema })
-    const { claims, anchor } = options
     if (claims === 'rows') this.#claims = new RowsClaims(this.#ledger)
     else this.#claims = anchor && new AdvisoryClaims(this.#ledger, anchor, this.#rounds)
     this.#looseEnds = new LooseEnds({
@@ -207,8 +123,13 @@ export class Jobs {
       },
       onDue: (ms) => this.#roundSoon(ms),
     })
-    this.#enqueuing = new Enqueuing(this.#ledger, this.#looseEnds)
-    this.#unique = new UniqueEnqueuing(this.#ledger)
+    this.#intake = new Intake({
+      ledger: this.#ledger,
+      queues: this.#queues,
+      looseEnds: this.#looseEnds,
+      events: options.events,
+      tracing: options.tracing,
+    })
   }
 
   /**
@@ -225,8 +146,7 @@ export class Jobs {
     options?: EnqueueOptions,
   ): Promise<JobRef> {
     this.#throwIfClosed()
-    const { tx, ...asked } = readOptions('jobs.enqueue', options, enqueueRules)
-    return this.#enqueueOne(definition, input, asked, tx && executorOf(tx))
+    return this.#intake.one(definition, input, options)
   }
 
   /**
@@ -242,46 +162,7 @@ export class Jobs {
     options?: EnqueueManyOptions<Input>,
   ): Promise<JobRef[]> {
     this.#throwIfClosed()
-    const { tx, ...asked } = readOptions('jobs.enqueueMany', options, enqueueRules)
-    const count = Array.isArray(inputs) ? inputs.length : 0
-    return this.#sent(definition, count, () => this.#enqueueMany(definition, inputs, asked, tx && executorOf(tx)))
-  }
-
-  async #enqueueMany<Input>(
-    definition: AnyDefinition,
-    inputs: readonly Input[],
-    asked: Asked,
-    executor: Executor | undefined,
-  ): Promise<JobRef[]> {
-    const { head, way, slotOf } = this.#headOf(definition, asked, true)
-    if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
-    // All are checked before any is enqueued.
-    const payloads: string[] = []
-    for (const input of inputs) {
-      const payload = this.#payloadOf(definition, input)
-      payloads.push(payload instanceof Promise ? await payload : payload)
-    }
-    const slots = slotOf && inputs.map(slotOf)
-    if (asked.after) await this.#checkAfter(asked.after)
-    const refs: JobRef[] = []
-    for (let from = 0; from < payloads.length; ) {
-      let to = from
-      for (let bytes = 0; to < payloads.length && to - from < mostTogether && bytes < mostBytes; to++) {
-        bytes += payloads[to]!.length
-      }
-      const together = payloads.slice(from, to)
-      if (slots) {
-        const asked = together.map((payload, at) => ({ payload, ...slots[from + at]! }))
-        const unique = await this.#unique.many(asked, executor)
-        if (way === 'enqueue_tied' && !executor) this.#looseEnds.entering(unique.map(({ id }) => id))
-        refs.push(...unique)
-      } else {
-        for (const id of await this.#enqueuing.many(head, together, way, executor)) refs.push({ id, isNew: true })
-      }
-      from = to
-    }
-    this.#tellEnqueued(definition, refs, executor)
-    return refs
+    return this.#intake.many(definition, inputs, options)
   }
 
   /**
@@ -299,62 +180,7 @@ export class Jobs {
     options?: { tx?: CallerTransaction | undefined },
   ): Promise<WorkflowRef> {
     this.#throwIfClosed()
-    const { tx } = readOptions('jobs.enqueueWorkflow', options, { tx: enqueueRules.tx })
-    const parts: { definition: AnyDefinition; input: unknown; asked: Asked }[] = []
-    const places = new Map<object, number>()
-    let isOver = false
-    build({
-      add: (definition, input, given) => {
-        if (isOver) throw new UsageError('Expected jobs to be added while the workflow is built, got one after that')
-        const { after, ...others } = given ?? {}
-        const [known, early] = [[] as number[], [] as number[]]
-        for (const one of after ?? []) {
-          const at = typeof one === 'object' && one !== null ? places.get(one) : undefined
-          if (at === undefined) known.push(one as number)
-          else early.push(at)
-        }
-        const asked = readOptions('workflow.add', { ...others, after: known }, workflowRules)
-        checkDefinition(definition)
-        const part = Object.freeze({ kind: definition.kind })
-        places.set(part, parts.length)
-        // Places are told from ids by their sign until the ids are drawn.
-        parts.push({ definition, input, asked: { ...asked, after: [...asked.after!, ...early.map((at) => -1 - at)] } })
-        return part
-      },
-    })
-    isOver = true
-    if (parts.length === 0) throw new UsageError('Expected a workflow of at least one job, got none')
-    const payloads = await Promise.all(parts.map(({ definition, input }) => this.#payloadOf(definition, input)))
-    await this.#checkAfter(parts.flatMap(({ asked }) => asked.after!.filter((id) => id > 0)))
-    const executor = tx && executorOf(tx)
-    const send = () => this.#enqueueWorkflow(parts, payloads, executor)
-    const ids = await this.#sent(parts[0]!.definition, parts.length, send)
-    const jobs = ids.map((id) => ({ id, isNew: true }))
-    for (const [at, { definition }] of parts.entries()) this.#tellEnqueued(definition, [jobs[at]!], executor)
-    return { id: ids[0]!, jobs }
-  }
-
-  async #enqueueWorkflow(
-    parts: readonly { definition: AnyDefinition; asked: Asked }[],
-    payloads: readonly string[],
-    executor: Executor | undefined,
-  ): Promise<number[]> {
-    const [drawn] = await this.#ledger.run<{ ids: string }>('numbers', [parts.length])
-    const ids = drawn!.ids.split(',').map(Number)
-    const awaited = new Set<number>()
-    const idOf = (id: number) => (id > 0 ? id : ids[-1 - id]!)
-    for (const { asked } of parts) for (const id of asked.after!) awaited.add(idOf(id))
-    const jobs = parts.map(({ definition, asked }, at) => {
-      const more = { workflow: ids[0], awaited: awaited.has(ids[at]!) || undefined }
-      const { head } = this.#headOf(definition, { ...asked, after: asked.after!.map(idOf) }, false, more)
-      return `${head},"id":${ids[at]},"payload":${payloads[at]}}`
-    })
-    const values = [`[${jobs.join(',')}]`]
-    await (executor
-      ? this.#ledger.runIn(executor, 'enqueue_workflow', values)
-      : this.#ledger.run('enqueue_workflow', values))
-    if (!executor) this.#looseEnds.entering(ids)
-    return ids
+    return this.#intake.workflow(build, options)
   }
 
   /**
@@ -402,13 +228,14 @@ export class Jobs {
       number: this.#numbers++,
       hasListener: this.#hasListener,
       definitions: byKind,
-      queues: queues.map((queue) => this.#keyOf(queue)),
+      queues: queues.map((queue) => this.#queues.keyOf(queue)),
       queueNames: queues,
       concurrency,
       events: this.#options.events,
       tracing: this.#options.tracing,
-      parents: (ids) => this.#parents(ids),
-      enqueueChild: (parent, definition, input, options) => this.#enqueueChild(parent, definition, input, options),
+      parents: (ids) => parentsOf(this.#ledger, ids),
+      // Closing does not keep a handler from it.
+      enqueueChild: (parent, definition, input, options) => this.#intake.child(parent, definition, input, options),
     })
     this.#workers.add(worker)
     return worker
@@ -503,7 +330,7 @@ export class Jobs {
    * await holdfast.jobs.pause('mail')
    */
   async pause(queue: string): Promise<void> {
-    await this.#ledger.run('pause', [this.#keyOf(queue), this.#options.namespace, queue, true])
+    await this.#ledger.run('pause', [this.#queues.keyOf(queue), this.#options.namespace, queue, true])
   }
 
   /**
@@ -513,7 +340,7 @@ export class Jobs {
    * await holdfast.jobs.resume('mail')
    */
   async resume(queue: string): Promise<void> {
-    await this.#ledger.run('pause', [this.#keyOf(queue), this.#options.namespace, queue, false])
+    await this.#ledger.run('pause', [this.#queues.keyOf(queue), this.#options.namespace, queue, false])
     for (const worker of this.#workers) worker.resumed()
   }
 
@@ -537,18 +364,18 @@ export class Jobs {
 
   /** @internal A thousand at most. */
   async redriveSome(queue: string): Promise<number> {
-    const [row] = await this.#ledger.run<{ jobs: number }>('redrive', [this.#keyOf(queue), 1_000])
+    const [row] = await this.#ledger.run<{ jobs: number }>('redrive', [this.#queues.keyOf(queue), 1_000])
     return row!.jobs
   }
 
   /** @internal The keys of the queues that this instance has used, whether or not they are written down yet. */
   get usedQueues(): readonly string[] {
-    return [...this.#queueKeys.values()]
+    return this.#queues.keys
   }
 
   /** @internal */
   keysOf(queues: readonly string[]): string {
-    return arrayOf(queues.map((queue) => this.#keyOf(queue)))
+    return this.#queues.keysOf(queues)
   }
 
   /** @internal What the fleet says of jobs. */
@@ -601,160 +428,9 @@ export class Jobs {
     return this.#options.anchor !== undefined
   }
 
-  /** What does not exist yet cannot be waited for; so nobody can wait for himself. */
-  async #checkAfter(ids: readonly number[]): Promise<void> {
-    const largest = Math.max(0, ...ids)
-    if (largest <= this.#lastNumber) return
-    const [row] = await this.#ledger.run<{ last_value: string }>('last_number', [])
-    this.#lastNumber = Number(row!.last_value)
-    if (largest <= this.#lastNumber) return
-    throw new UsageError(
-      `Expected after to name jobs that were enqueued, got ${largest}`,
-      `The last job that was enqueued has the id ${this.#lastNumber} at most.`,
-    )
-  }
-
   #throwIfClosed(): void {
     this.#closing.signal.throwIfAborted()
   }
-
-  #keyOf(queue: string): string {
-    const known = this.#queueKeys.get(queue)
-    if (known) return known
-    const { namespace } = this.#options
-    const { key } = hashedKey(namespace, `queue/${checkName(queue, 'queue')}`)
-    this.#queueKeys.set(queue, key)
-    // For people; a job needs no row there, so nobody waits for it.
-    void this.#ledger.run('know_queue', [key, namespace, queue]).catch(() => this.#queueKeys.delete(queue))
-    return key
-  }
-
-  async #parents(ids: readonly number[]): Promise<JobParent[]> {
-    if (ids.length === 0) return []
-    const rows = await this.#ledger.run<Pick<StatusRow, 'id' | 'kind' | 'state' | 'result' | 'error'>>('states', [
-      arrayOf(ids),
-    ])
-    const byId = new Map(rows.map((row) => [Number(row.id), row]))
-    return ids.map((id) => {
-      const row = byId.get(id)
-      if (!row) return { id, kind: undefined, state: 'forgotten', result: undefined, error: undefined }
-      const { kind, state, result, error } = row
-      return {
-        id,
-        kind,
-        state,
-        result: result === null ? undefined : JSON.parse(result),
-        error: error === null ? undefined : JSON.parse(error),
-      }
-    })
-  }
-
-  /** A job of a handler, by the transaction in which the end of its attempt is recorded. Closing does not keep it from it. */
-  async #enqueueChild(parent: Run, definition: AnyDefinition, input: unknown, options: ChildOptions | undefined) {
-    const asked = readOptions('job.enqueue', options, childRules)
-    return this.#enqueueOne(definition, input, asked, executorOf(parent.tx), { workflow: parent.job.ties?.workflow })
-  }
-
-  #enqueueOne(
-    definition: AnyDefinition,
-    input: unknown,
-    asked: Asked,
-    tx: Executor | undefined,
-    more?: Ties,
-  ): Promise<JobRef> {
-    if (!this.#options.tracing.tracer) return this.#enqueueNow(definition, input, asked, tx, more)
-    return this.#sent(definition, 1, () => this.#enqueueNow(definition, input, asked, tx, more))
-  }
-
-  async #sent<T>(definition: AnyDefinition, count: number, send: () => Promise<T>): Promise<T> {
-    const { tracer } = this.#options.tracing
-    if (!tracer) return send()
-    checkDefinition(definition)
-    const { queue, kind } = definition
-    return tracer.around('job send', { queue, kind, count }, send)
-  }
-
-  #tellEnqueued({ kind, queue }: AnyDefinition, refs: readonly JobRef[], tx: Executor | undefined): void {
-    const tell = this.#options.events.to('job.enqueued')
-    if (!tell) return
-    const ids = refs.flatMap(({ id, isNew }) => (isNew ? [id] : []))
-    // One whose key another has is none.
-    if (ids.length > 0) tell({ kind, queue, ids, inTransaction: tx !== undefined })
-  }
-
-  #toldOne(definition: AnyDefinition, ref: JobRef, tx: Executor | undefined): JobRef {
-    if (this.#options.events.to('job.enqueued')) this.#tellEnqueued(definition, [ref], tx)
-    return ref
-  }
-
-  async #enqueueNow(
-    definition: AnyDefinition,
-    input: unknown,
-    asked: Asked,
-    tx: Executor | undefined,
-    more?: Ties,
-  ): Promise<JobRef> {
-    const { head, way, slotOf } = this.#headOf(definition, asked, false, more)
-    const payload = await this.#payloadOf(definition, input)
-    if (asked.after) await this.#checkAfter(asked.after)
-    if (slotOf) {
-      const one = { payload, ...slotOf(input) }
-      if (tx) return this.#toldOne(definition, (await this.#unique.many([one], tx))[0]!, tx)
-      const ref = await this.#unique.one(one)
-      if (way === 'enqueue_tied') this.#looseEnds.entering([ref.id])
-      return this.#toldOne(definition, ref, tx)
-    }
-    if (tx === undefined) {
-      const id = await this.#enqueuing.one({ head, payload }, way)
-      return this.#toldOne(definition, { id, isNew: true }, tx)
-    }
-    const [id] = await this.#enqueuing.many(head, [payload], way, tx)
-    return this.#toldOne(definition, { id: id!, isNew: true }, tx)
-  }
-
-  /** All that jobs with these options have in common, as the beginning of a JSON object; and what makes each unique. */
-  #headOf(definition: AnyDefinition, asked: Asked, many: boolean, more?: Ties) {
-    checkDefinition(definition)
-    const { delay, runAt, priority = 0, unique } = asked
-    if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected delay or runAt, got both')
-    const { queue, kind, maxCrashes } = definition
-    let head = `{"queue":${this.#keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
-    if (delay !== undefined) head += `,"delay_ms":${Math.ceil(delay)}`
-    if (runAt !== undefined) head += `,"run_at":"${runAt.toISOString()}"`
-    const ties = tiesOf(definition, asked, more)
-    const trace = this.#options.tracing.tracer?.carry()
-    if (trace !== undefined) head += `,"ties":${JSON.stringify({ ...ties, trace })}`
-    else if (ties) head += `,"ties":${JSON.stringify(ties)}`
-    // Nothing has to be looked after for a job that only carries its trace, unless it has a key beside.
-    const isTied = ties !== undefined || (trace !== undefined && unique !== undefined)
-    const way: Way = isTied ? 'enqueue_tied' : delay !== undefined || runAt !== undefined ? 'enqueue_later' : 'enqueue'
-    if (unique === undefined) return { head, way }
-    const uniqueOf = readUnique(unique, delay !== undefined || runAt !== undefined, many)
-    const slotOf = (input: unknown) => {
-      const { key, json } = uniqueOf(input)
-      return { head: `${head},"unique":${json}}`, slot: `${queue}\0${kind}\0${key}` }
-    }
-    return { head, way, slotOf }
-  }
-
-  /** The input as it is written down: as it was given, because what a schema makes of it is made again before the run. */
-  #payloadOf(definition: AnyDefinition, input: unknown): string | Promise<string> {
-    const checked = validated(definition, input)
-    const write = () => writePayload(input, 'an input') ?? 'null'
-    return checked instanceof Promise ? checked.then(write) : write()
-  }
-}
-
-function idsOf(given: unknown): number[] | undefined {
-  if (!Array.isArray(given)) return undefined
-  const ids = given.map((one: unknown) => (typeof one === 'object' ? (one as JobRef | null)?.id : one))
-  return ids.every((id) => Number.isSafeInteger(id) && (id as number) > 0) ? [...new Set(ids as number[])] : undefined
-}
-
-function checkDefinition(given: unknown): asserts given is AnyDefinition {
-  const { kind, run } = (given ?? {}) as Partial<AnyDefinition>
-  if (typeof kind === 'string' && typeof run === 'function') return
-  throw new UsageError(`Expected a definition made by defineJob, got ${describe(given)}`)
 }
 
 function checkId(given: unknown): number {

@@ -1,7 +1,8 @@
 import type { ChildOptions, JobDefinition } from './define.js'
+import type { JobRef } from './enqueue-options.js'
 import type { RecordedError } from './errors.js'
-import type { JobRef } from './jobs.js'
-import type { JobStatus } from './status.js'
+import { arrayOf, type Ledger } from './ledger.js'
+import type { JobStatus, StatusRow } from './status.js'
 
 /** A job of a workflow that is being built. */
 export interface WorkflowJob {
@@ -110,4 +111,23 @@ export function workflowOf(rows: readonly WorkflowRow[]): WorkflowStatus {
 
 function isDone(state: JobStatus['state'] | undefined): boolean {
   return state === undefined || state === 'done' || state === 'discarded'
+}
+
+/** What came of these jobs. */
+export async function parentsOf(ledger: Ledger, ids: readonly number[]): Promise<JobParent[]> {
+  if (ids.length === 0) return []
+  const rows = await ledger.run<Pick<StatusRow, 'id' | 'kind' | 'state' | 'result' | 'error'>>('states', [arrayOf(ids)])
+  const byId = new Map(rows.map((row) => [Number(row.id), row]))
+  return ids.map((id) => {
+    const row = byId.get(id)
+    if (!row) return { id, kind: undefined, state: 'forgotten', result: undefined, error: undefined }
+    const { kind, state, result, error } = row
+    return {
+      id,
+      kind,
+      state,
+      result: result === null ? undefined : JSON.parse(result),
+      error: error === null ? undefined : JSON.parse(error),
+    }
+  })
 }

@@ -1,0 +1,262 @@
+import { describe, type Events, readOptions, type Tracing, UsageError } from '../base/index.js'
+import { type CallerTransaction, type Executor, executorOf } from '../postgres/index.js'
+import { type AnyDefinition, type ChildOptions, checkDefinition, validated } from './define.js'
+import {
+  type Asked,
+  childRules,
+  type EnqueueManyOptions,
+  type EnqueueOptions,
+  enqueueRules,
+  type JobRef,
+  tiesOf,
+} from './enqueue-options.js'
+import { Enqueuing, type Way } from './enqueuing.js'
+import type { Ledger } from './ledger.js'
+import type { LooseEnds } from './loose-ends.js'
+import { writePayload } from './payload.js'
+import type { Queues } from './queues.js'
+import type { Run } from './run.js'
+import type { Ties } from './ties.js'
+import { readUnique, UniqueEnqueuing } from './unique.js'
+import { type Planned, planOf } from './workflow-plan.js'
+import type { WorkflowBuilder, WorkflowRef } from './workflows.js'
+
+export interface IntakeOptions {
+  readonly ledger: Ledger
+  readonly queues: Queues
+  readonly looseEnds: LooseEnds
+  readonly events: Events
+  readonly tracing: Tracing
+}
+
+/** A statement takes so many at most, and so many bytes. */
+const mostTogether = 5_000
+const mostBytes = 4_000_000
+
+/**
+ * How jobs come in: what a caller asks for is read and checked, put in the words that the database takes (a head, which jobs
+ * may have in common, and a payload), sent, and told of.
+ */
+export class Intake {
+  readonly #ledger: Ledger
+  readonly #queues: Queues
+  readonly #looseEnds: LooseEnds
+  readonly #events: Events
+  readonly #tracing: Tracing
+  readonly #enqueuing: Enqueuing
+  readonly #unique: UniqueEnqueuing
+  /** The largest id that is known to have been drawn. */
+  #lastNumber = 0
+
+  constructor({ ledger, queues, looseEnds, events, tracing }: IntakeOptions) {
+    this.#ledger = ledger
+    this.#queues = queues
+    this.#looseEnds = looseEnds
+    this.#events = events
+    this.#tracing = tracing
+    this.#enqueuing = new Enqueuing(ledger, looseEnds)
+    this.#unique = new UniqueEnqueuing(ledger)
+  }
+
+  one(definition: AnyDefinition, input: unknown, options: EnqueueOptions | undefined): Promise<JobRef> {
+    const { tx, ...asked } = readOptions('jobs.enqueue', options, enqueueRules)
+    return this.#one(definition, input, asked, tx && executorOf(tx))
+  }
+
+  /** A job of a handler, by the transaction in which the end of its attempt is recorded. */
+  async child(
+    parent: Run,
+    definition: AnyDefinition,
+    input: unknown,
+    options: ChildOptions | undefined,
+  ): Promise<JobRef> {
+    const asked = readOptions('job.enqueue', options, childRules)
+    return this.#one(definition, input, asked, executorOf(parent.tx), { workflow: parent.job.ties?.workflow })
+  }
+
+  many<Input>(
+    definition: AnyDefinition,
+    inputs: readonly Input[],
+    options: EnqueueManyOptions<Input> | undefined,
+  ): Promise<JobRef[]> {
+    const { tx, ...asked } = readOptions('jobs.enqueueMany', options, enqueueRules)
+    const count = Array.isArray(inputs) ? inputs.length : 0
+    return this.#sent(definition, count, () => this.#many(definition, inputs, asked, tx && executorOf(tx)))
+  }
+
+  async workflow(
+    build: (workflow: WorkflowBuilder) => void,
+    options: { tx?: CallerTransaction | undefined } | undefined,
+  ): Promise<WorkflowRef> {
+    const { tx } = readOptions('jobs.enqueueWorkflow', options, { tx: enqueueRules.tx })
+    const plan = planOf(build)
+    const payloads = await Promise.all(plan.map(({ definition, input }) => this.#payloadOf(definition, input)))
+    await this.#checkAfter(plan.flatMap(({ asked }) => asked.after))
+    const executor = tx && executorOf(tx)
+    const ids = await this.#sent(plan[0]!.definition, plan.length, () => this.#workflow(plan, payloads, executor))
+    const jobs = ids.map((id) => ({ id, isNew: true }))
+    for (const [at, { definition }] of plan.entries()) this.#tell(definition, [jobs[at]!], executor)
+    return { id: ids[0]!, jobs }
+  }
+
+  #one(
+    definition: AnyDefinition,
+    input: unknown,
+    asked: Asked,
+    tx: Executor | undefined,
+    more?: Ties,
+  ): Promise<JobRef> {
+    if (!this.#tracing.tracer) return this.#oneNow(definition, input, asked, tx, more)
+    return this.#sent(definition, 1, () => this.#oneNow(definition, input, asked, tx, more))
+  }
+
+  async #oneNow(
+    definition: AnyDefinition,
+    input: unknown,
+    asked: Asked,
+    tx: Executor | undefined,
+    more?: Ties,
+  ): Promise<JobRef> {
+    const { head, way, slotOf } = this.#headOf(definition, asked, false, more)
+    const payload = await this.#payloadOf(definition, input)
+    if (asked.after) await this.#checkAfter(asked.after)
+    if (slotOf) {
+      const one = { payload, ...slotOf(input) }
+      if (tx) return this.#toldOne(definition, (await this.#unique.many([one], tx))[0]!, tx)
+      const ref = await this.#unique.one(one)
+      if (way === 'enqueue_tied') this.#looseEnds.entering([ref.id])
+      return this.#toldOne(definition, ref, tx)
+    }
+    if (tx === undefined) {
+      const id = await this.#enqueuing.one({ head, payload }, way)
+      return this.#toldOne(definition, { id, isNew: true }, tx)
+    }
+    const [id] = await this.#enqueuing.many(head, [payload], way, tx)
+    return this.#toldOne(definition, { id: id!, isNew: true }, tx)
+  }
+
+  async #many(
+    definition: AnyDefinition,
+    inputs: readonly unknown[],
+    asked: Asked,
+    executor: Executor | undefined,
+  ): Promise<JobRef[]> {
+    const { head, way, slotOf } = this.#headOf(definition, asked, true)
+    if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
+    // All are checked before any is enqueued.
+    const payloads: string[] = []
+    for (const input of inputs) {
+      const payload = this.#payloadOf(definition, input)
+      payloads.push(payload instanceof Promise ? await payload : payload)
+    }
+    const slots = slotOf && inputs.map(slotOf)
+    if (asked.after) await this.#checkAfter(asked.after)
+    const refs: JobRef[] = []
+    for (let from = 0; from < payloads.length; ) {
+      let to = from
+      for (let bytes = 0; to < payloads.length && to - from < mostTogether && bytes < mostBytes; to++) {
+        bytes += payloads[to]!.length
+      }
+      const together = payloads.slice(from, to)
+      if (slots) {
+        const asked = together.map((payload, at) => ({ payload, ...slots[from + at]! }))
+        const unique = await this.#unique.many(asked, executor)
+        if (way === 'enqueue_tied' && !executor) this.#looseEnds.entering(unique.map(({ id }) => id))
+        refs.push(...unique)
+      } else {
+        for (const id of await this.#enqueuing.many(head, together, way, executor)) refs.push({ id, isNew: true })
+      }
+      from = to
+    }
+    this.#tell(definition, refs, executor)
+    return refs
+  }
+
+  async #workflow(
+    plan: readonly Planned[],
+    payloads: readonly string[],
+    executor: Executor | undefined,
+  ): Promise<number[]> {
+    const [drawn] = await this.#ledger.run<{ ids: string }>('numbers', [plan.length])
+    const ids = drawn!.ids.split(',').map(Number)
+    const awaited = new Set(plan.flatMap(({ behind }) => behind))
+    const jobs = plan.map(({ definition, asked, behind }, at) => {
+      const after = [...asked.after, ...behind.map((place) => ids[place]!)]
+      const more = { workflow: ids[0], awaited: awaited.has(at) || undefined }
+      const { head } = this.#headOf(definition, { ...asked, after }, false, more)
+      return `${head},"id":${ids[at]},"payload":${payloads[at]}}`
+    })
+    const values = [`[${jobs.join(',')}]`]
+    await (executor
+      ? this.#ledger.runIn(executor, 'enqueue_workflow', values)
+      : this.#ledger.run('enqueue_workflow', values))
+    if (!executor) this.#looseEnds.entering(ids)
+    return ids
+  }
+
+  /** All that jobs with these options have in common, as the beginning of a JSON object; and what makes each unique. */
+  #headOf(definition: AnyDefinition, asked: Asked, many: boolean, more?: Ties) {
+    checkDefinition(definition)
+    const { delay, runAt, priority = 0, unique } = asked
+    if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected delay or runAt, got both')
+    const { queue, kind, maxCrashes } = definition
+    let head = `{"queue":${this.#queues.keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
+    if (delay !== undefined) head += `,"delay_ms":${Math.ceil(delay)}`
+    if (runAt !== undefined) head += `,"run_at":"${runAt.toISOString()}"`
+    const ties = tiesOf(definition, asked, more)
+    const trace = this.#tracing.tracer?.carry()
+    if (trace !== undefined) head += `,"ties":${JSON.stringify({ ...ties, trace })}`
+    else if (ties) head += `,"ties":${JSON.stringify(ties)}`
+    // Nothing has to be looked after for a job that only carries its trace, unless it has a key beside.
+    const isTied = ties !== undefined || (trace !== undefined && unique !== undefined)
+    const way: Way = isTied ? 'enqueue_tied' : delay !== undefined || runAt !== undefined ? 'enqueue_later' : 'enqueue'
+    if (unique === undefined) return { head, way }
+    const uniqueOf = readUnique(unique, delay !== undefined || runAt !== undefined, many)
+    const slotOf = (input: unknown) => {
+      const { key, json } = uniqueOf(input)
+      return { head: `${head},"unique":${json}}`, slot: `${queue}\0${kind}\0${key}` }
+    }
+    return { head, way, slotOf }
+  }
+
+  /** The input as it is written down: as it was given, because what a schema makes of it is made again before the run. */
+  #payloadOf(definition: AnyDefinition, input: unknown): string | Promise<string> {
+    const checked = validated(definition, input)
+    const write = () => writePayload(input, 'an input') ?? 'null'
+    return checked instanceof Promise ? checked.then(write) : write()
+  }
+
+  /** What does not exist yet cannot be waited for; so nobody can wait for himself. */
+  async #checkAfter(ids: readonly number[]): Promise<void> {
+    const largest = Math.max(0, ...ids)
+    if (largest <= this.#lastNumber) return
+    const [row] = await this.#ledger.run<{ last_value: string }>('last_number', [])
+    this.#lastNumber = Number(row!.last_value)
+    if (largest <= this.#lastNumber) return
+    throw new UsageError(
+      `Expected after to name jobs that were enqueued, got ${largest}`,
+      `The last job that was enqueued has the id ${this.#lastNumber} at most.`,
+    )
+  }
+
+  async #sent<T>(definition: AnyDefinition, count: number, send: () => Promise<T>): Promise<T> {
+    const { tracer } = this.#tracing
+    if (!tracer) return send()
+    checkDefinition(definition)
+    const { queue, kind } = definition
+    return tracer.around('job send', { queue, kind, count }, send)
+  }
+
+  #tell({ kind, queue }: AnyDefinition, refs: readonly JobRef[], tx: Executor | undefined): void {
+    const tell = this.#events.to('job.enqueued')
+    if (!tell) return
+    const ids = refs.flatMap(({ id, isNew }) => (isNew ? [id] : []))
+    // One whose key another has is none.
+    if (ids.length > 0) tell({ kind, queue, ids, inTransaction: tx !== undefined })
+  }
+
+  #toldOne(definition: AnyDefinition, ref: JobRef, tx: Executor | undefined): JobRef {
+    if (this.#events.to('job.enqueued')) this.#tell(definition, [ref], tx)
+    return ref
+  }
+}

@@ -1,0 +1,33 @@
+import { checkName, hashedKey } from '../base/index.js'
+import { arrayOf, type Ledger } from './ledger.js'
+
+/** The queues that this instance has used: each is known to the database by its key, and its name is written down for people. */
+export class Queues {
+  readonly #ledger: Ledger
+  readonly #namespace: string
+  readonly #keys = new Map<string, string>()
+
+  constructor(ledger: Ledger, namespace: string) {
+    this.#ledger = ledger
+    this.#namespace = namespace
+  }
+
+  /** The keys of all of them, whether or not they are written down yet. */
+  get keys(): readonly string[] {
+    return [...this.#keys.values()]
+  }
+
+  keyOf(queue: string): string {
+    const known = this.#keys.get(queue)
+    if (known) return known
+    const { key } = hashedKey(this.#namespace, `queue/${checkName(queue, 'queue')}`)
+    this.#keys.set(queue, key)
+    // For people; a job needs no row there, so nobody waits for it.
+    void this.#ledger.run('know_queue', [key, this.#namespace, queue]).catch(() => this.#keys.delete(queue))
+    return key
+  }
+
+  keysOf(queues: readonly string[]): string {
+    return arrayOf(queues.map((queue) => this.keyOf(queue)))
+  }
+}

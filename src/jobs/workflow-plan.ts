@@ -1,0 +1,42 @@
+import { readOptions, UsageError } from '../base/index.js'
+import { type AnyDefinition, checkDefinition } from './define.js'
+import { type Asked, workflowRules } from './enqueue-options.js'
+import type { WorkflowBuilder } from './workflows.js'
+
+/** A job of a workflow that is still to be enqueued. */
+export interface Planned {
+  readonly definition: AnyDefinition
+  readonly input: unknown
+  /** In `after`, only jobs that were there before. */
+  readonly asked: Asked & { readonly after: readonly number[] }
+  /** The places in the plan of those jobs of the workflow that have to end before it. They come before it. */
+  readonly behind: readonly number[]
+}
+
+/** Calls what builds a workflow; answers with its jobs, in the order in which they were added. */
+export function planOf(build: (workflow: WorkflowBuilder) => void): Planned[] {
+  const plan: Planned[] = []
+  const places = new Map<object, number>()
+  let isOver = false
+  build({
+    add: (definition, input, given) => {
+      if (isOver) throw new UsageError('Expected jobs to be added while the workflow is built, got one after that')
+      const { after, ...others } = given ?? {}
+      const [known, behind] = [[] as number[], [] as number[]]
+      for (const one of after ?? []) {
+        const place = typeof one === 'object' && one !== null ? places.get(one) : undefined
+        if (place === undefined) known.push(one as number)
+        else behind.push(place)
+      }
+      const asked = readOptions('workflow.add', { ...others, after: known }, workflowRules)
+      checkDefinition(definition)
+      const part = Object.freeze({ kind: definition.kind })
+      places.set(part, plan.length)
+      plan.push({ definition, input, asked: { ...asked, after: asked.after! }, behind })
+      return part
+    },
+  })
+  isOver = true
+  if (plan.length === 0) throw new UsageError('Expected a workflow of at least one job, got none')
+  return plan
+}

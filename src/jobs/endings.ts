@@ -72,6 +72,11 @@ export class Endings {
     this.#added()
   }
 
+  /** It may run elsewhere, and the attempt does not count. */
+  giveBack({ id, seq, claim }: Held): void {
+    this.end({ id, seq, claim, state: 'returned', error: undefined, delayMs: 0, failed: false })
+  }
+
   /** Resolves when the end of this job is recorded, or nothing of it will be. */
   whenRecorded(id: number): Promise<void> {
     return new Promise((resolve) => this.#awaited.set(id, resolve))

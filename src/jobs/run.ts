@@ -4,6 +4,7 @@ import type { Database, Life } from '../postgres/index.js'
 import type { AnyDefinition, ChildOptions, JobContext } from './define.js'
 import type { JobRef } from './enqueue-options.js'
 import { clip, type DrainingError, type JobCancelledError, JobLostError, JobTimeoutError } from './errors.js'
+import type { Notes } from './notes.js'
 import type { Ties } from './ties.js'
 import type { JobParent } from './workflows.js'
 
@@ -29,12 +30,6 @@ export interface Claimed {
   readonly ties: Ties | null
   /** Why it is not to run: somebody cancelled it while it was a dead worker's. */
   readonly cancelled: string | null
-}
-
-/** What handlers said since it was last written down. */
-export interface Notes {
-  progress: number | undefined
-  lines: string[]
 }
 
 export interface RunGround {

@@ -16,6 +16,7 @@ import { Cursors, type Reach } from './cursors.js'
 import type { AnyDefinition } from './define.js'
 import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError, MixedClaimsError } from './errors.js'
+import { stopMs } from './handlers.js'
 import { arrayOf, type Ledger } from './ledger.js'
 import type { LooseEnds } from './loose-ends.js'
 import type { Rounds } from './rounds.js'
@@ -60,8 +61,6 @@ const headEveryMs = 30_000
 const lookShare = 20
 const watchEveryMs = 1_000
 const announceEveryMs = 2_000
-/** How long handlers that were told to stop may take for it. */
-const stopMs = 5_000
 const busyBeforeAwakeMs = 200
 
 /**

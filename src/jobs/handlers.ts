@@ -1,0 +1,113 @@
+import type { Events, Spans, Tracing } from '../base/index.js'
+import { answersOf, type Batch, type BatchJob, seenBy } from './batches.js'
+import { validated } from './define.js'
+import type { Outcomes } from './outcomes.js'
+import type { Run } from './run.js'
+
+/** How long a handler that was told to stop may take for it. */
+export const stopMs = 5_000
+
+/** Calls the handlers, for one job or for a batch: with what their schemas make of the inputs, in their time, in a span. */
+export class Handlers {
+  readonly #outcomes: Outcomes
+  readonly #events: Events
+  readonly #tracing: Tracing
+
+  constructor(outcomes: Outcomes, events: Events, tracing: Tracing) {
+    this.#outcomes = outcomes
+    this.#events = events
+    this.#tracing = tracing
+  }
+
+  /** What is not asynchronous is not made so: most of the cost of a small job would be that. */
+  run(run: Run): Promise<void> | undefined {
+    const { definition } = run.job
+    const inTime = this.#limitTime([run], definition.timeoutMs)
+    const succeed = (value: unknown) => {
+      inTime?.()
+      return this.#outcomes.succeeded(run, value)
+    }
+    const fail = (error: unknown) => {
+      inTime?.()
+      this.#outcomes.failed(run, error)
+    }
+    try {
+      const input = validated(definition, run.job.input)
+      const answer = input instanceof Promise ? input.then((one) => this.#call(run, one)) : this.#call(run, input)
+      if (answer instanceof Promise) return answer.then(succeed, fail).catch(fail)
+      return succeed(answer)?.catch(fail)
+    } catch (error) {
+      fail(error)
+      return undefined
+    }
+  }
+
+  /** Calls the handler once for many jobs, each of which ends by itself. */
+  async runBatch(runs: readonly Run[]): Promise<void> {
+    if (runs.length === 0) return
+    const { definition } = runs[0]!.job
+    const inTime = this.#limitTime(runs, definition.timeoutMs)
+    const taken: Run[] = []
+    const seen: BatchJob[] = []
+    for (const run of runs) {
+      try {
+        seen.push(seenBy(run, await validated(definition, run.job.input)))
+        taken.push(run)
+      } catch (error) {
+        this.#outcomes.failed(run, error)
+      }
+    }
+    try {
+      const answers = seen.length > 0 ? await this.#callBatch(definition.batch!, taken, seen) : []
+      for (const [at, run] of taken.entries()) this.#answered(run, answers[at])
+    } catch (error) {
+      for (const run of taken) this.#outcomes.failed(run, error)
+    } finally {
+      inTime?.()
+    }
+  }
+
+  #call(run: Run, input: unknown): unknown {
+    const { definition } = run.job
+    this.#events.to('job.began')?.(run.facts)
+    const { tracer } = this.#tracing
+    if (!tracer) return definition.run(input, run)
+    return tracer.around('job process', this.#spanOf([run]), () => definition.run(input, run))
+  }
+
+  #callBatch(batch: Batch, runs: readonly Run[], seen: readonly BatchJob[]): Promise<readonly unknown[]> {
+    const tell = this.#events.to('job.began')
+    if (tell) for (const run of runs) tell(run.facts)
+    const { tracer } = this.#tracing
+    if (!tracer) return answersOf(batch, seen)
+    return tracer.around('job process', this.#spanOf(runs), () => answersOf(batch, seen))
+  }
+
+  #spanOf(runs: readonly Run[]): Spans['job process'] {
+    const { queue, kind, attempt } = runs[0]!.facts
+    const traces = runs.flatMap(({ job }) => job.ties?.trace ?? [])
+    return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
+  }
+
+  #answered(run: Run, answer: unknown): void {
+    try {
+      if (answer instanceof Error) throw answer
+      void this.#outcomes.succeeded(run, answer)
+    } catch (error) {
+      this.#outcomes.failed(run, error)
+    }
+  }
+
+  /** Tells handlers when their time is over, until what this answers is called. */
+  #limitTime(runs: readonly Run[], timeoutMs: number | undefined): (() => void) | undefined {
+    if (timeoutMs === undefined) return undefined
+    let timer = setTimeout(() => {
+      for (const run of runs) run.timeOut()
+      // A handler that does not stop keeps neither its place nor its job.
+      timer = setTimeout(() => {
+        for (const run of runs) this.#outcomes.failed(run, run.stopReason)
+      }, stopMs)
+    }, timeoutMs)
+    return () => clearTimeout(timer)
+  }
+}

@@ -18,7 +18,9 @@ import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError, MixedClaimsError } from './errors.js'
 import { stopMs } from './handlers.js'
 import { arrayOf, type Ledger } from './ledger.js'
+import { type Look, Looks, nearEveryMs } from './looks.js'
 import type { LooseEnds } from './loose-ends.js'
+import { mostAhead, Pace } from './pace.js'
 import type { Rounds } from './rounds.js'
 import type { Claim, Claimed, RunGround } from './run.js'
 
@@ -44,21 +46,8 @@ export interface WorkerOptions {
   readonly enqueueChild: RunGround['enqueueChild']
 }
 
-type Look = Exclude<Reach, 'onward'>
-
-const mostAClaim = 1_000
-/** Jobs that a worker has claimed ahead are at most what it does in this time. */
-const aheadMs = 40
+/** A look beside the claims takes so many jobs at most. */
 const mostALook = 100
-const mostAhead = 4_000
-/** While so many ends are not recorded yet, nothing more is claimed. */
-const mostUnrecorded = 10_000
-const rateEveryMs = 20
-const nearEveryMs = 50
-const farEveryMs = 1_000
-const headEveryMs = 30_000
-/** A look back may take this part of the time. */
-const lookShare = 20
 const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200
@@ -78,24 +67,16 @@ export class Worker {
   readonly #kinds: readonly string[]
   readonly #definitions: readonly AnyDefinition[]
   readonly #attempts: Attempts
-  /** How many jobs a place takes: those of a batch. Kinds without batches must not be claimed for places that they will not get. */
-  readonly #together: number
+  readonly #pace: Pace
+  readonly #looks = new Looks()
   readonly #draining = new AbortController()
   readonly #givingUp = new AbortController()
   #life: Life | undefined
   #forgetLife = () => {}
   #wake: (() => void) | undefined
   #wasWoken = false
-  #ramp = 1
   #isFlagged = false
   #busySince = 0
-  #rate = 0
-  /** How many jobs it may have claimed ahead, at the pace of late. */
-  #ahead = 0
-  #rateFrom = performance.now()
-  #lookedAt = { near: 0, far: 0, head: 0 }
-  #lookCost = { near: 0, far: 0, head: 0 }
-  #isLooking = false
   #watchTimer: NodeJS.Timeout | undefined
   #lookTimer: NodeJS.Timeout | undefined
   #announcedAt = Number.NEGATIVE_INFINITY
@@ -115,8 +96,6 @@ export class Worker {
     )
     this.#kinds = [...options.definitions.keys()]
     this.#definitions = [...options.definitions.values()]
-    this.#together = Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1))
-    this.#ramp = this.#together
     this.#attempts = new Attempts({
       ledger: options.ledger,
       rounds: options.rounds,
@@ -131,6 +110,14 @@ export class Worker {
       isTrusted: () => this.#life?.trusted === true,
       draining: this.#draining.signal,
       onRoom: () => this.#nudge(),
+    })
+    this.#pace = new Pace({
+      attempts: this.#attempts,
+      endings: this.#endings,
+      claims: this.#claims,
+      concurrency: options.concurrency,
+      // Kinds without batches must not be claimed for places that they will not get.
+      together: Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1)),
     })
     this.#working = this.#work()
   }
@@ -243,14 +230,14 @@ export class Worker {
       try {
         const life = await this.#options.presence.whenLiving(this.#draining.signal)
         if (life !== this.#life) await this.#begin(life)
-        const want = this.#wanted()
+        const want = this.#pace.wanted()
         if (want === 0) {
           await this.#nudged(1_000)
           continue
         }
-        const most = Math.min(want, this.#ramp)
+        const most = this.#pace.atOnce(want)
         // Whoever takes nothing ahead has room for what it looks back for now and then only.
-        const reach = this.#ahead === 0 ? this.#dueLook() : undefined
+        const reach = this.#pace.ahead === 0 ? this.#dueLook() : undefined
         const found = reach ? await this.#look(reach, most) : await this.#claim('onward', most)
         failures = 0
         if (found > 0) this.#stayAwake(found)
@@ -261,8 +248,7 @@ export class Worker {
         if (error instanceof SchemaVersionError) this.#hasBegun = false
         if (this.#draining.signal.aborted) return
         this.#options.events.to('worker.failed')?.({ queues: this.#options.queueNames, error })
-        // It may have been too much at once.
-        this.#ramp = this.#together
+        this.#pace.beginAnew()
         // Whatever it is, it may pass; doctor and the observer tell about rights and schemas.
         await pause(backoffMs(failures++, 50, 5_000), this.#draining.signal)
       }
@@ -299,24 +285,6 @@ export class Worker {
   #isReady(): void {
     this.#hasBegun = true
     for (const { resolve } of this.#waiting.splice(0)) resolve()
-  }
-
-  /** How many jobs to claim now; none while a later claim would be a larger one. */
-  #wanted(): number {
-    const now = performance.now()
-    if (now - this.#rateFrom >= rateEveryMs) {
-      const current = this.#attempts.finished / (now - this.#rateFrom)
-      this.#rate = current > this.#rate ? current : this.#rate * 0.7 + current * 0.3
-      this.#attempts.finished = 0
-      this.#rateFrom = now
-    }
-    if (this.#endings.unrecorded > mostUnrecorded) return 0
-    this.#ahead = Math.min(mostAhead, Math.floor(this.#rate * aheadMs), Math.floor(this.#claims.most / 2))
-    const free =
-      this.#options.concurrency * this.#together + this.#ahead - this.#attempts.running - this.#attempts.queued
-    const want = Math.min(free, this.#claims.room)
-    const few = Math.min(mostAClaim, Math.max(1, Math.floor(this.#ahead / 2)))
-    return want >= few ? Math.min(want, mostAClaim) : 0
   }
 
   /** One claim; answers how many jobs it found. */
@@ -372,7 +340,7 @@ export class Worker {
   }
 
   #nudge(): void {
-    if (this.#wake && (this.#draining.signal.aborted || this.#wanted() > 0)) this.#wake()
+    if (this.#wake && (this.#draining.signal.aborted || this.#pace.wanted() > 0)) this.#wake()
   }
 
   async #nudged(withinMs: number): Promise<void> {
@@ -385,7 +353,7 @@ export class Worker {
 
   #stayAwake(found: number): void {
     const now = performance.now()
-    if (found >= this.#ramp) this.#ramp = Math.min(mostAClaim, this.#ramp * 4)
+    this.#pace.took(found)
     if (this.#busySince === 0) this.#busySince = now
     if (this.#isFlagged && now - this.#busySince > busyBeforeAwakeMs) {
       this.#isFlagged = false
@@ -396,18 +364,18 @@ export class Worker {
   /** Nothing was found: asks to be told, looks again, and rests. */
   async #sleep(): Promise<void> {
     this.#busySince = 0
-    this.#ramp = this.#together
+    this.#pace.beginAnew()
     if (!this.#isFlagged) {
       await this.#flag(true)
       this.#isFlagged = true
     }
     const longestMs = this.#options.hasListener ? 5_000 : 1_000
     for (let restMs = 20; ; restMs = Math.min(longestMs, restMs * 2)) {
-      const want = this.#wanted()
+      const want = this.#pace.wanted()
       this.#wasWoken = false
-      const reach = performance.now() - this.#lookedAt.head >= headEveryMs ? 'head' : 'far'
-      if (want > 0 && (await this.#claim(reach, Math.min(want, this.#ramp))) > 0) return
-      if (want > 0 && reach === 'head') this.#lookedAt.head = performance.now()
+      const reach = this.#looks.whileIdle
+      if (want > 0 && (await this.#claim(reach, this.#pace.atOnce(want))) > 0) return
+      if (want > 0) this.#looks.idled(reach)
       if (this.#draining.signal.aborted) return
       if (!this.#wasWoken) await this.#rest(restMs * (0.75 + Math.random() / 2))
       if (this.#wasWoken || !this.#life?.trusted || this.#draining.signal.aborted) return
@@ -433,30 +401,17 @@ export class Worker {
     if (this.#draining.signal.aborted) return
     this.#lookTimer = setTimeout(() => this.#lookBack(), nearEveryMs)
     // At the cost of a few more than it has room for: a job that came late must not wait for a queue that never ends.
-    const most = Math.min(mostALook, this.#ahead)
+    const most = Math.min(mostALook, this.#pace.ahead)
     const reach = most > 0 && this.#attempts.queued <= mostAhead ? this.#dueLook() : undefined
     if (reach) void this.#look(reach, most).catch(() => {})
   }
 
   #dueLook(): Look | undefined {
-    if (this.#isLooking || this.#busySince === 0 || !this.#life?.trusted) return undefined
-    const now = performance.now()
-    const every = { near: nearEveryMs * 0.9, far: farEveryMs, head: headEveryMs }
-    return (['head', 'far', 'near'] as const).find(
-      (reach) => now - this.#lookedAt[reach] >= Math.max(every[reach], this.#lookCost[reach] * lookShare),
-    )
+    return this.#busySince === 0 || !this.#life?.trusted ? undefined : this.#looks.due()
   }
 
-  async #look(reach: Look, most: number): Promise<number> {
-    const from = performance.now()
-    this.#isLooking = true
-    try {
-      return await this.#claim(reach, most)
-    } finally {
-      this.#isLooking = false
-      this.#lookedAt[reach] = performance.now()
-      this.#lookCost[reach] = performance.now() - from
-    }
+  #look(reach: Look, most: number): Promise<number> {
+    return this.#looks.make(reach, () => this.#claim(reach, most))
   }
 
   /** Asks about the jobs that have run for a while: whether they are still ours, and not cancelled. */

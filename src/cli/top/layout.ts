@@ -1,7 +1,8 @@
 // From what somebody looks at, and how large the terminal is, to the lines on it. Pure: it knows no terminal.
 import { formatDuration } from '../../base/index.js'
 import { displayWidth, gap, shorten, widthsFor, wrap } from '../table.js'
-import { type Panel, type PanelRow, panels, type Style } from './panels.js'
+import type { Panel, PanelRow, Style } from './panel.js'
+import { panels } from './panels.js'
 import { placeOf, rowsOf, type View } from './view.js'
 
 export interface Span {

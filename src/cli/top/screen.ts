@@ -2,7 +2,7 @@
 import { emitKeypressEvents } from 'node:readline'
 import type { ReadStream, WriteStream } from 'node:tty'
 import { type Line, type Size, textOf } from './layout.js'
-import type { Style } from './panels.js'
+import type { Style } from './panel.js'
 import type { Key } from './view.js'
 
 // The alternate screen, without its cursor, and without a line that runs over into the next.

@@ -1,6 +1,7 @@
 // What somebody looks at, and what each key does to it.
 import type { Overview } from '../../observe/index.js'
-import { type PanelRow, panels } from './panels.js'
+import type { PanelRow } from './panel.js'
+import { panels } from './panels.js'
 
 /** All that decides what is on the screen. */
 export interface View {

@@ -1,8 +1,9 @@
-import { backoffMs, type Events, pause, ruleOf, type TickRule, type Tracing } from '../base/index.js'
+import { backoffMs, type Events, pause, type Tracing } from '../base/index.js'
 import type { Life, Presence } from '../postgres/index.js'
 import { DatabaseClock } from './clock.js'
 import { type Definition, keyOfSchedule } from './definition.js'
 import { arrayOf, type Begun, type Ledger, type Standing } from './ledger.js'
+import type { Rules } from './rules.js'
 import { Runs } from './runs.js'
 import { firstTicks, settling } from './ticks.js'
 
@@ -12,6 +13,7 @@ export interface ClockworkOptions {
   readonly namespace: string
   readonly events: Events
   readonly tracing: Tracing
+  readonly rules: Rules
   /** Adopts the rule of this definition for the schedule with this key. */
   readonly adopt: (key: string, definition: Definition) => Promise<void>
 }
@@ -54,7 +56,6 @@ export class Clockwork {
   readonly #ledger: Ledger
   readonly #entries = new Map<string, Entry>()
   readonly #byKey = new Map<string, Entry>()
-  readonly #rules = new Map<string, TickRule | undefined>()
   /** Keys of schedules of which something may begin. */
   readonly #begins = new Set<string>()
   /** Keys of schedules whose rule is to become that of our code. */
@@ -117,18 +118,6 @@ export class Clockwork {
   lookSoon(): void {
     this.#lookAt = 0
     this.#wake()
-  }
-
-  /** The rule with this text; undefined when this version of Holdfast cannot read it. */
-  ruleOf(text: string): TickRule | undefined {
-    if (!this.#rules.has(text)) {
-      try {
-        this.#rules.set(text, ruleOf(text))
-      } catch {
-        this.#rules.set(text, undefined)
-      }
-    }
-    return this.#rules.get(text)
   }
 
   async close(withinMs: number): Promise<void> {
@@ -286,7 +275,7 @@ export class Clockwork {
   #settling({ standing }: Entry): object | undefined {
     if (!standing) return undefined
     const [key, text, nextMs, , , late, mannedMs] = standing
-    const rule = this.ruleOf(text)
+    const rule = this.#options.rules.of(text)
     if (!rule || nextMs === null) return undefined
     const begins = !this.runs.isLeftIn(key)
     const due = settling(rule, nextMs, this.clock.now(), Math.max(1, late), mannedMs ?? undefined)
@@ -308,7 +297,7 @@ export class Clockwork {
 
   #wakeAt({ definition, standing }: Entry): number {
     const [, text, nextMs, dueMs, ranBy] = standing!
-    const rule = this.ruleOf(text)
+    const rule = this.#options.rules.of(text)
     if (nextMs === null || dueMs === null || !rule) return Infinity
     const following = rule.next(new Date(nextMs))?.getTime() ?? Infinity
     const spreadMs = Math.min(definition.spreadMs, (following - nextMs) / 4)

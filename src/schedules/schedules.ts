@@ -1,14 +1,11 @@
 import {
-  backoffMs,
   ClosedError,
   checkName,
   type Duration,
-  describe,
   duration,
   type Events,
   type GivenRule,
   InstanceDrainingError,
-  pause,
   readOptions,
   readRule,
   type TickRule,
@@ -17,6 +14,7 @@ import {
   wholeNumber,
 } from '../base/index.js'
 import type { Database, Presence } from '../postgres/index.js'
+import { Changes } from './changes.js'
 import { Clockwork } from './clockwork.js'
 import {
   type Definition,
@@ -32,6 +30,7 @@ import {
 import { UnknownScheduleError } from './errors.js'
 import { Ledger } from './ledger.js'
 import { nearestTick, untilMoment } from './nearest.js'
+import { Rules } from './rules.js'
 import {
   type FoundRow,
   type PastGap,
@@ -41,7 +40,6 @@ import {
   type ScheduleStatus,
   statusOf,
 } from './status.js'
-import { firstTicks, settling } from './ticks.js'
 
 export interface SchedulesOptions {
   readonly database: Database
@@ -66,13 +64,7 @@ export interface Schedule extends AsyncDisposable {
   close(options?: { within?: Duration | undefined }): Promise<void>
 }
 
-type Change =
-  | { readonly what: 'rule'; readonly definition: Definition }
-  | { readonly what: 'override'; readonly rule: string | null }
-  | { readonly what: 'resume' }
-
 const closeWithinMs = 30_000
-const mostTries = 50
 
 /**
  * Schedules: of all instances that add one, one runs it at each tick.
@@ -86,6 +78,7 @@ export class Schedules {
   readonly #options: SchedulesOptions
   readonly #ledger: Ledger
   readonly #clockwork: Clockwork
+  readonly #changes: Changes
   readonly #definitions = new Map<string, Definition>()
   readonly #draining = new AbortController()
   readonly #closing = new AbortController()
@@ -93,14 +86,25 @@ export class Schedules {
   /** @internal */
   constructor(options: SchedulesOptions) {
     this.#options = options
-    this.#ledger = new Ledger(options)
+    const { presence, namespace, events, tracing } = options
+    const ledger = new Ledger(options)
+    const rules = new Rules()
+    this.#ledger = ledger
+    this.#changes = new Changes({
+      ledger,
+      namespace,
+      rules,
+      closing: this.#closing.signal,
+      onChanged: (key) => this.#clockwork.hear(key),
+    })
     this.#clockwork = new Clockwork({
-      ledger: this.#ledger,
-      presence: options.presence,
-      namespace: options.namespace,
-      events: options.events,
-      tracing: options.tracing,
-      adopt: (key, definition) => this.#change(key, { what: 'rule', definition }, definition.name),
+      ledger,
+      presence,
+      namespace,
+      events,
+      tracing,
+      rules,
+      adopt: (key, definition) => this.#changes.make(key, definition.name, { what: 'rule', definition }),
     })
   }
 
@@ -182,7 +186,7 @@ export class Schedules {
    * await holdfast.schedules.resume('invoices')
    */
   async resume(name: string): Promise<void> {
-    await this.#change(this.#keyOf(name), { what: 'resume' }, name)
+    await this.#changes.make(this.#keyOf(name), name, { what: 'resume' })
   }
 
   /**
@@ -194,7 +198,7 @@ export class Schedules {
   async override(name: string, rule: GivenRule | null): Promise<void> {
     const key = this.#keyOf(name)
     const text = rule === null ? null : readRule('schedules.override', rule).text
-    await this.#change(key, { what: 'override', rule: text }, name)
+    await this.#changes.make(key, name, { what: 'override', rule: text })
   }
 
   /**
@@ -277,53 +281,6 @@ export class Schedules {
   async close(): Promise<void> {
     this.#closing.abort(new ClosedError('This instance'))
     await this.#clockwork.close(closeWithinMs)
-  }
-
-  /** Changes a schedule as it stands, after what is due by the rule of before has been settled. */
-  async #change(key: string, change: Change, name: string): Promise<void> {
-    for (let attempt = 0; attempt < mostTries; attempt++) {
-      const [row] = await this.#find(key)
-      if (!row) throw this.#unknown(name)
-      const answer = await this.#ledger.run<{ answer: string }>('change', [JSON.stringify(this.#asked(row, change))])
-      if (answer[0]!.answer === 'changed') {
-        this.#clockwork.hear(row.key)
-        return
-      }
-      // It has changed meanwhile, or ticked.
-      await pause(backoffMs(attempt, 5, 200), this.#closing.signal)
-      this.#closing.signal.throwIfAborted()
-    }
-    throw new UsageError(
-      `The schedule "${name}" did not stand still for ${mostTries} attempts to change it`,
-      'Something else changes it all the time.',
-    )
-  }
-
-  #asked(row: FoundRow, change: Change): object {
-    const before = row.override ?? row.rule
-    const rule = this.#readable(before)
-    const { what } = change
-    const next = row.next_ms === null ? null : new Date(row.next_ms)
-    const due =
-      next === null ? {} : settling(rule, row.next_ms!, row.now_ms, Math.max(1, row.late), row.manned_ms ?? undefined)
-    const asked = { id: row.key, code_rule: row.rule, rule: before, next_at: next, ...due, what }
-    if (what === 'resume') return asked
-    const newRule = what === 'override' ? change.rule : change.definition.rule.text
-    const after = what === 'override' ? (newRule ?? row.rule) : (row.override ?? newRule!)
-    const { ticks, isOver } = firstTicks(this.#readable(after), row.now_ms)
-    const firsts = { new_rule: newRule, firsts: ticks, firsts_over: isOver }
-    if (what === 'override') return { ...asked, ...firsts }
-    const { overlap, missed, late, reruns } = change.definition
-    return { ...asked, ...firsts, overlap, missed, late, reruns }
-  }
-
-  #readable(text: string) {
-    const rule = this.#clockwork.ruleOf(text)
-    if (rule) return rule
-    throw new UsageError(
-      `This version of Holdfast cannot read the rule ${describe(text)}`,
-      'A newer one has written it: bring this instance up to date.',
-    )
   }
 
   #find(key: string | null): Promise<FoundRow[]> {

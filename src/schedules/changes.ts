@@ -1,0 +1,83 @@
+import { backoffMs, describe, pause, type TickRule, UsageError } from '../base/index.js'
+import type { Definition } from './definition.js'
+import { UnknownScheduleError } from './errors.js'
+import type { Ledger } from './ledger.js'
+import type { Rules } from './rules.js'
+import type { FoundRow } from './status.js'
+import { firstTicks, settling } from './ticks.js'
+
+/** What is to become of a schedule: the rule and the options of this code, a rule beside its code, or ticks again. */
+export type Change =
+  | { readonly what: 'rule'; readonly definition: Definition }
+  | { readonly what: 'override'; readonly rule: string | null }
+  | { readonly what: 'resume' }
+
+export interface ChangesOptions {
+  readonly ledger: Ledger
+  readonly namespace: string
+  readonly rules: Rules
+  readonly closing: AbortSignal
+  /** The schedule with this key is another now. */
+  readonly onChanged: (key: string) => void
+}
+
+const mostTries = 50
+
+/**
+ * Changes schedules. What is due by the rule of before is settled by the statement that changes the rule, so it is computed
+ * from the schedule as it was read; when that has changed meanwhile it is read again.
+ */
+export class Changes {
+  readonly #options: ChangesOptions
+
+  constructor(options: ChangesOptions) {
+    this.#options = options
+  }
+
+  async make(key: string, name: string, change: Change): Promise<void> {
+    const { ledger, namespace, closing, onChanged } = this.#options
+    for (let attempt = 0; attempt < mostTries; attempt++) {
+      const [row] = await ledger.run<FoundRow>('find', [key, namespace])
+      if (!row) throw new UnknownScheduleError(name, namespace)
+      const [answer] = await ledger.run<{ answer: string }>('change', [JSON.stringify(this.#asked(row, change))])
+      if (answer!.answer === 'changed') {
+        onChanged(row.key)
+        return
+      }
+      // It has changed meanwhile, or ticked.
+      await pause(backoffMs(attempt, 5, 200), closing)
+      closing.throwIfAborted()
+    }
+    throw new UsageError(
+      `The schedule "${name}" did not stand still for ${mostTries} attempts to change it`,
+      'Something else changes it all the time.',
+    )
+  }
+
+  #asked(row: FoundRow, change: Change): object {
+    const before = row.override ?? row.rule
+    const rule = this.#readable(before)
+    const { what } = change
+    const next = row.next_ms === null ? null : new Date(row.next_ms)
+    const due =
+      next === null ? {} : settling(rule, row.next_ms!, row.now_ms, Math.max(1, row.late), row.manned_ms ?? undefined)
+    const asked = { id: row.key, code_rule: row.rule, rule: before, next_at: next, ...due, what }
+    if (what === 'resume') return asked
+    const newRule = what === 'override' ? change.rule : change.definition.rule.text
+    const after = what === 'override' ? (newRule ?? row.rule) : (row.override ?? newRule!)
+    const { ticks, isOver } = firstTicks(this.#readable(after), row.now_ms)
+    const firsts = { new_rule: newRule, firsts: ticks, firsts_over: isOver }
+    if (what === 'override') return { ...asked, ...firsts }
+    const { overlap, missed, late, reruns } = change.definition
+    return { ...asked, ...firsts, overlap, missed, late, reruns }
+  }
+
+  #readable(text: string): TickRule {
+    const rule = this.#options.rules.of(text)
+    if (rule) return rule
+    throw new UsageError(
+      `This version of Holdfast cannot read the rule ${describe(text)}`,
+      'A newer one has written it: bring this instance up to date.',
+    )
+  }
+}

@@ -1,0 +1,18 @@
+import { ruleOf, type TickRule } from '../base/index.js'
+
+/** The rules that were read of their texts, each once. */
+export class Rules {
+  readonly #read = new Map<string, TickRule | undefined>()
+
+  /** The rule with this text; undefined when this version of Holdfast cannot read it. */
+  of(text: string): TickRule | undefined {
+    if (!this.#read.has(text)) {
+      try {
+        this.#read.set(text, ruleOf(text))
+      } catch {
+        this.#read.set(text, undefined)
+      }
+    }
+    return this.#read.get(text)
+  }
+}

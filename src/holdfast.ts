@@ -47,6 +47,7 @@ import {
   schemaState,
   Waits,
 } from './postgres/index.js'
+import { Samples } from './samples/index.js'
 import { Schedules } from './schedules/index.js'
 import { Shares } from './shares/index.js'
 
@@ -267,6 +268,8 @@ export class Holdfast {
   readonly namespace: string
   /** @internal For the kit of tests, and for telemetry. */
   readonly ground: Pick<Ground, 'database' | 'direct' | 'schema' | 'expiryMs' | 'events' | 'tracing'>
+  /** @internal For tests. */
+  readonly samples: Samples
   readonly #databases: ReadonlySet<Database>
   readonly #presence: Presence
   readonly #health: HealthCheck
@@ -365,6 +368,7 @@ export class Holdfast {
     })
     this.#anchor = ground.anchor
     this.#waits = waits
+    this.samples = new Samples({ ...ground, isClosing: () => this.#closing !== undefined })
     this.locks = new Locks(ground)
     this.leases = new Leases({ ...ground, instanceId: presence.instanceId })
     this.limits = new Limits(ground)
@@ -484,6 +488,7 @@ export class Holdfast {
     await this.leases.close()
     await this.locks.close()
     await this.#waits.close()
+    await this.samples.close()
     await this.#presence.close()
     this.ground.events.to('instance.closed')?.({})
     await Promise.all([...this.#databases].map((database) => database.close()))

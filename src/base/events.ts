@@ -20,19 +20,19 @@ export interface HoldfastEvents {
   'lock.acquired': LockFacts & { readonly fence: number; readonly waitedMs: number }
   /** Names were not granted: they were taken, or not free within the time given. */
   'lock.busy': LockFacts & { readonly waitedMs: number }
-  /** A lock was given back. */
-  'lock.released': LockFacts & { readonly fence: number; readonly heldMs: number }
+  /** A lock was given back: because of the reason, where its holder was asked to. */
+  'lock.released': LockFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error | undefined }
   /** A lock was lost while it was held. Somebody else may have it soon. */
   'lock.lost': LockFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error }
 
   /** A name was granted as a lease. */
-  'lease.acquired': { readonly name: string; readonly fence: number; readonly waitedMs: number }
+  'lease.acquired': LeaseFacts & { readonly fence: number; readonly waitedMs: number }
   /** A name was not granted as a lease: it was taken, or not free within the time given. */
-  'lease.busy': { readonly name: string; readonly waitedMs: number }
-  /** A lease was given back. */
-  'lease.released': { readonly name: string; readonly fence: number; readonly heldMs: number }
+  'lease.busy': LeaseFacts & { readonly waitedMs: number }
+  /** A lease was given back: because of the reason, where its holder was asked to. */
+  'lease.released': LeaseFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error | undefined }
   /** A lease was lost while it was held. */
-  'lease.lost': { readonly name: string; readonly fence: number; readonly heldMs: number; readonly reason: Error }
+  'lease.lost': LeaseFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error }
 
   /** A permit was granted. */
   'limit.acquired': PermitFacts & { readonly fence: number; readonly waitedMs: number }
@@ -47,8 +47,13 @@ export interface HoldfastEvents {
 
   /** This instance leads. */
   'election.elected': { readonly name: string; readonly term: number }
-  /** This instance led, and has given the leadership back. */
-  'election.resigned': { readonly name: string; readonly term: number; readonly ledMs: number }
+  /** This instance led, and has given the leadership back: because of the reason, where it was asked to. */
+  'election.resigned': {
+    readonly name: string
+    readonly term: number
+    readonly ledMs: number
+    readonly reason: Error | undefined
+  }
   /** This instance led, and has lost the leadership. */
   'election.lost': { readonly name: string; readonly term: number; readonly ledMs: number; readonly reason: Error }
   /** The function of a campaign threw, or something keeps this instance from standing. */
@@ -110,7 +115,15 @@ export interface HoldfastEvents {
 
 interface LockFacts {
   readonly names: readonly string[]
+  /** The 64-bit keys, in the order in which they are taken. */
+  readonly keys: readonly string[]
   readonly mode: 'exclusive' | 'shared'
+}
+
+interface LeaseFacts {
+  readonly name: string
+  /** The 64-bit key of the name. */
+  readonly key: string
 }
 
 interface PermitFacts {

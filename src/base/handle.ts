@@ -46,7 +46,7 @@ export abstract class Handle {
     // A loss before the release is one for good; what happens afterwards is none.
     const { loss } = this
     if (loss) this.lose(loss)
-    else if (!this.#loss) this.ended(performance.now() - this.#since, undefined)
+    else if (!this.#loss) this.ended(performance.now() - this.#since, undefined, this.#request)
     this.#released = this.giveBack()
     return this.#released
   }
@@ -78,8 +78,10 @@ export abstract class Handle {
     this.#loss = reason
     this.#controller?.abort(reason)
     // Whoever closes the instance, or gives back by token, has not lost it.
-    const lost = reason.cause instanceof ClosedError ? undefined : reason
-    this.ended(performance.now() - this.#since, lost)
+    const { cause } = reason
+    const heldMs = performance.now() - this.#since
+    if (cause instanceof ClosedError) this.ended(heldMs, undefined, cause)
+    else this.ended(heldMs, reason, undefined)
   }
 
   /** @internal Asks the holder to let go; it still holds. */
@@ -91,8 +93,8 @@ export abstract class Handle {
   /** @internal The loss, if what vouches for it cannot be trusted at this very moment. */
   protected abstract lossNow(): HoldfastError | undefined
 
-  /** @internal Tells who listens that it was lost, or else given back. Called once. */
-  protected abstract ended(heldMs: number, lost: HoldfastError | undefined): void
+  /** @internal Tells who listens that it was lost, or else given back, and by what its holder was asked to. Called once. */
+  protected abstract ended(heldMs: number, lost: HoldfastError | undefined, asked: Error | undefined): void
 
   /** @internal Asked for once. */
   protected abstract giveBack(): Promise<void>

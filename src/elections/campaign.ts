@@ -234,8 +234,10 @@ export class Campaign {
 
   #tellEnd({ name, term, held, signal }: Leadership, ledMs: number): void {
     const { events } = this.#ground
-    if (held) events.to('election.resigned')?.({ name, term, ledMs })
-    else events.to('election.lost')?.({ name, term, ledMs, reason: signal.reason })
+    if (held) {
+      const reason: Error | undefined = signal.aborted ? signal.reason : undefined
+      events.to('election.resigned')?.({ name, term, ledMs, reason })
+    } else events.to('election.lost')?.({ name, term, ledMs, reason: signal.reason })
   }
 
   /** At every look of the lookout. */

@@ -16,6 +16,13 @@ export class LeaseTimeoutError extends HoldfastError {
   }
 }
 
+/** The database says that it is not ours any more. The cause of a `LeaseLostError`. */
+export class LeaseTakenError extends HoldfastError {
+  constructor() {
+    super('it expired, or somebody has expired or released it', { code: 'LEASE_TAKEN', retryable: true })
+  }
+}
+
 /** The lease is gone although nobody released it; somebody else may have it now. The reason of the handle's signal. */
 export class LeaseLostError extends HoldfastError {
   readonly lease: string

@@ -123,10 +123,10 @@ export class Lease extends Handle {
   }
 
   /** @internal */
-  protected ended(heldMs: number, lost: HoldfastError | undefined): void {
-    const { name, fence } = this
-    if (lost) this.#keeping.events.to('lease.lost')?.({ name, fence, heldMs, reason: lost })
-    else this.#keeping.events.to('lease.released')?.({ name, fence, heldMs })
+  protected ended(heldMs: number, lost: HoldfastError | undefined, asked: Error | undefined): void {
+    const { name, key, fence } = this
+    if (lost) this.#keeping.events.to('lease.lost')?.({ name, key, fence, heldMs, reason: lost })
+    else this.#keeping.events.to('lease.released')?.({ name, key, fence, heldMs, reason: asked })
   }
 
   #lostBy(reason: HoldfastError): LeaseLostError {

@@ -264,8 +264,8 @@ export class Leases {
       if (spread > 0) await pause(Math.random() * spread, giveUp.signal)
       const lease = await this.#compete(ask, waitMs, giveUp.signal)
       const waitedMs = performance.now() - askedAt
-      if (lease) events.to('lease.acquired')?.({ name, fence: lease.fence, waitedMs })
-      else events.to('lease.busy')?.({ name, waitedMs })
+      if (lease) events.to('lease.acquired')?.({ name, key: key.key, fence: lease.fence, waitedMs })
+      else events.to('lease.busy')?.({ name, key: key.key, waitedMs })
       return lease
     } finally {
       giveUp.forget()
@@ -278,6 +278,7 @@ export class Leases {
       return await this.#competeFor(ask, waitMs, wait, giveUp)
     } finally {
       this.#waiting.delete(wait)
+      this.#options.waits.over(wait)
     }
   }
 
@@ -306,6 +307,7 @@ export class Leases {
       if (leftMs <= 0 && answer && !answer.settled) throw unsettled()
       if (leftMs <= 0) return null
       this.#waiting.add(wait)
+      this.#options.waits.began(wait)
       this.#options.waits.wake()
       await this.#sleep(ask.key.key, answer, attempt, leftMs, giveUp)
     }

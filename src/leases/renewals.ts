@@ -1,12 +1,6 @@
 import { Gather } from '../base/index.js'
-import {
-  type Anchor,
-  answerWithinMs,
-  type Database,
-  DatabaseUnreachableError,
-  despiteCollisions,
-  type Statement,
-} from '../postgres/index.js'
+import { type Anchor, answerWithinMs, type Database, despiteCollisions, type Statement } from '../postgres/index.js'
+import { LeaseTakenError } from './errors.js'
 import type { Holding } from './holding.js'
 
 /** The part of its life after which a renewal that failed is sent again. */
@@ -79,7 +73,7 @@ export class Renewals {
       if (renewed.has(idOf(holding.key.key, holding.token))) holding.renewed(ttls[at]!, sentAt)
       else {
         this.remove(holding)
-        holding.lose(new DatabaseUnreachableError('it expired, or somebody has expired or released it'))
+        holding.lose(new LeaseTakenError())
       }
     }
     this.#scheduleNext()

@@ -7,6 +7,7 @@ import {
   type Statement,
   sqlstate,
   sqlstateOf,
+  type Waits,
 } from '../postgres/index.js'
 import { Budget } from './budget.js'
 import { Hold, joinFreelyMs } from './hold.js'
@@ -42,6 +43,8 @@ export interface ArbiterOptions {
   readonly statements: TurnStatements & WaitStatements & { census: Statement }
   readonly expiryMs: number
   readonly parked: number
+  /** Who is told who waits. */
+  readonly waits: Waits
 }
 
 export interface Ask {
@@ -186,6 +189,7 @@ export class Arbiter {
     const leave = () => {
       clearTimeout(timer)
       forgetSignal()
+      this.#options.waits.over(request)
       const place = entry.queue.indexOf(request)
       if (place >= 0) entry.queue.splice(place, 1)
       // Nobody needs what is waited for, or whoever is first now needs it in another mode.
@@ -207,6 +211,7 @@ export class Arbiter {
       },
     }
     entry.queue.push(request)
+    if (entry.parked) this.#tellWaits(entry)
     if (ask.waitMs > 0 && Number.isFinite(ask.waitMs)) timer = setTimeout(() => request.settle(null), ask.waitMs)
     if (ask.signal) forgetSignal = whenAborted(ask.signal, request.fail)
     return request
@@ -222,7 +227,10 @@ export class Arbiter {
       try {
         if (hold === undefined) await this.#ask(entry, head)
         // Its release will go on from here; unless it was released while we looked.
-        else if (!(await this.#join(entry, hold, head)) && entry.hold === hold) break
+        else if (!(await this.#join(entry, hold, head)) && entry.hold === hold) {
+          this.#tellWaits(entry)
+          break
+        }
       } catch (error) {
         await this.#failed(entry, head, error)
       }
@@ -296,6 +304,7 @@ export class Arbiter {
 
   async #park(entry: Entry): Promise<void> {
     entry.parked = true
+    this.#tellWaits(entry)
     await this.#waitOnPlace(entry).finally(() => {
       entry.parked = false
     })
@@ -326,6 +335,10 @@ export class Arbiter {
     }
     entry.hold = new Hold(entry.key, mode, fence, turns)
     head.settle(entry.hold)
+  }
+
+  #tellWaits({ queue }: Entry): void {
+    for (const request of queue) if (request.ask.waitMs > 0) this.#options.waits.began(request)
   }
 
   /** The name is taken elsewhere: those who would not wait are told so. */

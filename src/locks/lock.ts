@@ -92,10 +92,10 @@ export class Lock extends Handle {
   }
 
   /** @internal */
-  protected ended(heldMs: number, lost: HoldfastError | undefined): void {
-    const { names, mode, fence } = this
-    if (lost) this.#events.to('lock.lost')?.({ names, mode, fence, heldMs, reason: lost })
-    else this.#events.to('lock.released')?.({ names, mode, fence, heldMs })
+  protected ended(heldMs: number, lost: HoldfastError | undefined, asked: Error | undefined): void {
+    const { names, keys, mode, fence } = this
+    if (lost) this.#events.to('lock.lost')?.({ names, keys, mode, fence, heldMs, reason: lost })
+    else this.#events.to('lock.released')?.({ names, keys, mode, fence, heldMs, reason: asked })
   }
 
   #lostBy(reason: HoldfastError): LockLostError {

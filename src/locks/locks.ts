@@ -112,7 +112,7 @@ export class Locks {
     this.#sql = loadStatements(new URL('./locks.sql', import.meta.url), options.schema)
     const { anchor, names, expiryMs, parked, waits } = options
     if (!anchor) return
-    const arbiter = new Arbiter({ anchor, names, statements: this.#sql, expiryMs, parked })
+    const arbiter = new Arbiter({ anchor, names, statements: this.#sql, expiryMs, parked, waits })
     this.#arbiter = arbiter
     this.#notes = new Notes(anchor, arbiter, this.#sql)
     waits.watch(() => arbiter.waiting())
@@ -282,11 +282,11 @@ export class Locks {
     const labels = keys.length === 1 ? [keys[0]!.label] : this.#inCallersOrder(names)
     const waitedMs = performance.now() - askedAt
     if (holds === null) {
-      events.to('lock.busy')?.({ names: labels, mode, waitedMs })
+      events.to('lock.busy')?.({ names: labels, keys: keys.map(({ key }) => key), mode, waitedMs })
       return null
     }
     const lock = new Lock(labels, holds, this.#sql.guard, this.#giveBack, events)
-    events.to('lock.acquired')?.({ names: labels, mode, fence: lock.fence, waitedMs })
+    events.to('lock.acquired')?.({ names: labels, keys: lock.keys, mode, fence: lock.fence, waitedMs })
     return lock
   }
 

@@ -27,5 +27,18 @@ export type {
   Trouble,
   Who,
 } from './overview.js'
+export {
+  type Latencies,
+  type LatencyFilter,
+  type LatencyPoint,
+  type ObservedTerm,
+  type Percentiles,
+  type QueueLatencies,
+  type Strip,
+  type StripFilter,
+  type Strips,
+  type TermEnding,
+  termEndings,
+} from './past.js'
 export type { BlockedName, Blocker } from './trees.js'
 export { called, whoIs } from './who.js'

@@ -17,6 +17,7 @@ import {
 } from './jobs.js'
 import { LimitsObserver } from './limits.js'
 import { Glance, type NamesFilter, type NamesGlance, type Overview } from './overview.js'
+import { type Latencies, type LatencyFilter, type ObservedTerm, Past, type StripFilter, type Strips } from './past.js'
 
 /** To find jobs of a kind, so many of a state are looked through, and not millions. */
 const mostLooked = 20_000
@@ -47,12 +48,14 @@ export class Observer {
   readonly #graphSql: Record<'waits' | 'leased' | 'limits' | 'lanes' | 'needs', Statement>
 
   readonly #glance: Glance
+  readonly #past: Past
 
   constructor(executor: Executor, schema = 'holdfast') {
     this.#executor = executor
     this.limits = new LimitsObserver(executor, schema)
     this.deliveries = new DeliveriesObserver(executor, schema)
     this.#glance = new Glance(executor, schema)
+    this.#past = new Past(executor, schema)
     this.#sql = loadStatements(new URL('./observe.sql', import.meta.url), schema)
     this.#graphSql = loadStatements(new URL('./graph.sql', import.meta.url), schema)
   }
@@ -122,6 +125,44 @@ export class Observer {
       [named, ...placed].flatMap((room) => [...room.participants()]),
       isPartial,
     )
+  }
+
+  /**
+   * How much names were held and waited for, over the last two days: what was waited for most first. Instances tell it
+   * once a minute; see src/samples.
+   *
+   * @example
+   * const { strips } = await observer.strips({ namespace: 'billing', search: 'invoice', hours: 6 })
+   */
+  strips(only: StripFilter = {}): Promise<Strips> {
+    return this.#past.strips(only)
+  }
+
+  /**
+   * Who held a name from when to when, and why each term ended; the latest first. Leaderships (of `election/<name>`), and
+   * locks and leases that were held for a second.
+   *
+   * @example
+   * const [present, ...before] = await observer.terms('billing', 'election/indexer', { limit: 50 })
+   */
+  async terms(namespace: string, name: string, options: { readonly limit?: number } = {}): Promise<ObservedTerm[]> {
+    return this.termsOf(await this.#past.keyOf(namespace, name), options)
+  }
+
+  /** The same, of a key: that of a pair, or of a number in a space. */
+  termsOf(key: string, { limit = 100 }: { readonly limit?: number } = {}): Promise<ObservedTerm[]> {
+    return this.#past.terms(key, limit)
+  }
+
+  /**
+   * How long jobs waited and ran, minute by minute, by queue. Of a long history some are looked at and not all; `oneOf` says
+   * how many there are for each.
+   *
+   * @example
+   * const { queues } = await observer.latencies({ queue: 'mail', hours: 6 })
+   */
+  latencies(only: LatencyFilter = {}): Promise<Latencies> {
+    return this.#past.latencies(only)
   }
 
   async #locks({ key, namespace }: LockFilter, onlyContended: boolean): Promise<ObservedLock[]> {

@@ -49,6 +49,9 @@ export class Waits {
   readonly #noted = new Map<Waiting, number>()
   /** The circle that each waiting call was seen in last. */
   readonly #suspicions = new Map<Waiting, string>()
+  /** The calls that stand in line for a name, however short a while. */
+  readonly #inLine = new Set<Waiting>()
+  #tellWait: ((key: Key, by: 1 | -1) => void) | undefined
   #requests = 0
   #renewedAt = 0
   #timer: NodeJS.Timeout | undefined
@@ -62,6 +65,23 @@ export class Waits {
   /** A room that tells who waits in it now: each by the same object for as long as it waits. */
   watch(source: () => Iterable<Waiting>): void {
     this.#sources.push(source)
+  }
+
+  /** Calls back when a call begins to stand in line for a name, and when it does no more. */
+  onWait(tell: (key: Key, by: 1 | -1) => void): void {
+    this.#tellWait = tell
+  }
+
+  /** A name is taken, and a call waits for it. To say it again is harmless. */
+  began(waiting: Waiting): void {
+    if (this.#inLine.has(waiting)) return
+    this.#inLine.add(waiting)
+    this.#tellWait?.(waiting.key, 1)
+  }
+
+  /** The call does not wait any more, if it did. */
+  over(waiting: Waiting): void {
+    if (this.#inLine.delete(waiting)) this.#tellWait?.(waiting.key, -1)
   }
 
   /** Called whenever somebody may have to wait; runs while there is something to write down or to strike out. */

@@ -14,6 +14,7 @@ const floors: Record<string, number> = {
   leases: 2,
   observe: 2,
   operate: 2,
+  samples: 2,
   doctor: 3,
   // A server of one's own: made of base alone, and used by the command line.
   embedded: 2,

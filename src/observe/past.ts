@@ -1,0 +1,256 @@
+import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+
+/** A strip and a line have so many columns at most; of a time that has more minutes, several are one column. */
+const mostColumns = 480
+const mostPoints = 240
+/** So many pages of the history are read for latencies. */
+const mostPages = 1_500
+const mostQueues = 20
+
+export interface StripFilter {
+  readonly namespace?: string | undefined
+  /** Part of the name, whatever its case. */
+  readonly search?: string | undefined
+  /** How far back; at most 48, which is the default. */
+  readonly hours?: number | undefined
+  /** How many names at most. Default 50. */
+  readonly limit?: number | undefined
+}
+
+/** How much names were held and waited for. */
+export interface Strips {
+  /** When the first column begins. */
+  readonly from: Date
+  readonly columnMs: number
+  readonly columns: number
+  /** What ended before has been told by everybody who could. The columns after may still grow. */
+  readonly completeUntil: Date
+  /** How many names there are, of which those with most waiting are here. */
+  readonly names: number
+  readonly strips: readonly Strip[]
+}
+
+export interface Strip {
+  readonly key: string
+  /** Null, like the label, for a key that nobody registered. */
+  readonly namespace: string | null
+  readonly label: string | null
+  readonly heldMs: number
+  /** Of all calls together. */
+  readonly waitedMs: number
+  /** How much of each column it was held, in percent. */
+  readonly held: readonly number[]
+  /** How many calls waited for it, on average, in percent: 250 is two and a half. */
+  readonly waited: readonly number[]
+}
+
+export const termEndings = [
+  'released',
+  'asked',
+  'drained',
+  'closed',
+  'stepped-down',
+  'replaced',
+  'not-eligible',
+  'ended',
+  'taken',
+  'expired',
+  'restarted',
+  'lost',
+  'gone',
+] as const
+
+/** Why a term ended; the comment on the column `term.why` explains each. */
+export type TermEnding = (typeof termEndings)[number]
+
+/** From when to when an instance held a name. */
+export interface ObservedTerm {
+  readonly fence: number
+  readonly kind: 'lock' | 'lease'
+  readonly mode: 'exclusive' | 'shared'
+  readonly instance: string
+  /** Null, like the process, when it was not known any more when the term was told of. */
+  readonly host: string | null
+  readonly osPid: number | null
+  readonly beganAt: Date
+  /** Null while it lasts. */
+  readonly endedAt: Date | null
+  /** Where nobody could tell of the end: it was between `endedAt` and then. */
+  readonly goneBy: Date | null
+  readonly why: TermEnding | null
+  readonly lastedMs: number
+}
+
+export interface LatencyFilter {
+  readonly namespace?: string | undefined
+  readonly queue?: string | undefined
+  /** How far back; at most 48. Default 3. */
+  readonly hours?: number | undefined
+}
+
+/** How long jobs waited and ran, by queue. */
+export interface Latencies {
+  /** When the first column begins. */
+  readonly from: Date
+  readonly columnMs: number
+  readonly columns: number
+  /** One of so many jobs was looked at; 1: all of them. */
+  readonly oneOf: number
+  /** Those of which most jobs ended first; at most 20. */
+  readonly queues: readonly QueueLatencies[]
+}
+
+export interface QueueLatencies {
+  readonly namespace: string
+  readonly queue: string
+  /** Columns in which no job was looked at are not there. */
+  readonly points: readonly LatencyPoint[]
+}
+
+export interface LatencyPoint {
+  /** Which column. */
+  readonly column: number
+  /** How many jobs were looked at. */
+  readonly jobs: number
+  /** From enqueued to claimed, of jobs that ran at their first try; null when there were none. A delay that was asked for counts. */
+  readonly waited: Percentiles | null
+  /** From claimed to done; null when none was done. */
+  readonly took: Percentiles | null
+}
+
+export interface Percentiles {
+  readonly p50Ms: number
+  readonly p95Ms: number
+  readonly p99Ms: number
+}
+
+interface StripRow {
+  key: string
+  namespace: string | null
+  label: string | null
+  names: number
+  columns: number
+  from_ms: number
+  now_ms: number
+  places: number[] | null
+  held: number[] | null
+  waited: number[] | null
+}
+
+interface TermRow {
+  fence: string
+  kind: ObservedTerm['kind']
+  mode: ObservedTerm['mode']
+  instance: string
+  host: string | null
+  os_pid: number | null
+  began_ms: number
+  ended_ms: number | null
+  gone_by_ms: number | null
+  why: TermEnding | null
+  lasted_ms: number
+}
+
+interface LatencyRow {
+  namespace: string
+  name: string
+  step: number
+  from_ms: number
+  now_ms: number
+  points: [column: number, jobs: number, waited: number[] | null, took: number[] | null][]
+}
+
+const minuteMs = 60_000
+const tenthsOfMinute = 600
+/** Instances write down a minute within the next one. */
+const toldWithinMs = 60_000
+
+/** What was, as instances have written it down. Part of the `Observer`. */
+export class Past {
+  readonly #executor: Executor
+  readonly #sql: Record<'strips' | 'terms' | 'key' | 'latencies', Statement>
+
+  constructor(executor: Executor, schema: string) {
+    this.#executor = executor
+    this.#sql = loadStatements(new URL('./past.sql', import.meta.url), schema)
+  }
+
+  async strips({ namespace, search, hours = 48, limit = 50 }: StripFilter): Promise<Strips> {
+    const minutes = Math.ceil((hours * 60) / mostColumns)
+    const values = [namespace ?? null, search ?? null, hours, limit, minutes]
+    const rows = await this.#executor.query<StripRow>(this.#sql.strips.text, values)
+    const columns = Math.ceil((hours * 60) / minutes)
+    const now = rows[0]?.now_ms ?? Date.now()
+    return {
+      from: new Date(rows[0]?.from_ms ?? now - columns * minutes * minuteMs),
+      columnMs: minutes * minuteMs,
+      columns,
+      completeUntil: new Date(Math.floor((now - toldWithinMs) / minuteMs) * minuteMs),
+      names: rows[0]?.names ?? 0,
+      strips: rows.map((row) => readStrip(row, minutes)),
+    }
+  }
+
+  async terms(key: string, limit: number): Promise<ObservedTerm[]> {
+    return (await this.#executor.query<TermRow>(this.#sql.terms.text, [key, limit])).map(readTerm)
+  }
+
+  async keyOf(namespace: string, name: string): Promise<string> {
+    const [row] = await this.#executor.query<{ key: string }>(this.#sql.key.text, [namespace, name])
+    return row!.key
+  }
+
+  async latencies({ namespace, queue, hours = 3 }: LatencyFilter): Promise<Latencies> {
+    const minutes = Math.ceil((hours * 60) / mostPoints)
+    const values = [hours, minutes, namespace ?? null, queue ?? null, mostQueues, mostPages]
+    const rows = await this.#executor.query<LatencyRow>(this.#sql.latencies.text, values)
+    return {
+      from: new Date(rows[0]?.from_ms ?? Date.now() - hours * 3_600_000),
+      columnMs: minutes * minuteMs,
+      columns: Math.ceil((hours * 60) / minutes),
+      oneOf: rows[0]?.step ?? 1,
+      queues: rows.map(({ namespace, name, points }) => ({
+        namespace,
+        queue: name,
+        points: points.map(([column, jobs, waited, took]) => ({
+          column,
+          jobs,
+          waited: readPercentiles(waited),
+          took: readPercentiles(took),
+        })),
+      })),
+    }
+  }
+}
+
+function readStrip({ key, namespace, label, columns, places, ...row }: StripRow, minutes: number): Strip {
+  const [held, waited] = [Array<number>(columns).fill(0), Array<number>(columns).fill(0)]
+  // What was at all is seen.
+  const percent = (tenths: number) => Math.ceil((tenths * 100) / (tenthsOfMinute * minutes))
+  let [heldMs, waitedMs] = [0, 0]
+  for (const [at, place] of (places ?? []).entries()) {
+    heldMs += row.held![at]! * 100
+    waitedMs += row.waited![at]! * 100
+    // The first column may begin in the middle of what it is made of.
+    if (held[place] === undefined) continue
+    held[place] = percent(row.held![at]!)
+    waited[place] = percent(row.waited![at]!)
+  }
+  return { key, namespace, label, heldMs, waitedMs, held, waited }
+}
+
+function readTerm({ fence, os_pid, began_ms, ended_ms, gone_by_ms, lasted_ms, ...same }: TermRow): ObservedTerm {
+  return {
+    ...same,
+    fence: Number(fence),
+    osPid: os_pid,
+    beganAt: new Date(began_ms),
+    endedAt: ended_ms === null ? null : new Date(ended_ms),
+    goneBy: gone_by_ms === null ? null : new Date(gone_by_ms),
+    lastedMs: Math.round(lasted_ms),
+  }
+}
+
+function readPercentiles(given: number[] | null): Percentiles | null {
+  return given && { p50Ms: given[0]!, p95Ms: given[1]!, p99Ms: given[2]! }
+}

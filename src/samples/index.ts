@@ -1,0 +1,1 @@
+export { Samples } from './samples.js'

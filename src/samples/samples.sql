@@ -1,0 +1,109 @@
+-- What an instance writes down of its names, once a minute.
+
+-- name: write
+-- Adds what this instance ($1) tallied of its names ($2 to $5: see sample_names) and writes down its terms ($6: how old, in ms, their
+-- beginnings and ends are). Not flushed: a crash of the server may forget the last moment, and nothing depends on it. Answers with the
+-- clock of the database, in ms. Relies on sample_pkey and term_pkey.
+with unflushed as materialized (
+  select set_config('synchronous_commit', 'off', true)
+),
+told as (
+  insert into holdfast.term (key, fence, kind, mode, instance, host, os_pid, began_at, ended_at, why)
+  select
+    t.key, t.fence, t.kind, t.mode, $1, i.host, i.os_pid,
+    clock_timestamp() - make_interval(secs => t.began / 1000),
+    clock_timestamp() - make_interval(secs => t.ended / 1000),
+    case
+      -- The sessions of a server that restarts are ended in the same words.
+      when t.why = 'ended'
+        and exists (select from holdfast.fencing where began_at >= clock_timestamp() - make_interval(secs => t.ended / 1000))
+      then 'restarted'
+      else t.why
+    end
+  from unflushed
+  cross join jsonb_to_recordset($6::text::jsonb)
+    as t (key bigint, fence bigint, kind text, mode text, began float8, ended float8, why text)
+  left join holdfast.instance i on i.id = $1
+  order by t.key, t.fence
+  on conflict (key, fence) do update
+  -- A lease may be passed on by its token, and is the same holding still.
+  set instance = excluded.instance,
+      host = excluded.host,
+      os_pid = excluded.os_pid,
+      ended_at = excluded.ended_at,
+      gone_by = null,
+      why = excluded.why
+  returning key
+)
+select
+  (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
+  (select count(*) from told)::integer as terms,
+  holdfast.sample_names($2::bigint[], $3::integer[], $4::integer[], $5::float8)::text as names
+from unflushed
+
+-- name: sweep
+-- Writes down the ends that nobody told, and removes what is old: samples after two days; terms after so many days ($1), and all but so
+-- many ($2) that ended last, and so many ($3) of a name. Each part is bounded. Relies on sample_pkey, term_instance, term_ended_at
+-- and term_pkey.
+with old_samples as (
+  delete from holdfast.sample
+  where (hour, key) in (
+    select hour, key
+    from holdfast.sample
+    where hour < clock_timestamp() - interval '49 hours'
+    order by hour
+    limit 10000
+  )
+),
+silent as materialized (
+  select term.key, term.fence, term.kind
+  from (
+    select distinct instance from holdfast.term where ended_at is null
+  ) as holder
+  join holdfast.term on term.instance = holder.instance and term.ended_at is null
+  where term.kind = 'lease'
+    or not exists (select from holdfast.instance i where i.id = holder.instance and holdfast.is_present(i.session))
+  limit 1000
+),
+gone as (
+  update holdfast.term
+  set ended_at = over_at,
+      gone_by = surely_by,
+      why = because
+  from silent
+  cross join lateral holdfast.term_over(silent.key, silent.fence)
+  where term.key = silent.key
+    and term.fence = silent.fence
+    and term.ended_at is null
+  returning term.key
+),
+oldest as materialized (
+  select greatest(
+    clock_timestamp() - make_interval(days => $1::integer),
+    (select ended_at from holdfast.term where ended_at is not null order by ended_at desc offset $2::integer limit 1)
+  ) as at
+),
+old_terms as (
+  delete from holdfast.term
+  where (key, fence) in (
+    select key, fence
+    from holdfast.term
+    where ended_at < (select at from oldest)
+    order by ended_at
+    limit 10000
+  )
+),
+crowded as (
+  delete from holdfast.term
+  where (key, fence) in (
+    select key, fence
+    from (
+      select key, fence, ended_at, row_number() over (partition by key order by fence desc) as place
+      from holdfast.term
+    ) as ranked
+    where place > $3::integer
+      and ended_at is not null
+    limit 10000
+  )
+)
+select count(*)::integer as gone from gone

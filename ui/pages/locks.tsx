@@ -1,3 +1,4 @@
+import { Strips, StripsTable } from '../graphics/strips.js'
 import { useView } from '../live.js'
 import { Empty } from '../parts/empty.js'
 import { WhoIs } from '../parts/mark.js'
@@ -36,9 +37,11 @@ export function Locks() {
   const names = useView('names', { namespace, search })
   const rows = names.data ? rowsOf(names.data) : []
   const at = names.at
+  const strips = useView('strips', { namespace, search, hours: 48 })
+  const open = (key: string) => setParams({ key }, 'push')
   return (
     <Page tools={<Search what="names" example="invoice" />}>
-      {key && <OneName key={key} nameKey={key} />}
+      {key && <OneName key={key} nameKey={key} onClose={() => setParams({ key: undefined })} />}
       <Panel title="Names" live={names} count={countOf(names.data)} says={told(names.data)} padded={false}>
         <Table
           label="Names"
@@ -46,7 +49,7 @@ export function Locks() {
           total={countOf(names.data)}
           keyOf={keyOf}
           opened={rows.filter((row) => row.key === key).map(keyOf)[0]}
-          onOpen={(row) => setParams({ key: row.key }, 'push')}
+          onOpen={(row) => open(row.key)}
           columns={[
             { title: 'Name', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
             { title: 'By', cell: ({ how }) => how, sort: ({ how }) => how },
@@ -84,6 +87,21 @@ export function Locks() {
             )
           }
         />
+      </Panel>
+      <Panel
+        title="The last 48 hours"
+        live={strips}
+        count={strips.data?.names}
+        twin={strips.data?.strips.length ? <StripsTable told={strips.data} onOpen={open} /> : undefined}
+      >
+        {strips.data &&
+          (strips.data.strips.length > 0 ? (
+            <Strips told={strips.data} onOpen={open} />
+          ) : (
+            <Empty title="Nothing has been written down yet.">
+              Once a minute each instance writes down how long names were held and waited for.
+            </Empty>
+          ))}
       </Panel>
     </Page>
   )

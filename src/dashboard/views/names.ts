@@ -1,6 +1,8 @@
 import { view } from '../view.js'
 
 const mostRows = 200
+const mostStrips = 30
+const mostTerms = 40
 
 /** Locks and leases: who has which name, who waits for it, and how it was in the last days. */
 export const names = {
@@ -31,5 +33,20 @@ export const names = {
         waiting: waiters.reduce((sum, { requests }) => sum + requests, 0),
       }
     },
+  }),
+
+  /** How much of each minute names were held and waited for. Instances write it down once a minute. */
+  strips: view({
+    everyMs: 15_000,
+    params: { namespace: 'text', search: 'text', hours: { number: [1, 48] } },
+    read: ({ observer }, { namespace, search, hours }) =>
+      observer.strips({ namespace, search, hours, limit: mostStrips }),
+  }),
+
+  /** Who had a name before, and why each term ended, the latest first. */
+  terms: view({
+    everyMs: 5_000,
+    needs: { key: 'key' },
+    read: ({ observer }, { key }) => observer.termsOf(key, { limit: mostTerms }),
   }),
 }

@@ -1,0 +1,128 @@
+import './strips.css'
+import { formatMoment, formatNumber } from '../format.js'
+import { Name } from '../parts/name.js'
+import { Table } from '../parts/table.js'
+import { Span } from '../parts/time.js'
+import type { Says } from '../wire.js'
+
+type Told = Says<'strips'>
+type Strip = Told['strips'][number]
+
+/** So many percent fill the lower half: three calls that wait. */
+const fullWaiting = 300
+const half = 12
+
+export interface StripsProps {
+  readonly told: Told
+  readonly onOpen: (key: string) => void
+}
+
+/** The past of many names: above the line how much of the time each was held, below it how many waited. */
+export function Strips({ told, onOpen }: StripsProps) {
+  const from = Date.parse(told.from)
+  const to = from + told.columns * told.columnMs
+  return (
+    <div class="strips">
+      <p class="strips-legend small muted">
+        <span class="strips-key held" aria-hidden="true" /> held, up to the whole of the time
+        <span class="strips-key waited" aria-hidden="true" /> waited for: the deeper, the more at once
+      </p>
+      <ul>
+        {told.strips.map((strip) => (
+          <li key={strip.key}>
+            <button type="button" class="strips-name" onClick={() => onOpen(strip.key)}>
+              <Name text={nameOf(strip)} most={30} />
+            </button>
+            <svg
+              class="strips-time"
+              viewBox={`0 0 ${told.columns} ${2 * half}`}
+              preserveAspectRatio="none"
+              role="img"
+              aria-label={inWords(strip)}
+            >
+              <path class="held" d={areaOf(strip.held, above)} />
+              <path class="waited" d={areaOf(strip.waited, below)} />
+              <path class="line" d={`M0 ${half}H${told.columns}`} />
+            </svg>
+          </li>
+        ))}
+      </ul>
+      <div class="strips-axis small muted" aria-hidden="true">
+        {hoursOf(from, to).map((time) => (
+          <span key={time} style={{ insetInlineStart: `${((time - from) / (to - from)) * 100}%` }}>
+            {formatMoment(time, time).slice(0, 5)}
+          </span>
+        ))}
+      </div>
+    </div>
+  )
+}
+
+/** The same as a table. */
+export function StripsTable({ told, onOpen }: StripsProps) {
+  const wholeMs = told.columns * told.columnMs
+  return (
+    <Table
+      label="How long names were held and waited for"
+      rows={told.strips}
+      total={told.names}
+      keyOf={({ key }) => key}
+      onOpen={({ key }) => onOpen(key)}
+      columns={[
+        { title: 'Name', cell: (strip) => <Name text={nameOf(strip)} />, sort: nameOf, wide: true },
+        { title: 'Held', cell: ({ heldMs }) => <Span ms={heldMs} />, sort: ({ heldMs }) => heldMs, align: 'end' },
+        {
+          title: 'Of the time',
+          cell: ({ heldMs }) => `${Math.min(100, Math.round((heldMs / wholeMs) * 100))} %`,
+          align: 'end',
+        },
+        {
+          title: 'Waited',
+          cell: ({ waitedMs }) => <Span ms={waitedMs} />,
+          sort: ({ waitedMs }) => waitedMs,
+          align: 'end',
+        },
+        { title: 'Most at once', cell: ({ waited }) => mostOf(waited), align: 'end', spare: 1 },
+      ]}
+      empty={null}
+    />
+  )
+}
+
+const nameOf = ({ label, key }: Strip) => label ?? `key ${key}`
+const above = (percent: number) => half - (half - 1) * (Math.min(percent, 100) / 100)
+const below = (percent: number) => half + (half - 1) * Math.sqrt(Math.min(percent, fullWaiting) / fullWaiting)
+
+function mostOf(waited: readonly number[]): string {
+  const most = Math.max(0, ...waited) / 100
+  return most === 0 ? '–' : formatNumber(Math.round(most * 10) / 10)
+}
+
+function inWords(strip: Strip): string {
+  const heldIn = strip.held.filter((percent) => percent > 0).length
+  const waitedIn = strip.waited.filter((percent) => percent > 0).length
+  const name = nameOf(strip).slice(0, 60)
+  return `${name}: held in ${heldIn} of ${strip.held.length} spans of time, waited for in ${waitedIn}`
+}
+
+/** Steps along the columns, closed at the line in the middle. Neighbours that are alike are one step. */
+function areaOf(columns: readonly number[], y: (percent: number) => number): string {
+  let path = ''
+  for (let at = 0; at < columns.length; ) {
+    let end = at + 1
+    while (end < columns.length && columns[end] === columns[at]) end++
+    if (columns[at]! > 0) path += `M${at} ${half}V${y(columns[at]!).toFixed(1)}H${end}V${half}Z`
+    at = end
+  }
+  return path
+}
+
+/** Whole hours, so that about six are told. */
+function hoursOf(from: number, to: number): number[] {
+  const hourMs = 3_600_000
+  const every = ([1, 2, 3, 6, 8].find((hours) => (to - from) / (hours * hourMs) <= 6) ?? 12) * hourMs
+  const times: number[] = []
+  // The last one would stand out at the edge.
+  for (let time = Math.ceil(from / every) * every; time < to - (to - from) * 0.06; time += every) times.push(time)
+  return times
+}

@@ -1,26 +1,62 @@
 import { useView } from '../live.js'
+import { Act } from '../parts/confirm.js'
 import { Empty } from '../parts/empty.js'
 import { Meter } from '../parts/meter.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
+import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { None, Since } from '../parts/time.js'
-import { useRoute } from '../routes.js'
+import { Ago, None, Since } from '../parts/time.js'
+import { setParams, useRoute } from '../routes.js'
+import type { Says } from '../wire.js'
+import { OneLimit } from './limits/one-limit.js'
 
+type Row = Says<'limits'>['rows'][number]
+
+/** How much there may be in use of what, who has it, and what is spent of rates. */
 export function Limits() {
-  const { namespace } = useRoute().params
-  const limits = useView('limits', { namespace })
+  const { namespace, search, all, limit, of } = useRoute().params
+  const limits = useView('limits', { namespace, search, all: all === 'true' ? true : undefined })
+  const rows = limits.data?.rows ?? []
+  const opened = rows.find((row) => row.name === limit && row.namespace === of)
   return (
-    <Page>
-      <Panel title="Limits" live={limits} count={limits.data?.rows.length} padded={false}>
+    <Page tools={<Search what="limits" example="export:" />}>
+      {limit !== undefined && of !== undefined && (
+        <OneLimit
+          namespace={of}
+          name={limit}
+          onClose={() => setParams({ limit: undefined, of: undefined })}
+          key={`${of} ${limit}`}
+        />
+      )}
+      <Panel
+        title="Limits"
+        live={limits}
+        count={rows.length}
+        says="A search finds what names begin with. What is full comes first, then what is in use or spent."
+        padded={false}
+        tools={
+          <label class="small">
+            <input
+              type="checkbox"
+              checked={all === 'true'}
+              onChange={({ currentTarget }) => setParams({ all: currentTarget.checked ? 'true' : undefined })}
+            />{' '}
+            also what is free
+          </label>
+        }
+      >
         <Table
           label="Limits"
-          rows={limits.data?.rows ?? []}
-          keyOf={({ key }) => key}
+          rows={rows}
+          keyOf={keyOf}
+          opened={opened && keyOf(opened)}
+          onOpen={({ namespace, name }) => setParams({ limit: name, of: namespace }, 'push')}
           columns={[
             { title: 'Name', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
+            { title: 'Kind', cell: ({ kind }) => kind, sort: ({ kind }) => kind, spare: 2 },
             { title: 'State', cell: ({ state }) => <State is={state} />, sort: ({ state }) => state },
             {
               title: 'In use',
@@ -28,25 +64,35 @@ export function Limits() {
                 inUse === null || max === null ? <None /> : <Meter label={name} value={inUse} max={max} />,
               sort: ({ inUse }) => inUse,
             },
+            { title: 'Holders', cell: ({ holders }) => holders ?? <None />, align: 'end', spare: 1 },
             {
               title: 'Waiting',
               cell: ({ waiting }) => waiting ?? <None />,
               sort: ({ waiting }) => waiting,
               align: 'end',
             },
-            { title: 'For', cell: ({ since }) => <Since at={since} />, align: 'end', spare: 2 },
+            { title: 'For', cell: ({ since }) => <Since at={since} />, sort: ({ since }) => since, align: 'end' },
+            { title: 'Rested', cell: ({ restedAt }) => <Ago at={restedAt} />, align: 'end', spare: 2 },
             { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace}</bdi>, spare: 1 },
           ]}
+          acts={({ namespace, name }) => <Act act="reset-limit" params={{ namespace, name }} label="Reset" of={name} />}
           empty={
-            <Empty
-              title="No limit is in use."
-              code="await holdfast.limits.with(`export:${userId}`, { max: 1 }, async () => { … })"
-            >
-              A limit of which all permits are free needs no row.
-            </Empty>
+            search ? (
+              <Empty title="No name of a limit that is in use begins like this." />
+            ) : (
+              <Empty
+                title="No limit is in use."
+                code="await holdfast.limits.with(`export:${userId}`, { max: 1 }, async () => { … })"
+              >
+                A limit of which all permits are free needs no row.
+              </Empty>
+            )
           }
         />
+        {limits.data?.isMore && <p class="table-foot muted small">There are more. Search for what names begin with.</p>}
       </Panel>
     </Page>
   )
 }
+
+const keyOf = ({ key, kind }: Row) => `${kind} ${key}`

@@ -7,7 +7,7 @@ import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
 import { WhoIs } from '../../parts/mark.js'
 import { Name } from '../../parts/name.js'
-import { Panel } from '../../parts/panel.js'
+import { Panel, type PanelProps } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { None, Since } from '../../parts/time.js'
@@ -90,9 +90,7 @@ function leaseFacts(lease: NonNullable<Told['lease']>) {
   ] as const
 }
 
-interface PeopleProps {
-  readonly title: string
-  readonly live: Parameters<typeof Panel>[0]['live']
+interface PeopleProps extends Pick<PanelProps, 'title' | 'live'> {
   readonly rows: Told['holders']
   readonly count: number
 }

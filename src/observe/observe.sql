@@ -471,3 +471,9 @@ order by part, place
 -- name: clock
 -- The time, by the database's clock.
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
+
+-- name: name_of
+-- What somebody called the key ($1), while that is known. Relies on name_pkey.
+select namespace, label
+from holdfast.name
+where key = $1::bigint

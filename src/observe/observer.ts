@@ -44,7 +44,10 @@ export class Observer {
   /** What is run once. */
   readonly deliveries: DeliveriesObserver
   readonly #executor: Executor
-  readonly #sql: Record<'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs' | 'clock', Statement>
+  readonly #sql: Record<
+    'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs' | 'clock' | 'name_of',
+    Statement
+  >
   readonly #graphSql: Record<'waits' | 'leased' | 'limits' | 'lanes' | 'needs', Statement>
 
   readonly #glance: Glance
@@ -194,6 +197,12 @@ export class Observer {
     const looked = kind === null ? limit : Math.max(limit, Math.floor(mostLooked / Math.max(1, keys.length)))
     const values = [arrayOf(keys), states, kind, limit, looked, mostDoneLooked]
     return (await this.#executor.query<JobRow>(this.#sql.jobs.text, values)).map(readJob)
+  }
+
+  /** What the key was called by whoever used it first; undefined for one that nobody registered. */
+  async nameOf(key: string): Promise<{ readonly namespace: string; readonly label: string } | undefined> {
+    const [row] = await this.#executor.query<{ namespace: string; label: string }>(this.#sql.name_of.text, [key])
+    return row
   }
 
   /** The time by the database's clock, to which all moments here belong. */

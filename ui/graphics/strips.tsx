@@ -117,10 +117,10 @@ function areaOf(columns: readonly number[], y: (percent: number) => number): str
   return path
 }
 
-/** Whole hours, so that about six are told. */
+/** Whole hours, or tens of minutes, so that about six are told. */
 function hoursOf(from: number, to: number): number[] {
   const hourMs = 3_600_000
-  const every = ([1, 2, 3, 6, 8].find((hours) => (to - from) / (hours * hourMs) <= 6) ?? 12) * hourMs
+  const every = ([1 / 6, 1, 2, 3, 6, 8].find((hours) => (to - from) / (hours * hourMs) <= 6) ?? 12) * hourMs
   const times: number[] = []
   // The last one would stand out at the edge.
   for (let time = Math.ceil(from / every) * every; time < to - (to - from) * 0.06; time += every) times.push(time)

@@ -33,11 +33,11 @@ interface Row {
 
 /** Who has which name, and who waits for it: locks, leases and elections, which share their names. */
 export function Locks() {
-  const { namespace, search, key } = useRoute().params
+  const { namespace, search, key, hours = '48' } = useRoute().params
   const names = useView('names', { namespace, search })
   const rows = names.data ? rowsOf(names.data) : []
   const at = names.at
-  const strips = useView('strips', { namespace, search, hours: 48 })
+  const strips = useView('strips', { namespace, search, hours: Number(hours) })
   const open = (key: string) => setParams({ key }, 'push')
   return (
     <Page tools={<Search what="names" example="invoice" />}>
@@ -89,8 +89,22 @@ export function Locks() {
         />
       </Panel>
       <Panel
-        title="The last 48 hours"
+        title="How it was"
         live={strips}
+        tools={
+          <select
+            class="field"
+            aria-label="How far back"
+            value={hours}
+            onChange={({ currentTarget }) => setParams({ hours: currentTarget.value })}
+          >
+            {[1, 6, 24, 48].map((hours) => (
+              <option key={hours} value={hours}>
+                {hours === 1 ? 'the last hour' : `the last ${hours} hours`}
+              </option>
+            ))}
+          </select>
+        }
         count={strips.data?.names}
         twin={strips.data?.strips.length ? <StripsTable told={strips.data} onOpen={open} /> : undefined}
       >

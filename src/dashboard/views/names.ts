@@ -1,7 +1,7 @@
 import { view } from '../view.js'
 
 const mostRows = 200
-const mostStrips = 30
+const mostStrips = 20
 const mostTerms = 40
 
 /** Locks and leases: who has which name, who waits for it, and how it was in the last days. */
@@ -22,10 +22,12 @@ export const names = {
       const holders = locks.filter(({ granted }) => granted)
       const waiters = locks.filter(({ granted }) => !granted)
       const named = [...locks, ...(lease ? [lease] : [])].find(({ label }) => label !== null)
+      // Nobody has it at the moment; what it was is seen all the same.
+      const { label = null, namespace = null } = named ?? (await observer.nameOf(key)) ?? {}
       return {
         key,
-        label: named?.label ?? null,
-        namespace: named?.namespace ?? null,
+        label,
+        namespace,
         lease: lease ?? null,
         holders: holders.slice(0, mostRows),
         holding: holders.length,

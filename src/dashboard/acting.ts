@@ -2,7 +2,6 @@ import { describe, flag, type Rule, readOptions, suggest, UsageError } from '../
 import { Operator } from '../operate/index.js'
 import type { AnyAct, Outcome } from './act.js'
 import { type ActName, acts } from './acts/index.js'
-import { Audit } from './audit.js'
 import type { Ground } from './ground.js'
 import type { Admitted } from './guard.js'
 import { readParams } from './params.js'
@@ -29,14 +28,12 @@ export class Acting {
   readonly #ground: Ground
   readonly #readOnly: boolean
   readonly #operator: Operator
-  readonly #audit: Audit
 
   constructor(ground: Ground, readOnly: boolean) {
     const { executor, schema } = ground.asking
     this.#ground = ground
     this.#readOnly = readOnly
     this.#operator = new Operator(executor, schema)
-    this.#audit = new Audit(executor, schema)
   }
 
   /** What a visitor may do here. */
@@ -66,7 +63,7 @@ export class Acting {
     const doing = { ...this.#ground.asking, operator: this.#operator, visitor: visitor.name }
     const consequence = await act.preview(doing, params)
     if (preview) return { consequence }
-    const entry = await this.#audit.begin(visitor.name, name, params, consequence, because)
+    const entry = await this.#ground.asking.audit.begin(visitor.name, name, params, consequence, because)
     return { outcome: await this.#run(entry, () => act.run(doing, params)) }
   }
 
@@ -76,11 +73,11 @@ export class Acting {
       outcome = await run()
     } catch (error) {
       const { code, message } = saidOf(error)
-      await this.#audit.end(entry, null, `${code}: ${message}`).catch(() => {})
+      await this.#ground.asking.audit.end(entry, null, `${code}: ${message}`).catch(() => {})
       throw error
     }
     // It has happened, whether or not that can still be written down.
-    await this.#audit.end(entry, outcome.says, null).catch(() => {})
+    await this.#ground.asking.audit.end(entry, outcome.says, null).catch(() => {})
     return outcome
   }
 }

@@ -47,10 +47,13 @@ function read(): Built {
   return { html: readFileSync(new URL('index.html', place), 'utf8'), assets }
 }
 
-/** The page, which finds everything else from where it was asked for. */
+/**
+ * The page, which finds everything else below where it was asked for. Told as the last step of the path alone, it is right
+ * also behind a proxy that has taken off the first ones.
+ */
 export function pageResponse(path: string): Response {
-  // Two slashes at the beginning would lead to another host.
-  const base = `/${path.replace(/^\/+|\/+$/g, '')}/`.replace('//', '/')
+  const last = path.slice(path.lastIndexOf('/') + 1)
+  const base = last === '' ? './' : `./${last}/`
   return htmlResponse(200, built().html.replace('<head>', `<head>\n    <base href="${escapeHtml(base)}" />`))
 }
 

@@ -7,6 +7,23 @@ insert into holdfast.audit (visitor, act, subject, params, consequence, because)
 values ($1, $2, $3, $4::text::jsonb, $5, $6)
 returning id::text as id
 
+-- name: latest
+-- What was done last, at most so many ($1). Relies on audit_at.
+select
+  id::text as id,
+  (extract(epoch from at) * 1000)::float8 as at_ms,
+  visitor,
+  act,
+  subject,
+  because,
+  consequence,
+  (extract(epoch from ended_at) * 1000)::float8 as ended_ms,
+  outcome,
+  error
+from holdfast.audit
+order by at desc
+limit $1
+
 -- name: end
 -- Writes down what became of it: what it said ($2), or what it failed of ($3). Relies on audit_pkey.
 update holdfast.audit

@@ -2,10 +2,32 @@ import { clip } from '../base/index.js'
 import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
 import type { Consequence } from './act.js'
 
+/** What a visitor did. */
+export interface AuditEntry {
+  readonly id: string
+  readonly at: Date
+  readonly visitor: string
+  readonly act: string
+  readonly subject: string
+  /** Why, as they said. */
+  readonly because: string | null
+  /** What would happen, as it was known a moment before. */
+  readonly consequence: string
+  /** Null when the dashboard died, or lost the database, before it knew what became of it. */
+  readonly endedAt: Date | null
+  readonly outcome: string | null
+  readonly error: string | null
+}
+
+interface AuditRow extends Omit<AuditEntry, 'at' | 'endedAt'> {
+  readonly at_ms: number
+  readonly ended_ms: number | null
+}
+
 /** Writes down what visitors do: before it is done, and what became of it. What cannot be written down is not done. */
 export class Audit {
   readonly #executor: Executor
-  readonly #sql: Record<'begin' | 'end', Statement>
+  readonly #sql: Record<'begin' | 'end' | 'latest', Statement>
 
   constructor(executor: Executor, schema: string) {
     this.#executor = executor
@@ -31,6 +53,15 @@ export class Audit {
     ]
     const [row] = await this.#executor.query<{ id: string }>(this.#sql.begin.text, values)
     return row!.id
+  }
+
+  async latest(limit: number): Promise<AuditEntry[]> {
+    const rows = await this.#executor.query<AuditRow>(this.#sql.latest.text, [limit])
+    return rows.map(({ at_ms, ended_ms, ...same }) => ({
+      ...same,
+      at: new Date(at_ms),
+      endedAt: ended_ms === null ? null : new Date(ended_ms),
+    }))
   }
 
   async end(id: string, outcome: string | null, error: string | null): Promise<void> {

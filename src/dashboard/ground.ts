@@ -12,6 +12,7 @@ import {
   type Statement,
   schemaState,
 } from '../postgres/index.js'
+import { Audit } from './audit.js'
 import { overheard, unheard } from './overhear.js'
 import type { Redact } from './redact.js'
 import type { Asking } from './view.js'
@@ -63,7 +64,8 @@ export class Ground {
     this.#sql = loadStatements(new URL('./ground.sql', import.meta.url), schema)
     const executor: Executor = { query: (text, values) => this.#database.query(text, values, answerMs) }
     const observer = new Observer(executor, schema)
-    this.asking = { executor, observer, schema, redact, holdfastOf: (namespace) => this.#memberOf(namespace) }
+    const audit = new Audit(executor, schema)
+    this.asking = { executor, observer, audit, schema, redact, holdfastOf: (namespace) => this.#memberOf(namespace) }
   }
 
   /** Where the database is, for people. */

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { HoldfastError } from '../base/index.js'
+import { describe, HoldfastError } from '../base/index.js'
 import { type ActName, actNames } from './acts/index.js'
 import { type Auth, readVisitor } from './options.js'
 import { Refusal } from './refusal.js'
@@ -63,6 +63,11 @@ function admitLoopback(request: Request, { remoteAddress }: From): void {
   if (!isLoopbackName(hostOf(request))) {
     throw new Refusal(403, 'AUTH_REQUIRED', `${closed}, by a name such as localhost or 127.0.0.1`, wayOut)
   }
+  // A proxy may hide itself, but the browser still says which site it believes to be on.
+  const origin = request.headers.get('origin')
+  if (origin !== null && !isLoopbackName(originHost(origin) ?? '')) {
+    throw new Refusal(403, 'AUTH_REQUIRED', `${closed}, and this request comes from ${describe(origin)}`, wayOut)
+  }
 }
 
 function isLoopbackAddress(address: string): boolean {
@@ -74,8 +79,11 @@ function isLoopbackName(host: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || name === '[::1]' || isLoopbackAddress(name)
 }
 
-function hostOf(request: Request): string {
-  return request.headers.get('host') ?? new URL(request.url).host
+/** Whom the request is for, without the port where that is the usual one. */
+function hostOf({ headers, url }: Request): string {
+  const { protocol, host } = new URL(url)
+  const address = `${protocol}//${headers.get('host') ?? host}`
+  return URL.canParse(address) ? new URL(address).host : ''
 }
 
 /** Refuses what another site lets the browser of a visitor ask, who has the rights and does not know of it. */
@@ -84,14 +92,10 @@ export function refuseCrossSite(request: Request): void {
   const origin = request.headers.get('origin')
   if (site !== null) {
     if (site === 'same-origin' || (site === 'none' && request.method === 'GET')) return
-  } else if (origin === null || isOfHost(origin, hostOf(request))) return
+  } else if (origin === null || originHost(origin) === hostOf(request)) return
   throw new Refusal(403, 'CROSS_SITE', 'Requests from other sites are not answered')
 }
 
-function isOfHost(origin: string, host: string): boolean {
-  try {
-    return new URL(origin).host === host.toLowerCase()
-  } catch {
-    return false
-  }
+function originHost(origin: string): string | undefined {
+  return URL.canParse(origin) ? new URL(origin).host : undefined
 }

@@ -1,10 +1,13 @@
 import { ClosedError } from '../base/index.js'
 import { isSame } from './changes.js'
 import type { Ground } from './ground.js'
+import { Refusal } from './refusal.js'
 import { jsonOf, saidOf } from './said.js'
 import type { AnyView } from './view.js'
 import type { ErrorSaid } from './wire.js'
 
+/** So many questions are asked at a time. */
+const mostWatches = 100
 /** How soon a database that is gone is looked for again. */
 const retryMs = 1_000
 
@@ -53,6 +56,9 @@ export class Hub {
   watch(question: Question, listener: (told: Told) => void): () => void {
     let watch = this.#watches.get(question.id)
     if (watch === undefined) {
+      if (this.#watches.size >= mostWatches) {
+        throw new Refusal(503, 'TOO_MANY_VIEWS', `${mostWatches} views are watched already`, 'Close some pages.')
+      }
       watch = { question, listeners: new Set(), dueAt: performance.now(), picture: undefined, trouble: undefined }
       this.#watches.set(question.id, watch)
     }

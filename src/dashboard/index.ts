@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type FastifyLike, pluginFor } from './fastify.js'
 import { Handler } from './handler.js'
 import { answerNode } from './node.js'
 import { type DashboardOptions, readSettings } from './options.js'
@@ -26,6 +27,13 @@ export interface Dashboard {
    * app.use('/admin/holdfast', board.node) // Express
    */
   readonly node: (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void) => void
+  /**
+   * The same for Fastify, as a plugin.
+   *
+   * @example
+   * app.register(board.fastify, { prefix: '/admin/holdfast' })
+   */
+  readonly fastify: (instance: FastifyLike) => Promise<void>
   /** Ends the pages that are open and closes what the dashboard opened. */
   close(): Promise<void>
 }
@@ -40,14 +48,16 @@ export interface Dashboard {
  */
 export function dashboard(options: DashboardOptions): Dashboard {
   const handler = new Handler(readSettings(options))
+  const node: Dashboard['node'] = (request, response, next) => {
+    answerNode((asked, from) => handler.answer(asked, from), request, response).catch((error) => {
+      if (next) next(error)
+      else response.destroy(error)
+    })
+  }
   return {
     fetch: (request, from) => handler.answer(request, { remoteAddress: from?.remoteAddress }),
-    node(request, response, next) {
-      answerNode((asked, from) => handler.answer(asked, from), request, response).catch((error) => {
-        if (next) next(error)
-        else response.destroy(error)
-      })
-    },
+    node,
+    fastify: pluginFor(node),
     close: () => handler.close(),
   }
 }

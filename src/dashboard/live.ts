@@ -38,13 +38,14 @@ export class Streams {
     if (this.#open.size >= mostStreams) {
       throw new Refusal(503, 'TOO_MANY_STREAMS', `${mostStreams} pages are open already`, 'Close some of them.')
     }
-    const stream = new Stream(this.#hub, wanted, () => {
+    const stream = new Stream(() => {
       this.#open.delete(stream)
       if (this.#open.size > 0) return
       clearInterval(this.#beat)
       this.#beat = undefined
     })
     this.#open.add(stream)
+    stream.begin(this.#hub, wanted)
     this.#beat ??= setInterval(() => {
       for (const one of this.#open) one.beat()
     }, beatMs).unref()
@@ -73,7 +74,7 @@ class Stream {
   #controller!: ReadableStreamDefaultController<Uint8Array>
   #isOver = false
 
-  constructor(hub: Hub, wanted: readonly Wanted[], onEnd: () => void) {
+  constructor(onEnd: () => void) {
     this.#onEnd = onEnd
     this.#over = setTimeout(() => this.end(), longestMs).unref()
     this.readable = new ReadableStream<Uint8Array>(
@@ -87,7 +88,15 @@ class Stream {
       { highWaterMark: waitingBytes, size: (chunk) => chunk.byteLength },
     )
     this.#send('retry: 1000\n\n')
-    for (const { as, question } of wanted) this.#stops.push(hub.watch(question, (told) => this.#tell(as, told)))
+  }
+
+  begin(hub: Hub, wanted: readonly Wanted[]): void {
+    try {
+      for (const { as, question } of wanted) this.#stops.push(hub.watch(question, (told) => this.#tell(as, told)))
+    } catch (error) {
+      this.end()
+      throw error
+    }
   }
 
   beat(): void {

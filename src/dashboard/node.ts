@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
@@ -20,11 +21,11 @@ export async function answerNode(answer: Answer, incoming: Parsed, outgoing: Ser
     return
   }
   const response = await answer(request, { remoteAddress: incoming.socket.remoteAddress, incoming })
-  outgoing.writeHead(response.status, [...response.headers].flat())
+  outgoing.writeHead(response.status, Object.fromEntries(response.headers))
   // The rest of a body that nobody wants.
   if (!incoming.complete) incoming.resume()
   if (incoming.method === 'HEAD' || response.body === null) outgoing.end()
-  else await send(response.body, outgoing)
+  else await send(response.body, outgoing, gone.signal)
 }
 
 function requestOf(incoming: Parsed, signal: AbortSignal): Request {
@@ -34,7 +35,8 @@ function requestOf(incoming: Parsed, signal: AbortSignal): Request {
   for (const [name, value] of Object.entries(headers)) {
     if (value !== undefined && !name.startsWith(':')) given.set(name, Array.isArray(value) ? value.join(', ') : value)
   }
-  const host = headers.host ?? String(headers[':authority'] ?? 'localhost')
+  // One that does not say for whom it is must not pass for one that is for this machine.
+  const host = headers.host ?? String(headers[':authority'] ?? 'unknown.invalid')
   // As a part of a path, whatever it begins with: two slashes must not become another host.
   const address = new URL(`${protocol}://${host}`)
   const [path = '/', ...search] = (originalUrl ?? url).split('?')
@@ -53,18 +55,15 @@ function requestOf(incoming: Parsed, signal: AbortSignal): Request {
 function bodyOf(incoming: Parsed): ReadableStream | Uint8Array<ArrayBuffer> | string {
   const { body } = incoming
   if (body === undefined) return Readable.toWeb(incoming) as ReadableStream
+  if (body instanceof Uint8Array) return new Uint8Array(body)
   return typeof body === 'string' ? body : JSON.stringify(body)
 }
 
-async function send(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
+async function send(body: ReadableStream<Uint8Array>, outgoing: ServerResponse, gone: AbortSignal): Promise<void> {
   const reader = body.getReader()
-  const leave = () => void reader.cancel().catch(() => {})
-  outgoing.once('close', leave)
+  gone.addEventListener('abort', () => void reader.cancel().catch(() => {}), { once: true })
   for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
-    if (outgoing.write(piece.value)) continue
-    await new Promise<void>((resolve) => {
-      outgoing.once('drain', resolve).once('close', resolve)
-    })
+    if (!outgoing.write(piece.value)) await once(outgoing, 'drain', { signal: gone }).catch(() => {})
   }
-  outgoing.off('close', leave).end()
+  outgoing.end()
 }

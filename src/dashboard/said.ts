@@ -6,9 +6,9 @@ const longestJson = 2_000_000
 
 /** What is told of an error. Never its stack: it names files. */
 export function saidOf(error: unknown): ErrorSaid {
-  if (error instanceof HoldfastError) return { code: error.code, message: error.message, hint: error.hint ?? null }
+  if (error instanceof HoldfastError) return { code: error.code, message: cut(error.message), hint: error.hint ?? null }
   const message = error instanceof Error ? error.message : String(error)
-  return { code: 'INTERNAL', message: `The dashboard failed: ${message}`, hint: null }
+  return { code: 'INTERNAL', message: `The dashboard failed: ${cut(message)}`, hint: null }
 }
 
 /** As JSON, with long texts cut in the middle. */

@@ -1,6 +1,7 @@
 import type { Holdfast } from '../holdfast.js'
 import type { Observer } from '../observe/index.js'
 import type { Executor } from '../postgres/index.js'
+import type { Audit } from './audit.js'
 import type { NoParams, ParamKinds, ParamsRead } from './params.js'
 import type { Redact } from './redact.js'
 
@@ -15,6 +16,7 @@ export interface Asking {
    * needed, closed when it has not been for a while.
    */
   holdfastOf(namespace: string): Promise<Holdfast>
+  readonly audit: Audit
   /** Every payload goes through it: inputs, results, answers, what errors say. */
   readonly redact: Redact
 }

@@ -28,8 +28,12 @@ function load(schema: string) {
 
 test('finds the statements by name, without comments and semicolon', () => {
   expect(load('holdfast')).toEqual({
-    first: { name: 'first', text: "select *\nfrom holdfast.name\nwhere namespace = 'holdfast'" },
-    second: { name: 'second', text: "select holdfast.lock_key('a', 'holdfast.com')" },
+    first: {
+      name: 'first',
+      text: "select *\nfrom holdfast.name\nwhere namespace = 'holdfast'",
+      says: 'What it is for.',
+    },
+    second: { name: 'second', text: "select holdfast.lock_key('a', 'holdfast.com')", says: '' },
   })
 })
 

@@ -1,3 +1,4 @@
+import { audit } from './audit.js'
 import { deliveries } from './deliveries.js'
 import { instances } from './instances.js'
 import { jobs } from './jobs.js'
@@ -7,9 +8,9 @@ import { now } from './now.js'
 import { schedules } from './schedules.js'
 
 /** All views, by name. One file a page; a name stands in one of them only. */
-export const views = { ...now, ...names, ...schedules, ...jobs, ...deliveries, ...limits, ...instances }
+export const views = { ...now, ...names, ...schedules, ...jobs, ...deliveries, ...limits, ...instances, ...audit }
 
-export const pages = [now, names, schedules, jobs, deliveries, limits, instances]
+export const pages = [now, names, schedules, jobs, deliveries, limits, instances, audit]
 
 export type Views = typeof views
 export type ViewName = keyof Views

@@ -1,0 +1,11 @@
+import { view } from '../view.js'
+
+const mostRows = 200
+
+/** What visitors did. */
+export const audit = {
+  audit: view({
+    everyMs: 2_000,
+    read: async ({ audit }) => ({ rows: await audit.latest(mostRows) }),
+  }),
+}

@@ -7,6 +7,8 @@ export interface Doing extends Asking {
   readonly operator: Operator
   /** Who does it. */
   readonly visitor: string
+  /** Why, as they say. */
+  readonly because: string | undefined
 }
 
 /** What exactly will happen, from what the database knows now. */

@@ -60,7 +60,7 @@ export class Acting {
     const { params: given = {}, preview = false, because } = readOptions(name, asked, rules)
     const params = readParams(name, given, act)
     await this.#ground.ready()
-    const doing = { ...this.#ground.asking, operator: this.#operator, visitor: visitor.name }
+    const doing = { ...this.#ground.asking, operator: this.#operator, visitor: visitor.name, because }
     const consequence = await act.preview(doing, params)
     if (preview) return { consequence }
     const entry = await this.#ground.asking.audit.begin(visitor.name, name, params, consequence, because)

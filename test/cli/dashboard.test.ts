@@ -1,0 +1,34 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { run, start } from './program.js'
+import { fits } from './schemas.js'
+
+let database: FreshDatabase
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.drop())
+
+test('serves this machine until it is interrupted', async () => {
+  const env = { DATABASE_URL: database.url }
+  const running = start(['dashboard', '--port', '0', '--read-only', '--json'], env)
+  await running.says(/\}\n$/)
+  const { url } = fits('dashboard', JSON.parse(running.stdout)) as { url: string }
+  expect(await (await fetch(`${url}api/me`)).json()).toMatchObject({ visitor: 'loopback', readOnly: true, rights: [] })
+  expect(await (await fetch(url)).text()).toContain('<base href="./" />')
+  const taken = await run(['dashboard', '--port', new URL(url).port], env)
+  expect(taken).toMatchObject({ status: 1, stdout: '', stderr: expect.stringContaining('is taken') })
+  // A page that is open does not keep it.
+  const page = await fetch(`${url}api/live?view=audit`)
+  running.process.kill('SIGINT')
+  expect(await running.ended).toMatchObject({ status: 0, stderr: expect.stringContaining('and changes nothing') })
+  await page.text()
+})
+
+test('needs a database with Holdfast in it, and an address of this machine', async () => {
+  const nowhere = await run(['dashboard', '--port', '0'], { DATABASE_URL: 'postgres://app:s3cret@127.0.0.1:1/app' })
+  expect(nowhere).toMatchObject({ status: 4, stdout: '' })
+  expect(nowhere.stderr).not.toContain('s3cret')
+  const elsewhere = await run(['dashboard', '--port', '0', '--host', '192.0.2.1'], { DATABASE_URL: database.url })
+  expect(elsewhere).toMatchObject({ status: 2, stderr: expect.stringContaining('an address of this machine') })
+})

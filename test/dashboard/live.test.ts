@@ -1,0 +1,223 @@
+// What is watched: asked once however many watch, told when it changes, and not asked when nobody watches.
+import { createServer } from 'node:http'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { isSame } from '../../src/dashboard/changes.js'
+import { Ground } from '../../src/dashboard/ground.js'
+import { Hub, type Question, type Told } from '../../src/dashboard/hub.js'
+import { Streams } from '../../src/dashboard/live.js'
+import { answerNode } from '../../src/dashboard/node.js'
+import { redactWith } from '../../src/dashboard/redact.js'
+import { view } from '../../src/dashboard/view.js'
+import { SilentProxy } from '../fault/silent-proxy.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { stays, until } from '../setup/facts.js'
+import { listen, watch } from './stage.js'
+
+let database: FreshDatabase
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.drop())
+
+/** A hub that counts what it asks. */
+function makeHub(url = database.url) {
+  const pool = new pg.Pool({ connectionString: url, max: 3, connectionTimeoutMillis: 5_000 })
+  pool.on('error', () => {})
+  const asked: string[] = []
+  const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<{ rows: unknown[] }>
+  const counting = Object.assign(Object.create(pool) as pg.Pool, {
+    query(given: { text: string }, values: unknown[]) {
+      asked.push(given.text)
+      return query(given, values)
+    },
+  })
+  const ground = new Ground({ pool: counting }, 'holdfast', redactWith(undefined))
+  const hub = new Hub(ground)
+  onTestFinished(async () => {
+    hub.close()
+    await ground.close()
+    await pool.end()
+  })
+  return { hub, countOf: (mark: string) => asked.filter((text) => text.includes(mark)).length, all: () => asked.length }
+}
+
+/** A view that says `data()`, and asks the database for it. */
+function question(id: string, data: () => unknown, everyMs = 40): Question {
+  const made = view({
+    everyMs,
+    async read({ executor }) {
+      await executor.query(`select 1 as "${id}"`)
+      return data()
+    },
+  })
+  return { id, view: made, params: {} }
+}
+
+test('asked once for all who watch, told when it has changed, and asked no more when the last has left', async () => {
+  const { hub, countOf, all } = makeHub()
+  let value = 1
+  const begunAt = performance.now()
+  // Its age goes with the clock, which is no change.
+  const asked = question('shared', () => ({ value, rows: [{ ageMs: performance.now() - begunAt }] }))
+  const heard = Array.from({ length: 20 }, (): Told[] => [])
+  const stops = heard.map((told) => hub.watch(asked, (one) => told.push(one)))
+  await until('everybody has the first picture', () => heard.every(({ length }) => length === 1))
+  const before = countOf('shared')
+  await until('it is asked again and again', () => countOf('shared') >= before + 5)
+  expect(heard.map(({ length }) => length)).toEqual(heard.map(() => 1))
+  value = 2
+  await until('everybody has the second', () => heard.every(({ length }) => length === 2))
+  expect(heard[0]![1]).toMatchObject({ kind: 'picture', json: expect.stringContaining('"value":2') })
+  // Who comes later has it at once, and another question is another.
+  const late: Told[] = []
+  const other: Told[] = []
+  stops.push(hub.watch(asked, (one) => late.push(one)))
+  expect(late).toEqual([heard[0]![1]])
+  stops.push(
+    hub.watch(
+      question('other', () => 'other'),
+      (one) => other.push(one),
+    ),
+  )
+  await until('the other', () => other.length === 1)
+  expect(hub.size).toBe(2)
+  for (const stop of stops) stop()
+  expect(hub.size).toBe(0)
+  // What was being asked is the last.
+  let count = all()
+  await until('it is quiet', async () => {
+    const last = count
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    count = all()
+    return count === last
+  })
+  await stays('nothing is asked', () => all() === count, 500)
+})
+
+test('the database goes and comes back: all who watch are told once, one looks for it, and the picture is there again', async () => {
+  const proxy = await SilentProxy.before(database.url)
+  onTestFinished(() => proxy.close())
+  const { hub, countOf } = makeHub(proxy.through(database.url))
+  const heard: Told[][] = [[], [], []]
+  for (const [at, told] of heard.entries())
+    hub.watch(
+      question(`gone ${at}`, () => 'same'),
+      (one) => told.push(one),
+    )
+  await until('pictures', () => heard.every(({ length }) => length === 1))
+  proxy.cut()
+  await until('trouble', () => heard.every(({ length }) => length > 1))
+  const counts = () => [0, 1, 2].reduce((sum, at) => sum + countOf(`gone ${at}`), 0)
+  const before = counts()
+  await until('it is looked for', () => counts() >= before + 2)
+  for (const told of heard) {
+    expect(told.slice(1).map((one) => one.kind === 'trouble' && one.error.code)).toEqual(['DATABASE_UNREACHABLE'])
+  }
+  proxy.restore()
+  await until('pictures again', () => heard.every((told) => told.at(-1)!.kind === 'picture'))
+  expect(heard.map((told) => told.map(({ kind }) => kind))).toEqual(heard.map(() => ['picture', 'trouble', 'picture']))
+})
+
+test('a view that fails, or says too much, is in trouble alone', async () => {
+  const { hub } = makeHub()
+  const fine: Told[] = []
+  hub.watch(
+    question('fine', () => performance.now()),
+    (one) => fine.push(one),
+  )
+  const broken = await hub.once(
+    question('broken', () => {
+      throw new Error('a mistake')
+    }),
+  )
+  expect(broken).toEqual({
+    kind: 'trouble',
+    error: { code: 'INTERNAL', message: 'The dashboard failed: a mistake', hint: null },
+  })
+  const large = await hub.once(question('large', () => Array.from({ length: 2_000 }, () => 'x'.repeat(1_100))))
+  expect(large).toMatchObject({ kind: 'trouble', error: { code: 'TOO_LARGE' } })
+  const long = await hub.once(question('long', () => `${'a'.repeat(9_000)}${'z'.repeat(9_000)}`))
+  expect(long).toMatchObject({ json: expect.stringMatching(/^"a{4000} … 10000 characters … z{4000}"$/) })
+  const count = fine.length
+  await until('the other goes on', () => fine.length > count + 2)
+  expect(fine.every(({ kind }) => kind === 'picture')).toBe(true)
+})
+
+test('a slow watcher is not queued for: what it has not taken is replaced by what is newer', async () => {
+  const { hub, countOf } = makeHub()
+  const streams = new Streams(hub)
+  let value = 0
+  const asked = question(
+    'growing',
+    () => ({ value: ++value, padding: Array.from({ length: 30 }, () => 'x'.repeat(1_000)) }),
+    1,
+  )
+  const leaving = new AbortController()
+  const { body } = streams.open([{ as: 'growing', question: asked }], leaving.signal)
+  await until('much has been asked', () => countOf('growing') > 30)
+  const reader = body!.pipeThrough(new TextDecoderStream()).getReader()
+  const values: number[] = []
+  while ((values.at(-1) ?? 0) < 31) {
+    const { value: text } = await reader.read()
+    const [, found] = /"value":(\d+)/.exec(text!) ?? []
+    if (found) values.push(Number(found))
+  }
+  // Some fit into what was waiting, then one that was new when it was taken.
+  expect(values.length).toBeLessThan(10)
+  expect(values).toEqual([...values].sort((a, b) => a - b))
+  leaving.abort()
+  expect([streams.size, hub.size]).toEqual([0, 0])
+})
+
+test('who leaves is noticed, too many are refused, and closing ends them all', async () => {
+  const { hub } = makeHub()
+  const streams = new Streams(hub)
+  const asked = question('page', () => 'one page')
+  const never = () => new AbortController().signal
+  const server = createServer((incoming, outgoing) => {
+    void answerNode(async ({ signal }) => streams.open([{ as: 'page', question: asked }], signal), incoming, outgoing)
+  })
+  const base = await listen(server)
+  const { response, heard, leave } = await watch(base, 'page')
+  expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
+  expect(response.headers.get('cache-control')).toBe('no-store, no-transform')
+  await until('the page', () => heard.length === 1)
+  leave()
+  await until('it is noticed', () => streams.size === 0 && hub.size === 0)
+  const open = () => streams.open([{ as: 'page', question: asked }], never())
+  const bodies = Array.from({ length: 100 }, () => open().body!)
+  expect(open).toThrow('100 pages are open already')
+  const many = Array.from({ length: 16 }, (_, at) => ({ as: `${at}`, question: question(`many ${at}`, () => at) }))
+  await bodies[0]!.cancel()
+  expect(streams.size).toBe(99)
+  expect(() => streams.open([...many, ...many], never())).toThrow('Expected 1 to 16 views, got 32')
+  streams.close()
+  expect([streams.size, hub.size]).toEqual([0, 0])
+  const stops = Array.from({ length: 100 }, (_, at) =>
+    hub.watch(
+      question(`${at}`, () => at),
+      () => {},
+    ),
+  )
+  expect(() => streams.open(many, never())).toThrow('100 views are watched already')
+  expect(streams.size).toBe(0)
+  for (const stop of stops) stop()
+})
+
+test('what is a change, and what only goes with the clock', () => {
+  const at = new Date()
+  const before = { name: 'etl', heldMs: 5_000, leftMs: 9_000, count: 5, rows: [{ at, forMs: 10 }], none: null }
+  const later = (change: object) => isSame(before, { ...structuredClone(before), ...change }, 2_000)
+  expect(later({})).toBe(true)
+  expect(later({ heldMs: 7_100, leftMs: 6_950, rows: [{ at: new Date(at), forMs: 2_010 }] })).toBe(true)
+  // It was renewed, or is another's.
+  expect(later({ leftMs: 10_000 })).toBe(false)
+  expect(later({ heldMs: 12 })).toBe(false)
+  expect(later({ count: 2_005 })).toBe(false)
+  expect(later({ rows: [{ at: new Date(at.getTime() + 1), forMs: 10 }] })).toBe(false)
+  expect(later({ rows: [] })).toBe(false)
+  expect(later({ none: 0 })).toBe(false)
+  expect(later({ more: 1 })).toBe(false)
+  expect(isSame([1], { 0: 1 }, 0)).toBe(false)
+})

@@ -1,0 +1,241 @@
+// Who is let in, what is refused, and what every answer says of itself.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { ActName, Visitor } from '../../src/dashboard/index.js'
+import { dashboard } from '../../src/dashboard/index.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { board, type Got, raw, serve } from './stage.js'
+
+let database: FreshDatabase
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.drop())
+
+const codeOf = ({ status, text }: Got) => {
+  const [, code] = /^\{"error":\{"code":"(\w+)"/.exec(text) ?? []
+  return code ? `${status} ${code}` : status
+}
+const json = { 'content-type': 'application/json' }
+
+test('without auth it answers this machine alone, by its own name, and with nobody between', async () => {
+  const base = await serve(board({ url: database.url }))
+  const page = (headers: Record<string, string>) => raw(base, { headers })
+  const me = (headers: Record<string, string>) => raw(`${base}/api/me`, { headers })
+  for (const host of ['localhost', 'LOCALHOST:3000', '127.0.0.1:80', '127.1.2.3', '[::1]:7777', 'fleet.localhost:1']) {
+    expect([host, (await page({ host })).status]).toEqual([host, 200])
+  }
+  const hosts = [
+    'evil.example',
+    'localhost.evil.example',
+    '127.0.0.1.evil.example',
+    'localhost.',
+    '10.0.0.1',
+    '0.0.0.0',
+  ]
+  for (const host of hosts) {
+    const refused = await page({ host })
+    expect([host, refused.status]).toEqual([host, 403])
+    expect(refused.text).toContain('Give dashboard({ auth })')
+    expect([host, codeOf(await me({ host }))]).toEqual([host, '403 AUTH_REQUIRED'])
+  }
+  for (const name of ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via']) {
+    expect([name, codeOf(await me({ [name]: '127.0.0.1' }))]).toEqual([name, '403 AUTH_REQUIRED'])
+  }
+  // A proxy that hides itself: the browser says where it believes to be.
+  const public_ = { origin: 'https://fleet.example', 'sec-fetch-site': 'same-origin' }
+  expect(
+    codeOf(await raw(`${base}/api/act/release-name`, { method: 'POST', headers: { ...json, ...public_ }, body: '{}' })),
+  ).toBe('403 AUTH_REQUIRED')
+})
+
+test('without auth, fetch must be told where a request comes from', async () => {
+  const made = board({ url: database.url })
+  const ask = async (from?: { remoteAddress?: string }) =>
+    (await made.fetch(new Request('http://localhost:3000/fleet/api/sql/audit'), from)).status
+  expect(await ask({ remoteAddress: '127.0.0.1' })).toBe(200)
+  expect(await ask({ remoteAddress: '::ffff:127.0.0.1' })).toBe(200)
+  for (const remoteAddress of ['10.0.0.5', '::ffff:10.0.0.5', '127.0.0.1.evil.example', '', 'localhost', '::2']) {
+    expect([remoteAddress, await ask({ remoteAddress })]).toEqual([remoteAddress, 403])
+  }
+  const response = await made.fetch(new Request('http://localhost:3000/fleet/api/me'))
+  expect([response.status, await response.json()]).toMatchObject([
+    403,
+    { error: { message: expect.stringContaining('is not known'), hint: expect.stringContaining('remoteAddress') } },
+  ])
+})
+
+test('whoever auth does not know sees nothing at all, and a mistake in it opens no door', async () => {
+  const visitors: Record<string, () => unknown> = {
+    ada: () => ({ name: 'ada' }),
+    nobody: () => null,
+    late: async () => undefined,
+    broken: () => {
+      throw new Error('password=s3cret is wrong')
+    },
+    nameless: () => ({ rights: 'all' }),
+    everything: () => ({ name: 'ada', rights: 'everything' }),
+    mistyped: () => ({ name: 'ada', rights: ['release-nam'] }),
+    truthy: () => true,
+  }
+  const auth = (request: Request) => visitors[request.headers.get('x-user') ?? 'nobody']!() as Visitor
+  const base = await serve(board({ url: database.url, auth }))
+  const ask = (user: string, path: string) => raw(base + path, { headers: { host: 'fleet.example', 'x-user': user } })
+  expect((await ask('ada', '')).status).toBe(200)
+  for (const path of ['', '/assets/index.js', '/api/me', '/api/view/audit', '/api/live?view=audit', '/api/sql/audit']) {
+    expect([path, (await ask('nobody', path)).status]).toEqual([path, 403])
+    expect([path, (await ask('late', path)).status]).toEqual([path, 403])
+    for (const user of ['broken', 'nameless', 'everything', 'mistyped', 'truthy']) {
+      const { status, text } = await ask(user, path)
+      expect([user, path, status]).toEqual([user, path, 500])
+      expect(text).not.toContain('s3cret')
+    }
+  }
+  expect((await ask('mistyped', '/api/me')).text).toContain('Did you mean')
+})
+
+test('who has which right, and nobody has any where it is read-only', async () => {
+  const rights: Record<string, Visitor['rights']> = { reader: undefined, some: ['reset-limit' as ActName], all: 'all' }
+  const auth = (request: Request) => {
+    const name = request.headers.get('x-user')!
+    return { name, rights: rights[name] }
+  }
+  const [open, closed] = [board({ url: database.url, auth }), board({ url: database.url, auth, readOnly: true })]
+  const act = async (made: typeof open, user: string) => {
+    const headers = { ...json, 'x-user': user }
+    const body = JSON.stringify({ params: { key: '1' }, preview: true })
+    const response = await made.fetch(new Request('http://x/api/act/release-name', { method: 'POST', headers, body }))
+    const asked = await made.fetch(new Request('http://x/api/me', { headers: { 'x-user': user } }))
+    const me = (await asked.json()) as { rights: string[] }
+    return [
+      response.status,
+      ((await response.json()) as { error?: { code: string } }).error?.code,
+      me.rights.includes('release-name'),
+    ]
+  }
+  expect(await act(open, 'reader')).toEqual([403, 'FORBIDDEN', false])
+  expect(await act(open, 'some')).toEqual([403, 'FORBIDDEN', false])
+  expect(await act(open, 'all')).toEqual([200, undefined, true])
+  expect(await act(closed, 'all')).toEqual([403, 'READ_ONLY', false])
+})
+
+test('what other sites ask for, and what is no question', async () => {
+  const base = await serve(board({ url: database.url, auth: () => ({ name: 'ada', rights: 'all' }) }))
+  const get = async (path: string, headers: Record<string, string> = {}) => codeOf(await raw(base + path, { headers }))
+  const post = async (body: string, headers: Record<string, string> = json, path = '/api/act/release-name') =>
+    codeOf(await raw(base + path, { method: 'POST', headers, body }))
+  const valid = JSON.stringify({ params: { key: '42' }, preview: true })
+  const { host } = new URL(base)
+
+  for (const site of ['cross-site', 'same-site', 'nonsense']) {
+    for (const path of ['/api/me', '/api/view/audit', '/api/sql/audit', '/api/live?view=audit']) {
+      expect([path, await get(path, { 'sec-fetch-site': site })]).toEqual([path, '403 CROSS_SITE'])
+    }
+    expect(await post(valid, { ...json, 'sec-fetch-site': site })).toBe('403 CROSS_SITE')
+    // A link from elsewhere leads to the page.
+    expect(await get('', { 'sec-fetch-site': site })).toBe(200)
+  }
+  expect(await post(valid, { ...json, 'sec-fetch-site': 'none' })).toBe('403 CROSS_SITE')
+  for (const origin of [
+    'null',
+    'https://evil.example',
+    `http://${host}0`,
+    'http://127.0.0.1',
+    `http://${host}.evil.example`,
+  ]) {
+    expect([origin, await post(valid, { ...json, origin })]).toEqual([origin, '403 CROSS_SITE'])
+  }
+  expect(await post(valid, { ...json, origin: `http://${host}` })).toBe(200)
+  expect(await post(valid, { ...json, origin: `https://${host}`, 'sec-fetch-site': 'same-origin' })).toBe(200)
+  expect(await post(valid, { ...json, origin: 'https://fleet.example', host: 'fleet.example:443' })).toBe(
+    '403 CROSS_SITE',
+  )
+
+  for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', 'application/jsonp']) {
+    expect([type, await post(valid, { 'content-type': type })]).toEqual([type, '415 NOT_JSON'])
+  }
+  expect(await post(valid, {})).toBe('415 NOT_JSON')
+  expect(await post(valid, { 'content-type': 'Application/JSON; charset=utf-8' })).toBe(200)
+  expect(await post('{"params":')).toBe('400 NOT_JSON')
+  expect(await post(JSON.stringify({ params: { key: '42' }, because: 'x'.repeat(16_384) }))).toBe('413 TOO_LARGE')
+  for (const body of ['null', '7', '[]', '{"params":null}', '{"params":{}}', '{"params":{"key":42}}', '{"parms":{}}']) {
+    expect([body, await post(body)]).toEqual([body, '400 USAGE'])
+  }
+  const bodies = [
+    '{"params":{"key":"42"},"preview":"yes"}',
+    '{"params":{"key":"99999999999999999999"}}',
+    '{"params":{"key":"42","__proto__":{}}}',
+  ]
+  for (const body of [...bodies, JSON.stringify({ params: { key: '42' }, because: 'x'.repeat(1_001) })]) {
+    expect([body, await post(body)]).toEqual([body, '400 USAGE'])
+  }
+  for (const name of ['release', '__proto__', 'constructor', 'toString', '%3Cscript%3E', '%', '%00']) {
+    expect([name, await post(valid, json, `/api/act/${name}`)]).toEqual([name, '400 USAGE'])
+    expect([name, await get(`/api/view/${name}`)]).toEqual([name, '400 USAGE'])
+    expect([name, await get(`/api/live?view=${name}`)]).toEqual([name, '400 USAGE'])
+  }
+  const searches = [
+    'nothing=1',
+    'namespace=a&namespace=b',
+    `namespace=${'x'.repeat(2_001)}`,
+    'namespace=a%00b',
+    '__proto__=1',
+    'toString=1',
+  ]
+  for (const search of [...searches, Array.from({ length: 17 }, (_, at) => `p${at}=1`).join('&')]) {
+    expect([search, await get(`/api/view/overview?${search}`)]).toEqual([search, '400 USAGE'])
+  }
+  expect(await get('/api/live')).toBe('400 USAGE')
+  expect(await get(`/api/live?${'view=audit&'.repeat(17)}`)).toBe('400 USAGE')
+
+  for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'POST']) {
+    for (const path of ['', '/api/me', '/api/view/audit', '/assets/index.js']) {
+      expect([method, path, (await raw(base + path, { method })).status]).toEqual([method, path, 405])
+    }
+  }
+  expect(await get('/api/act/release-name')).toBe('405 METHOD_NOT_ALLOWED')
+  for (const name of ['nothing.js', '..%2f..%2findex.js', '%2e%2e%2findex.html', '__proto__', 'index.html']) {
+    expect([name, await get(`/assets/${name}`)]).toEqual([name, 404])
+  }
+})
+
+test('names and paths are never HTML, and every answer has its headers', async () => {
+  const base = await serve(board({ url: database.url }), '')
+  const paths = [
+    '/%22%3E%3Cscript%3Ealert(1)%3C/script%3E',
+    "/'onload='alert(1)",
+    '//evil.example/fleet',
+    '/javascript:alert(1)',
+  ]
+  for (const path of paths) {
+    const { status, text } = await raw(`${base}${path}`)
+    expect([path, status]).toEqual([path, 200])
+    expect(text).not.toMatch(/<script>|onload='/)
+    const found = new URL(/<base href="([^"]*)"/.exec(text)![1]!.replaceAll('&#39;', "'"), `${base}/`)
+    expect(found.origin).toBe(base)
+  }
+  for (const path of ['/', '/assets/none.js', '/api/me', '/api/view/none', '/api/sql/audit', '/api/act/x']) {
+    const { headers } = await raw(base + path)
+    expect(headers['content-security-policy']).toBe(
+      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'",
+    )
+    expect(headers).toMatchObject({
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
+      'cache-control': 'no-store',
+    })
+    expect(headers).not.toHaveProperty('access-control-allow-origin')
+  }
+})
+
+test('what it is made with is checked', () => {
+  const { url } = database
+  const make = (options: object) => () => dashboard(options)
+  expect(make({})).toThrow('Expected exactly one of url and pool, got none')
+  expect(make({ url, pool: { connect() {}, query() {}, on() {}, options: {} } })).toThrow('got both')
+  expect(make({ url: 'mysql://x' })).toThrow('Expected url')
+  expect(make({ url, auth: 'ada' })).toThrow('Expected auth to be a function that says who comes')
+  expect(make({ url, readonly: true })).toThrow('did you mean "readOnly"?')
+  expect(make({ url, schema: "it's" })).toThrow('Expected schema')
+})

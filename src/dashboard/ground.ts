@@ -104,6 +104,12 @@ export class Ground {
     return this.#offset.ms
   }
 
+  /** The database was gone: what answers next may be another server, with another clock and another schema. */
+  doubt(): void {
+    this.#checked = undefined
+    this.#offset = undefined
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#sweeper)

@@ -130,6 +130,7 @@ export class Hub {
       watch.dueAt = again
       tellTrouble(watch, said)
       if (said.code !== 'DATABASE_UNREACHABLE') return
+      this.#ground.doubt()
       // It is gone for all of them, so one of them finds out when it is back, and not each in its turn.
       for (const other of this.#watches.values()) {
         other.dueAt = Math.max(other.dueAt, again)

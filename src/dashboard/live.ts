@@ -49,6 +49,7 @@ export class Streams {
     this.#beat ??= setInterval(() => {
       for (const one of this.#open) one.beat()
     }, beatMs).unref()
+    if (signal.aborted) stream.end()
     signal.addEventListener('abort', () => stream.end(), { once: true })
     const headers = headersWith({
       'content-type': 'text/event-stream; charset=utf-8',

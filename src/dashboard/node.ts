@@ -61,7 +61,9 @@ function bodyOf(incoming: Parsed): ReadableStream | Uint8Array<ArrayBuffer> | st
 
 async function send(body: ReadableStream<Uint8Array>, outgoing: ServerResponse, gone: AbortSignal): Promise<void> {
   const reader = body.getReader()
-  gone.addEventListener('abort', () => void reader.cancel().catch(() => {}), { once: true })
+  const leave = () => void reader.cancel().catch(() => {})
+  if (gone.aborted) leave()
+  gone.addEventListener('abort', leave, { once: true })
   for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
     if (!outgoing.write(piece.value)) await once(outgoing, 'drain', { signal: gone }).catch(() => {})
   }

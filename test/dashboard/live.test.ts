@@ -188,6 +188,7 @@ test('who leaves is noticed, too many are refused, and closing ends them all', a
   const open = () => streams.open([{ as: 'page', question: asked }], never())
   const bodies = Array.from({ length: 100 }, () => open().body!)
   expect(open).toThrow('100 pages are open already')
+  expect(hub.size).toBe(1)
   const many = Array.from({ length: 16 }, (_, at) => ({ as: `${at}`, question: question(`many ${at}`, () => at) }))
   await bodies[0]!.cancel()
   expect(streams.size).toBe(99)

@@ -41,7 +41,7 @@ const mounts: Record<string, Mount> = {
     const server = serveHono({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' })
     onTestFinished(() => void server.close())
     await new Promise((resolve) => server.once('listening', resolve))
-    return `http://127.0.0.1:${(server.address() as { port: number }).port}/admin/holdfast/`
+    return `http://127.0.0.1:${(server.address() as { port: number }).port}/admin/holdfast`
   },
 }
 

@@ -44,21 +44,22 @@ export function formatMoment(time: number, today: number): string {
 
 const mostWhole = 2_000
 
-/**
- * A name as one can read it: what is invisible, or turns the direction of the text, is written out. Names are anybody's text.
- */
+/** What cannot be seen, or turns the direction of the text; and halves of characters. */
+const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu
+
+const escapes: Readonly<Record<string, string>> = {
+  '\n': '\\n',
+  '\r': '\\r',
+  '\t': '\\t',
+  // Joiners make one emoji of several, and are letters of some scripts.
+  '\u200c': '\u200c',
+  '\u200d': '\u200d',
+}
+
+/** A name as one can read it, with what is invisible written out: names are anybody's text. */
 export function visible(text: string): string {
   const cut = text.length > mostWhole ? `${text.slice(0, mostWhole)}…` : text
-  return cut.replace(
-    /[\p{Cc}\p{Cf}\u2028\u2029]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu,
-    (character) => {
-      const code = character.codePointAt(0)!
-      // Joiners make one emoji of several, and letters of some scripts.
-      if (code === 0x200c || code === 0x200d) return character
-      if (code < 0x20) return String.fromCodePoint(0x2400 + code)
-      return code === 0x7f ? '\u2421' : `\u27e8U+${code.toString(16).toUpperCase().padStart(4, '0')}\u27e9`
-    },
-  )
+  return cut.replace(invisible, (one) => escapes[one] ?? `\\u{${one.codePointAt(0)!.toString(16)}}`)
 }
 
 /** Cut in the middle: the ends of names tell most, `invoice:…:retry`. */

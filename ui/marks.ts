@@ -1,10 +1,11 @@
 // Which letter and colour an instance has. The letter comes from its id, so that two people see the same one; where two would have
-// the same, the later takes the next free letter, and keeps it in this browser.
+// the same, the later takes the next free letter. That is kept in the browser, so that the letters stay over a reload.
 
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const colours = 12
 const place = 'holdfast.marks'
-const mostKept = 400
+/** The letter of an instance that was not seen for so long is free for others. */
+const keptMs = 3_600_000
 
 export interface Mark {
   /** `K`, or `K2` when there are more instances than letters. */
@@ -13,23 +14,28 @@ export interface Mark {
   readonly colour: number
 }
 
-const marks = new Map<string, string>(readKept())
-let isKept = true
+interface Given {
+  readonly letter: string
+  seenAt: number
+}
+
+const marks = new Map<string, Given>(readKept())
 
 export function markOf(id: string): Mark {
-  let letter = marks.get(id)
-  if (letter === undefined) {
-    letter = nextFree(id)
-    marks.set(id, letter)
-    if (marks.size > mostKept) marks.delete(marks.keys().next().value!)
-    keep()
+  const seenAt = Date.now()
+  let mark = marks.get(id)
+  if (mark) mark.seenAt = seenAt
+  else {
+    for (const [other, given] of marks) if (given.seenAt < seenAt - keptMs) marks.delete(other)
+    mark = { letter: nextFree(id), seenAt }
+    marks.set(id, mark)
   }
-  return { letter, colour: colourOf(letter) }
+  return { letter: mark.letter, colour: colourOf(mark.letter) }
 }
 
 function nextFree(id: string): string {
   const first = hash(id) % letters.length
-  const taken = new Set(marks.values())
+  const taken = new Set([...marks.values()].map(({ letter }) => letter))
   for (let round = 1; ; round++) {
     for (let step = 0; step < letters.length; step++) {
       const letter = letters[(first + step) % letters.length]! + (round === 1 ? '' : round)
@@ -50,24 +56,19 @@ function hash(text: string): number {
   return value
 }
 
-function readKept(): [string, string][] {
+function readKept(): [string, Given][] {
   try {
-    const kept: unknown = JSON.parse(sessionStorage.getItem(place) ?? '[]')
+    const kept: unknown = JSON.parse(localStorage.getItem(place) ?? '[]')
     return Array.isArray(kept) ? kept : []
   } catch {
     return []
   }
 }
 
-function keep(): void {
-  if (!isKept) return
-  isKept = false
-  setTimeout(() => {
-    isKept = true
-    try {
-      sessionStorage.setItem(place, JSON.stringify([...marks]))
-    } catch {
-      // Then they last as long as the page.
-    }
-  }, 500)
-}
+addEventListener('pagehide', () => {
+  try {
+    localStorage.setItem(place, JSON.stringify([...marks]))
+  } catch {
+    // A browser that keeps nothing.
+  }
+})

@@ -7,6 +7,7 @@ import { useNarrow } from '../use-narrow.js'
 
 export interface Column<Row> {
   readonly title: string
+  /** Where it is null or empty, the list of facts leaves it out. */
   readonly cell: (row: Row) => ComponentChildren
   /** By what it is sorted; without it the column cannot be. */
   readonly sort?: (row: Row) => string | number | null | undefined
@@ -170,12 +171,16 @@ function FactRows<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, body
               )}
             </div>
             <dl>
-              {rest.map(({ title, cell }) => (
-                <div key={title}>
-                  <dt>{title}</dt>
-                  <dd>{cell(row)}</dd>
-                </div>
-              ))}
+              {rest.map(({ title, cell }) => {
+                const fact = cell(row)
+                if (fact === null || fact === undefined || fact === false || fact === '') return null
+                return (
+                  <div key={title}>
+                    <dt>{title}</dt>
+                    <dd>{fact}</dd>
+                  </div>
+                )
+              })}
             </dl>
             {acts && <div class="row-acts">{acts(row)}</div>}
           </li>

@@ -112,38 +112,45 @@ function Shell({ me }: { readonly me: Me }) {
       <button type="button" class="skip" onClick={() => main.current?.focus()}>
         Skip to the page
       </button>
-      <header class="top">
-        <Brand />
-        <NamespaceChooser me={me} chosen={params.namespace ?? ''} />
-        <div class="top-tools">
-          <ConnectionState />
-          <button
-            type="button"
-            class="button bare"
-            title={`Theme: ${theme}`}
-            aria-label={`Theme: ${theme}`}
-            onClick={nextTheme}
-          >
-            <Icon name={theme} />
-          </button>
-          <button type="button" class="button bare" title="Keys (?)" aria-label="Keys" onClick={() => setHelp(true)}>
-            <Icon name="help" />
-          </button>
-        </div>
-      </header>
-      <nav class="pages" aria-label="Pages">
-        {pages.map(({ id, title, short, letter }) => (
-          <a key={id} href={hrefOf(id)} aria-current={id === page ? 'page' : undefined} title={`${title} (${letter})`}>
-            <Icon name={id} />
-            <span class="page-title">{title}</span>
-            <span class="page-short">{short}</span>
-            <span class="key" aria-hidden="true">
-              {letter}
-            </span>
-          </a>
-        ))}
-      </nav>
-      <Place me={me} />
+      <div class="side">
+        <header class="top">
+          <Brand />
+          <NamespaceChooser me={me} chosen={params.namespace ?? ''} />
+          <div class="top-tools">
+            <ConnectionState />
+            <button
+              type="button"
+              class="button bare"
+              title={`Theme: ${theme}`}
+              aria-label={`Theme: ${theme}`}
+              onClick={nextTheme}
+            >
+              <Icon name={theme} />
+            </button>
+            <button type="button" class="button bare" title="Keys (?)" aria-label="Keys" onClick={() => setHelp(true)}>
+              <Icon name="help" />
+            </button>
+          </div>
+        </header>
+        <nav class="pages" aria-label="Pages">
+          {pages.map(({ id, title, short, letter }) => (
+            <a
+              key={id}
+              href={hrefOf(id)}
+              aria-current={id === page ? 'page' : undefined}
+              title={`${title} (${letter})`}
+            >
+              <Icon name={id} />
+              <span class="page-title">{title}</span>
+              <span class="page-short">{short}</span>
+              <span class="key" aria-hidden="true">
+                {letter}
+              </span>
+            </a>
+          ))}
+        </nav>
+        <Place me={me} />
+      </div>
       <main id="content" ref={main} tabIndex={-1} aria-label={title}>
         <Content key={`${page} ${params.namespace ?? ''}`} />
       </main>

@@ -47,10 +47,13 @@ const mostWhole = 2_000
 /** What cannot be seen, or turns the direction of the text; and halves of characters. */
 const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu
 
+/** Left to right, also in a text of the other direction. */
+const written = (as: string) => `\u2066\\${as}\u2069`
+
 const escapes: Readonly<Record<string, string>> = {
-  '\n': '\\n',
-  '\r': '\\r',
-  '\t': '\\t',
+  '\n': written('n'),
+  '\r': written('r'),
+  '\t': written('t'),
   // Joiners make one emoji of several, and are letters of some scripts.
   '\u200c': '\u200c',
   '\u200d': '\u200d',
@@ -59,7 +62,7 @@ const escapes: Readonly<Record<string, string>> = {
 /** A name as one can read it, with what is invisible written out: names are anybody's text. */
 export function visible(text: string): string {
   const cut = text.length > mostWhole ? `${text.slice(0, mostWhole)}…` : text
-  return cut.replace(invisible, (one) => escapes[one] ?? `\\u{${one.codePointAt(0)!.toString(16)}}`)
+  return cut.replace(invisible, (one) => escapes[one] ?? written(`u{${one.codePointAt(0)!.toString(16)}}`))
 }
 
 /** Cut in the middle: the ends of names tell most, `invoice:…:retry`. */

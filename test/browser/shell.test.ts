@@ -80,14 +80,14 @@ describeInBrowser('the shell of the dashboard', () => {
   })
 
   test('a panel shows its SQL, and gives the focus back', async () => {
-    const page = await openPage(board, { at: '#/locks' })
-    const button = page.getByRole('button', { name: 'SQL of Leases' })
+    const page = await openPage(board, { at: '#/jobs' })
+    // Of the panel in focus, which need not be the first.
+    const button = page.getByRole('button', { name: /^SQL of / }).last()
     await button.focus()
-    // Of the panel in focus, which is not the first.
     await page.keyboard.press('q')
-    const dialog = page.getByRole('dialog', { name: 'SQL of Leases' })
+    const dialog = page.getByRole('dialog', { name: (await button.textContent())! })
     await dialog
-      .getByText(/holdfast\.lease/)
+      .getByText(/select/)
       .first()
       .waitFor()
     await expectAccessible(page)
@@ -96,14 +96,14 @@ describeInBrowser('the shell of the dashboard', () => {
     expect(await button.evaluate((element) => element === document.activeElement)).toBe(true)
   })
 
-  test('what is gone is said, and comes back by itself', async () => {
-    const page = await openPage(board, { at: '#/locks', expects: /ERR_/ })
+  test('that the server is gone is said; it comes back by itself', async () => {
+    const page = await openPage(board, { at: '#/jobs', expects: /ERR_/ })
     await page.getByText('Live', { exact: true }).waitFor()
-    await page.context().setOffline(true)
+    board.setGone(true)
     await page.getByText('No connection').waitFor()
-    expect(await page.locator('.panel[data-stale]').count()).toBe(2)
-    await page.context().setOffline(false)
+    await page.locator('.panel[data-stale]').first().waitFor()
+    board.setGone(false)
     await page.getByText('Live', { exact: true }).waitFor()
-    expect(await page.locator('.panel[data-stale]').count()).toBe(0)
+    await page.locator('.panel[data-stale]').first().waitFor({ state: 'detached' })
   })
 })

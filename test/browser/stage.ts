@@ -14,13 +14,16 @@ const executablePath = process.env.HOLDFAST_TEST_CHROMIUM || places.find(existsS
 /** `describe` where there is a browser. Where there is none the tests are skipped, and everybody hears of it. */
 export function describeInBrowser(name: string, tests: () => void): void {
   if (executablePath && existsSync(executablePath)) {
-    describe(name, tests)
+    describe(name, { timeout: 60_000 }, tests)
     return
   }
   const why = `no Chromium at ${executablePath ?? places.join(', ')}: install it, or name one in HOLDFAST_TEST_CHROMIUM`
   console.warn(`Skipped: ${name}: ${why}`)
   describe.skip(`${name} (${why})`, tests)
 }
+
+/** What has not come by then does not come; it says so before the test is over. */
+const patienceMs = 20_000
 
 let launched: Promise<Browser> | undefined
 
@@ -39,6 +42,8 @@ export interface Board {
   /** Where the page is, with a slash at the end. */
   readonly url: string
   readonly databaseUrl: string
+  /** The server goes, or is there again. */
+  setGone(isGone: boolean): void
   close(): Promise<void>
 }
 
@@ -58,7 +63,9 @@ export async function startBoard({
   const database = databaseUrl === undefined ? await freshDatabase() : undefined
   const url = databaseUrl ?? database!.url
   const board = dashboard({ url, ...options })
+  let isGone = false
   const server = createServer((request, response) => {
+    if (isGone) return void request.socket.destroy()
     if (request.url?.startsWith(path)) return board.node(request, response)
     response.writeHead(404).end('not here')
   })
@@ -66,6 +73,10 @@ export async function startBoard({
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}/`,
     databaseUrl: url,
+    setGone(value) {
+      isGone = value
+      if (isGone) server.closeAllConnections()
+    },
     async close() {
       server.closeAllConnections()
       await Promise.all([board.close(), new Promise((resolve) => server.close(resolve))])
@@ -101,6 +112,7 @@ export async function openPage(board: Board, { theme = 'light', width = 1280, at
     reducedMotion: 'reduce',
   })
   const page = await context.newPage()
+  page.setDefaultTimeout(patienceMs)
   const faults: string[] = []
   const fault = (text: string) => {
     if (!expects?.test(text)) faults.push(text)
@@ -123,7 +135,9 @@ export async function openPage(board: Board, { theme = 'light', width = 1280, at
 export async function expectAccessible(page: Page): Promise<void> {
   // The policy of the page lets nobody add a script element; what a debugger evaluates is not asked.
   if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(axe.source)
-  const { violations } = await page.evaluate(() => (globalThis as unknown as { axe: typeof axe }).axe.run())
+  const { violations } = await page.evaluate(() =>
+    (globalThis as unknown as { axe: typeof axe }).axe.run({ resultTypes: ['violations'], iframes: false }),
+  )
   const found = violations.flatMap(({ id, help, nodes }) =>
     nodes.map(({ html, failureSummary }) => `${id}: ${help}\n  ${html.slice(0, 300)}\n  ${failureSummary}`),
   )

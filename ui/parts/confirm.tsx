@@ -1,5 +1,6 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, api } from '../api.js'
+import { shorten } from '../format.js'
 import { useMe } from '../me.js'
 import type { ActName, ActParamsOf, Consequence } from '../wire.js'
 import { Dialog } from './dialog.js'
@@ -42,14 +43,19 @@ interface ConfirmProps<Name extends ActName> extends Omit<ActProps<Name>, 'onDon
 }
 
 /** Says what exactly will happen, from the database now, and asks for a reason where that is grave. */
-function Confirm<Name extends ActName>({ act, params, label, onDone, onClose }: ConfirmProps<Name>) {
+function Confirm<Name extends ActName>({ act, params, label, of, onDone, onClose }: ConfirmProps<Name>) {
   const [consequence, setConsequence] = useState<Consequence>()
   const [error, setError] = useState<ApiError>()
   const [because, setBecause] = useState('')
   const [isActing, setActing] = useState(false)
+  const form = useRef<HTMLFormElement>(null)
   useEffect(() => {
     api.preview(act, params).then(setConsequence, setError)
   }, [])
+  // Where one goes on: the reason, or else the way back.
+  useEffect(() => {
+    if (consequence) form.current?.querySelector<HTMLElement>('input, button')?.focus()
+  }, [consequence])
   const confirm = async () => {
     setActing(true)
     setError(undefined)
@@ -65,8 +71,9 @@ function Confirm<Name extends ActName>({ act, params, label, onDone, onClose }: 
   }
   const isReady = consequence !== undefined && !isActing && (!consequence.grave || because.trim() !== '')
   return (
-    <Dialog title={`${label}?`} onClose={onClose}>
+    <Dialog title={`${label} ${shorten(consequence?.subject ?? of, 60)}?`} onClose={onClose}>
       <form
+        ref={form}
         class="stack"
         onSubmit={(event) => {
           event.preventDefault()

@@ -97,6 +97,59 @@ async function inShell(shell: string, options: string[], names: readonly string[
   })
 }
 
+/** How one starts each, as bare as may be, and has it complete words. */
+const shells = {
+  bash: ['bash --norc -i', 'source <(holdfast completion bash)'],
+  zsh: ['zsh -f -i', 'autoload -Uz compinit; compinit -u -D; source <(holdfast completion zsh)'],
+  fish: ['fish --no-config -i', 'holdfast completion fish | source'],
+} as const
+
+const tab = '\t'
+const clearLine = '\x15'
+const longMs = 60_000
+
+const here = Object.keys(shells).filter(
+  (shell) => process.platform === 'linux' && has(shell),
+) as (keyof typeof shells)[]
+
+test(`Tab, pressed in ${here.join(', ')}, completes a verb and a name, and the line runs`, {
+  timeout: longMs,
+}, async () => {
+  const absent = Object.keys(shells).filter((shell) => !here.some((one) => one === shell))
+  if (absent.length > 0) console.warn(`Nobody presses Tab in ${absent.join(', ')}: not here.`)
+  await Promise.all(here.map(pressTab))
+})
+
+async function pressTab(shell: keyof typeof shells): Promise<void> {
+  const [command, setUp] = shells[shell]
+  const terminal = { ...env, HOLDFAST_NAMESPACE: 'billing', HOME: place, TERM: 'xterm', SHELL: '/bin/sh', PS1: '$ ' }
+  const script = `stty cols 200 rows 24; exec ${command}`
+  const keyboard = startProgram('script', ['-qec', script, '/dev/null'], terminal, place, longMs)
+  await keyboard.says(/[$#>] /)
+  keyboard.type(`${setUp}; echo rea""dy\n`)
+  await keyboard.says(/ready/)
+  // On a busy machine names may take longer than who presses a key waits for them, and then there are none.
+  await until('the name is completed', async () => {
+    const before = keyboard.stdout.length
+    const shows = (pattern: RegExp, ms?: number) =>
+      until(`${shell} shows ${pattern}`, () => pattern.test(plain(keyboard.stdout.slice(before))), ms)
+    keyboard.type(`${clearLine}holdfast lock sh${tab}`)
+    await shows(/lock show /)
+    keyboard.type(`invoice:4${tab}`)
+    return shows(/invoice:42/, 4_000).catch(() => false)
+  })
+  keyboard.type('\r')
+  await keyboard.says(/held, exclusive/)
+  keyboard.killGroup()
+  await keyboard.ended
+}
+
+/** Without what moves the cursor and paints. */
+function plain(bytes: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+  return bytes.replace(/\x1b(\[[?\d;]*[A-Za-z]|\][^\x07]*\x07|[=>]|\(B)/g, '')
+}
+
 test.runIf(has('bash'))('in bash, also behind a colon, and without evaluating a name', async () => {
   const press = (line: string) => `COMP_LINE=${line}; COMP_POINT=\${#COMP_LINE}; COMP_WORDS=(holdfast); _holdfast
 printf '%s\\n' "\${COMPREPLY[@]}" --`

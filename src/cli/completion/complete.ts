@@ -1,6 +1,5 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
 import type { Argument, Command } from 'commander'
+import { pause } from '../../base/index.js'
 import { Exit, exitCode } from '../failure.js'
 import { TwinOption } from '../options.js'
 import { write } from '../output.js'
@@ -30,7 +29,7 @@ export async function printCandidates(program: Command, words: readonly string[]
   const typed = words.at(-1) ?? ''
   const { expected, prefix, given } = place(program, words)
   if (expected.kind === 'file') throw new Exit(exitCode.conditionNotMet)
-  const candidates = expected.kind === 'names' ? await namesOf(expected.noun, given) : expected.candidates
+  const candidates = expected.kind === 'names' ? await namesOf(program, expected.noun, given) : expected.candidates
   const fitting = candidates.filter(({ word }) => `${prefix}${word}`.startsWith(typed))
   write(fitting.map(({ word, meaning }) => `${prefix}${word}\t${meaning}`))
 }
@@ -120,11 +119,28 @@ function wordsFor(values: readonly string[]): Expected {
 }
 
 /** What `holdfast NOUN ls` prints first in its lines, for the database that is meant; nothing, if that is not to be had. */
-async function namesOf(noun: string, given: readonly string[]): Promise<Candidate[]> {
-  const words = [process.argv[1]!, noun, 'ls', ...given]
-  const { stdout } = await promisify(execFile)(process.execPath, words, { timeout: patienceMs }).catch(() => ({
-    stdout: '',
-  }))
-  const names = stdout.split('\n').map((line) => line.split('\t')[0]!)
+async function namesOf(program: Command, noun: string, given: readonly string[]): Promise<Candidate[]> {
+  const listed = await printedBy(() => program.parseAsync([noun, 'ls', ...given], { from: 'user' }))
+  const names = listed.split('\n').map((line) => line.split('\t')[0]!)
   return [...new Set(names)].filter((name) => name !== '').map((word) => ({ word, meaning: '' }))
+}
+
+/** What goes to stdout meanwhile, and nowhere else. In this process: to start another would double what a key takes. */
+async function printedBy(work: () => Promise<unknown>): Promise<string> {
+  const { stdout, stderr } = process
+  const writes = [stdout.write, stderr.write] as const
+  let printed = ''
+  stdout.write = (text: string | Uint8Array) => {
+    printed += text
+    return true
+  }
+  stderr.write = () => true
+  try {
+    // A database that does not answer is told by having no names.
+    await Promise.race([work(), pause(patienceMs)]).catch(() => {})
+  } finally {
+    stdout.write = writes[0]
+    stderr.write = writes[1]
+  }
+  return printed
 }

@@ -187,6 +187,15 @@ test('instances of two versions, and settings that a server did not take', { tim
   ])
   await instance.close()
   await isGone(url, 'settings-refused')
+
+  // As where locks are there for the sake of compatibility, and keep nobody out.
+  await sql(url, 'create function shadow.pg_try_advisory_xact_lock(a integer, b integer) returns boolean return true')
+  const [unfit] = await found(ours, 'session-locks')
+  expect(unfit).toMatchObject({ severity: 'wrong', facts: { because: 'locks-not-enforced' } })
+  expect(unfit!.mend.what).toContain('open with anchor: "none" and use leases')
+  const without = await open({ url: ours, anchor: 'none' })
+  await without.leases.with('still', () => {})
+  await isGone(url, 'session-locks')
 })
 
 test('a table that somebody keeps locked is no reason to hang', { timeout: 60_000 }, async () => {

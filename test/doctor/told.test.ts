@@ -1,5 +1,5 @@
 // Every finding is explained in the guide, and stands in the published schema.
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { findingIds } from '../../src/doctor/index.js'
 import { schemas } from '../cli/schemas.js'
@@ -8,6 +8,15 @@ test('the guide explains all findings, and no others', () => {
   const guide = readFileSync(new URL('../../docs/operating/doctor.md', import.meta.url), 'utf8')
   const rows = guide.split('\n').flatMap((line) => /^\| (`.*?`) +\|/.exec(line)?.[1] ?? [])
   expect(rows.flatMap((row) => row.replaceAll('`', '').split(', ')).sort()).toEqual([...findingIds].sort())
+})
+
+test('each finding is provoked by a test', () => {
+  const root = new URL('../', import.meta.url)
+  const tests = ['doctor', 'postgres'].flatMap((room) =>
+    readdirSync(new URL(room, root)).map((file) => readFileSync(new URL(`${room}/${file}`, root), 'utf8')),
+  )
+  const unseen = findingIds.filter((id) => !tests.some((text) => new RegExp(`'${id}[:']`).test(text)))
+  expect(unseen).toEqual([])
 })
 
 test('the published schema has all of them', () => {

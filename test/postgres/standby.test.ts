@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
 import { Holdfast, SessionLocksUnavailableError } from '../../src/holdfast.js'
-import { look } from '../doctor/stage.js'
+import { isGone, look } from '../doctor/stage.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 
@@ -44,6 +44,8 @@ test('is refused: its locks are seen by nobody else', async () => {
   expect(error).toMatchObject({ because: 'read-replica', code: 'SESSION_LOCKS_UNAVAILABLE' })
   expect(error.hint).toContain('primary')
   expect((await look(standby.url)).findings[0]).toMatchObject({ id: 'read-replica', severity: 'wrong' })
+  // What mends it is to connect to the primary.
+  await isGone(primary.url, 'read-replica')
   const direct = Holdfast.open({ url: primary.url, directUrl: standby.url })
   expect(await caught(SessionLocksUnavailableError, direct)).toMatchObject({ because: 'read-replica' })
 })

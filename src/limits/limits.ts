@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import {
   abortSignal,
   backoffMs,
@@ -11,32 +10,24 @@ import {
   firstToAbort,
   hashedKey,
   type Key,
-  keysHeldHere,
   pause,
   readOptions,
   runHolding,
   type Tracing,
   UsageError,
   unlessAborted,
-  whenAborted,
   whileHeld,
   wholeNumber,
 } from '../base/index.js'
-import {
-  type Database,
-  DatabaseUnreachableError,
-  type Life,
-  type Presence,
-  untilLetGo,
-  type Waits,
-} from '../postgres/index.js'
+import { type Database, type Presence, untilLetGo, type Waits } from '../postgres/index.js'
 import { Dependents } from './dependents.js'
 import { LimitReachedError, LimitResetError } from './errors.js'
 import { Permit } from './permit.js'
 import { eachNs, type Rate, rateRule } from './rate.js'
 import { Rates } from './rates.js'
 import { Server } from './server.js'
-import { type Answer, type Request, Turns } from './turns.js'
+import { type Refusal, Taking } from './taking.js'
+import { type Request, Turns } from './turns.js'
 import { Waiting } from './waiting.js'
 
 export interface LimitOptions {
@@ -101,9 +92,6 @@ export interface LimitsOptions {
   readonly waits: Waits
 }
 
-/** Why there is no permit. */
-type Refusal = Answer & { readonly max: number; readonly weight: number; readonly waitedMs: number }
-
 const largest = 1_000_000_000
 const longestWaitMs = 24 * 86_400_000
 
@@ -121,21 +109,8 @@ const consumeRules = {
   signal: abortSignal,
 }
 
-/** Whoever would not wait for a permit waits so long for this instance to be present. */
-const comeToLifeMs = 2_000
-/** And whoever has waited in vain, for the last word of the database: for an answer that is under way, or to leave the queue. */
-const lastWordMs = 2_000
 const mostKeysRemembered = 10_000
 const mostLooked = 500
-
-/** The reason of a wait that is over. */
-const over = Symbol('over')
-
-/** When a caller gives up: its wait, and then the answer to a statement that is under way. */
-interface Patience {
-  readonly wait: AbortSignal
-  readonly answer: AbortSignal
-}
 
 /**
  * Limits: so many at a time for each entity, and so many in a while. Exact over all instances; a permit is free as soon as
@@ -152,6 +127,7 @@ export class Limits {
   readonly #rates: Rates
   readonly #dependents = new Dependents()
   readonly #waiting: Waiting
+  readonly #taking: Taking
   readonly #keys = new Map<string, Key>()
   readonly #permits = new Set<Permit>()
   /** Calls under way, and what is being given back. */
@@ -173,6 +149,14 @@ export class Limits {
     this.#turns = new Turns(this.#server, options.presence.instanceId, (token, fence) =>
       this.#waiting.granted(token, fence),
     )
+    this.#taking = new Taking({
+      ...options,
+      turns: this.#turns,
+      waiting: this.#waiting,
+      closing: this.#closing.signal,
+      hold: (request, fence) => this.#hold(request, fence),
+      tracked: (promise) => this.#tracked(promise),
+    })
   }
 
   /**
@@ -327,139 +311,17 @@ export class Limits {
     if (weight > max) {
       throw new UsageError(`Expected weight to be at most the max of ${max}, got ${weight}: it would wait for ever`)
     }
-    const { events } = this.#options
-    const askedAt = performance.now()
     const key = this.#key('limit', name)
     this.#throwIfClosed()
     signal?.throwIfAborted()
-    const [wait, answer] = [new AbortController(), new AbortController()]
-    const forgets = [this.#closing.signal, signal].map((one) =>
-      whenAborted(one, (reason) => {
-        wait.abort(reason)
-        answer.abort(reason)
-      }),
-    )
-    const timers =
-      waitMs > 0
-        ? [setTimeout(() => wait.abort(over), waitMs), setTimeout(() => answer.abort(over), waitMs + lastWordMs)]
-        : []
-    try {
-      const patience = { wait: wait.signal, answer: answer.signal }
-      const taken = await this.#tracked(this.#takeUnder({ key, name, max, weight }, waitMs, patience))
-      const waitedMs = performance.now() - askedAt
-      if (taken instanceof Permit) events.to('limit.acquired')?.({ name, weight, fence: taken.fence, waitedMs })
-      else events.to('limit.reached')?.({ name, weight, inUse: taken.inUse, waitedMs })
-      return taken
-    } finally {
-      for (const timer of timers) clearTimeout(timer)
-      for (const forget of forgets) forget()
-    }
+    return this.#taking.take({ key, name, max, weight, waitMs, signal })
   }
 
-  /** Asks under one life after the other, until there is an answer that counts. */
-  async #takeUnder(
-    wanted: Pick<Request, 'key' | 'name' | 'max' | 'weight'>,
-    waitMs: number,
-    patience: Patience,
-  ): Promise<Permit | Refusal> {
-    const askedAt = performance.now()
-    const waits = waitMs > 0
-    let trouble: unknown = new DatabaseUnreachableError(
-      'The database has not answered within the time given for waiting',
-    )
-    for (let attempt = 0; ; attempt++) {
-      try {
-        patience.wait.throwIfAborted()
-        const life = await this.#living(waits, patience.wait)
-        const request = { ...wanted, token: randomBytes(8).readBigInt64BE().toString(), life }
-        const answer = waits ? await this.#queue(request, patience) : await this.#askOnce('take', request, patience)
-        if (answer instanceof Permit) return answer
-        if (answer.verdict === 'full' || answer.verdict === 'left') {
-          return {
-            ...answer,
-            max: wanted.max,
-            weight: wanted.weight,
-            waitedMs: waits ? performance.now() - askedAt : 0,
-          }
-        }
-        trouble = life.loss ?? unsettled()
-      } catch (error) {
-        if (error === over) throw trouble
-        if (!(error instanceof DatabaseUnreachableError)) throw error
-        trouble = error
-      }
-      // Whoever waits goes on waiting, also for the database.
-      if (!waits || patience.wait.reason === over) throw trouble
-      await pause(backoffMs(attempt, 20, 500), patience.wait)
-    }
-  }
-
-  /** One statement, and its answer; what is granted after the caller has given up is given back. */
-  async #askOnce(kind: 'take' | 'wait' | 'leave', request: Request, patience: Patience): Promise<Answer | Permit> {
-    try {
-      const answer = await unlessAborted(patience.answer, this.#turns.ask(kind, request))
-      return answer.verdict === 'granted'
-        ? (this.#grant(request, answer.fence) ?? { ...answer, verdict: 'over' })
-        : answer
-    } catch (error) {
-      this.#takeBack(request)
-      throw error
-    }
-  }
-
-  /** Takes it, or stands in the queue until it is granted. */
-  async #queue(request: Request, patience: Patience): Promise<Answer | Permit> {
-    const wait = this.#waiting.enter(request, keysHeldHere(this.#options.database.address))
-    try {
-      const answer = await this.#askOnce('wait', request, patience)
-      if (answer instanceof Permit || answer.verdict !== 'waiting') return answer
-      wait.isQueued = true
-      const outcome = await unlessAborted(patience.wait, wait.outcome).catch((error) => {
-        // Unless it was granted in the same instant.
-        if (error === over) return this.#askOnce('leave', request, patience)
-        this.#takeBack(request)
-        throw error
-      })
-      if (typeof outcome === 'object') return outcome
-      if (outcome === 'gone') return { ...answer, verdict: 'gone' }
-      return this.#grant(request, outcome) ?? { ...answer, verdict: 'over' }
-    } finally {
-      wait.leave()
-    }
-  }
-
-  /** The handle, unless the life under which it was asked for is over. */
-  #grant(request: Request, fence: number): Permit | undefined {
-    if (!request.life.trusted || this.#closing.signal.aborted) {
-      this.#takeBack(request)
-      return undefined
-    }
+  #hold(request: Request, fence: number): Permit {
     const permit = new Permit(request, fence, this.#giveBack, this.#options.events)
     this.#permits.add(permit)
     this.#dependents.add(request.life, permit)
     return permit
-  }
-
-  /** Gives back what may have been granted, or may yet be, to nobody. */
-  #takeBack(request: Request): void {
-    this.#tracked(this.#turns.surely('void', request)).catch(() => {})
-  }
-
-  /** The present life. Whoever would not wait waits a moment for it. */
-  async #living(waits: boolean, giveUp: AbortSignal): Promise<Life> {
-    const { presence } = this.#options
-    const { life } = presence
-    if (life) return life
-    if (waits) return presence.whenLiving(giveUp)
-    const patience = new AbortController()
-    const forget = whenAborted(giveUp, (reason) => patience.abort(reason))
-    const timer = setTimeout(() => patience.abort(unsettled()), comeToLifeMs)
-    try {
-      return await presence.whenLiving(patience.signal)
-    } finally {
-      clearTimeout(timer)
-      forget()
-    }
   }
 
   async #sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
@@ -492,8 +354,4 @@ export class Limits {
     }
     return key
   }
-}
-
-function unsettled(): DatabaseUnreachableError {
-  return new DatabaseUnreachableError('This instance is not present in the database just now, so it can hold no permit')
 }

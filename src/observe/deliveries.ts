@@ -70,7 +70,7 @@ interface DetailsRow extends DeliveryRow {
 /** Deliveries, as anybody may look at them. Part of the `Observer`. */
 export class DeliveriesObserver {
   readonly #executor: Executor
-  readonly #sql: Record<'deliveries' | 'deliveries_by_prefix' | 'delivery', Statement>
+  readonly #sql: Record<'deliveries' | 'delivery', Statement>
 
   constructor(executor: Executor, schema: string) {
     this.#executor = executor
@@ -79,13 +79,13 @@ export class DeliveriesObserver {
 
   async latest({ namespace, states = deliveryStates, limit = 50 }: DeliveryFilter): Promise<ObservedDelivery[]> {
     const isAll = namespace === undefined && states.length === deliveryStates.length
-    const values = [namespace ?? null, states, limit, isAll ? limit : mostDeliveriesLooked]
+    const values = [namespace ?? null, states, limit, isAll ? limit : mostDeliveriesLooked, null]
     return (await this.#executor.query<DeliveryRow>(this.#sql.deliveries.text, values)).map(readDelivery)
   }
 
   async byPrefix(namespace: string, prefix: string, { states = deliveryStates, limit = 50 }: DeliveryFilter) {
     const values = [namespace, states, limit, mostDeliveriesLooked, prefix]
-    return (await this.#executor.query<DeliveryRow>(this.#sql.deliveries_by_prefix.text, values)).map(readDelivery)
+    return (await this.#executor.query<DeliveryRow>(this.#sql.deliveries.text, values)).map(readDelivery)
   }
 
   async find(namespace: string, key: string): Promise<DeliveryDetails | undefined> {

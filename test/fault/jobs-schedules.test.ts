@@ -101,6 +101,7 @@ async function walk(world: World, seed: number, steps: number): Promise<void> {
           ...(await holdfast.jobs.enqueueMany(tell, told, { ...options, tx: client })),
         ]
         ids = refs.map(({ id }) => id)
+        // Some transactions stay open while others commit, and while faults happen.
         if (pick(5) === 0) await sleep(pick(400))
         if (pick(4) === 0) {
           for (const { name } of [...inputs, ...told]) undone.add(name)

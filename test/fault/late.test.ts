@@ -27,6 +27,7 @@ test('a cancel that strikes another statement than the one it was meant for fail
   for (let round = 0; round < 200; round++) {
     const other = await a.locks.acquire('x')
     const waiting = [b.locks.acquire('x'), b.locks.acquire('x')]
+    // Whatever they have come to when the name is released, something may be cancelled.
     await sleep(Math.random() * 5)
     await other.release()
     for (const next of waiting) await (await within(5_000, 'The grant', next)).release()

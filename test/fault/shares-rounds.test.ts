@@ -146,6 +146,7 @@ test('a round goes on through a restart of the server, and what was recorded sta
   const runs = new Map<string, number>()
   const work = async (resource: string) => {
     runs.set(resource, (runs.get(resource) ?? 0) + 1)
+    // Work, in the middle of which the server restarts.
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
   const rounds = [a, b].map(({ shares }) => shares.each('x', resources, work, { round: 'r', concurrency: 2 }))

@@ -278,6 +278,7 @@ async function walk(
       { tx, attempt, signal },
     ) => {
       if (byTx) await tx.query('select 1')
+      // Work, beside which one too many of its lane would be seen.
       await new Promise((resolve) => setTimeout(resolve, ms))
       signal.throwIfAborted()
       if (end === 'throw' && attempt < 3) throw new Error('as asked')

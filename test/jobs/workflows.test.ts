@@ -89,7 +89,8 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect((await holdfast.jobs.find(last.id))!.state).toBe('waiting')
     opening.open()
     await holdfast.jobs.result(last.id, wait)
-    expect(ran.slice(2)).toEqual(['delayed', 'running', 'last'])
+    // On a slow machine the delay may be over before the one that need not wait has run.
+    expect(ran.filter((name) => name !== 'free')).toEqual(['done', 'delayed', 'running', 'last'])
     await nothingLeft(url)
   })
 
@@ -276,6 +277,7 @@ async function walk(url: string, fleet: Holdfast[], seed: number, size: number, 
     lanes: { max: 2 },
     run: async ({ end, byTx, ms, fails }: Node & { byTx: boolean; ms: number; fails: boolean }, { tx, attempt }) => {
       if (byTx) await tx.query('select 1')
+      // Work, which may be cut short by what disturbs the walk.
       await new Promise((resolve) => setTimeout(resolve, ms))
       if (fails && attempt === 1) throw new Error('the first time')
       if (end === 'bury') throw new NonRetryableError('as asked')

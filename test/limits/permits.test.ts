@@ -220,6 +220,7 @@ test('where the database keeps snapshots for whole transactions, all is the same
     const round = (instance: Holdfast) =>
       instance.limits.with('few', { max: 2, wait: '20s' }, async () => {
         expect(++inside).toBeLessThanOrEqual(2)
+        // Work, beside which a third would be seen.
         await sleep(2)
         inside--
       })

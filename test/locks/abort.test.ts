@@ -101,6 +101,7 @@ test(`many that come, wait and abort leave nothing and never two holders (seed $
       await locks.with(name, { signal: controller.signal }, async () => {
         expect(inside.get(name) ?? 0).toBe(0)
         inside.set(name, 1)
+        // Work, beside which another holder would be seen.
         await new Promise((resolve) => setTimeout(resolve, random() * 3))
         inside.set(name, 0)
       })

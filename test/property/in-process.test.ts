@@ -98,6 +98,7 @@ test('inside a process the first to come is the first to be served, whoever give
   // Others of the fleet come in between.
   const others = Array.from({ length: 5 }, async () => (await b.locks.acquire('x')).release())
   await witness.seesWaiter()
+  // How many of the sessions wait by then shall differ.
   await sleep(random.below(30))
   await blocker.release()
   await Promise.all([...asked, ...others])

@@ -193,8 +193,12 @@ test('a schedule that closes lets its run end, and takes no more', async () => {
     await end.opened
   })
   await begun.opened
-  const closing = schedule.close()
-  setTimeout(end.open, 200)
+  let isClosed = false
+  const closing = schedule.close().then(() => {
+    isClosed = true
+  })
+  await stays('it waits for its run', () => !isClosed, 200)
+  end.open()
   await closing
   const runs = await runsOf(holdfast, 'closing')
   expect(runs.map(({ state }) => state)).toEqual(['done'])

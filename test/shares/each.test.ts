@@ -1,5 +1,4 @@
 // Rounds: each resource once, by whoever comes to it first.
-import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { ClosedError, type HoldfastOptions, ResourcesFailedError, UsageError } from '../../src/holdfast.js'
@@ -25,14 +24,16 @@ describe.each<[string, Partial<HoldfastOptions>]>([
   test('several instances do each resource once', async () => {
     const instances = await fleet(3, options)
     const work = new Map<string, number>()
+    const working = new Set<string>()
     const results = await Promise.all(
-      instances.map(({ shares }) =>
+      instances.map(({ id, shares }) =>
         shares.each('cities', cities, async (city, { held, fence, signal }) => {
           expect(held).toBe(true)
           expect(signal.aborted).toBe(false)
           expect(fence).toBeGreaterThan(0)
           work.set(city, (work.get(city) ?? 0) + 1)
-          await sleep(5)
+          working.add(id)
+          await until('all are at it', () => working.size === instances.length)
         }),
       ),
     )
@@ -122,7 +123,7 @@ describe.each<[string, Partial<HoldfastOptions>]>([
       cities,
       async () => {
         most = Math.max(most, ++now)
-        await sleep(10)
+        await until('as many as may be are at it', () => most >= 8)
         now--
       },
       { concurrency: 8 },

@@ -145,33 +145,42 @@ create function holdfast.limit_serve(key bigint, in_use bigint, channel text, ow
 comment on function holdfast.limit_serve(bigint, bigint, text, text) is
   'Grants to the first of the queue, as far as there is room, and tells them, but for those of the caller''s own instance. Answers with who has left the queue; without a fence when nobody is there any more. The entity''s row must be locked, and is_settled() have been asked.';
 
+create function holdfast.limit_hand_on(key bigint, used bigint, queued integer, channel text) returns void
+  language plpgsql
+  set jit = off
+  set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off
+  as $$
+  begin
+    if queued > 0 and holdfast.is_settled() then
+      select used + coalesce(sum(s.weight) filter (where s.fence is not null), 0), queued - count(*)
+      into used, queued
+      from holdfast.limit_serve(limit_hand_on.key, used, channel, null) s;
+    end if;
+    update holdfast.limited l
+    set in_use = used,
+        waiting = queued,
+        changed_at = now()
+    where l.key = limit_hand_on.key
+      and (l.in_use, l.waiting) is distinct from (used, queued);
+  end
+  $$;
+comment on function holdfast.limit_hand_on(bigint, bigint, integer, text) is
+  'Of an entity so much is in use and so many wait: grants to the first of the queue what there is room for, and writes down what is left. The entity''s row must be locked.';
+
 create function holdfast.limit_mend(key bigint, channel text) returns void
   language plpgsql
   set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   as $$
-  declare
-    used bigint;
-    queued integer;
   begin
     -- Whoever has it locked looks after it, or the next look will.
     perform from holdfast.limited l where l.key = limit_mend.key for update skip locked;
-    if not found then
-      return;
+    if found then
+      perform holdfast.limit_hand_on(limit_mend.key, s.in_use, s.waiting, channel)
+      from holdfast.limit_strike(limit_mend.key) s;
     end if;
-    select s.in_use, s.waiting into used, queued from holdfast.limit_strike(limit_mend.key) s;
-    if queued > 0 and holdfast.is_settled() then
-      select used + coalesce(sum(s.weight) filter (where s.fence is not null), 0), queued - count(*)
-      into used, queued
-      from holdfast.limit_serve(limit_mend.key, used, channel, null) s;
-    end if;
-    update holdfast.limited l
-    set in_use = used,
-        waiting = queued,
-        changed_at = now()
-    where l.key = limit_mend.key
-      and (l.in_use, l.waiting) is distinct from (used, queued);
   end
   $$;
 comment on function holdfast.limit_mend(bigint, text) is
@@ -184,9 +193,6 @@ create function holdfast.limit_reset(key bigint, channel text)
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   as $$
-  declare
-    used bigint := 0;
-    queued integer;
   begin
     perform set_config('synchronous_commit', 'off', true);
     perform from holdfast.limited l where l.key = limit_reset.key for update;
@@ -206,17 +212,10 @@ create function holdfast.limit_reset(key bigint, channel text)
       return;
     end if;
     perform pg_notify(channel, 'reset ' || limit_reset.key);
-    queued := (select count(*) from holdfast.permit p where p.key = limit_reset.key and p.fence is null);
-    if queued > 0 and holdfast.is_settled() then
-      select coalesce(sum(s.weight) filter (where s.fence is not null), 0), queued - count(*)
-      into used, queued
-      from holdfast.limit_serve(limit_reset.key, 0, channel, null) s;
-    end if;
-    update holdfast.limited l
-    set in_use = used,
-        waiting = queued,
-        changed_at = now()
-    where l.key = limit_reset.key;
+    perform holdfast.limit_hand_on(limit_reset.key, 0, count(*)::integer, channel)
+    from holdfast.permit p
+    where p.key = limit_reset.key
+      and p.fence is null;
   end
   $$;
 comment on function holdfast.limit_reset(bigint, text) is

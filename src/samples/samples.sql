@@ -44,6 +44,7 @@ from unflushed
 -- name: sweep
 -- Writes down the ends that nobody told, and removes what is old: samples after two days; terms after so many days ($1), and all but so
 -- many ($2) that ended last, and so many ($3) of a name. Each part is bounded. Relies on sample_pkey, term_instance, term_ended_at
+-- lease_pkey
 -- and term_pkey.
 with old_samples as (
   delete from holdfast.sample
@@ -55,14 +56,26 @@ with old_samples as (
     limit 10000
   )
 ),
+holder as materialized (
+  select
+    instance as id,
+    exists (select from holdfast.instance i where i.id = open.instance and holdfast.is_present(i.session)) as is_present
+  from (select distinct instance from holdfast.term where ended_at is null) as open
+),
 silent as materialized (
-  select term.key, term.fence, term.kind
-  from (
-    select distinct instance from holdfast.term where ended_at is null
-  ) as holder
-  join holdfast.term on term.instance = holder.instance and term.ended_at is null
-  where term.kind = 'lease'
-    or not exists (select from holdfast.instance i where i.id = holder.instance and holdfast.is_present(i.session))
+  select term.key, term.fence
+  from holder
+  join holdfast.term on term.instance = holder.id and term.ended_at is null
+  where case term.kind
+    when 'lock' then not is_present
+    else not exists (
+      select
+      from holdfast.lease
+      where lease.key = term.key
+        and lease.fence = term.fence
+        and lease.expires_at > clock_timestamp()
+    )
+  end
   limit 1000
 ),
 gone as (

@@ -3,6 +3,7 @@ import {
   type Anchor,
   answerWithinMs,
   type Database,
+  DatabaseUnreachableError,
   loadStatements,
   type Presence,
   type Waits,
@@ -21,7 +22,7 @@ export interface SamplesOptions {
   readonly isClosing: () => boolean
 }
 
-const minuteMs = 60_000
+const leastPauseMs = 1_000
 /** Instances write at different moments after the end of a minute. */
 const spreadMs = 50_000
 /** Of so many writings one sweeps, so that it is done also where no process lives for long. */
@@ -60,6 +61,7 @@ export class Samples {
       for (const key of keys) this.#ended(key, fence, why)
     })
     events.on('lock.lost', ({ keys, fence, reason }) => {
+      this.#resigned.delete(fence)
       for (const key of keys) this.#ended(key, fence, whyLost(reason, 'lock'))
     })
     events.on('lease.acquired', ({ key, name, fence }) => {
@@ -68,7 +70,10 @@ export class Samples {
     events.on('lease.released', ({ key, fence, reason }) => {
       this.#ended(key, fence, this.#whyResigned(fence) ?? whyGivenBack(reason, isClosing()))
     })
-    events.on('lease.lost', ({ key, fence, reason }) => this.#ended(key, fence, whyLost(reason, 'lease')))
+    events.on('lease.lost', ({ key, fence, reason }) => {
+      this.#resigned.delete(fence)
+      this.#ended(key, fence, whyLost(reason, 'lease'))
+    })
     events.on('election.resigned', ({ term, reason }) => this.#resigned.set(term, whyGivenBack(reason, isClosing())))
     waits.onWait((key, by) => this.#waits(key, by))
   }
@@ -125,7 +130,7 @@ export class Samples {
           if (!this.#tally.isEmpty) this.#wake()
         })
       },
-      Math.max(dueInMs, minuteMs / 60),
+      Math.max(dueInMs, leastPauseMs),
     )
     this.#timer.unref()
   }
@@ -179,7 +184,8 @@ export class Samples {
 
   async #run(values: unknown[]): Promise<number> {
     const { anchor, lifeline } = this.#options
-    if (anchor?.session) {
+    if (anchor) {
+      if (!anchor.session) throw new DatabaseUnreachableError('This instance is reconnecting')
       const [row] = await anchor.session.run(this.#sql.write, values)
       return Number(row![0])
     }

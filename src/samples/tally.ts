@@ -151,7 +151,7 @@ export class Tally {
       countTo(counted, at)
       return counted
     }
-    if (this.#names.size >= mostCounted) this.#makeRoom(at)
+    if (!this.#isFull && this.#names.size >= mostCounted) this.#makeRoom(at)
     if (this.#isFull) return undefined
     counted = { key, open: [], waiting: 0, heldMs: 0, waitedMs: 0, countedTo: at }
     this.#names.set(key, counted)

@@ -9,7 +9,7 @@ import {
   type Waits,
 } from '../postgres/index.js'
 import { type Why, whyGivenBack, whyLost } from './ending.js'
-import { type Minute, Tally, type Term } from './tally.js'
+import { type Grant, type Minute, Tally, type Term } from './tally.js'
 
 export interface SamplesOptions {
   readonly events: Events
@@ -96,7 +96,7 @@ export class Samples {
     await this.#write(true)
   }
 
-  #began(grant: Parameters<Tally['began']>[0]): void {
+  #began(grant: Grant): void {
     this.#tally.began(grant, performance.now())
     this.#wake()
   }

@@ -17,6 +17,8 @@ export interface Term {
   why: Why | undefined
 }
 
+export type Grant = Pick<Term, 'key' | 'fence' | 'kind' | 'mode' | 'leads'>
+
 /** One name, since the minute began. */
 interface Counted {
   readonly key: string
@@ -83,12 +85,26 @@ export class Tally {
     this.#aheadMs = nowMs - at
   }
 
-  began(grant: Pick<Term, 'key' | 'fence' | 'kind' | 'mode' | 'leads'>, at: number): void {
-    const counted = this.#count(grant.key, at)
+  began({ key, fence, kind, mode, leads }: Grant, at: number): void {
+    const counted = this.#count(key, at)
     if (!counted) return
-    const same = counted.open.find(({ fence }) => fence === grant.fence)
+    const same = counted.open.find((term) => term.fence === fence)
     if (same) same.handles++
-    else counted.open.push({ ...grant, beganAt: at, handles: 1, isTold: false, endedAt: undefined, why: undefined })
+    // Written out: this is done for every lock, and to spread the grant would take longer than all the rest.
+    else {
+      counted.open.push({
+        key,
+        fence,
+        kind,
+        mode,
+        leads,
+        beganAt: at,
+        handles: 1,
+        isTold: false,
+        endedAt: undefined,
+        why: undefined,
+      })
+    }
   }
 
   ended(key: string, fence: number, why: Why, at: number): void {
@@ -98,7 +114,8 @@ export class Tally {
     const place = counted.open.findIndex((term) => term.fence === fence)
     const term = counted.open[place]
     if (!term || --term.handles > 0) return
-    counted.open.splice(place, 1)
+    if (place === counted.open.length - 1) counted.open.pop()
+    else counted.open.splice(place, 1)
     if (!term.isTold && !term.leads && at - term.beganAt < leastTermMs) return
     term.endedAt = at
     term.why = why

@@ -1,0 +1,127 @@
+// What the pages of names and of limits see, and what is done there, against the database.
+import { expect, test } from 'vitest'
+import { hashedKey } from '../../src/base/index.js'
+import { limitKeys } from '../../src/observe/index.js'
+import { sql, until } from '../setup/facts.js'
+import { databaseUrl, openFleet } from '../setup/instances.js'
+import { board, serve } from './stage.js'
+
+async function openOn(url: string) {
+  const base = await serve(board({ url }))
+  // biome-ignore lint/suspicious/noExplicitAny: what it says is compared with what is expected
+  const ask = async (path: string, body?: object): Promise<any> => {
+    const response = await fetch(`${base}/api/${path}`, {
+      ...(body && { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    })
+    return response.json()
+  }
+  return {
+    see: async (view: string, params: Record<string, string> = {}) =>
+      (await ask(`view/${view}?${new URLSearchParams(params)}`)).data,
+    preview: async (act: string, params: object) => (await ask(`act/${act}`, { params, preview: true })).consequence,
+    act: async (act: string, params: object) => (await ask(`act/${act}`, { params, because: 'a test' })).outcome,
+  }
+}
+
+test('names are seen with who has them and who waits, are searched, released, expired and broken', async () => {
+  const url = await databaseUrl()
+  const [a, b] = await openFleet(url, 2, { namespace: 'shop' })
+  const { see, preview, act } = await openOn(url)
+  const keyOf = (name: string) => hashedKey('shop', name).key
+  expect(await see('names')).toMatchObject({ counts: { held: 0, leased: 0 }, locks: [], leases: [] })
+
+  const mild = await a!.locks.acquire('Report:night')
+  const hard = await a!.locks.acquire('report:day')
+  const other = await a!.locks.acquire('other')
+  const lease = await b!.leases.acquire('etl report')
+  const waiting = b!.locks.acquire('report:day', { wait: '1m' })
+  await until('it is seen to wait', async () => (await see('names')).counts.waiters === 1)
+  const found = await see('names', { namespace: 'shop', search: 'REPORT' })
+  expect(found.locks.map(({ label }: { label: string }) => label)).toEqual(['report:day', 'Report:night'])
+  expect(found.leases.map(({ label }: { label: string }) => label)).toEqual(['etl report'])
+  expect((await see('names', { namespace: 'elsewhere' })).locks).toEqual([])
+
+  const one = await see('name', { key: keyOf('report:day') })
+  expect(one).toMatchObject({ label: 'report:day', namespace: 'shop', holding: 1, waiting: 1, lease: null })
+  expect(one.holders[0].instance).toBe(a!.id)
+  expect(one.waiters[0].instance).toBe(b!.id)
+
+  // The mild way: the holder hears of it, and decides.
+  expect(await preview('release-name', { key: keyOf('Report:night') })).toMatchObject({
+    subject: 'lock Report:night',
+    grave: false,
+    says: expect.stringContaining(`process ${process.pid} to let go`),
+  })
+  expect(await act('release-name', { key: keyOf('Report:night') })).toEqual({
+    done: true,
+    says: 'Asked its holder to release "Report:night".',
+  })
+  await until('the holder is asked', () => mild.signal.aborted)
+  await mild.release()
+  expect(await act('release-name', { key: keyOf('Report:night') })).toMatchObject({ done: false })
+  // What is free keeps what it was called.
+  expect(await see('name', { key: keyOf('Report:night') })).toMatchObject({ label: 'Report:night', holding: 0 })
+
+  expect(await preview('expire-lease', { key: keyOf('etl report') })).toMatchObject({
+    grave: true,
+    says: expect.stringContaining(`under its fence ${lease.fence} are refused`),
+  })
+  expect(await act('expire-lease', { key: keyOf('etl report') })).toMatchObject({ done: true })
+  await until('the lease is lost', () => lease.signal.aborted)
+  expect(await act('expire-lease', { key: keyOf('etl report') })).toMatchObject({ done: false })
+
+  // The hard way: with the session goes all that it holds.
+  const consequence = await preview('break-lock', { key: keyOf('report:day') })
+  expect(consequence).toMatchObject({ grave: true, says: expect.stringContaining('The mild way is to ask the holder') })
+  expect(consequence.facts[0][1]).toContain('which also holds other')
+  expect(await act('break-lock', { key: keyOf('report:day') })).toMatchObject({ done: true })
+  await (await waiting).release()
+  expect([hard.signal.aborted, other.signal.aborted]).toEqual([true, true])
+  expect(await act('break-lock', { key: keyOf('report:day') })).toMatchObject({ done: false })
+
+  expect(await sql(url, 'select act, subject from holdfast.audit where (outcome is not null) order by at')).toEqual(
+    expect.arrayContaining([
+      { act: 'release-name', subject: 'lock Report:night' },
+      { act: 'break-lock', subject: 'lock report:day' },
+    ]),
+  )
+})
+
+test('limits are seen with who has the permits and who waits, and are reset', async () => {
+  const url = await databaseUrl()
+  const [a, b] = await openFleet(url, 2, { namespace: 'shop' })
+  const { see, preview, act } = await openOn(url)
+  const permit = await a!.limits.acquire('export:42', { max: 2, weight: 2 })
+  const waiting = b!.limits.acquire('export:42', { max: 2, wait: '1m' })
+  await b!.limits.consume('mail', { rate: '10/m', cost: 4 })
+  const seen = await until('it waits', async () => {
+    const { rows } = await see('limits')
+    return rows[0]?.waiting === 1 && rows
+  })
+  expect(seen).toMatchObject([
+    { name: 'export:42', kind: 'permits', state: 'full', inUse: 2, max: 2, holders: 1 },
+    { name: 'mail', kind: 'rate', state: 'spent' },
+  ])
+  expect((await see('limits', { search: 'ma' })).rows).toHaveLength(1)
+  const params = { namespace: 'shop', name: 'export:42' }
+  expect(await see('limit', params)).toMatchObject({
+    holding: 1,
+    holders: [{ instance: a!.id, weight: 2 }],
+    waiters: [{ instance: b!.id, weight: 1 }],
+  })
+  expect(await preview('reset-limit', params)).toMatchObject({
+    grave: true,
+    says: expect.stringContaining('Takes 1 permit of "export:42"'),
+    facts: [[expect.stringContaining(`process ${process.pid}`), expect.stringContaining('2 permits for')]],
+  })
+  expect(await act('reset-limit', params)).toEqual({ done: true, says: 'Took 1 permit of "export:42".' })
+  await until('the holder is told', () => permit.signal.aborted)
+  await (await waiting).release()
+  expect(await act('reset-limit', params)).toMatchObject({ done: false })
+  expect(await act('reset-limit', { namespace: 'shop', name: 'mail' })).toMatchObject({
+    done: true,
+    says: 'Refilled its rate.',
+  })
+  const { rate } = limitKeys('shop', 'mail')
+  expect(await sql(url, 'select from holdfast.rate where key = $1', [rate])).toEqual([])
+})

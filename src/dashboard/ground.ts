@@ -23,7 +23,7 @@ const connectMs = 10_000
 const answerMs = 10_000
 /** A member that nobody has needed for so long is closed: it costs a row and its renewals. */
 const memberIdleMs = 60_000
-const mostMembers = 8
+const mostMembers = 5
 /** The clocks drift apart by less than a millisecond in so long. */
 const clockMs = 60_000
 

@@ -84,7 +84,9 @@ export class Handler {
       return json(psqlOf(await overhear(() => question.view.read(this.#ground.asking, question.params))))
     }
     const told = await this.#hub.once(question)
-    if (told.kind === 'trouble') return jsonResponse(503, JSON.stringify({ error: told.error }))
+    if (told.kind === 'trouble') {
+      return jsonResponse(told.error.code === 'USAGE' ? 400 : 503, JSON.stringify({ error: told.error }))
+    }
     return jsonResponse(
       200,
       `{"view":${JSON.stringify(name + url.search)},"at":"${told.at.toISOString()}","data":${told.json}}`,

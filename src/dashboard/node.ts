@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Readable } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
 import type { From } from './guard.js'
 
@@ -54,9 +53,27 @@ function requestOf(incoming: Parsed, signal: AbortSignal): Request {
 /** As it comes, or what a parser has made of it. */
 function bodyOf(incoming: Parsed): ReadableStream | Uint8Array<ArrayBuffer> | string {
   const { body } = incoming
-  if (body === undefined) return Readable.toWeb(incoming) as ReadableStream
+  if (body === undefined) return piecesOf(incoming)
   if (body instanceof Uint8Array) return new Uint8Array(body)
   return typeof body === 'string' ? body : JSON.stringify(body)
+}
+
+/** Nothing is taken before somebody asks for it: most of what is refused is refused before its body is read. */
+function piecesOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
+  const pieces = incoming.iterator({ destroyOnReturn: false })
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await pieces.next()
+        if (done) controller.close()
+        else controller.enqueue(value)
+      },
+      async cancel() {
+        await pieces.return?.()
+      },
+    },
+    { highWaterMark: 0 },
+  )
 }
 
 async function send(body: ReadableStream<Uint8Array>, outgoing: ServerResponse, gone: AbortSignal): Promise<void> {

@@ -156,6 +156,10 @@ test('what other sites ask for, and what is no question', async () => {
   expect(await post(valid, {})).toBe('415 NOT_JSON')
   expect(await post(valid, { 'content-type': 'Application/JSON; charset=utf-8' })).toBe(200)
   expect(await post('{"params":')).toBe('400 NOT_JSON')
+  // Whatever is sent is taken to its end, so that the answer is heard.
+  const large = 'x'.repeat(5_000_000)
+  expect(await post(large)).toBe('413 TOO_LARGE')
+  expect(await post(large, { ...json, 'sec-fetch-site': 'cross-site' })).toBe('403 CROSS_SITE')
   expect(await post(JSON.stringify({ params: { key: '42' }, because: 'x'.repeat(16_384) }))).toBe('413 TOO_LARGE')
   for (const body of ['null', '7', '[]', '{"params":null}', '{"params":{}}', '{"params":{"key":42}}', '{"parms":{}}']) {
     expect([body, await post(body)]).toEqual([body, '400 USAGE'])

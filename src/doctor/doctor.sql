@@ -357,3 +357,23 @@ where next_at is not null
       and holdfast.is_present(session)
   )
 order by next_at
+
+-- name: mending
+-- How far the server is with indexes that are made, and tables that are vacuumed, by sessions in the schema ($1, quoted).
+select work.phase, work.unit, work.done::text as done, work.total::text as total
+from (
+  select
+    pid, relid, phase,
+    case when phase like 'waiting%' then 'sessions' when tuples_total > 0 then 'rows' else 'blocks' end as unit,
+    case when phase like 'waiting%' then lockers_done when tuples_total > 0 then tuples_done else blocks_done end as done,
+    case when phase like 'waiting%' then lockers_total when tuples_total > 0 then tuples_total else blocks_total end as total
+  from pg_stat_progress_create_index
+  where datname = current_database()
+  union all
+  select pid, relid, phase, 'blocks', heap_blks_scanned, heap_blks_total
+  from pg_stat_progress_vacuum
+  where datname = current_database()
+) as work
+join pg_stat_activity as session on session.pid = work.pid and session.backend_type = 'client backend'
+join pg_class as relation on relation.oid = work.relid and relation.relnamespace = to_regnamespace($1::text)
+limit 1

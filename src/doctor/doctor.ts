@@ -1,4 +1,4 @@
-import { HoldfastError } from '../base/index.js'
+import { HoldfastError, pause } from '../base/index.js'
 import { DatabaseUnreachableError, migrate } from '../postgres/index.js'
 import { capacity } from './capacity.js'
 import { clocks } from './clocks.js'
@@ -78,8 +78,43 @@ export async function examine(options: PatientOptions): Promise<Diagnosis> {
   }
 }
 
-/** Does what a fixable finding says. */
-export async function mend({ database, schema = 'holdfast' }: PatientOptions, { id, mend }: Finding): Promise<void> {
+const lookAgainMs = 200
+
+interface Mending {
+  readonly phase: string
+  readonly unit: string
+  readonly done: string
+  readonly total: string
+}
+
+/** Does what a fixable finding says. Large tables take their time: `tell` hears how far the server is, by its own account. */
+export async function mend(
+  options: PatientOptions,
+  finding: Finding,
+  tell: (howFar: string) => void = () => {},
+): Promise<void> {
+  const patient = new Patient(options)
+  const over = new AbortController()
+  const watching = async () => {
+    while (!over.signal.aborted) {
+      await pause(lookAgainMs, over.signal)
+      // To tell is a courtesy; that it cannot be told keeps nothing from being mended.
+      const [now] = await patient.ask<Mending>('mending', [patient.quotedSchema]).catch(() => [])
+      if (now && !over.signal.aborted) {
+        tell(now.total === '0' ? now.phase : `${now.phase}, ${now.done} of ${now.total} ${now.unit}`)
+      }
+    }
+  }
+  const watched = watching()
+  try {
+    await carryOut(patient, finding)
+  } finally {
+    over.abort()
+    await watched
+  }
+}
+
+async function carryOut({ database, schema }: Patient, { id, mend }: Finding): Promise<void> {
   // The one command among them.
   if (mend.commands.length > 0) await migrate(database, schema)
   for (const statement of mend.sql) {

@@ -32,6 +32,7 @@ export type Asked =
   | 'ready_since'
   | 'idle_workers'
   | 'orphans'
+  | 'mending'
 
 export interface PatientOptions {
   readonly database: Database

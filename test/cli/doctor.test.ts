@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { sql } from '../setup/facts.js'
+import { sql, sqlSession } from '../setup/facts.js'
 import { type Ended, run, startOnTerminal } from './program.js'
 import { fits, fitsRow } from './schemas.js'
 
@@ -89,6 +89,18 @@ test('--fix mends, and says what is left', { timeout: 60_000 }, async () => {
   expect(other.stderr).toBe(
     "This mends:\n  not-installed\n    holdfast migrate --schema 'not there'\nDone: not-installed\nAll is well: 15 checks made.\n",
   )
+})
+
+test.runIf(process.platform === 'linux')('--fix tells on a terminal how far the server is', async () => {
+  await spoil()
+  const writer = await sqlSession(database.url)
+  await writer.query('begin; lock table holdfast.tick in row exclusive mode')
+  const mending = startOnTerminal(['doctor', '--fix', '--yes'], env)
+  await mending.says(/indexes-differ: missing: waiting for writers before build, 0 of 1 sessions/)
+  await writer.query('commit')
+  const { status, stdout } = await mending.ended
+  expect(stdout).toContain('\r\x1b[KDone: indexes-differ: missing\r\n')
+  expect(status).toBe(0)
 })
 
 test('its options are checked, and its way is told by the environment, too', async () => {

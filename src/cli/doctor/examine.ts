@@ -12,6 +12,7 @@ import { agree } from '../confirm.js'
 import { connect } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printJson } from '../output.js'
+import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
 import { inShort, printFindings, titleOf } from './show.js'
 
@@ -71,12 +72,18 @@ async function fix(settings: Settings, options: PatientOptions, { findings }: Di
   await agree(settings, 'mending', 'Do it?')
   const mended: Mended[] = []
   for (const finding of fixable) {
-    const failure = await mend(options, finding).then(
-      () => null,
-      (error: Error) => error.message,
-    )
+    const failure = await failureOf(settings, options, finding)
     mended.push({ id: finding.id, subject: finding.subject, failure })
     say(failure === null ? `Done: ${titleOf(finding)}` : `Not done: ${titleOf(finding)}: ${failure}`)
   }
   return mended
+}
+
+/** Mends it, and tells meanwhile how far that is; why it could not be done, or null. */
+async function failureOf(settings: Settings, options: PatientOptions, finding: Finding): Promise<string | null> {
+  using progress = new Progress(settings)
+  return await mend(options, finding, (howFar) => progress.tell(`${titleOf(finding)}: ${howFar}`)).then(
+    () => null,
+    (error: Error) => error.message,
+  )
 }

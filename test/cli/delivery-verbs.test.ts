@@ -42,9 +42,10 @@ async function json(args: readonly string[]) {
 
 test('delivery ls lists the latest, by state and by prefix', async () => {
   const listed = (...more: string[]) => run(['delivery', 'ls', ...more], env)
-  const [all, prefixed, lost, few, none] = await Promise.all([
+  const [all, prefixed, others, lost, few, none] = await Promise.all([
     json(['delivery', 'ls']),
     listed('--prefix', 'stripe:', '--jsonl'),
+    listed('--prefix', 'stripe:', '--namespace', 'other'),
     listed('--state', 'lost'),
     listed('--limit', '2'),
     listed('--namespace', 'none'),
@@ -61,6 +62,7 @@ test('delivery ls lists the latest, by state and by prefix', async () => {
   const lines = prefixed.stdout.trim().split('\n')
   const keys = lines.map((line) => fitsRow('delivery-ls', JSON.parse(line)).key)
   expect(keys).toEqual(['stripe:1', 'stripe:2', 'stripe:3', 'stripe:4'])
+  expect(others.stdout.split('\n').map((line) => line.split('\t')[0])).toEqual(['stripe:5', ''])
   expect(lost.stdout.split('\t').slice(0, 3)).toEqual(['stripe:4', 'default', 'lost'])
   expect(few.stdout.trim().split('\n')).toHaveLength(2)
   expect(few.stderr).toBe('There may be more than these 2: --limit shows more.\n')

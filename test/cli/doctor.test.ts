@@ -23,6 +23,11 @@ test('says that all is well, and how much was looked at', async () => {
   const well = 'All is well: 15 checks made.\n'
   expect(await doctor()).toEqual({ status: 0, stdout: '', stderr: well })
   expect(await doctor(['--fix'])).toEqual({ status: 0, stdout: '', stderr: nothing + well })
+  await sql(database.url, 'alter table holdfast.job reset (fillfactor)')
+  expect(await doctor()).toMatchObject({
+    status: 0,
+    stderr: expect.stringContaining('Nothing is wrong: 15 checks made, 1 note.'),
+  })
 })
 
 test('says what is wrong, piped, as JSON and line by line, and ends with 3', async () => {

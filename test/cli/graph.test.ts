@@ -152,9 +152,15 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
   waits(b.leases.acquire('etl'))
   for (const instance of [a, b, c]) instance.elections.campaign('indexer', ({ signal }) => pause(600_000, signal))
 
+  // Many behind one name, of whom only some are shown.
+  const crowd = await Promise.all(Array.from({ length: 12 }, () => sqlSession(url)))
+  await a.locks.acquire('crowd')
+  for (const one of crowd) waits(one.query('select pg_advisory_lock($1::bigint)', [a.locks.key('crowd')]))
+
   const seen = await until('all is seen, and has lasted', async () => {
     const now = await graph()
-    return now.names.length === 9 && now.cycles.length > 0 && now
+    const isCrowded = now.names.some(({ label, waits }) => label === 'crowd' && waits.length === 12)
+    return isCrowded && now.names.length === 10 && now.cycles.length > 0 && now
   })
   const report = seen.names.find(({ label }) => label === 'report')!
   const who = new Map([
@@ -168,7 +174,7 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
     const [has, waitsFor] = [holders, waits].map((all) => all.map(({ participant: id }) => who.get(id) ?? id).join(' '))
     return `${kind} ${label}: ${has} < ${waitsFor}${waiting === waits.length ? '' : ' …'}`
   })
-  expect(sketch.filter((line) => !line.startsWith('election')).sort()).toEqual([
+  expect(sketch.filter((line) => !/^election|^lock crowd/.test(line)).sort()).toEqual([
     `job ship: job ${parked} < job ${after}`,
     'lane shop:7: a < job '.concat(String(parked)),
     'lease etl: a < b',
@@ -200,6 +206,7 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
   }
   expect(tree).toMatch(/^nobody: only time helps\n└─ lease o'clock, given back, kept for /m)
   expect(tree).toMatch(/^ *└─ 2 stand for it$/m)
+  expect(tree).toMatch(/^[ │]*└─ and 2 more wait$/m)
   expect(tree).toMatch(
     new RegExp(`job ${parked} \\(ship\\) waits for .*\\n.*its end\\n.*job ${after} \\(ship\\) waits for `),
   )
@@ -213,7 +220,7 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
   expect(Math.max(...widths)).toBeLessThanOrEqual(80)
 
   const document = fits('graph', JSON.parse((await run(['graph', '--json'], env)).stdout))
-  expect(document.names).toHaveLength(9)
+  expect(document.names).toHaveLength(10)
   const { stdout: rows } = await run(['graph', '--jsonl'], env)
   const each = rows
     .trimEnd()
@@ -226,6 +233,7 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
 
   const { stdout: dot } = await run(['graph', '--format', 'dot'], env)
   expectDot(dot)
+  expect(dot).toContain('[color="red", style="dashed"]')
   const limit = seen.names.find(({ kind }) => kind === 'limit')!
   expect(dot).toContain(`"${limit.id}" -> "${a.id}"`)
 })

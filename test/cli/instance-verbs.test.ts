@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defineJob, Holdfast } from '../../src/holdfast.js'
 import { gate } from '../jobs/stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { sql, until } from '../setup/facts.js'
+import { sql, sqlSession, until } from '../setup/facts.js'
 import { run, start } from './program.js'
 import { fits } from './schemas.js'
 
@@ -76,6 +76,9 @@ test('instance drain: holdfast work ends with 0 when what it runs has ended, and
   await until('it runs', async () => (await holder.jobs.find(first.id))?.state === 'running', 30_000)
   const { instance } = (await holder.jobs.find(first.id))!
   const next = await holder.jobs.enqueue(slow, join(directory, 'end'))
+  const [busy, idle] = await Promise.all([instance!, holder.id].map((id) => json(['instance', 'show', id])))
+  expect(busy.jobs).toMatchObject([{ id: first.id, kind: 'slow' }])
+  expect(idle.jobs).toEqual([])
 
   const draining = start(['instance', 'drain', instance!, '--wait', '--within', '1m', '--json'], env)
   draining.process.stdin!.end()
@@ -112,6 +115,28 @@ test('instance drain of one that was drained, of one that is gone, and of none',
      select 'dead', 'default', -7, 'far', 1, '0.0.1', 2000, 'none', generation, 1 from holdfast.fencing`,
   )
   expect(await other.drain()).toBe(true)
+  // One whose session vouches for it until it ends, and who does not hear that it is asked.
+  const session = await sqlSession(database.url)
+  await session.query('select pg_advisory_lock(holdfast.session_class(), -8)')
+  await sql(
+    database.url,
+    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, backend_pid)
+     select 'mortal', namespace, -8, host, os_pid, version, 500, pooler, generation, 1 from holdfast.instance where id = $1`,
+    [other.id],
+  )
+  const waiting = run(['instance', 'drain', 'mortal', '--wait', '--json'], env)
+  await until(
+    'it is asked',
+    async () =>
+      (await sql(database.url, "select from holdfast.instance where id = 'mortal' and state = 'asked'")).length,
+  )
+  await session.end()
+  const died = await waiting
+  expect(died).toMatchObject({
+    status: 1,
+    stderr: expect.stringContaining('It is gone: it ended before it was drained.'),
+  })
+  expect(fits('instance-drain', JSON.parse(died.stdout))).toEqual({ instance: 'mortal', state: 'gone' })
   const [again, gone, none, listed] = await Promise.all([
     run(['instance', 'drain', other.id, '--wait'], env),
     run(['instance', 'drain', 'dead', '--json'], env),
@@ -124,5 +149,7 @@ test('instance drain of one that was drained, of one that is gone, and of none',
   expect(none).toMatchObject({ status: 3, stderr: expect.stringContaining('There is no instance "never"') })
   expect(listed.stdout).toContain(`${other.id}\tdrained\t`)
   expect(listed.stdout).toContain('dead\tgone\t')
+  // Another version that is gone takes no part.
+  expect(listed.stderr).toBe('')
   await other.close()
 })

@@ -51,13 +51,15 @@ describe('limit ls', () => {
   })
 
   test('by state and by prefix; what to say where there is none', async () => {
-    const [free, none, wrong] = await Promise.all([
+    const [free, none, few, wrong] = await Promise.all([
       json(['limit', 'ls', '--state', 'free']),
       run(['limit', 'ls', '--prefix', 'none'], env),
+      run(['limit', 'ls', '--limit', '1'], env),
       run(['limit', 'ls', '--state', 'fulll'], env),
     ])
     expect(free).toMatchObject([{ name: 'idle', max: null, holders: 0 }])
     expect(none).toEqual({ status: 0, stdout: '', stderr: 'There is no such limit.\n' })
+    expect(few).toMatchObject({ status: 0, stderr: 'There may be more than these 1: --limit shows more.\n' })
     expect(wrong).toMatchObject({ status: 2, stderr: expect.stringContaining('Did you mean full?') })
   })
 
@@ -93,6 +95,10 @@ test('limit show tells who holds, who waits, and when a rate has rested', async 
   })
   expect(told.stdout).toContain('in use\t3 of 8\n')
   expect(told.stdout).toContain(`instance ${apart.id}`)
+  const second = await holder.limits.acquire('gpu', { max: 8 })
+  const { stdout } = await run(['limit', 'show', 'gpu', '--limit', '1'], env)
+  expect(stdout).toContain('held by\t… and 1 more: --limit shows more\n')
+  await second.release()
 })
 
 describe('limit reset', () => {

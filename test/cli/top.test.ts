@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } f
 import { descendantsOf } from '../../src/cli/processes.js'
 import { startEmbedded } from '../../src/embedded/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { stays } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
 import { bin, eventually, type Running, run, start, startOnTerminal } from './program.js'
@@ -39,6 +40,8 @@ describe('without a screen', () => {
     expect(stdout).toMatch(/\n\nLEASES none\n\nSCHEDULES none\n\nQUEUES none\n\nTROUBLE none\n$/)
     const json = fits('top', JSON.parse((await run(['top', '--json'], env)).stdout)) as { locks: unknown[] }
     expect(json.locks).toMatchObject([{ label: 'nightly report', holder: { instance: holdfast.id } }])
+    await Promise.all(Array.from({ length: 24 }, (_, n) => holdfast.locks.acquire(`export ${n}`)))
+    expect((await run(['top'], env)).stdout).toMatch(/\n\nLOCKS 25\n(.*\n){21}… 5 more: holdfast lock ls\n/)
     const other = await run(['top', '--jsonl', '--once', '--namespace', 'other'], env)
     expect(fitsRow('top', JSON.parse(other.stdout))).toMatchObject({ locks: [], instances: [] })
   })
@@ -85,6 +88,13 @@ describe.runIf(process.platform === 'linux')('on a terminal', () => {
     top.type('q/report\r')
     await sees(top).toMatch(/filtered by "report"/)
     expect(new Vt(top.stdout).text).not.toContain('請求書')
+
+    top.type('p')
+    await sees(top).toMatch(/^holdfast top .*paused/)
+    await holdfast.locks.acquire('weekly report')
+    await stays('nothing new is shown', () => !new Vt(top.stdout).text.includes('weekly'), 800)
+    top.type('p')
+    await sees(top).toContain('weekly report')
 
     const pid = pidOf(top)
     const size = (columns: string, rows: string) =>

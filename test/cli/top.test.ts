@@ -67,7 +67,7 @@ describe('without a screen', () => {
 
 // What has no script(1) of util-linux cannot make the terminal.
 describe.runIf(process.platform === 'linux')('on a terminal', () => {
-  test('keys, another size, little to send, the background, and the end', async () => {
+  test('keys, another size, little to send, the background, and the end', { timeout: 60_000 }, async () => {
     const holdfast = await open({ url: database.url, namespace: 'live' })
     await holdfast.locks.acquire('nightly report')
     const top = startOnTerminal(['top', '--namespace', 'live'], env)
@@ -91,10 +91,12 @@ describe.runIf(process.platform === 'linux')('on a terminal', () => {
 
     top.type('p')
     await sees(top).toMatch(/^holdfast top .*paused/)
-    await holdfast.locks.acquire('weekly report')
+    const weekly = await holdfast.locks.acquire('weekly report')
     await stays('nothing new is shown', () => !new Vt(top.stdout).text.includes('weekly'), 800)
     top.type('p')
     await sees(top).toContain('weekly report')
+    await weekly.release()
+    await sees(top).not.toContain('weekly report')
 
     const pid = pidOf(top)
     const size = (columns: string, rows: string) =>

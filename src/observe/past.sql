@@ -46,15 +46,17 @@ cross join lateral (
   select array_agg(place) as places, array_agg(held) as held, array_agg(waited) as waited
   from (
     select
-      floor(extract(epoch from hour + make_interval(mins => minute::integer - 1) - from_at) / 60 / $5::integer)::integer as place,
+      (first + minute::integer - 1) / $5::integer as place,
       -- Several that share it hold it no longer than one.
       sum(least(600, minutes.held))::integer as held,
       sum(coalesce(minutes.waited, 0))::integer as waited
     from generate_series(date_trunc('hour', from_at, 'UTC'), clock_timestamp(), '1 hour') as past (at)
     join holdfast.sample on sample.hour = past.at and sample.key = chosen.key
+    -- How many minutes after the first column the hour begins.
+    cross join lateral (select (extract(epoch from sample.hour - from_at) / 60)::integer as first) as hourly
     cross join unnest(sample.held, sample.waited) with ordinality as minutes (held, waited, minute)
     where (minutes.held > 0 or minutes.waited > 0)
-      and hour + make_interval(mins => minute::integer) > from_at
+      and first + minute > 0
     group by place
   ) as columned
 ) as merged
@@ -146,6 +148,8 @@ looked as materialized (
       and job_history.ended_at < stretch.ended_at
       and ctid >= format('(%s,0)', page)::tid
       and ctid < format('(%s,0)', page + 1)::tid
+    -- Planned by itself, or each page is looked for in the whole table.
+    offset 0
   ) as h
   where h.ended_at >= (select from_at from span)
 ),

@@ -19,7 +19,7 @@
  */
 import type { Calendar } from './calendar.js'
 import { readCron } from './cron.js'
-import type { Duration } from './durations.js'
+import { type Duration, formatDuration, parseDuration } from './durations.js'
 import { UsageError } from './errors.js'
 import { describe, duration, type Rule, readOptions, text } from './options.js'
 import { suggest } from './suggest.js'
@@ -120,6 +120,17 @@ export function ruleOf(text: string): TickRule {
       'A newer Holdfast may have written it: bring all instances up to date.',
     )
   }
+}
+
+/**
+ * A rule as people read it: `0 3 * * * Europe/London`, `every 15m`, `at 2030-01-31T18:00:00.000Z`.
+ *
+ * @example
+ * ruleInWords({ every: 900_000 }) // every 15m
+ */
+export function ruleInWords({ cron, every, at, timezone }: GivenRule): string {
+  if (cron !== undefined) return !timezone || timezone === 'UTC' ? cron : `${cron} ${timezone}`
+  return every !== undefined ? `every ${formatDuration(parseDuration(every)!)}` : `at ${at!.toISOString()}`
 }
 
 function wholeMs(every: number): number {

@@ -50,6 +50,51 @@ export function zoneNames(): string[] {
   return ['UTC', ...Intl.supportedValuesOf('timeZone')]
 }
 
+/** The clocks of a zone go forward, and local times are skipped; or back, and they come twice. */
+export interface ClockChange {
+  readonly at: Date
+  /** Until when local times come again; `at` where they are skipped. */
+  readonly upto: Date
+  readonly kind: 'skipped' | 'twice'
+  /** The local times that this is about, such as `01:00:00` to `02:00:00`. */
+  readonly local: readonly [from: string, upto: string]
+}
+
+/**
+ * When the clocks of a zone change, at or after `from` and before `upto`.
+ *
+ * @example
+ * clockChanges('Europe/London', new Date('2026-03-01T00:00:00Z'), new Date('2026-04-01T00:00:00Z'))[0]?.kind // skipped
+ */
+export function clockChanges(timezone: string, from: Date, upto: Date): ClockChange[] {
+  const [first, end] = [from.getTime() / 1_000, upto.getTime() / 1_000]
+  const zone = zoneOf(timezone)
+  const found: ClockChange[] = []
+  let before: Stretch | undefined
+  for (let number = Math.floor(first / day); number * day < end; number++) {
+    for (const stretch of zone.day(number)) {
+      // One that runs over midnight stands in two days.
+      const isNew = stretch.skipped > 0 || (stretch.again && !before?.again)
+      before = stretch
+      if (!isNew || stretch.from < first || stretch.from >= end) continue
+      const kind = stretch.skipped > 0 ? 'skipped' : 'twice'
+      const local = stretch.from + stretch.offset
+      const changed = kind === 'skipped' ? [local - stretch.skipped, local] : [local, stretch.upto + stretch.offset]
+      found.push({
+        at: new Date(stretch.from * 1_000),
+        upto: new Date((kind === 'skipped' ? stretch.from : stretch.upto) * 1_000),
+        kind,
+        local: [clockTime(changed[0]!), clockTime(changed[1]!)],
+      })
+    }
+  }
+  return found
+}
+
+function clockTime(second: number): string {
+  return new Date(second * 1_000).toISOString().slice(11, 19)
+}
+
 export class Zone {
   readonly #format: Intl.DateTimeFormat
   readonly #offsets = new Map<number, number>()

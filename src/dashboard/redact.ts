@@ -1,6 +1,6 @@
 /** Which payload it is. */
 export interface Payload {
-  readonly what: 'job input' | 'job result' | 'job error' | 'run error' | 'delivery answer'
+  readonly what: 'job input' | 'job result' | 'job error' | 'run error' | 'run log' | 'delivery answer'
   /** The kind of the job, the name of the schedule, or the key of the delivery. */
   readonly of: string
 }

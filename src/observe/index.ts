@@ -1,6 +1,7 @@
 export * from './contended.js'
 export type { Cycle, CycleSide } from './cycles.js'
 export * from './deliveries.js'
+export * from './fleet.js'
 export * from './graph.js'
 export {
   type JobFilter,
@@ -40,5 +41,7 @@ export {
   type TermEnding,
   termEndings,
 } from './past.js'
+export type * from './ribbon.js'
+export * from './schedules.js'
 export type { BlockedName, Blocker } from './trees.js'
 export { called, whoIs } from './who.js'

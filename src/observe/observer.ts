@@ -1,5 +1,6 @@
 import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
 import { DeliveriesObserver } from './deliveries.js'
+import { FleetObserver } from './fleet.js'
 import { buildGraph, type WaitGraph } from './graph.js'
 import { type LeasedRow, LockedNames, type NotedWaitRow } from './graph-locks.js'
 import { type PlaceRow, Places } from './graph-places.js'
@@ -18,6 +19,7 @@ import {
 import { LimitsObserver } from './limits.js'
 import { Glance, type NamesFilter, type NamesGlance, type Overview } from './overview.js'
 import { type Latencies, type LatencyFilter, type ObservedTerm, Past, type StripFilter, type Strips } from './past.js'
+import { SchedulesObserver } from './schedules.js'
 
 /** To find jobs of a kind, so many of a state are looked through, and not millions. */
 const mostLooked = 20_000
@@ -43,6 +45,10 @@ export class Observer {
   readonly limits: LimitsObserver
   /** What is run once. */
   readonly deliveries: DeliveriesObserver
+  /** Rules, runs and ticks along time. */
+  readonly schedules: SchedulesObserver
+  /** Instances and what they are at. */
+  readonly fleet: FleetObserver
   readonly #executor: Executor
   readonly #sql: Record<
     'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs' | 'clock' | 'name_of',
@@ -57,6 +63,8 @@ export class Observer {
     this.#executor = executor
     this.limits = new LimitsObserver(executor, schema)
     this.deliveries = new DeliveriesObserver(executor, schema)
+    this.schedules = new SchedulesObserver(executor, schema)
+    this.fleet = new FleetObserver(executor, schema)
     this.#glance = new Glance(executor, schema)
     this.#past = new Past(executor, schema)
     this.#sql = loadStatements(new URL('./observe.sql', import.meta.url), schema)

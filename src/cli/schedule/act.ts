@@ -1,9 +1,8 @@
-import { readRule, UsageError } from '../../base/index.js'
+import { readRule, ruleInWords, UsageError } from '../../base/index.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
-import { ruleInWords } from './ls.js'
 import { found } from './show.js'
 
 /** Asks for a run beside the rule. */

@@ -1,5 +1,5 @@
-import { formatDuration, parseDuration } from '../../base/index.js'
-import type { GivenRule, ScheduleStatus } from '../../holdfast.js'
+import { ruleInWords } from '../../base/index.js'
+import type { ScheduleStatus } from '../../holdfast.js'
 import { withHoldfast } from '../connect.js'
 import { say } from '../failure.js'
 import { type Column, printRows } from '../output.js'
@@ -36,7 +36,3 @@ export function stateOf({ pausedAt, members, override }: ScheduleStatus): string
     .join(', ')
 }
 
-export function ruleInWords({ cron, every, at, timezone }: GivenRule): string {
-  if (cron !== undefined) return timezone === 'UTC' ? cron : `${cron} ${timezone}`
-  return every !== undefined ? `every ${formatDuration(parseDuration(every)!)}` : `at ${at!.toISOString()}`
-}

@@ -1,10 +1,9 @@
-import { suggest, UsageError } from '../../base/index.js'
+import { ruleInWords, suggest, UsageError } from '../../base/index.js'
 import type { PastGap, PastRun, ScheduleStatus, Schedules } from '../../holdfast.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
-import { ruleInWords } from './ls.js'
 
 export async function scheduleShow(settings: Settings, name: string): Promise<void> {
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 10

@@ -1,5 +1,5 @@
 // The panels of the overview: for each its columns, and what they say of a row.
-import { formatDuration, parseDuration } from '../../base/index.js'
+import { ruleInWords } from '../../base/index.js'
 import {
   type InstanceGlance,
   type Latency,
@@ -205,11 +205,6 @@ function stateOfSchedule({ running, paused, members, overridden }: ScheduleGlanc
   if (paused) return 'paused'
   if (members === 0) return 'orphan'
   return overridden ? 'overridden' : ''
-}
-
-function ruleInWords({ cron, every, at, timezone }: ScheduleGlance['rule']): string {
-  if (cron !== undefined) return !timezone || timezone === 'UTC' ? cron : `${cron} ${timezone}`
-  return every !== undefined ? `every ${formatDuration(parseDuration(every)!)}` : `at ${at!.toISOString()}`
 }
 
 const queues = define<QueueGlance>({

@@ -1,16 +1,27 @@
 import { view } from '../view.js'
 
-const mostRows = 200
+const mostActions = 100
 
-/** Who is there. */
+/** Who is there, what they are at, and what visitors did. */
 export const instances = {
   instances: view({
     everyMs: 2_000,
-    params: { namespace: 'text' },
-    async read({ observer }, { namespace }) {
-      const all = await observer.instances()
-      const rows = all.filter((instance) => namespace === undefined || instance.namespace === namespace)
-      return { rows: rows.slice(0, mostRows), count: rows.length }
+    params: { namespace: 'text', search: 'text' },
+    read: ({ observer }, only) => observer.fleet.list(only),
+  }),
+
+  /** One instance: what it holds, waits for and runs. Null when there is none of this id. */
+  instance: view({
+    everyMs: 2_000,
+    needs: { id: 'text' },
+    read: ({ observer }, { id }) => observer.fleet.workOf(id),
+  }),
+
+  /** What visitors of the dashboard did, the latest first. */
+  audit: view({
+    everyMs: 5_000,
+    async read({ observer }) {
+      return { rows: await observer.fleet.audit(mostActions) }
     },
   }),
 }

@@ -1,15 +1,84 @@
+import { ruleInWords } from '../../base/index.js'
 import { view } from '../view.js'
 
 const mostRows = 200
+const rowsOfRibbon = 12
+const longestText = 20_000
 
-/** Schedules: when they tick next, and who would run it. */
+/** Schedules: when they tick, and who has run what. */
 export const schedules = {
   schedules: view({
     everyMs: 2_000,
-    needs: { namespace: 'text' },
-    async read({ holdfastOf }, { namespace }) {
-      const rows = await (await holdfastOf(namespace)).schedules.list()
-      return { rows: rows.slice(0, mostRows), count: rows.length }
+    params: { namespace: 'text', search: 'text' },
+    async read({ observer }, only) {
+      const { rows, count } = await observer.schedules.list({ ...only, limit: mostRows })
+      return { rows: rows.map((row) => ({ ...row, ...inWords(row.rule) })), count }
     },
   }),
+
+  /** Ticks along time, of one page of schedules; or of one of them. */
+  ribbon: view({
+    everyMs: 1_000,
+    needs: { minutes: { number: [1, 2_880] }, steps: { number: [12, 240] } },
+    params: { namespace: 'text', search: 'text', page: { number: [1, 1_000] } },
+    async read({ observer }, { page = 1, ...only }) {
+      const offset = (page - 1) * rowsOfRibbon
+      return { ...(await observer.schedules.ribbon({ ...only, limit: rowsOfRibbon, offset })), page, rowsOfPage: rowsOfRibbon }
+    },
+  }),
+
+  schedule: view({
+    everyMs: 1_000,
+    needs: { namespace: 'text', name: 'text' },
+    async read({ observer, redact }, { namespace, name }) {
+      const found = await observer.schedules.find(namespace, name)
+      if (!found) return null
+      const { rule, codeRule, members, rules, runs, ...same } = found
+      return {
+        ...same,
+        ...inWords(rule),
+        codeRule: inWords(codeRule).rule,
+        members: members.slice(0, mostRows).map(({ rule, ...member }) => ({ ...member, rule: inWords(rule).rule })),
+        runs: runs.map(({ error, ...run }) => ({
+          ...run,
+          error: error && textOf(redact(error, { what: 'run error', of: name })),
+        })),
+        rules: rules.map(({ since, rule }) => ({ since, rule: inWords(rule).rule })),
+      }
+    },
+  }),
+
+  /** What one run logged, and its whole error. Null when there is no such run any more. */
+  'schedule-run': view({
+    everyMs: 2_000,
+    needs: { namespace: 'text', name: 'text', tick: 'moment' },
+    params: { extra: 'flag' },
+    async read({ observer, redact }, { namespace, name, tick, extra }) {
+      const found = await observer.schedules.run(namespace, name, tick, extra)
+      if (!found) return null
+      const error = found.error && redact(found.error, { what: 'run error', of: name })
+      return { error: error && readableText(error), log: textsOf(redact(found.log, { what: 'run log', of: name })) }
+    },
+  }),
+}
+
+function inWords(rule: Parameters<typeof ruleInWords>[0] | null): { rule: string; timezone: string | null } {
+  if (!rule) return { rule: 'a rule of a newer version', timezone: null }
+  const { cron, timezone } = rule
+  return { rule: ruleInWords(rule), timezone: cron === undefined ? null : (timezone ?? 'UTC') }
+}
+
+/** An error in one line; or whatever was made of it. */
+function textOf(error: unknown): string {
+  const { name, message } = (error ?? {}) as Record<string, unknown>
+  return typeof message === 'string' ? `${name}: ${message}` : readableText(error)
+}
+
+function readableText(payload: unknown): string {
+  const text = typeof payload === 'string' ? payload : (JSON.stringify(payload, null, 2) ?? String(payload))
+  return text.slice(0, longestText)
+}
+
+function textsOf(log: unknown): string[] {
+  return (Array.isArray(log) ? log : [log]).map((line) => readableText(line))
 }

@@ -106,6 +106,7 @@ comment on column holdfast.tick.stopping is 'Why its run is to stop; null when i
 comment on column holdfast.tick.error is 'Why it did not come to its end: name, message and code.';
 create index tick_active on holdfast.tick (schedule, at) where state in ('running', 'waiting');
 create index tick_done on holdfast.tick (schedule, at) where state = 'done' and not extra;
+create index tick_unwell on holdfast.tick (schedule, at) where state in ('failed', 'broken', 'cancelled');
 
 create table holdfast.tick_log (
   schedule bigint not null,

@@ -1,0 +1,282 @@
+-- What people want to know of the instances of a fleet. Nothing here writes.
+
+-- name: fleet
+-- Instances of a namespace ($1, or null for all) whose id or machine holds a text ($2, or null): those that are gone or leave first,
+-- at most so many ($3); and how many there are. An instance lives while the number of its session is locked; without an anchor, while its
+-- row has not expired. When it was last heard is when its session was last asked anything, or its row renewed.
+with advisory as materialized (
+  select classid, objid, objsubid, granted, pid
+  from pg_locks
+  where locktype = 'advisory'
+    and database = (select oid from pg_database where datname = current_database())
+),
+activity as materialized (
+  select pid, substr(application_name, 10) as instance, state_change
+  from pg_stat_activity
+  where application_name like 'holdfast %'
+),
+vouched as (
+  select objid::integer as session
+  from advisory
+  where objsubid = 2
+    and classid = (holdfast.session_class()::bigint & 4294967295)::oid
+    and granted
+),
+present as (
+  select activity.instance, (classid::bigint << 32) | objid::bigint as key, granted
+  from advisory
+  join activity using (pid)
+  where objsubid = 1
+),
+held as (
+  select instance, count(*) as names from present where granted group by instance
+),
+waited as (
+  select instance, count(*) as names
+  from (
+    select instance, key from present where not granted
+    union
+    select instance, key from holdfast.wait where kind <> 'permit'
+  ) as w
+  group by instance
+),
+leased as (
+  select instance, count(*) as names
+  from holdfast.lease
+  where expires_at > clock_timestamp()
+    and token <> ''
+  group by instance
+),
+working as (
+  select session, count(*) as workers from holdfast.worker group by session
+),
+claimed as (
+  select session, sum(cardinality(jobs)) as jobs from holdfast.claim group by session
+),
+found as materialized (
+  select
+    instance.*,
+    instance.session in (select session from vouched) or coalesce(instance.expires_at > clock_timestamp(), false) as alive,
+    activity.state_change
+  from holdfast.instance
+  left join activity on activity.pid = instance.backend_pid and activity.instance = instance.id
+  where ($1::text is null or namespace = $1)
+    and ($2::text is null or strpos(lower(id || ' ' || host || '/' || os_pid), lower($2)) > 0)
+)
+select json_build_object(
+  'count', (select count(*) from found),
+  'gone', (select count(*) from found where not alive),
+  'leaving', (select count(*) from found where alive and state <> 'open'),
+  'rows', coalesce((
+    select json_agg(i order by alive, state = 'open', host, "osPid", id)
+    from (
+      select
+        id,
+        namespace,
+        host,
+        os_pid as "osPid",
+        version,
+        node,
+        state,
+        alive,
+        expires_at is null as "isAnchored",
+        case when expires_at is null then backend_pid end as pid,
+        pooler,
+        expiry_ms as "expiry",
+        lives,
+        extract(epoch from opened_at) * 1000 as "openedMs",
+        extract(epoch from life_since) * 1000 as "lifeMs",
+        case
+          when expires_at is null then extract(epoch from state_change) * 1000
+          else extract(epoch from expires_at) * 1000 - expiry_ms
+        end as "heardMs",
+        clock_ahead_ms as "clockAhead",
+        coalesce(held.names, 0) as held,
+        coalesce(waited.names, 0) as waiting,
+        coalesce(leased.names, 0) as leased,
+        coalesce(workers, 0) as workers,
+        coalesce(jobs, 0) as jobs
+      from found
+      left join held on held.instance = id
+      left join waited on waited.instance = id
+      left join leased on leased.instance = id
+      left join working on working.session = found.session
+      left join claimed on claimed.session = found.session
+      order by alive, state = 'open', host, os_pid, id
+      limit $3::integer
+    ) as i
+  ), '[]')
+) as answer
+
+-- name: instance
+-- What one instance ($1, its id) has to do with names, jobs, ticks and deliveries now, at most so many ($2) of each. Jobs are found by
+-- the claims, because no index tells who runs them. Relies on lease_expires_at, name_pkey, job_pkey and tick_active.
+with row as materialized (
+  select * from holdfast.instance where id = $1
+),
+backends as materialized (
+  select pid from pg_stat_activity where application_name = 'holdfast ' || $1
+),
+advisory as materialized (
+  select (classid::bigint << 32) | objid::bigint as key, mode, granted, pid, waitstart
+  from pg_locks
+  where locktype = 'advisory'
+    and objsubid = 1
+    and database = (select oid from pg_database where datname = current_database())
+    and pid in (select pid from backends)
+),
+noted as (
+  select key, kind, mode, min(since) as since from holdfast.wait where instance = $1 group by key, kind, mode
+),
+waits as (
+  select key, 'lock' as kind, case mode when 'ShareLock' then 'shared' else 'exclusive' end as mode, waitstart as since
+  from advisory
+  where not granted
+    and key not in (select key from noted where kind = 'lock')
+  union all
+  select key, kind, mode, since from noted
+)
+select json_build_object(
+  'refusedSettings', (select refused_settings from row),
+  'generation', (select generation from row),
+  'drainWithin', (select drain_within_ms from row),
+  'holds', (
+    select json_agg(h)
+    from (
+      select
+        advisory.key::text,
+        name.namespace,
+        name.label,
+        case advisory.mode when 'ShareLock' then 'shared' else 'exclusive' end as mode,
+        extract(epoch from hold.since) * 1000 as "sinceMs",
+        hold.fence::text
+      from advisory
+      left join holdfast.name using (key)
+      left join holdfast.hold on hold.key = advisory.key and hold.session = (select session from row)
+      where granted
+      order by hold.since, name.label, key
+      limit $2::integer
+    ) as h
+  ),
+  'waits', (
+    select json_agg(w)
+    from (
+      select key::text, name.namespace, name.label, kind, mode, extract(epoch from since) * 1000 as "sinceMs"
+      from waits
+      left join holdfast.name using (key)
+      order by since
+      limit $2::integer
+    ) as w
+  ),
+  'leases', (
+    select json_agg(l)
+    from (
+      select
+        key::text, name.namespace, name.label, fence::text, wanted,
+        extract(epoch from granted_at) * 1000 as "sinceMs"
+      from holdfast.lease
+      left join holdfast.name using (key)
+      where expires_at > clock_timestamp()
+        and token <> ''
+        and instance = $1
+      order by granted_at
+      limit $2::integer
+    ) as l
+  ),
+  'permits', (
+    select json_agg(p)
+    from (
+      select
+        limited.namespace, limited.name, permit.weight, permit.fence is not null as granted,
+        extract(epoch from permit.since) * 1000 as "sinceMs"
+      from holdfast.permit
+      join holdfast.limited using (key)
+      where permit.instance = $1
+        and permit.session = (select session from row)
+        and permit.weight > 0
+      order by permit.since
+      limit $2::integer
+    ) as p
+  ),
+  'workers', (
+    select json_agg(w order by number)
+    from (
+      select
+        number, claims, sleeping, extract(epoch from since) * 1000 as "sinceMs",
+        array(select coalesce(queue.name, key::text) from unnest(queues) as key left join holdfast.queue using (key)) as queues
+      from holdfast.worker
+      where session = (select session from row)
+      order by number
+      limit $2::integer
+    ) as w
+  ),
+  'jobs', (
+    select json_agg(j)
+    from (
+      select distinct on (job.id)
+        job.id::text, job.kind, queue.name as queue, queue.namespace, job.progress, job.cancelled,
+        extract(epoch from claim.claimed_at) * 1000 as "sinceMs"
+      from (
+        select fence, upto, claimed_at, unnest(jobs) as id
+        from holdfast.claim
+        where session = (select session from row)
+      ) as claim
+      cross join lateral (
+        select *
+        from holdfast.job
+        where job.id = claim.id
+          and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
+        offset 0
+      ) as job
+      left join holdfast.queue on queue.key = job.queue
+      order by job.id
+      limit $2::integer
+    ) as j
+  ),
+  'runs', (
+    select json_agg(r)
+    from (
+      select schedule.namespace, schedule.name, extract(epoch from tick.at) * 1000 as "tickMs", tick.extra,
+        extract(epoch from tick.started_at) * 1000 as "sinceMs"
+      from holdfast.schedule_member
+      join holdfast.schedule on schedule.key = schedule_member.schedule
+      cross join lateral (
+        select *
+        from holdfast.tick
+        where tick.schedule = schedule.key
+          and tick.state in ('running', 'waiting')
+          and tick.state = 'running'
+          and tick.instance = $1
+      ) as tick
+      where schedule_member.instance = $1
+      order by tick.started_at
+      limit $2::integer
+    ) as r
+  ),
+  'schedules', (
+    select count(*)
+    from holdfast.schedule_member
+    where instance = $1
+  ),
+  'leads', (
+    select json_agg(json_build_object('namespace', namespace, 'name', name, 'sinceMs', extract(epoch from since) * 1000) order by since)
+    from (
+      select * from holdfast.election where instance = $1 and session = (select session from row) limit $2::integer
+    ) as e
+  ),
+  'deliveries', (
+    select json_agg(d)
+    from (
+      select namespace, key, extract(epoch from started_at) * 1000 as "sinceMs"
+      from (
+        select * from holdfast.delivery order by expires_at desc limit (select 2000)
+      ) as latest
+      where state = 'in-flight'
+        and instance = $1
+        and session = (select session from row)
+      order by started_at
+      limit $2::integer
+    ) as d
+  )
+) as answer
+where exists (select from row)

@@ -1,0 +1,230 @@
+import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+
+export interface FleetFilter {
+  readonly namespace?: string | undefined
+  /** Instances whose id, or machine and process as in `worker-3/812`, hold this text. */
+  readonly search?: string | undefined
+  /** How many at most. Default 200. */
+  readonly limit?: number | undefined
+}
+
+/** Who takes part, and how they are. */
+export interface Fleet {
+  /** Those that are gone first, then those that drain, then by machine. */
+  readonly rows: readonly FleetInstance[]
+  /** How many there are; how many of them nobody vouches for; and how many drain, or have. */
+  readonly count: number
+  readonly gone: number
+  readonly leaving: number
+}
+
+export interface FleetInstance {
+  readonly id: string
+  readonly namespace: string
+  readonly host: string
+  readonly osPid: number
+  readonly version: string
+  readonly node: string | null
+  readonly state: 'open' | 'asked' | 'draining' | 'drained'
+  /** Whether PostgreSQL vouches for it, or its row has not expired. False also between two lives, while it reconnects. */
+  readonly alive: boolean
+  /** Whether it is present by a session of its own, or by a row that it renews. */
+  readonly isAnchored: boolean
+  /** The server process of its anchor. */
+  readonly pid: number | null
+  /** What stands between it and the server, as it found out when its life began. */
+  readonly pooler: string
+  /** After so long in silence it is given up, in ms. */
+  readonly expiry: number
+  /** 1 plus its reconnections. */
+  readonly lives: number
+  readonly openedAt: Date
+  /** When its present life began. */
+  readonly lifeSince: Date
+  /** When the server heard of it last; null where this role may not see that, or its session has ended. */
+  readonly heardAt: Date | null
+  /** By how many ms its clock was ahead of the database's when its present life began. */
+  readonly clockAhead: number | null
+  readonly held: number
+  readonly waiting: number
+  readonly leased: number
+  readonly workers: number
+  /** How many jobs it has claimed. */
+  readonly jobs: number
+}
+
+/** What somebody has, or waits for. */
+export interface Had {
+  /** In decimal. */
+  readonly key: string
+  /** Null, like the label, for a key that nobody registered. */
+  readonly namespace: string | null
+  readonly label: string | null
+  /** Null where that is not known yet. */
+  readonly since: Date | null
+}
+
+/** What an instance has to do with names, jobs, ticks and deliveries. Each list ends after 50. */
+export interface InstanceWork {
+  /** Settings of its sessions that did not take effect. */
+  readonly refusedSettings: Readonly<Record<string, { wanted: string; got: string | null }>>
+  /** How often all sessions of the server had ended at once when its life began. */
+  readonly generation: number
+  /** How long what runs may take, in ms, as whoever asked it to drain has said. */
+  readonly drainWithin: number | null
+  readonly holds: readonly (Had & { readonly mode: 'exclusive' | 'shared'; readonly fence: string | null })[]
+  readonly waits: readonly (Had & {
+    readonly mode: 'exclusive' | 'shared'
+    readonly kind: 'lock' | 'lease' | 'permit'
+  })[]
+  readonly leases: readonly (Had & { readonly fence: string; readonly wanted: boolean })[]
+  readonly permits: readonly {
+    readonly namespace: string
+    readonly name: string
+    readonly weight: number
+    readonly granted: boolean
+    readonly since: Date
+  }[]
+  readonly leads: readonly { readonly namespace: string; readonly name: string; readonly since: Date }[]
+  readonly workers: readonly {
+    readonly number: number
+    readonly claims: 'rows' | 'advisory'
+    readonly sleeping: boolean
+    readonly queues: readonly string[]
+    readonly since: Date
+  }[]
+  readonly jobs: readonly {
+    readonly id: string
+    readonly kind: string
+    readonly queue: string | null
+    readonly namespace: string | null
+    readonly progress: number | null
+    readonly cancelled: string | null
+    readonly since: Date
+  }[]
+  readonly runs: readonly {
+    readonly namespace: string
+    readonly name: string
+    readonly tick: Date
+    readonly extra: boolean
+    readonly since: Date
+  }[]
+  /** How many schedules it has in its code. */
+  readonly schedules: number
+  readonly deliveries: readonly { readonly namespace: string; readonly key: string; readonly since: Date }[]
+}
+
+/** What a visitor of the dashboard did. */
+export interface AuditEntry {
+  readonly id: string
+  readonly at: Date
+  readonly visitor: string
+  readonly act: string
+  readonly subject: string
+  readonly because: string | null
+  readonly consequence: string
+  /** Null when the dashboard ended, or lost the database, meanwhile. */
+  readonly endedAt: Date | null
+  /** What became of it; null when it failed, or that is not known. */
+  readonly outcome: string | null
+  readonly error: string | null
+}
+
+/** A row as JSON brings it: moments are numbers of ms, whose names end so. */
+type Found<Row> = {
+  [Name in keyof Row as Row[Name] extends Date | null ? never : Name]: Row[Name]
+} & { [name: `${string}Ms`]: number | null }
+
+interface FoundWork {
+  refusedSettings: InstanceWork['refusedSettings']
+  generation: number
+  drainWithin: number | null
+  schedules: number
+  [list: string]: unknown
+}
+
+interface AuditRow extends Omit<AuditEntry, 'at' | 'endedAt'> {
+  at_ms: number
+  ended_ms: number | null
+}
+
+const mostInstances = 200
+const mostOfEach = 50
+const lists = ['holds', 'waits', 'leases', 'permits', 'leads', 'workers', 'jobs', 'runs', 'deliveries'] as const
+
+/** Instances and what they are at, as anybody may look at them. Part of the `Observer`. */
+export class FleetObserver {
+  readonly #executor: Executor
+  readonly #sql: Record<'fleet' | 'instance', Statement>
+  readonly #auditSql: Record<'audit', Statement>
+
+  constructor(executor: Executor, schema: string) {
+    this.#executor = executor
+    this.#sql = loadStatements(new URL('./fleet.sql', import.meta.url), schema)
+    this.#auditSql = loadStatements(new URL('./audit.sql', import.meta.url), schema)
+  }
+
+  /**
+   * Who takes part, and how they are: in one statement.
+   *
+   * @example
+   * const { rows, gone } = await observer.fleet.list({ namespace: 'billing' })
+   */
+  async list({ namespace, search, limit = mostInstances }: FleetFilter = {}): Promise<Fleet> {
+    const values = [namespace ?? null, search || null, limit]
+    const [row] = await this.#executor.query<{ answer: Omit<Fleet, 'rows'> & { rows: Found<FleetInstance>[] } }>(
+      this.#sql.fleet.text,
+      values,
+    )
+    const { rows, ...counts } = row!.answer
+    return { ...counts, rows: rows.map(readInstance) }
+  }
+
+  /**
+   * What one instance holds, waits for and runs; null where there is none.
+   *
+   * @example
+   * const work = await observer.fleet.workOf('4f1c09aa52be')
+   */
+  async workOf(id: string): Promise<InstanceWork | null> {
+    const [row] = await this.#executor.query<{ answer: FoundWork }>(this.#sql.instance.text, [id, mostOfEach])
+    if (!row) return null
+    const { refusedSettings, generation, drainWithin, schedules } = row.answer
+    const read = lists.map((name) => [name, ((row.answer[name] ?? []) as Found<object>[]).map(readMoments)])
+    return { refusedSettings, generation, drainWithin, schedules, ...Object.fromEntries(read) }
+  }
+
+  /**
+   * What visitors of the dashboard did, the latest first.
+   *
+   * @example
+   * const [latest] = await observer.fleet.audit(1)
+   */
+  async audit(limit = 100): Promise<AuditEntry[]> {
+    const rows = await this.#executor.query<AuditRow>(this.#auditSql.audit.text, [limit])
+    return rows.map(({ at_ms, ended_ms, ...same }) => ({
+      ...same,
+      at: new Date(at_ms),
+      endedAt: ended_ms === null ? null : new Date(ended_ms),
+    }))
+  }
+}
+
+function readInstance({ openedMs, lifeMs, heardMs, clockAhead, ...same }: Found<FleetInstance>): FleetInstance {
+  return {
+    ...same,
+    openedAt: new Date(openedMs!),
+    lifeSince: new Date(lifeMs!),
+    heardAt: heardMs == null ? null : new Date(heardMs),
+    clockAhead: clockAhead === null ? null : Math.round(clockAhead),
+  }
+}
+
+/** `sinceMs` becomes `since`, and `tickMs` becomes `tick`. */
+function readMoments(row: object): object {
+  return Object.fromEntries(
+    Object.entries(row).map(([name, value]) =>
+      name.endsWith('Ms') ? [name.slice(0, -2), value === null ? null : new Date(value)] : [name, value],
+    ),
+  )
+}

@@ -1,0 +1,292 @@
+import { type ClockChange, clockChanges, ruleInWords, type TickRule } from '../base/index.js'
+import type { GapReason, ObservedSchedule, RunState } from './schedules.js'
+
+/** Ticks along time, of several schedules. */
+export interface Ribbon {
+  /** The beginning and the end of what is drawn; the end lies in the future. */
+  readonly from: Date
+  readonly upto: Date
+  /** How long a step is. What falls into one step is one cell. */
+  readonly step: number
+  /** How many schedules there are. */
+  readonly count: number
+  readonly rows: readonly RibbonRow[]
+  /** Who is known of those that are mentioned. */
+  readonly instances: readonly { readonly id: string; readonly host: string; readonly osPid: number }[]
+}
+
+export interface RibbonRow {
+  readonly key: string
+  readonly namespace: string
+  readonly name: string
+  /** The rule in words. */
+  readonly rule: string
+  readonly timezone: string | null
+  readonly overridden: boolean
+  readonly pausedAt: Date | null
+  readonly nextAt: Date | null
+  readonly members: readonly { readonly instance: string; readonly since: Date }[]
+  readonly cells: readonly RibbonCell[]
+  readonly bands: readonly RibbonBand[]
+  readonly coming: readonly RibbonComing[]
+  readonly changes: readonly ClockChange[]
+  /** Gaps before it are too many to be told; null where all are. */
+  readonly gapsFrom: Date | null
+}
+
+/** What became of the ticks of one step; or what is under way from before the beginning, in the step -1. */
+export interface RibbonCell {
+  readonly step: number
+  /** The first and the last of its ticks. */
+  readonly at: Date
+  readonly last: Date
+  readonly ticks: number
+  /** Whether only some of the ticks were read: then their number comes from the rule, and `runs` are a sample. */
+  readonly about: boolean
+  readonly runs: readonly RibbonRuns[]
+  readonly gaps: readonly { readonly reason: GapReason; readonly ticks: number }[]
+  /** Of the latest that began: how long after its tick. */
+  readonly late: number | null
+  /** Of the one that was begun most often: how often. */
+  readonly attempt: number
+  readonly startedAt: Date | null
+  /** Null while one of them is under way. */
+  readonly endedAt: Date | null
+}
+
+/** Runs of one step that have all this in common. */
+export interface RibbonRuns {
+  readonly instance: string | null
+  readonly state: RunState
+  /** Whether it was asked for beside the rule. */
+  readonly extra: boolean
+  readonly n: number
+}
+
+/** Ticks without a run, over more than one step. */
+export interface RibbonBand {
+  readonly first: Date
+  readonly last: Date
+  readonly ticks: number
+  readonly reason: GapReason
+}
+
+/** Ticks that are to come, of one step. */
+export interface RibbonComing {
+  readonly step: number
+  readonly at: Date
+  readonly ticks: number
+  /** What a change of the clocks does to one of them. */
+  readonly note: string | null
+}
+
+export interface RibbonSpan {
+  readonly fromMs: number
+  readonly stepMs: number
+  /** How many steps have begun. */
+  readonly pastSteps: number
+  readonly steps: number
+}
+
+/** What the statement `ribbon` answers. */
+export interface RibbonFound {
+  readonly nowMs: number
+  readonly runs: readonly FoundRuns[]
+  readonly gaps: readonly FoundGap[]
+  readonly members: readonly { key: string; instance: string; sinceMs: number }[]
+  readonly instances: Ribbon['instances']
+}
+
+interface FoundRuns extends RibbonRuns {
+  readonly key: string
+  readonly step: number
+  readonly firstMs: number
+  readonly lastMs: number
+  readonly lateMs: number | null
+  readonly attempt: number
+  readonly startedMs: number | null
+  readonly endedMs: number | null
+}
+
+interface FoundGap {
+  readonly key: string
+  readonly firstMs: number
+  readonly lastMs: number
+  readonly ticks: number
+  readonly reason: GapReason
+}
+
+/** A schedule with its rule, which may be unreadable here. */
+export interface Listed {
+  readonly schedule: ObservedSchedule
+  readonly rule: TickRule | null
+  readonly nextMs: number | null
+  readonly isDense: boolean
+}
+
+const second = 1_000
+const minute = 60 * second
+/** Steps that a clock has, too: nobody reads one of 37 s. */
+const niceSteps = [
+  ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * second),
+  ...[1, 2, 5, 10, 15, 30, 60, 120].map((minutes) => minutes * minute),
+]
+/** What is to come takes this part of what is drawn. */
+const aheadPart = 1 / 6
+const mostNoted = 5
+
+/** What is drawn: whole steps of absolute time, so that nothing moves but with a whole step. */
+export function spanOf(nowMs: number, minutes: number, most: number): RibbonSpan {
+  const pastMs = minutes * minute
+  const aheadMs = pastMs * aheadPart
+  const stepMs = niceSteps.find((step) => (pastMs + aheadMs) / step <= most) ?? niceSteps.at(-1)!
+  const fromMs = Math.floor((nowMs - pastMs) / stepMs) * stepMs
+  const pastSteps = Math.floor((nowMs - fromMs) / stepMs) + 1
+  return { fromMs, stepMs, pastSteps, steps: pastSteps + Math.max(1, Math.round(aheadMs / stepMs)) }
+}
+
+export function ribbonOf(
+  listed: readonly Listed[],
+  found: RibbonFound | null,
+  span: RibbonSpan,
+  { mostRead, mostOfStep }: { readonly mostRead: number; readonly mostOfStep: number },
+): Omit<Ribbon, 'count'> {
+  const uptoMs = span.fromMs + span.steps * span.stepMs
+  const rows = listed.map((one): RibbonRow => {
+    const { key, namespace, name, rule, overridden, pausedAt, nextAt } = one.schedule
+    const ofIt = <Row extends { key: string }>(all: readonly Row[] | undefined) =>
+      (all ?? []).filter((row) => row.key === key)
+    const gaps = ofIt(found?.gaps)
+    const timezone = rule?.timezone && rule.timezone !== 'UTC' ? rule.timezone : null
+    return {
+      key,
+      namespace,
+      name,
+      rule: rule ? ruleInWords(rule) : 'a rule of a newer version',
+      timezone,
+      overridden,
+      pausedAt,
+      nextAt,
+      members: ofIt(found?.members).map(({ instance, sinceMs }) => ({ instance, since: new Date(sinceMs) })),
+      cells: cellsOf(one, ofIt(found?.runs), gaps, span, mostOfStep),
+      bands: gaps.filter((gap) => !isOfOneStep(gap, span)).map(bandOf),
+      coming: comingOf(one, found?.nowMs ?? 0, span),
+      changes: timezone ? clockChanges(timezone, new Date(span.fromMs), new Date(uptoMs)) : [],
+      gapsFrom: gaps.length < mostRead ? null : new Date(gaps[0]!.firstMs),
+    }
+  })
+  return {
+    from: new Date(span.fromMs),
+    upto: new Date(uptoMs),
+    step: span.stepMs,
+    rows,
+    instances: found?.instances ?? [],
+  }
+}
+
+function cellsOf(
+  { rule, nextMs, isDense }: Listed,
+  runs: readonly FoundRuns[],
+  gaps: readonly FoundGap[],
+  span: RibbonSpan,
+  mostOfStep: number,
+): RibbonCell[] {
+  const short = gaps.filter((gap) => isOfOneStep(gap, span))
+  const steps = new Set([...runs.map(({ step }) => step), ...short.map((gap) => stepOf(gap.firstMs, span))])
+  return [...steps]
+    .sort((a, b) => a - b)
+    .map((step) => {
+      const own = runs.filter((run) => run.step === step)
+      const missing = short.filter((gap) => stepOf(gap.firstMs, span) === step)
+      const read = sum(own.map(({ n }) => n))
+      const firsts = [...own, ...missing].map(({ firstMs }) => firstMs)
+      const lasts = [...own, ...missing].map(({ lastMs }) => lastMs)
+      const isUnderWay = own.some(({ state }) => state === 'running' || state === 'waiting' || state === 'lost')
+      let ran = read
+      if (isDense && read >= mostOfStep && rule && step >= 0) {
+        const fromMs = span.fromMs + step * span.stepMs
+        const uptoMs = Math.min(fromMs + span.stepMs, nextMs ?? Number.POSITIVE_INFINITY)
+        const without =
+          sum(missing.map(({ ticks }) => ticks)) + sum(gaps.map((gap) => within(gap, fromMs, uptoMs, rule)))
+        ran = Math.max(read, rule.count(new Date(fromMs - 1), new Date(uptoMs - 1)) - without)
+      }
+      return {
+        step,
+        at: new Date(Math.min(...firsts)),
+        last: new Date(Math.max(...lasts)),
+        ticks: ran + sum(missing.map(({ ticks }) => ticks)),
+        about: ran > read,
+        runs: own
+          .map(({ instance, state, extra, n }) => ({ instance, state, extra, n }))
+          .sort((a, b) => b.n - a.n || String(a.instance).localeCompare(String(b.instance))),
+        gaps: byReason(missing),
+        late: greatest(own.map(({ lateMs }) => lateMs)),
+        attempt: Math.max(0, ...own.map(({ attempt }) => attempt)),
+        startedAt: dateOf(least(own.map(({ startedMs }) => startedMs))),
+        endedAt: isUnderWay ? null : dateOf(greatest(own.map(({ endedMs }) => endedMs))),
+      }
+    })
+}
+
+/** How many ticks of a long gap fall into a step. */
+function within(gap: FoundGap, fromMs: number, uptoMs: number, rule: TickRule): number {
+  if (gap.lastMs < fromMs || gap.firstMs >= uptoMs || (gap.firstMs >= fromMs && gap.lastMs < uptoMs)) return 0
+  return rule.count(new Date(Math.max(gap.firstMs, fromMs) - 1), new Date(Math.min(gap.lastMs, uptoMs - 1)))
+}
+
+function comingOf({ schedule, rule, nextMs }: Listed, nowMs: number, span: RibbonSpan): RibbonComing[] {
+  if (nextMs === null || schedule.pausedAt !== null || !rule) return []
+  const coming: RibbonComing[] = []
+  // One that is due already, and that nobody has taken yet, stands where now is.
+  for (let step = Math.max(0, stepOf(Math.max(nextMs, nowMs), span)); step < span.steps; step++) {
+    const fromMs = span.fromMs + step * span.stepMs
+    const sinceMs = coming.length === 0 ? nextMs : Math.max(nextMs, fromMs)
+    const ticks = rule.count(new Date(sinceMs - 1), new Date(fromMs + span.stepMs - 1))
+    if (ticks === 0) continue
+    const at = rule.next(new Date(sinceMs - 1))!
+    let note: string | null = null
+    let tick: Date | null = at
+    for (let n = 0; n < Math.min(ticks, mostNoted) && tick && note === null; n++) {
+      note = rule.local(tick).note
+      tick = rule.next(tick)
+    }
+    coming.push({ step, at, ticks, note })
+  }
+  return coming
+}
+
+function isOfOneStep({ firstMs, lastMs }: FoundGap, span: RibbonSpan): boolean {
+  return firstMs >= span.fromMs && stepOf(firstMs, span) === stepOf(lastMs, span)
+}
+
+function stepOf(ms: number, { fromMs, stepMs }: RibbonSpan): number {
+  return Math.floor((ms - fromMs) / stepMs)
+}
+
+function bandOf({ firstMs, lastMs, ticks, reason }: FoundGap): RibbonBand {
+  return { first: new Date(firstMs), last: new Date(lastMs), ticks, reason }
+}
+
+function byReason(gaps: readonly FoundGap[]): RibbonCell['gaps'] {
+  const ticks = new Map<GapReason, number>()
+  for (const gap of gaps) ticks.set(gap.reason, (ticks.get(gap.reason) ?? 0) + gap.ticks)
+  return [...ticks].map(([reason, n]) => ({ reason, ticks: n }))
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
+}
+
+function least(given: readonly (number | null)[]): number | null {
+  const known = given.filter((ms) => ms !== null)
+  return known.length > 0 ? Math.min(...known) : null
+}
+
+function greatest(given: readonly (number | null)[]): number | null {
+  const known = given.filter((ms) => ms !== null)
+  return known.length > 0 ? Math.max(0, Math.round(Math.max(...known))) : null
+}
+
+function dateOf(ms: number | null): Date | null {
+  return ms === null ? null : new Date(ms)
+}

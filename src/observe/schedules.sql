@@ -1,0 +1,194 @@
+-- What people want to know of schedules. Nothing here writes.
+
+-- name: schedules
+-- Schedules of a namespace ($1, or null for all) whose name holds a text ($2, or null), by name, at most so many ($3) after
+-- so many others ($4): their rules, when they tick next, how their last run ended, and how many there are. Relies on
+-- schedule_named, schedule_member_pkey, tick_pkey and tick_active.
+with found as materialized (
+  select *
+  from holdfast.schedule
+  where ($1::text is null or namespace = $1)
+    and ($2::text is null or strpos(lower(name), lower($2)) > 0)
+),
+listed as materialized (
+  select *
+  from found
+  order by namespace, name
+  limit $3::integer offset $4::integer
+),
+member as materialized (
+  select listed.key, schedule_member.session
+  from listed
+  join holdfast.schedule_member on schedule_member.schedule = listed.key
+),
+living as materialized (
+  select session
+  from (select distinct session from member) as sessions
+  where holdfast.is_present(session)
+),
+manned as materialized (
+  select key, count(*) as members
+  from member
+  join living using (session)
+  group by key
+)
+select json_build_object(
+  'count', (select count(*) from found),
+  'nowMs', extract(epoch from clock_timestamp()) * 1000,
+  'rows', coalesce((
+    select json_agg(row order by namespace, name)
+    from (
+      select
+        listed.key::text,
+        namespace,
+        name,
+        coalesce(override, rule) as rule,
+        override is not null as overridden,
+        extract(epoch from paused_at) * 1000 as "pausedMs",
+        extract(epoch from next_at) * 1000 as "nextMs",
+        coalesce(members, 0) as members,
+        (
+          select count(*)
+          from holdfast.tick
+          where tick.schedule = listed.key
+            and state in ('running', 'waiting')
+            and state = 'running'
+        ) as running,
+        (
+          select json_build_object(
+            'tickMs', extract(epoch from at) * 1000,
+            'state', state,
+            'extra', extra,
+            'instance', instance,
+            'attempt', attempt,
+            'lateMs', extract(epoch from started_at - at) * 1000,
+            'tookMs', extract(epoch from ended_at - started_at) * 1000
+          )
+          from (
+            select *
+            from holdfast.tick
+            where tick.schedule = listed.key
+            order by at desc
+            limit 20
+          ) as latest
+          where state not in ('running', 'waiting')
+          order by at desc
+          limit 1
+        ) as last
+      from listed
+      left join manned using (key)
+    ) as row
+  ), '[]')
+) as answer
+
+-- name: schedule
+-- One schedule of a namespace ($1) by its name ($2): its rule, its members, which rules it had, what ran and what did not, the
+-- latest first, at most so many ($3) of each. Relies on schedule_named, tick_pkey and gap_pkey.
+select json_build_object(
+  'key', key::text,
+  'nowMs', extract(epoch from clock_timestamp()) * 1000,
+  'rule', coalesce(override, rule),
+  'codeRule', rule,
+  'overridden', override is not null,
+  'pausedMs', extract(epoch from paused_at) * 1000,
+  'settledMs', extract(epoch from settled_at) * 1000,
+  'nextMs', extract(epoch from next_at) * 1000,
+  'overlap', overlap,
+  'missed', missed,
+  'late', late,
+  'reruns', reruns,
+  'members', (
+    with member as materialized (
+      select * from holdfast.schedule_member where schedule = s.key
+    )
+    select json_agg(json_build_object(
+      'instance', member.instance,
+      'host', host,
+      'osPid', os_pid,
+      'rule', rule,
+      'sinceMs', extract(epoch from since) * 1000
+    ) order by since, member.instance)
+    from member
+    left join holdfast.instance on instance.id = member.instance
+    where holdfast.is_present(member.session)
+  ),
+  'rules', (
+    select json_agg(r)
+    from (
+      select extract(epoch from since) * 1000 as "sinceMs", rule
+      from holdfast.schedule_rule
+      where schedule = s.key
+      order by since desc
+      limit 5
+    ) as r
+  ),
+  'runs', (
+    select json_agg(r)
+    from (
+      select
+        extract(epoch from at) * 1000 as "tickMs",
+        extra,
+        -- A dead instance is found by a look of those that live; until then nobody may be there to look.
+        case when state = 'running' and not holdfast.is_present(latest.session) then 'lost' else state end as state,
+        latest.instance,
+        host,
+        os_pid as "osPid",
+        fence::text,
+        attempt,
+        crashes,
+        extract(epoch from started_at - at) * 1000 as "lateMs",
+        extract(epoch from started_at) * 1000 as "startedMs",
+        extract(epoch from ended_at) * 1000 as "endedMs",
+        stopping,
+        error ->> 'name' as "errorName",
+        left(error ->> 'message', 300) as "errorMessage",
+        (
+          select cardinality(lines)
+          from holdfast.tick_log
+          where tick_log.schedule = s.key
+            and tick_log.at = latest.at
+            and tick_log.extra = latest.extra
+        ) as lines
+      from (
+        select * from holdfast.tick where schedule = s.key order by at desc limit (select $3::integer)
+      ) as latest
+      left join holdfast.instance on instance.id = latest.instance
+      order by at desc
+    ) as r
+  ),
+  'gaps', (
+    select json_agg(g)
+    from (
+      select extract(epoch from first_at) * 1000 as "firstMs", extract(epoch from last_at) * 1000 as "lastMs", ticks, reason
+      from holdfast.gap
+      where schedule = s.key
+      order by first_at desc
+      limit (select $3::integer)
+    ) as g
+  )
+) as answer
+from holdfast.schedule s
+where namespace = $1
+  and name = $2
+
+-- name: run
+-- One run of a schedule, by its namespace ($1), its name ($2), its tick ($3) and whether it was asked for beside the rule ($4): its
+-- whole error, and what it logged. Relies on schedule_named and tick_pkey.
+select json_build_object(
+  'error', error,
+  'log', (
+    select json_agg(left(line, 2000) order by place)
+    from holdfast.tick_log
+    cross join lateral unnest(lines) with ordinality as line (line, place)
+    where tick_log.schedule = tick.schedule
+      and tick_log.at = tick.at
+      and tick_log.extra = tick.extra
+  )
+) as answer
+from holdfast.schedule s
+join holdfast.tick on tick.schedule = s.key
+where s.namespace = $1
+  and s.name = $2
+  and at >= $3::timestamptz
+  and at < $3::timestamptz + interval '1 millisecond'
+  and extra = $4::boolean

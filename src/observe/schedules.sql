@@ -129,7 +129,7 @@ select json_build_object(
         extract(epoch from at) * 1000 as "tickMs",
         extra,
         -- A dead instance is found by a look of those that live; until then nobody may be there to look.
-        case when state = 'running' and not holdfast.is_present(latest.session) then 'lost' else state end as state,
+        case when latest.state = 'running' and not holdfast.is_present(latest.session) then 'lost' else latest.state end as state,
         latest.instance,
         host,
         os_pid as "osPid",

@@ -1,14 +1,15 @@
 -- What people want to know of schedules. Nothing here writes.
 
 -- name: schedules
--- Schedules of a namespace ($1, or null for all) whose name holds a text ($2, or null), by name, at most so many ($3) after
--- so many others ($4): their rules, when they tick next, how their last run ended, and how many there are. Relies on
+-- Schedules of a namespace ($1, or null for all) whose name holds a text ($2, or null) or is one ($5, or null), by name, at most so
+-- many ($3) after so many others ($4): their rules, when they tick next, how their last run ended, and how many there are. Relies on
 -- schedule_named, schedule_member_pkey, tick_pkey and tick_active.
 with found as materialized (
   select *
   from holdfast.schedule
   where ($1::text is null or namespace = $1)
     and ($2::text is null or strpos(lower(name), lower($2)) > 0)
+    and ($5::text is null or name = $5)
 ),
 listed as materialized (
   select *

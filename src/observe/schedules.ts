@@ -14,6 +14,8 @@ export interface ScheduleFilter {
   readonly namespace?: string | undefined
   /** Schedules whose name holds this text, in any capitals. */
   readonly search?: string | undefined
+  /** Those of this name. */
+  readonly name?: string | undefined
   /** How many at most. Default 50. */
   readonly limit?: number | undefined
   /** After so many others. */
@@ -277,8 +279,8 @@ export class SchedulesObserver {
     return { ...ribbonOf(listed, found, span, { mostRead: mostSparse, mostOfStep }), count }
   }
 
-  async #list({ namespace, search, limit = 50, offset = 0 }: ScheduleFilter) {
-    const values = [namespace ?? null, search || null, limit, offset]
+  async #list({ namespace, search, name, limit = 50, offset = 0 }: ScheduleFilter) {
+    const values = [namespace ?? null, search || null, limit, offset, name ?? null]
     const found = await this.#ask<{ rows: FoundSchedule[]; count: number; nowMs: number }>(this.#sql.schedules, values)
     return found!
   }

@@ -1,22 +1,51 @@
+import { useNow } from '../clock.js'
+import { formatDuration, formatNumber } from '../format.js'
+import { Beats, silenceInWords, silenceOf, stateOf } from '../graphics/beats.js'
 import { useView } from '../live.js'
+import { Act } from '../parts/confirm.js'
 import { Empty } from '../parts/empty.js'
 import { InstanceMark } from '../parts/mark.js'
+import { Meter } from '../parts/meter.js'
+import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
+import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { Since } from '../parts/time.js'
+import { None, Since, When } from '../parts/time.js'
+import { setParams, useRoute } from '../routes.js'
+import type { Says } from '../wire.js'
+import { Audit } from './instances/audit.js'
+import { OneInstance } from './instances/one-instance.js'
 
+export type Instance = Says<'instances'>['rows'][number]
+
+/** Who takes part, how they are, and what visitors did. */
 export function Instances() {
-  const instances = useView('instances', {})
+  const { namespace, search, instance } = useRoute().params
+  const instances = useView('instances', { namespace, search })
+  const { rows = [], count } = instances.data ?? {}
   return (
-    <Page>
-      <Panel title="Instances" live={instances} count={instances.data?.count} padded={false}>
+    <Page tools={<Search what="instances" example="worker-3" />}>
+      {instance && <OneInstance key={instance} id={instance} />}
+      {rows.length > 0 && (
+        <Panel
+          title="Heartbeats"
+          live={instances}
+          twin={<BeatsTable rows={rows} />}
+          says="A stroke for each time the server was seen to hear of an instance, while this page looked. Who is silent for too long is given up, and others take over what it had."
+        >
+          <Beats rows={rows} />
+        </Panel>
+      )}
+      <Panel title="Instances" live={instances} count={count} says={told(instances.data)} padded={false}>
         <Table
           label="Instances"
-          rows={instances.data?.rows ?? []}
-          total={instances.data?.count}
+          rows={rows}
+          total={count}
           keyOf={({ id }) => id}
+          opened={instance}
+          onOpen={({ id }) => setParams({ instance: id }, 'push')}
           columns={[
             {
               title: 'Instance',
@@ -24,28 +53,114 @@ export function Instances() {
               sort: ({ host, osPid }) => `${host}/${osPid}`,
               wide: true,
             },
-            {
-              title: 'State',
-              cell: ({ alive, state }) => <State is={!alive ? 'gone' : state === 'open' ? 'alive' : state} />,
-              sort: ({ alive, state }) => `${alive} ${state}`,
-            },
+            { title: 'State', cell: (row) => <State is={stateOf(row)} />, sort: stateOf },
+            { title: 'Silent for', cell: (row) => <Silence row={row} />, sort: ({ heardAt }) => heardAt && -Date.parse(heardAt) },
             { title: 'Holds', cell: ({ held }) => held, sort: ({ held }) => held, align: 'end' },
             { title: 'Leases', cell: ({ leased }) => leased, sort: ({ leased }) => leased, align: 'end' },
             { title: 'Waits', cell: ({ waiting }) => waiting, sort: ({ waiting }) => waiting, align: 'end' },
+            { title: 'Jobs', cell: ({ jobs }) => jobs, sort: ({ jobs }) => jobs, align: 'end' },
             { title: 'Lives', cell: ({ lives }) => lives, sort: ({ lives }) => lives, align: 'end', spare: 2 },
-            { title: 'Open for', cell: ({ openedAt }) => <Since at={openedAt} />, align: 'end' },
-            { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace}</bdi>, spare: 1 },
+            {
+              title: 'Clock',
+              cell: ({ clockAhead }) => <Clock ahead={clockAhead} />,
+              sort: ({ clockAhead }) => clockAhead && Math.abs(clockAhead),
+              spare: 1,
+            },
+            { title: 'Anchor', cell: (row) => anchorOf(row), sort: anchorOf, spare: 1 },
+            {
+              title: 'Open for',
+              cell: ({ openedAt }) => <Since at={openedAt} />,
+              sort: ({ openedAt }) => -Date.parse(openedAt),
+              align: 'end',
+            },
+            { title: 'Namespace', cell: ({ namespace }) => <Name text={namespace} most={20} />, spare: 1 },
           ]}
+          acts={(row) => <Drain row={row} />}
           empty={
-            <Empty
-              title="No instance is open."
-              code="const holdfast = await Holdfast.open({ url: process.env.DATABASE_URL })"
-            >
-              Each process that opens Holdfast has its row here.
-            </Empty>
+            search ? (
+              <Empty title="No instance has this in its id or its machine." />
+            ) : (
+              <Empty
+                title="No instance is open."
+                code="const holdfast = await Holdfast.open({ url: process.env.DATABASE_URL })"
+              >
+                Each process that opens Holdfast has its row here.
+              </Empty>
+            )
           }
         />
       </Panel>
+      <Audit />
     </Page>
+  )
+}
+
+function told(fleet: Says<'instances'> | undefined): string | undefined {
+  if (!fleet || fleet.count === 0) return undefined
+  const versions = new Set(fleet.rows.filter(({ alive }) => alive).map(({ version }) => version))
+  const says = [
+    `${formatNumber(fleet.count - fleet.gone)} alive`,
+    fleet.leaving > 0 && `${formatNumber(fleet.leaving)} of them drain or are drained`,
+    fleet.gone > 0 && `${formatNumber(fleet.gone)} gone`,
+    versions.size > 1 && `versions ${[...versions].sort().join(' and ')} take part`,
+  ]
+  return `${says.filter(Boolean).join(', ')}.`
+}
+
+/** Whoever is gone or leaves already cannot be asked. */
+export function Drain({ row: { id, host, osPid, alive, state } }: { readonly row: Instance }) {
+  if (!alive || state !== 'open') return null
+  return <Act act="drain-instance" params={{ id }} label="Drain" of={`${host}/${osPid}`} />
+}
+
+/** How long it has been silent, of the time after which it is given up. */
+export function Silence({ row }: { readonly row: Instance }) {
+  const silence = silenceOf(row, useNow())
+  if (!row.alive || !silence) return <None says={silenceInWords(row)} />
+  const tone = silence.isOver ? 'bad' : silence.isLong ? 'warn' : 'good'
+  const says = `${formatDuration(Math.floor(silence.ms / 1_000) * 1_000).replace(/^0ms$/, '0s')} / ${formatDuration(row.expiry)}`
+  return <Meter value={silence.ms} max={row.expiry} tone={tone} label="Silent for" says={says} />
+}
+
+const noticedMs = 2_000
+const riskyMs = 60_000
+
+/** How its clock compared with the database's when its life began. */
+export function Clock({ ahead }: { readonly ahead: number | null }) {
+  if (ahead === null) return <None says="not known" />
+  const by = Math.abs(ahead)
+  if (by < noticedMs) return <span title={`${ahead} ms ahead when its life began`}>in step</span>
+  const says = `${formatDuration(by)} ${ahead > 0 ? 'ahead' : 'behind'}`
+  return <State is={says} tone={by < riskyMs ? 'warn' : 'bad'} />
+}
+
+/** By what it is present, and what stands between it and the server. */
+export function anchorOf({ isAnchored, pooler }: Instance): string {
+  if (!isAnchored) return 'row'
+  return pooler === 'none' ? 'session' : `session, ${pooler}`
+}
+
+function BeatsTable({ rows }: { readonly rows: readonly Instance[] }) {
+  return (
+    <Table
+      label="Heartbeats"
+      rows={rows}
+      keyOf={({ id }) => id}
+      columns={[
+        {
+          title: 'Instance',
+          cell: ({ id, host, osPid }) => <InstanceMark id={id} label={`${host}/${osPid}`} />,
+          sort: ({ host, osPid }) => `${host}/${osPid}`,
+          wide: true,
+        },
+        { title: 'State', cell: (row) => <State is={stateOf(row)} />, sort: stateOf },
+        { title: 'Last heard', cell: ({ heardAt }) => <When at={heardAt} />, sort: ({ heardAt }) => heardAt && Date.parse(heardAt) },
+        { title: 'Silent for', cell: (row) => <Silence row={row} /> },
+        { title: 'Opened', cell: ({ openedAt }) => <When at={openedAt} />, sort: ({ openedAt }) => Date.parse(openedAt) },
+        { title: 'Life', cell: ({ lives }) => lives, sort: ({ lives }) => lives, align: 'end' },
+        { title: 'Since', cell: ({ lifeSince }) => <When at={lifeSince} />, sort: ({ lifeSince }) => Date.parse(lifeSince) },
+      ]}
+      empty={null}
+    />
   )
 }

@@ -1,60 +1,121 @@
 import { useView } from '../live.js'
+import { Act } from '../parts/confirm.js'
 import { Empty } from '../parts/empty.js'
+import { InstanceMark } from '../parts/mark.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
+import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { Ago, None } from '../parts/time.js'
-import { useRoute } from '../routes.js'
+import { Ago, None, Span } from '../parts/time.js'
+import { setParams, useRoute } from '../routes.js'
+import type { Says } from '../wire.js'
+import { OneSchedule } from './schedules/one-schedule.js'
+import { Ticks } from './schedules/ticks.js'
 
+type Schedule = Says<'schedules'>['rows'][number]
+
+/** When schedules tick, who has run what, and what has no run. */
 export function Schedules() {
-  const { namespace } = useRoute().params
-  const overview = useView('overview', { namespace })
+  const { namespace, search, schedule, of } = useRoute().params
+  const schedules = useView('schedules', { namespace, search })
+  const { rows = [], count } = schedules.data ?? {}
   return (
-    <Page>
-      <Panel title="Schedules" live={overview} count={overview.data?.counts.schedules} padded={false}>
+    <Page tools={<Search what="schedules" example="report" />}>
+      {schedule && of && <OneSchedule key={`${of} ${schedule}`} namespace={of} name={schedule} />}
+      {count !== 0 && <Ticks />}
+      <Panel title="Schedules" live={schedules} count={count} padded={false}>
         <Table
           label="Schedules"
-          rows={overview.data?.schedules ?? []}
-          total={overview.data?.counts.schedules}
+          rows={rows}
+          total={count}
           keyOf={({ key }) => key}
+          opened={rows.find((row) => row.name === schedule && row.namespace === of)?.key}
+          onOpen={(row) => setParams({ schedule: row.name, of: row.namespace }, 'push')}
           columns={[
             { title: 'Name', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
-            {
-              title: 'State',
-              cell: ({ paused, running }) => <State is={paused ? 'paused' : running > 0 ? 'running' : 'open'} />,
-            },
+            { title: 'State', cell: (row) => <States row={row} />, sort: (row) => statesOf(row).join() },
+            { title: 'Rule', cell: ({ rule }) => <Name text={rule} most={34} />, sort: ({ rule }) => rule },
             {
               title: 'Next tick',
               cell: ({ nextAt }) => <Ago at={nextAt} />,
-              sort: ({ nextAt }) => nextAt,
+              sort: ({ nextAt }) => nextAt && Date.parse(nextAt),
               align: 'end',
             },
+            { title: 'Last run', cell: ({ last }) => <Last last={last} />, sort: ({ last }) => last?.state },
             {
-              title: 'Last run',
-              cell: ({ last }) => (last ? <State is={last.state} /> : <None />),
-              sort: ({ last }) => last?.state,
-            },
-            {
-              title: 'Members',
-              cell: ({ members }) => members,
-              sort: ({ members }) => members,
+              title: 'Late',
+              cell: ({ last }) => <Span ms={last?.late} />,
+              sort: ({ last }) => last?.late,
               align: 'end',
-              spare: 2,
+              spare: 1,
             },
-            { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace}</bdi>, spare: 1 },
+            {
+              title: 'Took',
+              cell: ({ last }) => <Span ms={last?.took} />,
+              sort: ({ last }) => last?.took,
+              align: 'end',
+              spare: 1,
+            },
+            { title: 'Members', cell: ({ members }) => members, sort: ({ members }) => members, align: 'end', spare: 2 },
+            { title: 'Namespace', cell: ({ namespace }) => <Name text={namespace} most={20} />, spare: 1 },
           ]}
+          acts={({ namespace, name, pausedAt }) => (
+            <>
+              <Act act="run-schedule" params={{ namespace, name }} label="Run" of={name} />
+              {pausedAt ? (
+                <Act act="resume-schedule" params={{ namespace, name }} label="Resume" of={name} />
+              ) : (
+                <Act act="pause-schedule" params={{ namespace, name }} label="Pause" of={name} />
+              )}
+            </>
+          )}
           empty={
-            <Empty
-              title="There is no schedule."
-              code="holdfast.schedules.add('hourly-report', { cron: '0 * * * *' }, async (run) => { … })"
-            >
-              Each instance adds the same schedules; each tick runs on one of them.
-            </Empty>
+            search ? (
+              <Empty title="No schedule has this in its name." />
+            ) : (
+              <Empty
+                title="There is no schedule."
+                code="holdfast.schedules.add('hourly-report', { cron: '0 * * * *' }, async ({ tick }) => { … })"
+              >
+                Every instance adds the same ones when it starts; each tick is run by one of them.
+              </Empty>
+            )
           }
         />
       </Panel>
     </Page>
+  )
+}
+
+/** What is unusual about it, in the words of `holdfast schedule ls`. */
+function statesOf({ pausedAt, members, overridden, running }: Schedule): string[] {
+  const states = { running: running > 0, paused: pausedAt !== null, orphan: members === 0, overridden }
+  return Object.entries(states).flatMap(([word, is]) => (is ? [word] : []))
+}
+
+function States({ row }: { readonly row: Schedule }) {
+  const states = statesOf(row)
+  if (states.length === 0) return <State is="ticks" tone="good" />
+  return (
+    <span class="row">
+      {states.map((word) => (
+        <State key={word} is={word} {...(word === 'orphan' && { tone: 'bad' })} {...(word === 'overridden' && { tone: 'warn' })} />
+      ))}
+    </span>
+  )
+}
+
+function Last({ last }: { readonly last: Schedule['last'] }) {
+  if (!last) return <None />
+  return (
+    <span class="row">
+      <State is={last.state} />
+      {last.instance && <InstanceMark id={last.instance} />}
+      <span class="muted">
+        <Ago at={last.tick} />
+      </span>
+    </span>
   )
 }

@@ -1,0 +1,52 @@
+import { visible } from '../../format.js'
+import { useView } from '../../live.js'
+import { Empty } from '../../parts/empty.js'
+import { Name } from '../../parts/name.js'
+import { Panel } from '../../parts/panel.js'
+import { State } from '../../parts/state.js'
+import { Table } from '../../parts/table.js'
+import { None, When } from '../../parts/time.js'
+import type { Says } from '../../wire.js'
+
+type Entry = Says<'audit'>['rows'][number]
+
+/** What visitors of the dashboard did, the latest first. */
+export function Audit() {
+  const audit = useView('audit', {})
+  return (
+    <Panel
+      title="What visitors did"
+      live={audit}
+      says="Each act, written down before it was done, and again when it had been. The latest hundred; kept for 90 days."
+      padded={false}
+    >
+      <Table
+        label="What visitors did"
+        rows={audit.data?.rows ?? []}
+        keyOf={({ id }) => id}
+        columns={[
+          { title: 'When', cell: ({ at }) => <When at={at} />, sort: ({ at }) => Date.parse(at) },
+          { title: 'Visitor', cell: ({ visitor }) => <Name text={visitor} most={24} />, sort: ({ visitor }) => visitor },
+          { title: 'Act', cell: ({ act }) => act, sort: ({ act }) => act },
+          { title: 'To what', cell: ({ subject }) => <Name text={subject} />, sort: ({ subject }) => subject },
+          { title: 'What became of it', cell: (entry) => <Became entry={entry} />, wide: true },
+          { title: 'Why', cell: ({ because }) => (because ? <bdi>{visible(because)}</bdi> : <None says="not said" />), spare: 1 },
+        ]}
+        empty={<Empty title="Nobody has done anything here yet.">Each act of the dashboard has its row here, with who did it.</Empty>}
+      />
+    </Panel>
+  )
+}
+
+function Became({ entry: { outcome, error, endedAt, consequence } }: { readonly entry: Entry }) {
+  if (outcome) return <bdi title={visible(consequence)}>{visible(outcome)}</bdi>
+  if (error) {
+    return (
+      <span class="row">
+        <State is="failed" />
+        <bdi>{visible(error)}</bdi>
+      </span>
+    )
+  }
+  return <State is={endedAt ? 'done' : 'not known'} tone={endedAt ? 'good' : 'warn'} />
+}

@@ -1,0 +1,281 @@
+import { useRef, useState } from 'preact/hooks'
+import { formatDuration, formatNumber, visible } from '../../format.js'
+import { changeInWords, reasons, Ribbon } from '../../graphics/ribbon.js'
+import { useView } from '../../live.js'
+import { Act } from '../../parts/confirm.js'
+import { Empty } from '../../parts/empty.js'
+import { Facts } from '../../parts/facts.js'
+import { WhoIs } from '../../parts/mark.js'
+import { Name } from '../../parts/name.js'
+import { Panel } from '../../parts/panel.js'
+import { State } from '../../parts/state.js'
+import { Table } from '../../parts/table.js'
+import { Ago, None, Span, When } from '../../parts/time.js'
+import { setParams } from '../../routes.js'
+import { useWidth } from '../../use-width.js'
+import type { Says } from '../../wire.js'
+import { stepsOf, TicksTable, useMinutes } from './ticks.js'
+
+type Details = NonNullable<Says<'schedule'>>
+type Run = Details['runs'][number]
+type Past = Run | Details['gaps'][number]
+
+interface Which {
+  readonly namespace: string
+  readonly name: string
+}
+
+/** One schedule in full: its rule, who has it, what ran, what did not and why, and its next ticks. */
+export function OneSchedule({ namespace, name }: Which) {
+  const live = useView('schedule', { namespace, name })
+  const details = live.data
+  return (
+    <>
+      <Panel
+        title="Schedule"
+        live={live}
+        tools={
+          <>
+            {details && (
+              <>
+                <Act act="run-schedule" params={{ namespace, name }} label="Run now" of={name} />
+                {details.pausedAt ? (
+                  <Act act="resume-schedule" params={{ namespace, name }} label="Resume" of={name} />
+                ) : (
+                  <Act act="pause-schedule" params={{ namespace, name }} label="Pause" of={name} />
+                )}
+              </>
+            )}
+            <button type="button" class="button bare" onClick={() => setParams({ schedule: undefined, of: undefined })}>
+              Close
+            </button>
+          </>
+        }
+      >
+        {details === null && <Empty title={`There is no schedule of this name any more.`} />}
+        {details && <About details={details} namespace={namespace} name={name} />}
+      </Panel>
+      {details && <Line namespace={namespace} name={name} keyOfIt={details.key} />}
+      {details && (
+        <div class="beside">
+          <Panel title="What ran, and what did not" live={live} padded={false}>
+            <History details={details} namespace={namespace} name={name} />
+          </Panel>
+          <Panel title="Next ticks" live={live} padded={false}>
+            <Coming details={details} />
+          </Panel>
+        </div>
+      )}
+    </>
+  )
+}
+
+const overlaps = {
+  skip: 'the tick has no run',
+  queue: 'the tick waits; one waits at most',
+  allow: 'the tick runs beside it',
+  replace: 'that run is told to stop',
+}
+
+function About({ details, namespace, name }: Which & { readonly details: Details }) {
+  const { rule, codeRule, overridden, timezone, pausedAt, nextAt, overlap, missed, late, reruns, members, rules, clocks } = details
+  const states = [pausedAt && 'paused', members.length === 0 && 'orphan', overridden && 'overridden'].filter((state) => typeof state === 'string')
+  return (
+    <Facts
+      facts={[
+        ['Name', <Name key="name" text={name} most={200} copy />],
+        ['Namespace', <bdi key="namespace">{visible(namespace)}</bdi>],
+        [
+          'State',
+          <span key="state" class="row">
+            {states.length === 0 && <State is="ticks" tone="good" />}
+            {states.map((state) => (
+              <State key={state} is={state} tone={state === 'orphan' ? 'bad' : 'warn'} />
+            ))}
+            {pausedAt && (
+              <span class="muted">
+                since <When at={pausedAt} />
+                {details.passed > 0 && `, ${formatNumber(details.passed)} ticks have passed`}
+              </span>
+            )}
+            {members.length === 0 && <span class="muted">no live instance has it in its code</span>}
+          </span>,
+        ],
+        ['Rule', <bdi key="rule">{rule}</bdi>],
+        overridden && ['Rule of its code', <bdi key="code">{codeRule}</bdi>],
+        timezone !== null && ['Zone', timezone],
+        clocks && [
+          'Clocks',
+          <span key="clocks">
+            {changeInWords(clocks, null)}, on <When at={clocks.at} /> UTC
+          </span>,
+        ],
+        nextAt !== null && ['Next tick', <Ago key="next" at={nextAt} />],
+        ['While a run is there', overlaps[overlap]],
+        [
+          'Missed ticks',
+          missed === 'skip' ? 'have no run' : missed === 'latest' ? 'the latest runs late' : `up to ${late} run late`,
+        ],
+        ['When its instance dies', reruns ? 'another runs the tick again' : 'the tick is recorded as broken'],
+        [
+          `Members (${members.length})`,
+          <span key="members" class="row">
+            {members.length === 0 && <None />}
+            {members.slice(0, 24).map((member) => (
+              <span key={member.instance}>
+                <WhoIs who={member} />
+                {member.rule !== codeRule && <span class="muted"> with {member.rule}</span>}
+              </span>
+            ))}
+            {members.length > 24 && <span class="muted">and {members.length - 24} more</span>}
+          </span>,
+        ],
+        rules.length > 1 && [
+          'Rules before',
+          <span key="rules">
+            {rules.slice(1).map(({ since, rule }) => (
+              <span key={since} class="muted">
+                <bdi>{rule}</bdi> since <When at={since} />{' '}
+              </span>
+            ))}
+          </span>,
+        ],
+      ]}
+    />
+  )
+}
+
+/** Its own ribbon. */
+function Line({ namespace, name, keyOfIt }: Which & { readonly keyOfIt: string }) {
+  const { minutes, choose } = useMinutes()
+  const box = useRef<HTMLDivElement>(null)
+  const width = useWidth(box)
+  const ribbon = useView('ribbon', { namespace, name, minutes, steps: stepsOf(width, false) })
+  const { data } = ribbon
+  return (
+    <div ref={box}>
+      <Panel title="Its ticks" live={ribbon} tools={choose} twin={data && <TicksTable data={data} />}>
+        {data && <Ribbon key={keyOfIt} data={data} />}
+      </Panel>
+    </div>
+  )
+}
+
+function History({ details, namespace, name }: Which & { readonly details: Details }) {
+  const [opened, setOpened] = useState<string>()
+  const rows: Past[] = [...details.runs, ...details.gaps].sort((a, b) => startOf(b) - startOf(a))
+  const run = details.runs.find((one) => keyOf(one) === opened)
+  return (
+    <>
+      <Table
+        label="Runs and gaps"
+        rows={rows}
+        keyOf={keyOf}
+        opened={opened}
+        onOpen={(row) => setOpened(keyOf(row) === opened ? undefined : keyOf(row))}
+        columns={[
+          {
+            title: 'Tick',
+            cell: (row) =>
+              'tick' in row ? (
+                <span class="row">
+                  <When at={row.tick} />
+                  {row.extra && <span class="muted">asked for</span>}
+                </span>
+              ) : (
+                <When at={row.first} />
+              ),
+            sort: startOf,
+          },
+          {
+            title: 'Outcome',
+            cell: (row) =>
+              'tick' in row ? (
+                <Outcome run={row} />
+              ) : (
+                <span title={reasons[row.reason].says}>
+                  {formatNumber(row.ticks)} without a run: {row.reason}
+                </span>
+              ),
+            wide: true,
+          },
+          { title: 'By', cell: (row) => ('tick' in row ? <WhoIs who={row.instance ? row : null} /> : <None />) },
+          { title: 'Attempt', cell: (row) => ('tick' in row ? row.attempt || <None /> : <None />), align: 'end', spare: 2 },
+          { title: 'Late', cell: (row) => <Span ms={'tick' in row ? row.late : null} />, align: 'end', spare: 2 },
+          { title: 'Took', cell: (row) => ('tick' in row ? <Took run={row} /> : <None />), align: 'end' },
+        ]}
+        empty={<p class="muted small ribbon-empty">Nothing yet: its first tick is still to come.</p>}
+      />
+      {run && <RunLog key={opened} namespace={namespace} name={name} run={run} />}
+    </>
+  )
+}
+
+function Outcome({ run: { state, error, stopping, crashes, lines } }: { readonly run: Run }) {
+  return (
+    <span class="row">
+      <State is={state} />
+      {error && (
+        <span class="small">
+          <Name text={error} most={80} />
+        </span>
+      )}
+      {stopping && <span class="muted small">told to stop: {stopping}</span>}
+      {crashes > 0 && <span class="muted small">{crashes === 1 ? 'one instance died' : `${crashes} instances died`}</span>}
+      {lines > 0 && <span class="muted small">{lines === 1 ? '1 line' : `${lines} lines`} of log</span>}
+    </span>
+  )
+}
+
+function Took({ run: { startedAt, endedAt } }: { readonly run: Run }) {
+  if (!startedAt) return <None says="not begun" />
+  if (!endedAt) return <span class="muted">since {<When at={startedAt} />}</span>
+  return <span>{formatDuration(Date.parse(endedAt) - Date.parse(startedAt))}</span>
+}
+
+/** What one run logged, and its whole error. */
+function RunLog({ namespace, name, run }: Which & { readonly run: Run }) {
+  const { data, trouble } = useView('schedule-run', { namespace, name, tick: run.tick, extra: run.extra })
+  return (
+    <section class="run-log small" aria-label="The run that is open">
+      <p>
+        Tick <When at={run.tick} />
+        {run.fence && <span class="muted">, fence {run.fence}</span>}
+      </p>
+      {data === undefined && <p class="muted">{trouble?.message ?? 'Asking …'}</p>}
+      {data === null && <p class="muted">This run is not kept any more.</p>}
+      {data?.error && <pre class="mono">{visibleLines(data.error)}</pre>}
+      {data && data.log.length > 0 && <pre class="mono">{data.log.map(visible).join('\n')}</pre>}
+      {data && data.log.length === 0 && !data.error && <p class="muted">It has logged nothing.</p>}
+    </section>
+  )
+}
+
+function Coming({ details: { coming, pausedAt, timezone } }: { readonly details: Details }) {
+  return (
+    <Table
+      label="Next ticks"
+      rows={coming}
+      keyOf={({ at }) => at}
+      columns={[
+        { title: timezone ?? 'UTC', cell: ({ time, offset }) => <>{time} <span class="muted">{offset}</span></>, wide: true },
+        ...(timezone && timezone !== 'UTC' ? [{ title: 'UTC', cell: ({ at }: Details['coming'][number]) => <When at={at} /> }] : []),
+        { title: 'In', cell: ({ at }) => <Ago at={at} />, align: 'end' },
+        { title: 'Clocks', cell: ({ note }) => (note ? <State is={note} tone="warn" /> : <None says="nothing changes" />) },
+      ]}
+      empty={<p class="muted small ribbon-empty">{pausedAt ? 'It is paused: nothing begins until it is resumed.' : 'Its rule has no more ticks.'}</p>}
+    />
+  )
+}
+
+function visibleLines(text: string): string {
+  return text.split('\n').map(visible).join('\n')
+}
+
+function startOf(row: Past): number {
+  return Date.parse('tick' in row ? row.tick : row.first)
+}
+
+function keyOf(row: Past): string {
+  return 'tick' in row ? `${row.tick} ${row.extra}` : `gap ${row.first}`
+}

@@ -157,6 +157,8 @@ export function ribbonOf(
     const ofIt = <Row extends { key: string }>(all: readonly Row[] | undefined) =>
       (all ?? []).filter((row) => row.key === key)
     const gaps = ofIt(found?.gaps)
+    // What it misses while it is paused is one band, also the part of it that is not written down yet.
+    const settled = gaps.filter((gap) => !isOfPause(gap, pausedAt))
     const timezone = rule?.timezone && rule.timezone !== 'UTC' ? rule.timezone : null
     return {
       key,
@@ -168,8 +170,11 @@ export function ribbonOf(
       pausedAt,
       nextAt,
       members: ofIt(found?.members).map(({ instance, sinceMs }) => ({ instance, since: new Date(sinceMs) })),
-      cells: cellsOf(one, ofIt(found?.runs), gaps, span, mostOfStep),
-      bands: gaps.filter((gap) => !isOfOneStep(gap, span)).map(bandOf),
+      cells: cellsOf(one, ofIt(found?.runs), settled, span, mostOfStep),
+      bands: [
+        ...settled.filter((gap) => !isOfOneStep(gap, span)).map(bandOf),
+        ...pauseOf(one, gaps, found?.nowMs ?? 0),
+      ],
       coming: comingOf(one, found?.nowMs ?? 0, span),
       changes: timezone ? clockChanges(timezone, new Date(span.fromMs), new Date(uptoMs)) : [],
       gapsFrom: gaps.length < mostRead ? null : new Date(gaps[0]!.firstMs),
@@ -253,6 +258,25 @@ function comingOf({ schedule, rule, nextMs }: Listed, nowMs: number, span: Ribbo
     coming.push({ step, at, ticks, note })
   }
   return coming
+}
+
+/** The pause that lasts, once a tick has passed in it. */
+function pauseOf(
+  { schedule: { pausedAt }, rule, nextMs }: Listed,
+  gaps: readonly FoundGap[],
+  nowMs: number,
+): RibbonBand[] {
+  if (pausedAt === null) return []
+  const own = gaps.filter((gap) => isOfPause(gap, pausedAt))
+  const passed = rule && nextMs !== null && nextMs <= nowMs ? rule.count(new Date(nextMs - 1), new Date(nowMs)) : 0
+  const last = passed > 0 ? rule!.previous(new Date(nowMs + 1)) : dateOf(greatest(own.map(({ lastMs }) => lastMs)))
+  const first = least(own.map(({ firstMs }) => firstMs)) ?? nextMs
+  if (last === null || first === null) return []
+  return [{ first: new Date(first), last, ticks: passed + sum(own.map(({ ticks }) => ticks)), reason: 'paused' }]
+}
+
+function isOfPause({ reason, firstMs }: FoundGap, pausedAt: Date | null): boolean {
+  return reason === 'paused' && pausedAt !== null && firstMs >= pausedAt.getTime()
 }
 
 function isOfOneStep({ firstMs, lastMs }: FoundGap, span: RibbonSpan): boolean {

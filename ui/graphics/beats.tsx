@@ -94,7 +94,10 @@ function Line({ row, from, upto, width }: LineProps) {
           <path key={time} d={`M${x(time)} 0v${height}`} />
         ))}
       </g>
-      <path class="beats-life" d={`M${x(opened)} ${middle}H${x(row.alive || last === undefined ? (row.alive ? upto : opened) : last)}`} />
+      <path
+        class="beats-life"
+        d={`M${x(opened)} ${middle}H${x(row.alive || last === undefined ? (row.alive ? upto : opened) : last)}`}
+      />
       {last !== undefined && silence?.isLong && (
         <path class="beats-silence" data-over={silence.isOver || undefined} d={`M${x(last)} ${middle}H${x(upto)}`} />
       )}

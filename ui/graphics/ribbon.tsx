@@ -16,7 +16,7 @@ export type RibbonCell = RibbonRow['cells'][number]
 type Reason = RibbonRow['bands'][number]['reason']
 
 /** The least width of a step in which a letter can be read. */
-export const leastStep = 13
+export const leastStep = 11
 /** The width of the column of names, where there is room beside the plot. */
 export const labelWidth = 190
 const height = 46
@@ -83,7 +83,11 @@ export function Ribbon({ data, onOpen }: RibbonProps) {
         )}
       </div>
       <p class="ribbon-told small" role="status">
-        {row && cell ? <Told row={row} cell={cell} data={data} /> : <span class="muted">Choose a tick to read about it: with the mouse, or with the arrows in a row.</span>}
+        {row && cell ? (
+          <Told row={row} cell={cell} data={data} />
+        ) : (
+          <span class="muted">Choose a tick to read about it: with the mouse, or with the arrows in a row.</span>
+        )}
       </p>
       <Legend data={data} />
     </div>
@@ -116,13 +120,14 @@ function Row({ row, data, width, onOpen, chosen, onChoose }: RowProps) {
     <div class="ribbon-row">
       {onOpen && (
         <button type="button" class="ribbon-label ribbon-open" onClick={() => onOpen(row)}>
-          <Name text={row.name} most={26} />
+          <Name text={row.name} most={21} />
           <span class="muted small">
-            {shorten(row.rule, 30)}
+            {shorten(row.rule, 24)}
             {row.pausedAt && <b class="ribbon-paused"> paused</b>}
           </span>
         </button>
       )}
+      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset is for fields */}
       <div
         class="ribbon-plot"
         role="group"
@@ -131,6 +136,10 @@ function Row({ row, data, width, onOpen, chosen, onChoose }: RowProps) {
         tabIndex={0}
         aria-label={`Ticks of ${shorten(row.name, 60)}: ${inWords(row)}`}
         onKeyDown={move}
+        onClick={({ target }) => {
+          const step = (target as Element).closest('[data-step]')?.getAttribute('data-step')
+          if (step) onChoose(Number(step) === chosen ? undefined : Number(step))
+        }}
       >
         <svg width={width} height={height} aria-hidden="true">
           <g class="ribbon-grid">
@@ -165,8 +174,8 @@ function Row({ row, data, width, onOpen, chosen, onChoose }: RowProps) {
             <g
               key={cell.step}
               class="ribbon-cell"
+              data-step={cell.step}
               data-chosen={cell.step === chosen || undefined}
-              onClick={() => onChoose(cell.step === chosen ? undefined : cell.step)}
             >
               <title>{titleOf(cell)}</title>
               <Cell cell={cell} x={x} left={x(from + cell.step * data.step)} width={stepWidth} upto={upto} />
@@ -404,7 +413,9 @@ function Told({ row, cell, data }: { readonly row: RibbonRow; readonly cell: Rib
       <b>
         <Name text={row.name} />
       </b>{' '}
-      {cell.ticks === 1 ? `tick ${momentOf(cell.at)}` : `${cell.about ? 'about ' : ''}${formatNumber(cell.ticks)} ticks, ${momentOf(cell.at)} to ${momentOf(cell.last)}`}
+      {cell.ticks === 1
+        ? `tick ${momentOf(cell.at)}`
+        : `${cell.about ? 'about ' : ''}${formatNumber(cell.ticks)} ticks, ${momentOf(cell.at)} to ${momentOf(cell.last)}`}
       {cell.runs.map(({ instance, state, n, extra }, at) => (
         <span key={`${instance} ${state} ${extra}`}>
           {at > 0 ? '; ' : ': '}
@@ -427,7 +438,10 @@ function Told({ row, cell, data }: { readonly row: RibbonRow; readonly cell: Rib
       {cell.about && '; the instances are a sample'}
       {cell.late !== null && `. Began ${formatDuration(cell.late)} after its tick`}
       {cell.attempt > 1 && `, attempt ${cell.attempt}`}
-      {cell.ticks === 1 && cell.startedAt && cell.endedAt && `, took ${formatDuration(Date.parse(cell.endedAt) - Date.parse(cell.startedAt))}`}
+      {cell.ticks === 1 &&
+        cell.startedAt &&
+        cell.endedAt &&
+        `, took ${formatDuration(Date.parse(cell.endedAt) - Date.parse(cell.startedAt))}`}
       {contenders.length > 0 && cell.runs.length > 0 && (
         <>
           . It could also have been{' '}
@@ -451,7 +465,9 @@ export function Who({ id, data }: { readonly id: string; readonly data: Pick<Rib
 }
 
 function Legend({ data }: { readonly data: RibbonData }) {
-  const seen = new Set(data.rows.flatMap(({ cells }) => cells.flatMap(({ runs }) => runs.map(({ instance }) => instance))))
+  const seen = new Set(
+    data.rows.flatMap(({ cells }) => cells.flatMap(({ runs }) => runs.map(({ instance }) => instance))),
+  )
   const gaps = new Set(
     data.rows.flatMap(({ cells, bands }) => [
       ...bands.map(({ reason }) => reason),
@@ -509,12 +525,17 @@ function worstOf({ runs }: RibbonCell): Tone | undefined {
 
 function titleOf(cell: RibbonCell): string {
   const { ticks, about, at, last, runs, gaps, late, attempt } = cell
-  const when = ticks === 1 ? momentOf(at) : `${momentOf(at)} to ${momentOf(last)}, ${about ? 'about ' : ''}${formatNumber(ticks)} ticks`
+  const when =
+    ticks === 1
+      ? momentOf(at)
+      : `${momentOf(at)} to ${momentOf(last)}, ${about ? 'about ' : ''}${formatNumber(ticks)} ticks`
   const won = runs.map(({ instance, state, n, extra }) => {
     const who = instance ? ` by ${markOf(instance).letter}` : ''
     return `${ticks > 1 ? `${formatNumber(n)} ` : ''}${extra ? 'asked for, ' : ''}${state}${who}`
   })
-  const without = gaps.map(({ reason, ticks: n }) => `${ticks > 1 ? `${formatNumber(n)} ` : ''}without a run: ${reason}`)
+  const without = gaps.map(
+    ({ reason, ticks: n }) => `${ticks > 1 ? `${formatNumber(n)} ` : ''}without a run: ${reason}`,
+  )
   const more = [late !== null && `${formatDuration(late)} late`, attempt > 1 && `attempt ${attempt}`].filter(Boolean)
   return [when, ...won, ...without, ...more].join('\n')
 }

@@ -54,7 +54,11 @@ export function Instances() {
               wide: true,
             },
             { title: 'State', cell: (row) => <State is={stateOf(row)} />, sort: stateOf },
-            { title: 'Silent for', cell: (row) => <Silence row={row} />, sort: ({ heardAt }) => heardAt && -Date.parse(heardAt) },
+            {
+              title: 'Silent for',
+              cell: (row) => <Silence row={row} />,
+              sort: ({ heardAt }) => heardAt && -Date.parse(heardAt),
+            },
             { title: 'Holds', cell: ({ held }) => held, sort: ({ held }) => held, align: 'end' },
             { title: 'Leases', cell: ({ leased }) => leased, sort: ({ leased }) => leased, align: 'end' },
             { title: 'Waits', cell: ({ waiting }) => waiting, sort: ({ waiting }) => waiting, align: 'end' },
@@ -154,11 +158,23 @@ function BeatsTable({ rows }: { readonly rows: readonly Instance[] }) {
           wide: true,
         },
         { title: 'State', cell: (row) => <State is={stateOf(row)} />, sort: stateOf },
-        { title: 'Last heard', cell: ({ heardAt }) => <When at={heardAt} />, sort: ({ heardAt }) => heardAt && Date.parse(heardAt) },
+        {
+          title: 'Last heard',
+          cell: ({ heardAt }) => <When at={heardAt} />,
+          sort: ({ heardAt }) => heardAt && Date.parse(heardAt),
+        },
         { title: 'Silent for', cell: (row) => <Silence row={row} /> },
-        { title: 'Opened', cell: ({ openedAt }) => <When at={openedAt} />, sort: ({ openedAt }) => Date.parse(openedAt) },
+        {
+          title: 'Opened',
+          cell: ({ openedAt }) => <When at={openedAt} />,
+          sort: ({ openedAt }) => Date.parse(openedAt),
+        },
         { title: 'Life', cell: ({ lives }) => lives, sort: ({ lives }) => lives, align: 'end' },
-        { title: 'Since', cell: ({ lifeSince }) => <When at={lifeSince} />, sort: ({ lifeSince }) => Date.parse(lifeSince) },
+        {
+          title: 'Since',
+          cell: ({ lifeSince }) => <When at={lifeSince} />,
+          sort: ({ lifeSince }) => Date.parse(lifeSince),
+        },
       ]}
       empty={null}
     />

@@ -1,3 +1,4 @@
+import { useNow } from '../clock.js'
 import { useView } from '../live.js'
 import { Act } from '../parts/confirm.js'
 import { Empty } from '../parts/empty.js'
@@ -7,14 +8,23 @@ import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
-import { Table } from '../parts/table.js'
-import { Ago, None, Span } from '../parts/time.js'
+import { type Column, Table } from '../parts/table.js'
+import { Ago, None, Since, Span } from '../parts/time.js'
 import { setParams, useRoute } from '../routes.js'
 import type { Says } from '../wire.js'
 import { OneSchedule } from './schedules/one-schedule.js'
 import { Ticks } from './schedules/ticks.js'
 
 type Schedule = Says<'schedules'>['rows'][number]
+
+const overdueMs = 5_000
+
+const inNamespace: Column<Schedule> = {
+  title: 'Namespace',
+  cell: ({ namespace }) => <Name text={namespace} most={20} />,
+  sort: ({ namespace }) => namespace,
+  spare: 2,
+}
 
 /** When schedules tick, who has run what, and what has no run. */
 export function Schedules() {
@@ -24,7 +34,7 @@ export function Schedules() {
   return (
     <Page tools={<Search what="schedules" example="report" />}>
       {schedule && of && <OneSchedule key={`${of} ${schedule}`} namespace={of} name={schedule} />}
-      {count !== 0 && <Ticks />}
+      {count !== 0 && !schedule && <Ticks />}
       <Panel title="Schedules" live={schedules} count={count} padded={false}>
         <Table
           label="Schedules"
@@ -39,7 +49,7 @@ export function Schedules() {
             { title: 'Rule', cell: ({ rule }) => <Name text={rule} most={34} />, sort: ({ rule }) => rule },
             {
               title: 'Next tick',
-              cell: ({ nextAt }) => <Ago at={nextAt} />,
+              cell: ({ nextAt }) => <Next at={nextAt} />,
               sort: ({ nextAt }) => nextAt && Date.parse(nextAt),
               align: 'end',
             },
@@ -58,18 +68,24 @@ export function Schedules() {
               align: 'end',
               spare: 1,
             },
-            { title: 'Members', cell: ({ members }) => members, sort: ({ members }) => members, align: 'end', spare: 2 },
-            { title: 'Namespace', cell: ({ namespace }) => <Name text={namespace} most={20} />, spare: 1 },
+            {
+              title: 'Members',
+              cell: ({ members }) => members,
+              sort: ({ members }) => members,
+              align: 'end',
+              spare: 2,
+            },
+            ...(new Set(rows.map((row) => row.namespace)).size > 1 ? [inNamespace] : []),
           ]}
           acts={({ namespace, name, pausedAt }) => (
-            <>
+            <span class="row facts-line">
               <Act act="run-schedule" params={{ namespace, name }} label="Run" of={name} />
               {pausedAt ? (
                 <Act act="resume-schedule" params={{ namespace, name }} label="Resume" of={name} />
               ) : (
                 <Act act="pause-schedule" params={{ namespace, name }} label="Pause" of={name} />
               )}
-            </>
+            </span>
           )}
           empty={
             search ? (
@@ -99,10 +115,27 @@ function States({ row }: { readonly row: Schedule }) {
   const states = statesOf(row)
   if (states.length === 0) return <State is="ticks" tone="good" />
   return (
-    <span class="row">
+    <span class="row facts-line">
       {states.map((word) => (
-        <State key={word} is={word} {...(word === 'orphan' && { tone: 'bad' })} {...(word === 'overridden' && { tone: 'warn' })} />
+        <State
+          key={word}
+          is={word}
+          {...(word === 'orphan' && { tone: 'bad' })}
+          {...(word === 'overridden' && { tone: 'warn' })}
+        />
       ))}
+    </span>
+  )
+}
+
+/** One that nobody has taken for a while is overdue: nobody who could is there. */
+function Next({ at }: { readonly at: string | null }) {
+  const time = useNow()
+  if (at === null || time - Date.parse(at) < overdueMs) return <Ago at={at} />
+  return (
+    <span class="row facts-line">
+      <State is="overdue" tone="warn" />
+      <Since at={at} />
     </span>
   )
 }
@@ -110,12 +143,9 @@ function States({ row }: { readonly row: Schedule }) {
 function Last({ last }: { readonly last: Schedule['last'] }) {
   if (!last) return <None />
   return (
-    <span class="row">
+    <span class="row facts-line" title={`Tick ${last.tick}`}>
       <State is={last.state} />
       {last.instance && <InstanceMark id={last.instance} />}
-      <span class="muted">
-        <Ago at={last.tick} />
-      </span>
     </span>
   )
 }

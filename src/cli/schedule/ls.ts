@@ -35,4 +35,3 @@ export function stateOf({ pausedAt, members, override }: ScheduleStatus): string
     .map(([word]) => word)
     .join(', ')
 }
-

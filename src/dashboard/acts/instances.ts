@@ -59,7 +59,9 @@ function goneOf(id: string, found: FleetInstance | undefined): string {
 }
 
 function leavesOf(found: FleetInstance): string {
-  return found.state === 'drained' ? `${calledOf(found)} is drained already.` : `${calledOf(found)} is draining already.`
+  return found.state === 'drained'
+    ? `${calledOf(found)} is drained already.`
+    : `${calledOf(found)} is draining already.`
 }
 
 /** What would have to come to its end. */

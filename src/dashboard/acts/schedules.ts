@@ -1,6 +1,6 @@
 import { formatDuration, ruleInWords } from '../../base/index.js'
 import type { ScheduleDetails } from '../../observe/index.js'
-import { type Consequence, act, type Outcome } from '../act.js'
+import { act, type Consequence, type Outcome } from '../act.js'
 
 const needs = { namespace: 'text', name: 'text' } as const
 
@@ -98,7 +98,12 @@ function consequenceOfRun(name: string, found: ScheduleDetails): Consequence {
     return { subject, says: `Nothing happens: ${there}, and "${name}" allows no other beside it.`, grave: false, facts }
   }
   if (overlap === 'queue' && waits) {
-    return { subject, says: `Nothing happens: a run of "${name}" waits already, and one waits at most.`, grave: false, facts }
+    return {
+      subject,
+      says: `Nothing happens: a run of "${name}" waits already, and one waits at most.`,
+      grave: false,
+      facts,
+    }
   }
   if (overlap === 'replace' && running.length > 0) {
     return {

@@ -23,7 +23,11 @@ export const schedules = {
     params: { namespace: 'text', search: 'text', name: 'text', page: { number: [1, 1_000] } },
     async read({ observer }, { page = 1, ...only }) {
       const offset = (page - 1) * rowsOfRibbon
-      return { ...(await observer.schedules.ribbon({ ...only, limit: rowsOfRibbon, offset })), page, rowsOfPage: rowsOfRibbon }
+      return {
+        ...(await observer.schedules.ribbon({ ...only, limit: rowsOfRibbon, offset })),
+        page,
+        rowsOfPage: rowsOfRibbon,
+      }
     },
   }),
 
@@ -57,7 +61,10 @@ export const schedules = {
       const found = await observer.schedules.run(namespace, name, tick, extra)
       if (!found) return null
       const error = found.error && redact(found.error, { what: 'run error', of: name })
-      return { error: error ? readableText(error) : null, log: textsOf(redact(found.log, { what: 'run log', of: name })) }
+      return {
+        error: error ? readableText(error) : null,
+        log: textsOf(redact(found.log, { what: 'run log', of: name })),
+      }
     },
   }),
 }

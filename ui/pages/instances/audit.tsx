@@ -26,13 +26,25 @@ export function Audit() {
         keyOf={({ id }) => id}
         columns={[
           { title: 'When', cell: ({ at }) => <When at={at} />, sort: ({ at }) => Date.parse(at) },
-          { title: 'Visitor', cell: ({ visitor }) => <Name text={visitor} most={24} />, sort: ({ visitor }) => visitor },
+          {
+            title: 'Visitor',
+            cell: ({ visitor }) => <Name text={visitor} most={24} />,
+            sort: ({ visitor }) => visitor,
+          },
           { title: 'Act', cell: ({ act }) => act, sort: ({ act }) => act },
           { title: 'To what', cell: ({ subject }) => <Name text={subject} />, sort: ({ subject }) => subject },
           { title: 'What became of it', cell: (entry) => <Became entry={entry} />, wide: true },
-          { title: 'Why', cell: ({ because }) => (because ? <bdi>{visible(because)}</bdi> : <None says="not said" />), spare: 1 },
+          {
+            title: 'Why',
+            cell: ({ because }) => (because ? <bdi>{visible(because)}</bdi> : <None says="not said" />),
+            spare: 1,
+          },
         ]}
-        empty={<Empty title="Nobody has done anything here yet.">Each act of the dashboard has its row here, with who did it.</Empty>}
+        empty={
+          <Empty title="Nobody has done anything here yet.">
+            Each act of the dashboard has its row here, with who did it.
+          </Empty>
+        }
       />
     </Panel>
   )

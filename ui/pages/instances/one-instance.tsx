@@ -99,7 +99,9 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
           ['Heard', silenceInWords(row)],
           [
             'Present by',
-            row.isAnchored ? `a session of its own, server process ${row.pid}` : `a row, which it renews within ${formatDuration(row.expiry)}`,
+            row.isAnchored
+              ? `a session of its own, server process ${row.pid}`
+              : `a row, which it renews within ${formatDuration(row.expiry)}`,
           ],
           ['Pooler', row.pooler === 'none' ? 'none: it speaks to the server directly' : row.pooler],
           ['Clock', <Clock key="clock" ahead={row.clockAhead} />],
@@ -111,7 +113,8 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
               'its first: it has never lost its presence'
             ) : (
               <span key="life">
-                {row.lives}, since <When at={row.lifeSince} />: it lost its presence {row.lives === 2 ? 'once' : `${row.lives - 1} times`}
+                {row.lives}, since <When at={row.lifeSince} />: it lost its presence{' '}
+                {row.lives === 2 ? 'once' : `${row.lives - 1} times`}
               </span>
             ),
           ],
@@ -210,7 +213,9 @@ function Runs({ work }: { readonly work: Work }) {
           <Name text={kind} /> {id}
         </a>
       ),
-      more: [queue, progress !== null && `${Math.round(progress * 100)} %`, cancelled !== null && 'told to stop'].filter(Boolean).join(', '),
+      more: [queue, progress !== null && `${Math.round(progress * 100)} %`, cancelled !== null && 'told to stop']
+        .filter(Boolean)
+        .join(', '),
       since,
     })),
     ...work.runs.map(({ namespace, name, tick, extra, since }) => ({
@@ -241,7 +246,15 @@ function Runs({ work }: { readonly work: Work }) {
   return <Lines label="Runs" lines={lines} empty="Nothing runs there now." />
 }
 
-function Lines({ label, lines, empty }: { readonly label: string; readonly lines: readonly Line[]; readonly empty: string }) {
+function Lines({
+  label,
+  lines,
+  empty,
+}: {
+  readonly label: string
+  readonly lines: readonly Line[]
+  readonly empty: string
+}) {
   return (
     <Table
       label={label}
@@ -251,7 +264,12 @@ function Lines({ label, lines, empty }: { readonly label: string; readonly lines
         { title: 'What', cell: ({ what, tone }) => <State is={what} tone={tone} />, sort: ({ what }) => what },
         { title: 'Name', cell: ({ name }) => name, wide: true },
         { title: 'More', cell: ({ more }) => <span class="muted">{more}</span> },
-        { title: 'For', cell: ({ since }) => <Since at={since} />, sort: ({ since }) => since && -Date.parse(since), align: 'end' },
+        {
+          title: 'For',
+          cell: ({ since }) => <Since at={since} />,
+          sort: ({ since }) => since && -Date.parse(since),
+          align: 'end',
+        },
       ]}
       empty={<Empty title={empty} />}
     />

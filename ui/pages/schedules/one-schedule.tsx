@@ -1,6 +1,6 @@
 import { useRef, useState } from 'preact/hooks'
 import { formatDuration, formatNumber, visible } from '../../format.js'
-import { changeInWords, reasons, Ribbon } from '../../graphics/ribbon.js'
+import { changeInWords, Ribbon, reasons } from '../../graphics/ribbon.js'
 import { useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
 import { Empty } from '../../parts/empty.js'
@@ -20,6 +20,8 @@ type Details = NonNullable<Says<'schedule'>>
 type Run = Details['runs'][number]
 type Past = Run | Details['gaps'][number]
 
+const mostPast = 40
+
 interface Which {
   readonly namespace: string
   readonly name: string
@@ -31,40 +33,46 @@ export function OneSchedule({ namespace, name }: Which) {
   const details = live.data
   return (
     <>
-      <Panel
-        title="Schedule"
-        live={live}
-        tools={
-          <>
-            {details && (
-              <>
-                <Act act="run-schedule" params={{ namespace, name }} label="Run now" of={name} />
-                {details.pausedAt ? (
-                  <Act act="resume-schedule" params={{ namespace, name }} label="Resume" of={name} />
-                ) : (
-                  <Act act="pause-schedule" params={{ namespace, name }} label="Pause" of={name} />
-                )}
-              </>
-            )}
-            <button type="button" class="button bare" onClick={() => setParams({ schedule: undefined, of: undefined })}>
-              Close
-            </button>
-          </>
-        }
-      >
-        {details === null && <Empty title={`There is no schedule of this name any more.`} />}
-        {details && <About details={details} namespace={namespace} name={name} />}
-      </Panel>
-      {details && <Line namespace={namespace} name={name} keyOfIt={details.key} />}
-      {details && (
-        <div class="beside">
-          <Panel title="What ran, and what did not" live={live} padded={false}>
-            <History details={details} namespace={namespace} name={name} />
-          </Panel>
+      <div class="beside">
+        <Panel
+          title="Schedule"
+          live={live}
+          tools={
+            <>
+              {details && (
+                <>
+                  <Act act="run-schedule" params={{ namespace, name }} label="Run now" of={name} />
+                  {details.pausedAt ? (
+                    <Act act="resume-schedule" params={{ namespace, name }} label="Resume" of={name} />
+                  ) : (
+                    <Act act="pause-schedule" params={{ namespace, name }} label="Pause" of={name} />
+                  )}
+                </>
+              )}
+              <button
+                type="button"
+                class="button bare"
+                onClick={() => setParams({ schedule: undefined, of: undefined })}
+              >
+                Close
+              </button>
+            </>
+          }
+        >
+          {details === null && <Empty title={`There is no schedule of this name any more.`} />}
+          {details && <About details={details} namespace={namespace} name={name} />}
+        </Panel>
+        {details && (
           <Panel title="Next ticks" live={live} padded={false}>
             <Coming details={details} />
           </Panel>
-        </div>
+        )}
+      </div>
+      {details && <Line namespace={namespace} name={name} keyOfIt={details.key} />}
+      {details && (
+        <Panel title="What ran, and what did not" live={live} padded={false}>
+          <History details={details} namespace={namespace} name={name} />
+        </Panel>
       )}
     </>
   )
@@ -78,8 +86,24 @@ const overlaps = {
 }
 
 function About({ details, namespace, name }: Which & { readonly details: Details }) {
-  const { rule, codeRule, overridden, timezone, pausedAt, nextAt, overlap, missed, late, reruns, members, rules, clocks } = details
-  const states = [pausedAt && 'paused', members.length === 0 && 'orphan', overridden && 'overridden'].filter((state) => typeof state === 'string')
+  const {
+    rule,
+    codeRule,
+    overridden,
+    timezone,
+    pausedAt,
+    nextAt,
+    overlap,
+    missed,
+    late,
+    reruns,
+    members,
+    rules,
+    clocks,
+  } = details
+  const states = [pausedAt && 'paused', members.length === 0 && 'orphan', overridden && 'overridden'].filter(
+    (state) => typeof state === 'string',
+  )
   return (
     <Facts
       facts={[
@@ -163,7 +187,7 @@ function Line({ namespace, name, keyOfIt }: Which & { readonly keyOfIt: string }
 
 function History({ details, namespace, name }: Which & { readonly details: Details }) {
   const [opened, setOpened] = useState<string>()
-  const rows: Past[] = [...details.runs, ...details.gaps].sort((a, b) => startOf(b) - startOf(a))
+  const rows: Past[] = [...details.runs, ...details.gaps].sort((a, b) => startOf(b) - startOf(a)).slice(0, mostPast)
   const run = details.runs.find((one) => keyOf(one) === opened)
   return (
     <>
@@ -200,7 +224,13 @@ function History({ details, namespace, name }: Which & { readonly details: Detai
             wide: true,
           },
           { title: 'By', cell: (row) => ('tick' in row ? <WhoIs who={row.instance ? row : null} /> : <None />) },
-          { title: 'Attempt', cell: (row) => ('tick' in row ? row.attempt || <None /> : <None />), align: 'end', spare: 2 },
+          {
+            title: 'Attempt',
+            cell: (row) => ('tick' in row ? row.attempt || <None /> : <None />),
+            align: 'end',
+            spare: 2,
+          },
+          { title: 'Log', cell: (row) => ('tick' in row && row.lines) || <None />, align: 'end', spare: 1 },
           { title: 'Late', cell: (row) => <Span ms={'tick' in row ? row.late : null} />, align: 'end', spare: 2 },
           { title: 'Took', cell: (row) => ('tick' in row ? <Took run={row} /> : <None />), align: 'end' },
         ]}
@@ -211,7 +241,7 @@ function History({ details, namespace, name }: Which & { readonly details: Detai
   )
 }
 
-function Outcome({ run: { state, error, stopping, crashes, lines } }: { readonly run: Run }) {
+function Outcome({ run: { state, error, stopping, crashes } }: { readonly run: Run }) {
   return (
     <span class="row">
       <State is={state} />
@@ -221,8 +251,9 @@ function Outcome({ run: { state, error, stopping, crashes, lines } }: { readonly
         </span>
       )}
       {stopping && <span class="muted small">told to stop: {stopping}</span>}
-      {crashes > 0 && <span class="muted small">{crashes === 1 ? 'one instance died' : `${crashes} instances died`}</span>}
-      {lines > 0 && <span class="muted small">{lines === 1 ? '1 line' : `${lines} lines`} of log</span>}
+      {crashes > 0 && (
+        <span class="muted small">{crashes === 1 ? 'one instance died' : `${crashes} instances died`}</span>
+      )}
     </span>
   )
 }
@@ -258,12 +289,29 @@ function Coming({ details: { coming, pausedAt, timezone } }: { readonly details:
       rows={coming}
       keyOf={({ at }) => at}
       columns={[
-        { title: timezone ?? 'UTC', cell: ({ time, offset }) => <>{time} <span class="muted">{offset}</span></>, wide: true },
-        ...(timezone && timezone !== 'UTC' ? [{ title: 'UTC', cell: ({ at }: Details['coming'][number]) => <When at={at} /> }] : []),
+        {
+          title: timezone ?? 'UTC',
+          cell: ({ time, offset }) => (
+            <>
+              {time} <span class="muted">{offset}</span>
+            </>
+          ),
+          wide: true,
+        },
+        ...(timezone && timezone !== 'UTC'
+          ? [{ title: 'UTC', cell: ({ at }: Details['coming'][number]) => <When at={at} /> }]
+          : []),
         { title: 'In', cell: ({ at }) => <Ago at={at} />, align: 'end' },
-        { title: 'Clocks', cell: ({ note }) => (note ? <State is={note} tone="warn" /> : <None says="nothing changes" />) },
+        {
+          title: 'Clocks',
+          cell: ({ note }) => (note ? <State is={note} tone="warn" /> : <None says="nothing changes" />),
+        },
       ]}
-      empty={<p class="muted small ribbon-empty">{pausedAt ? 'It is paused: nothing begins until it is resumed.' : 'Its rule has no more ticks.'}</p>}
+      empty={
+        <p class="muted small ribbon-empty">
+          {pausedAt ? 'It is paused: nothing begins until it is resumed.' : 'Its rule has no more ticks.'}
+        </p>
+      }
     />
   )
 }

@@ -1,7 +1,16 @@
 import './ticks.css'
 import { useRef } from 'preact/hooks'
-import { labelWidth, leastStep, momentOf, Ribbon, type RibbonData, type RibbonRow, reasons, Who } from '../../graphics/ribbon.js'
 import { formatNumber } from '../../format.js'
+import {
+  labelWidth,
+  leastStep,
+  momentOf,
+  Ribbon,
+  type RibbonData,
+  type RibbonRow,
+  reasons,
+  Who,
+} from '../../graphics/ribbon.js'
 import { useView } from '../../live.js'
 import { Name } from '../../parts/name.js'
 import { Panel } from '../../parts/panel.js'
@@ -21,7 +30,7 @@ const windows = [
 ] as const
 const usual = '5'
 /** So that a window of some width asks what most windows ask. */
-const stepCounts = [18, 24, 32, 40, 52, 64, 80, 96, 120]
+const stepCounts = [18, 24, 28, 35, 42, 52, 60, 70, 84, 100, 120]
 const mostRows = 200
 
 /** The ticks of the schedules of the page along time. */
@@ -50,7 +59,8 @@ export function Ticks() {
             </button>
             <span class="muted">
               {formatNumber((data.page - 1) * data.rowsOfPage + 1)}–
-              {formatNumber((data.page - 1) * data.rowsOfPage + data.rows.length)} of {formatNumber(data.count)}, by name
+              {formatNumber((data.page - 1) * data.rowsOfPage + data.rows.length)} of {formatNumber(data.count)}, by
+              name
             </span>
             <button type="button" class="button" disabled={data.page >= pages} onClick={() => turn(data.page + 1)}>
               Next
@@ -193,7 +203,13 @@ export function TicksTable({ data }: { readonly data: RibbonData }) {
             </span>
           ),
         },
-        { title: 'Late', cell: ({ late }) => (late === null ? <None /> : <Span ms={late} />), sort: ({ late }) => late, align: 'end', spare: 2 },
+        {
+          title: 'Late',
+          cell: ({ late }) => (late === null ? <None /> : <Span ms={late} />),
+          sort: ({ late }) => late,
+          align: 'end',
+          spare: 2,
+        },
       ]}
       empty={<p class="muted small ribbon-empty">No tick in this time.</p>}
     />

@@ -1,5 +1,6 @@
--- Who waits for whom, where PostgreSQL's lock table does not tell. Nothing here writes. All is bounded: of so many names at
--- most ($1) so many who hold and so many who wait ($2), the first of each; how many wait is counted up to a bound as well.
+-- Who waits for whom, where PostgreSQL's lock table does not tell. Nothing here writes. These are parts of one statement,
+-- together with locks, which has the values before $4. All is bounded: of so many names at most ($4) so many who hold and
+-- so many who wait ($5), the first of each; how many wait is counted up to a bound as well.
 
 -- name: waits
 -- The waits that are written down, of the living: for locks, for leases, and for permits where something else is held.
@@ -27,7 +28,17 @@ where wait.believed_until > clock_timestamp()
 order by wait.since, wait.instance, wait.request
 
 -- name: leased
--- Of the names ($1, their keys) those that are leased, or kept taken by a hold. Relies on lease_pkey.
+-- Of the names that somebody waits for, as locks or leases, those that are leased, or kept taken by a hold. Relies on lease_pkey.
+with contended as materialized (
+  select key from holdfast.wait where kind <> 'permit'
+  union
+  select (classid::bigint << 32) | objid::bigint
+  from pg_locks
+  where locktype = 'advisory'
+    and database = (select oid from pg_database where datname = current_database())
+    and objsubid = 1
+    and not granted
+)
 select
   lease.key::text as key,
   lease.token <> '' as held,
@@ -37,10 +48,10 @@ select
   (extract(epoch from lease.granted_at) * 1000)::float8 as since_ms,
   greatest(0, extract(epoch from clock_timestamp() - lease.granted_at) * 1000)::float8 as for_ms,
   greatest(0, extract(epoch from lease.expires_at - clock_timestamp()) * 1000)::float8 as free_in_ms
-from holdfast.lease
+from contended
+join holdfast.lease using (key)
 left join holdfast.instance on instance.id = lease.instance
-where lease.key = any($1::text::bigint[])
-  and lease.expires_at > clock_timestamp()
+where lease.expires_at > clock_timestamp()
 
 -- name: limits
 -- Of the limits for which somebody waits: who has the permits, and who stands in the queue. Relies on permit_queue (each
@@ -53,7 +64,7 @@ with recursive entity as (
   where key is not null
 ),
 contended as materialized (
-  select key from entity where key is not null limit $1
+  select key from entity where key is not null limit $4
 ),
 placed as materialized (
   select
@@ -98,7 +109,7 @@ select
 from placed
 left join holdfast.limited on limited.key = placed.key
 left join holdfast.instance on instance.id = placed.instance
-where placed.place <= $2
+where placed.place <= $5
 order by placed.key, holds desc, placed.place
 
 -- name: lanes
@@ -113,7 +124,7 @@ with recursive parked_in as (
 ),
 contended as materialized (
   select parked_in.key, last.*
-  from (select key from parked_in where key is not null limit $1) as parked_in
+  from (select key from parked_in where key is not null limit $4) as parked_in
   cross join lateral (
     select queue, name, max, active, every, burst, free_at
     from holdfast.lane
@@ -137,7 +148,7 @@ placed as (
     from holdfast.job
     where ties ? 'lane'
       and (ties->'lane'->>'key')::bigint = contended.key
-    limit $2
+    limit $5
   ) as job
   union all
   select
@@ -156,7 +167,7 @@ placed as (
     where waiting.lane = contended.key
       and stage = 'lane'
     order by rank, seq
-    limit $2
+    limit $5
   ) as parked
 )
 select
@@ -201,7 +212,7 @@ with recursive needed as (
 ),
 contended as materialized (
   select found.*
-  from (select needs from needed where needs is not null limit $1) as needed
+  from (select needs from needed where needs is not null limit $4) as needed
   cross join lateral (
     select id, kind, queue, coalesce(claimed_at, enqueued_at) as since, coalesce(session, (
         select max(claim.session) from holdfast.claim where job.session is null and job.id = any(claim.jobs)
@@ -229,7 +240,7 @@ placed as (
   from contended
   cross join lateral (
     select waiting.id, waiting.kind, waiting.queue, waiting.enqueued_at
-    from (select job from holdfast.dependency where needs = contended.id order by job limit $2) as named
+    from (select job from holdfast.dependency where needs = contended.id order by job limit $5) as named
     join holdfast.waiting on waiting.id = named.job
   ) as who
 )
@@ -258,3 +269,22 @@ left join holdfast.queue on queue.key = placed.queue
 left join lateral (select min(instance) as instance from holdfast.worker where worker.session = placed.session) as worker on true
 left join holdfast.instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
+
+-- name: held_up
+-- Whether anybody is held up at all: a fraction of what the whole costs. Who stands for an election is not. Relies on permit_queue
+-- and waiting_lane.
+select
+  exists (
+    select
+    from pg_locks
+    left join holdfast.name on name.key = (classid::bigint << 32) | objid::bigint
+    where locktype = 'advisory'
+      and database = (select oid from pg_database where datname = current_database())
+      and objsubid = 1
+      and not granted
+      and label like 'election/%' is not true
+  )
+  or exists (select from holdfast.wait left join holdfast.name using (key) where label like 'election/%' is not true)
+  or exists (select from holdfast.permit where fence is null)
+  or exists (select from holdfast.waiting where stage = 'lane')
+  or exists (select from holdfast.dependency) as held_up

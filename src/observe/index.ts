@@ -41,7 +41,9 @@ export {
   type TermEnding,
   termEndings,
 } from './past.js'
+export type { Invariant } from './proof.js'
 export type * from './ribbon.js'
 export * from './schedules.js'
 export type { BlockedName, Blocker } from './trees.js'
+export { type WayOut, waysOutOf } from './ways-out.js'
 export { called, whoIs } from './who.js'

@@ -19,7 +19,9 @@ import {
 import { LimitsObserver } from './limits.js'
 import { Glance, type NamesFilter, type NamesGlance, type Overview } from './overview.js'
 import { type Latencies, type LatencyFilter, type ObservedTerm, Past, type StripFilter, type Strips } from './past.js'
+import { type Invariant, Proof } from './proof.js'
 import { SchedulesObserver } from './schedules.js'
+import { Together } from './together.js'
 
 /** To find jobs of a kind, so many of a state are looked through, and not millions. */
 const mostLooked = 20_000
@@ -54,10 +56,11 @@ export class Observer {
     'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs' | 'clock' | 'name_of',
     Statement
   >
-  readonly #graphSql: Record<'waits' | 'leased' | 'limits' | 'lanes' | 'needs', Statement>
-
+  readonly #graph: Together<GraphRows>
+  readonly #heldUp: Statement
   readonly #glance: Glance
   readonly #past: Past
+  readonly #proof: Proof
 
   constructor(executor: Executor, schema = 'holdfast') {
     this.#executor = executor
@@ -67,8 +70,13 @@ export class Observer {
     this.fleet = new FleetObserver(executor, schema)
     this.#glance = new Glance(executor, schema)
     this.#past = new Past(executor, schema)
+    this.#proof = new Proof(executor, schema)
     this.#sql = loadStatements(new URL('./observe.sql', import.meta.url), schema)
-    this.#graphSql = loadStatements(new URL('./graph.sql', import.meta.url), schema)
+    type Part = Exclude<keyof GraphRows, 'locks'>
+    const graph = loadStatements<Part | 'held_up'>(new URL('./graph.sql', import.meta.url), schema)
+    const { held_up: heldUp, ...parts } = graph
+    this.#graph = new Together<GraphRows>({ locks: this.#sql.locks, ...parts })
+    this.#heldUp = heldUp
   }
 
   /**
@@ -92,9 +100,21 @@ export class Observer {
     return this.#glance.names(only)
   }
 
+  /**
+   * Whether what Holdfast promises is true: each invariant held against its own tables and PostgreSQL's lock table, in one bounded
+   * statement. What is wrong for a moment may be being mended, so a fact counts when the same observer finds it again later than
+   * `mendedWithinMs` (default 20 s).
+   *
+   * @example
+   * const broken = (await observer.proof()).filter(({ violations }) => violations > 0)
+   */
+  proof({ mendedWithinMs }: { readonly mendedWithinMs?: number | undefined } = {}): Promise<Invariant[]> {
+    return this.#proof.look(mendedWithinMs)
+  }
+
   /** Everybody who holds or waits for a lock: by name, holders first, then those who wait, the longest first. */
   locks(only: LockFilter = {}): Promise<ObservedLock[]> {
-    return this.#locks(only, false)
+    return this.#locks(only)
   }
 
   /** Everybody who has a name by lease, and the names that a hold keeps taken. */
@@ -104,35 +124,22 @@ export class Observer {
   }
 
   /**
-   * Who waits for whom: over locks, leases, elections, limits, lanes, and jobs that wait for jobs. Cheap enough to be asked
-   * every second. Waits for locks are there at once, those for leases when they have lasted for a second.
+   * Who waits for whom: over locks, leases, elections, limits, lanes, and jobs that wait for jobs. One statement, cheap enough
+   * to be asked every second. Waits for locks are there at once, those for leases when they have lasted for a second.
    */
-  async graph(only: Pick<LockFilter, 'namespace'> = {}): Promise<WaitGraph> {
-    const { waits, leased, limits, lanes, needs } = this.#graphSql
-    const bounds = [mostNames + 1, mostOfEach]
-    const ask = <Row>({ text }: Statement, values?: readonly unknown[]) => this.#executor.query<Row>(text, values)
+  async graph(only: GraphFilter = {}): Promise<WaitGraph> {
+    const values = [null, only.namespace ?? null, true, mostNames + 1, mostOfEach]
+    const { locks, waits, ...rest } = await this.#graph.ask(this.#executor, values)
     const isAskedFor = ({ namespace }: { namespace: string | null }) =>
       only.namespace === undefined || namespace === only.namespace
-    const [locks, allNoted, ...places] = await Promise.all([
-      this.#locks(only, true),
-      ask<NotedWaitRow>(waits),
-      ask<PlaceRow>(limits, bounds),
-      ask<PlaceRow>(lanes, bounds),
-      ask<PlaceRow>(needs, bounds),
-    ])
-    const noted = allNoted.filter(isAskedFor)
-    const forNames = noted.filter(({ kind }) => kind !== 'permit')
-    const keys = new Set([...locks, ...forNames].map(({ key }) => key))
-    const named = new LockedNames(
-      locks,
-      forNames,
-      keys.size > 0 ? await ask<LeasedRow>(leased, [arrayOf([...keys])]) : [],
-    )
-    const placed = places.map((rows) => new Places(rows.filter(isAskedFor), allNoted))
+    const forNames = waits.filter((wait) => wait.kind !== 'permit' && isAskedFor(wait))
+    const named = new LockedNames(linkNoted(locks.map(readLock)), forNames, rest.leased)
+    const places = [rest.limits, rest.lanes, rest.needs]
+    const placed = places.map((rows) => new Places(rows.filter(isAskedFor), waits))
     const names = [named, ...placed].map((room) => room.names())
     const isPartial = names.some((found, at) => at > 0 && found.length > mostNames)
     return buildGraph(
-      names.flat(),
+      names.flat().filter(({ kind }) => only.elections !== false || kind !== 'election'),
       [named, ...placed].flatMap((room) => [...room.participants()]),
       isPartial,
     )
@@ -176,8 +183,14 @@ export class Observer {
     return this.#past.latencies(only)
   }
 
-  async #locks({ key, namespace }: LockFilter, onlyContended: boolean): Promise<ObservedLock[]> {
-    const values = [key ?? null, namespace ?? null, onlyContended]
+  /** Whether anybody is held up: much cheaper than the graph, for whoever would ask for it again and again. */
+  async isAnybodyHeldUp(): Promise<boolean> {
+    const [row] = await this.#executor.query<{ held_up: boolean }>(this.#heldUp.text)
+    return row!.held_up
+  }
+
+  async #locks({ key, namespace }: LockFilter): Promise<ObservedLock[]> {
+    const values = [key ?? null, namespace ?? null, false]
     return linkNoted((await this.#executor.query<LockRow>(this.#sql.locks.text, values)).map(readLock))
   }
 
@@ -235,6 +248,12 @@ export interface LockFilter {
   /** In decimal. */
   readonly key?: string | undefined
   readonly namespace?: string | undefined
+}
+
+export interface GraphFilter {
+  readonly namespace?: string | undefined
+  /** False leaves elections out: who stands for one is not held up. Default true. */
+  readonly elections?: boolean | undefined
 }
 
 /** One session's part in one name: it holds it, or waits for it. */
@@ -339,6 +358,15 @@ interface LockRow {
   fence: string | null
   requests: number
   blocked_by: number[]
+}
+
+interface GraphRows {
+  locks: LockRow
+  waits: NotedWaitRow
+  leased: LeasedRow
+  limits: PlaceRow
+  lanes: PlaceRow
+  needs: PlaceRow
 }
 
 interface LeaseRow {

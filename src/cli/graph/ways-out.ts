@@ -1,4 +1,4 @@
-import type { ContendedName, Holding, Participant } from '../../observe/index.js'
+import { type ContendedName, type Holding, type Participant, type WayOut, waysOutOf } from '../../observe/index.js'
 import type { Settings } from '../settings.js'
 
 /** The commands that make room for those who wait for a name, the mildest first; none where only time, or a worker, helps. */
@@ -8,32 +8,27 @@ export function waysOut(
   holding: Holding | undefined,
   participant: Participant,
 ): string[] {
-  const command = (verb: string) => `holdfast ${verb} ${optionsOf(settings, name)}${wordOf(name)}`
-  // A leader that leads is no trouble.
-  if (name.kind === 'election') return []
-  switch (holding?.how) {
-    case 'lock':
-      // What is no instance of ours cannot be asked.
-      return participant.kind === 'instance'
-        ? [command('lock release'), command('lock break')]
-        : [command('lock break')]
-    case 'lease':
-    case 'kept':
-      return [command('lease expire')]
-    case 'permit':
-      return [command('limit reset')]
-    case 'place':
-    case 'job':
-      return waysOfJob(holding.job!, participant)
-    default:
-      return []
-  }
+  return waysOutOf(name, holding, participant).map((way) => `holdfast ${commandOf(settings, name, way)}`)
 }
 
-function waysOfJob(id: number, { job }: Participant): string[] {
-  if (job === null) return [`holdfast job cancel ${id}`]
-  // It does not run: what it waits for is told there. One that has ended otherwise than done is waited for until it was retried.
-  return [job.state === 'ready' || job.state === 'waiting' ? `holdfast job show ${id}` : `holdfast job retry ${id}`]
+function commandOf(settings: Settings, name: ContendedName, way: WayOut): string {
+  const named = `${optionsOf(settings, name)}${wordOf(name)}`
+  switch (way.does) {
+    case 'ask':
+      return `lock release ${named}`
+    case 'break':
+      return `lock break ${named}`
+    case 'expire':
+      return `lease expire ${named}`
+    case 'reset':
+      return `limit reset ${named}`
+    case 'cancel':
+      return `job cancel ${way.job}`
+    case 'retry':
+      return `job retry ${way.job}`
+    case 'look':
+      return `job show ${way.job}`
+  }
 }
 
 function optionsOf(settings: Settings, name: ContendedName): string {

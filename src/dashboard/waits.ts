@@ -1,0 +1,146 @@
+import {
+  type Blocker,
+  blockersOf,
+  buildGraph,
+  type ContendedName,
+  type Participant,
+  type WaitGraph,
+  type WayOut,
+  waysOutOf,
+} from '../observe/index.js'
+
+/** So many names, so many who hold and so many who wait for each, and so many rows of the tree go over the wire. */
+const mostNames = 60
+const mostOfEach = 20
+const mostRows = 200
+
+/** Who waits for whom, as the page draws it. */
+export interface WaitsPicture {
+  /** How many calls are held up. */
+  readonly calls: number
+  /** Who blocks others and waits for nobody, whoever blocks most first; where all wait for each other, one of each circle. */
+  readonly roots: readonly { readonly participant: string; readonly blocks: number }[]
+  readonly cycles: WaitGraph['cycles']
+  readonly participants: readonly Participant[]
+  readonly names: readonly DrawnName[]
+  readonly tree: readonly TreeRow[]
+  /** Whether there is more than is told here. */
+  readonly isPartial: boolean
+}
+
+export interface DrawnName extends Omit<ContendedName, 'holders' | 'waits'> {
+  readonly holders: readonly DrawnHolding[]
+  readonly waits: readonly DrawnWait[]
+}
+
+export interface DrawnHolding extends Pick<ContendedName['holders'][number], 'participant' | 'how' | 'mode' | 'job'> {
+  readonly weight: number
+  readonly forMs: number | null
+  readonly freeInMs: number | null
+  /** How it can be got out of the way, the mildest first. */
+  readonly ways: readonly WayOut[]
+}
+
+export interface DrawnWait {
+  readonly participant: string
+  readonly mode: 'exclusive' | 'shared'
+  readonly weight: number
+  readonly requests: number
+  readonly forMs: number | null
+  readonly behind: string | null
+}
+
+/** One row of the trees: somebody, with the name that they wait for; or, with `has`, a name that they have, below them. */
+export interface TreeRow {
+  readonly depth: number
+  readonly participant: string
+  readonly has: boolean
+  /** Null at a root. */
+  readonly name: string | null
+  /** Whether what stands below it is told elsewhere. */
+  readonly isRepeated: boolean
+}
+
+/** Nobody waits. */
+const calm: WaitsPicture = { calls: 0, roots: [], cycles: [], participants: [], names: [], tree: [], isPartial: false }
+
+export function pictureOf(graph?: WaitGraph): WaitsPicture {
+  if (!graph || graph.names.length === 0) return calm
+  const { cycles } = graph
+  const calls = graph.names.reduce((sum, { waits, waiting }) => sum + Math.max(waiting, callsOf(waits)), 0)
+  const kept = cut(graph)
+  const { participants, names, roots } = buildGraph(kept, graph.participants)
+  const byId = new Map(participants.map((one) => [one.id, one]))
+  const tree = roots.flatMap((root) => [...rowsOf(root, 0)])
+  return {
+    calls,
+    roots: roots
+      .map(({ participant: { id } }) => ({ participant: id, blocks: blockedBy(id, names) }))
+      .sort((one, other) => other.blocks - one.blocks),
+    cycles,
+    participants,
+    names: names.map((name) => drawn(name, byId)),
+    tree: tree.slice(0, mostRows),
+    isPartial:
+      graph.isPartial ||
+      tree.length > mostRows ||
+      kept.length < graph.names.length ||
+      kept.some(({ waits, waiting }) => waits.length < waiting),
+  }
+}
+
+function callsOf(waits: ContendedName['waits']): number {
+  return waits.reduce((sum, { requests }) => sum + requests, 0)
+}
+
+/** What matters most of a graph that is too large: circles, then who is in the way of others, then who waits longest. */
+function cut({ names, cycles }: WaitGraph): ContendedName[] {
+  const sides = cycles.flatMap((cycle) => cycle.sides)
+  const inCircle = new Set(sides.flatMap(({ holds, waitsFor }) => [holds, waitsFor]))
+  const blocking = new Set(names.flatMap(blockersOf))
+  const matters = new Set([...sides.map(({ participant }) => participant), ...blocking])
+  const few = <One extends { participant: string }>(all: readonly One[]) => {
+    if (all.length <= mostOfEach) return all
+    const first = [...all].sort((a, b) => Number(matters.has(b.participant)) - Number(matters.has(a.participant)))
+    const chosen = new Set(first.slice(0, mostOfEach))
+    return all.filter((one) => chosen.has(one))
+  }
+  return [...names]
+    .sort((a, b) => Number(inCircle.has(b.id)) - Number(inCircle.has(a.id)) || b.waiting - a.waiting)
+    .slice(0, mostNames)
+    .map((name) => ({ ...name, holders: few(name.holders), waits: few(name.waits) }))
+}
+
+/** How many others wait for it, or for somebody who does. */
+function blockedBy(id: string, names: readonly ContendedName[]): number {
+  const found = new Set([id])
+  for (const one of found) {
+    for (const name of names) {
+      if (blockersOf(name).includes(one)) for (const { participant } of name.waits) found.add(participant)
+    }
+  }
+  return found.size - 1
+}
+
+function drawn(name: ContendedName, byId: ReadonlyMap<string, Participant>): DrawnName {
+  return {
+    ...name,
+    holders: name.holders.map((holding) => {
+      const { participant, how, mode, job, weight, forMs, freeInMs } = holding
+      const ways = waysOutOf(name, holding, byId.get(participant)!)
+      return { participant, how, mode, job, weight, forMs, freeInMs, ways }
+    }),
+    waits: name.waits.map(({ participant, mode, weight, requests, forMs, behind }) => {
+      return { participant, mode, weight, requests, forMs, behind }
+    }),
+  }
+}
+
+function* rowsOf(blocker: Blocker, depth: number, waitsFor: string | null = null): Generator<TreeRow> {
+  const participant = blocker.participant.id
+  yield { depth, participant, has: false, name: waitsFor, isRepeated: blocker.isRepeated }
+  for (const { name, isRepeated, waiters } of blocker.blocked) {
+    yield { depth: depth + 1, participant, has: true, name: name.id, isRepeated }
+    for (const waiter of waiters) yield* rowsOf(waiter, depth + 2, name.id)
+  }
+}

@@ -1,0 +1,397 @@
+-- The proof: what must always be true, as queries over Holdfast's own tables and PostgreSQL's lock table. Each answers with one row:
+-- how much it looked at, how many facts speak against it, and the first of them. A fact says the same for as long as it lasts. All is
+-- bounded: what is held now, and of what is over the latest. Nothing here writes. Each can be run alone, and all are run as one statement.
+
+-- name: one_holder
+-- Names that are held: each by one session, or by several that share it, or by lease, and not both ways. And the terms that ended last:
+-- of those that ended as their holder wanted, or with it, each before the next began. (What is taken from a holder it notices late.)
+-- Relies on lease_pkey, term_ended_at and term_pkey.
+with advisory as materialized (
+  select classid, objid, objsubid, mode, pid
+  from pg_locks
+  where locktype = 'advisory'
+    and granted
+    and database = (select oid from pg_database where datname = current_database())
+),
+held as materialized (
+  select (classid::bigint << 32) | objid::bigint as key, mode, pid from advisory where objsubid = 1
+),
+leased as materialized (
+  select key, instance from holdfast.lease where token <> '' and expires_at > clock_timestamp()
+),
+-- Who tries for a leased name has its lock for a moment. What is held is written down.
+both_ways as materialized (
+  select distinct held.key, pid, leased.instance
+  from held
+  join leased using (key)
+),
+ended as materialized (
+  select key, fence, mode, ended_at, why
+  from (select * from holdfast.term where ended_at is not null order by ended_at desc limit 2000) as latest
+  where why in ('released', 'asked', 'drained', 'closed', 'stepped-down', 'replaced', 'not-eligible', 'gone')
+),
+wrong as materialized (
+  select ended.key, format('fence %s was granted while fence %s held it', next.fence, ended.fence) as what
+  from ended
+  cross join lateral (
+    select fence, mode, began_at
+    from holdfast.term
+    where term.key = ended.key
+      and term.fence > ended.fence
+    order by fence
+    limit 1
+  ) as next
+  where next.began_at < ended.ended_at - interval '1 second'
+    and 'exclusive' in (next.mode, ended.mode)
+  union all
+  select key, format('%s sessions hold it, and one of them alone: %s', count(*), string_agg(pid::text, ', ' order by pid)) as what
+  from held
+  group by key
+  having count(*) > 1
+    and bool_or(mode = 'ExclusiveLock')
+  union all
+  select key, format('session %s has it as a lock, and instance %s by lease', pid, instance)
+  from both_ways
+  where exists (
+    select
+    from holdfast.hold
+    where hold.key = both_ways.key
+      and hold.session in (
+        select objid::integer
+        from advisory
+        where advisory.pid = both_ways.pid
+          and objsubid = 2
+          and classid = (holdfast.session_class()::bigint & 4294967295)::oid
+      )
+  )
+)
+select
+  (
+    select count(distinct key)
+    from (select key from held union all select key from leased union all select key from ended) as names
+  )::integer as checked,
+  (select count(*) from wrong)::integer as wrong,
+  (
+    select json_agg(format('%s: %s', coalesce(name.label, 'key ' || first.key), what))
+    from (select * from wrong order by key, what limit 20) as first
+    left join holdfast.name using (key)
+  ) as facts
+
+-- name: fences_grow
+-- Who holds a name has the largest fence that was ever used to write under it, and one that was drawn. Of the terms that ended last, the
+-- later has the larger. Relies on guarded_pkey, term_ended_at and term_pkey.
+with drawn as materialized (
+  select last_value from holdfast.fence
+),
+held as materialized (
+  select key, fence, mode, session, null as instance from holdfast.hold
+  union all
+  select key, fence, 'exclusive', null, instance from holdfast.lease where token <> '' and expires_at > clock_timestamp()
+),
+suspect as materialized (
+  select held.*, guarded.fence as used
+  from held
+  left join holdfast.guarded using (key)
+  where guarded.fence > held.fence and mode = 'exclusive'
+    or held.fence > (select last_value from drawn)
+),
+ended as materialized (
+  select key, fence, began_at from holdfast.term where ended_at is not null order by ended_at desc limit 2000
+),
+wrong as materialized (
+  select ended.key, format('fence %s was granted before fence %s', next.fence, ended.fence) as what
+  from ended
+  cross join lateral (
+    select fence, began_at
+    from holdfast.term
+    where term.key = ended.key
+      and term.fence > ended.fence
+    order by fence
+    limit 1
+  ) as next
+  where next.began_at < ended.began_at - interval '1 second'
+  union all
+  select
+    key,
+    case
+      when used > fence then format('written under a larger fence than the %s of who holds it', fence)
+      else format('held with fence %s, which nobody has drawn', fence)
+    end as what
+  from suspect
+  -- What is written down of a session that is gone, or has let go, says nothing.
+  where session is null
+    or exists (
+      select
+      from pg_locks as vouching
+      join pg_locks as holding using (pid)
+      where vouching.locktype = 'advisory'
+        and vouching.objsubid = 2
+        and vouching.classid = (holdfast.session_class()::bigint & 4294967295)::oid
+        and vouching.objid = (suspect.session::bigint & 4294967295)::oid
+        and vouching.granted
+        and holding.locktype = 'advisory'
+        and holding.objsubid = 1
+        and holding.granted
+        and (holding.classid::bigint << 32) | holding.objid::bigint = suspect.key
+    )
+)
+select
+  ((select count(*) from held) + (select count(*) from ended))::integer as checked,
+  (select count(*) from wrong)::integer as wrong,
+  (
+    select json_agg(format('%s: %s', coalesce(name.label, 'key ' || first.key), what))
+    from (select * from wrong order by key, what limit 20) as first
+    left join holdfast.name using (key)
+  ) as facts
+
+-- name: no_leaks
+-- Nothing is held longer than its holder may be silent: locks by sessions of instances, names by lease, permits that others wait for.
+-- Relies on permit_queue and permit_pkey.
+with ours as materialized (
+  select pid, substr(application_name, 10) as instance, state, state_change
+  from pg_stat_activity
+  where application_name like 'holdfast %'
+),
+locked as materialized (
+  select (classid::bigint << 32) | objid::bigint as key, pid
+  from pg_locks
+  where locktype = 'advisory'
+    and granted
+    and objsubid = 1
+    and database = (select oid from pg_database where datname = current_database())
+    and pid in (select pid from ours)
+),
+silent as materialized (
+  select ours.pid, ours.instance
+  from ours
+  left join holdfast.instance on instance.id = ours.instance
+  where ours.state like 'idle%'
+    and ours.state_change < clock_timestamp() - 2 * make_interval(secs => coalesce(expiry_ms, 30000) / 1000.0)
+),
+leased as materialized (
+  select key, instance, ttl_ms, expires_at from holdfast.lease where token <> '' and expires_at > clock_timestamp()
+),
+waited_for as materialized (
+  select key, min(since) as since from holdfast.permit where fence is null group by key order by key limit 1000
+),
+granted as materialized (
+  select permit.key, permit.session, permit.instance
+  from waited_for
+  join holdfast.permit using (key)
+  where permit.fence is not null
+),
+gone as materialized (
+  select session from (select distinct session from granted offset 0) as lives where not holdfast.is_present(session)
+),
+wrong as materialized (
+  select
+    coalesce(name.label, 'key ' || key) as what,
+    format('held by session %s of instance %s, which has been silent for too long', pid, instance) as why
+  from locked
+  join silent using (pid)
+  left join holdfast.name using (key)
+  union all
+  select coalesce(name.label, 'key ' || key), format('leased by instance %s for longer than the %s ms of its term', instance, ttl_ms)
+  from leased
+  left join holdfast.name using (key)
+  where expires_at > clock_timestamp() + make_interval(secs => ttl_ms / 1000.0 + 1)
+  union all
+  select coalesce(limited.name, 'key ' || key), format('instance %s is gone and still has a permit that others wait for', instance)
+  from granted
+  left join holdfast.limited using (key)
+  where session in (select session from gone)
+)
+select
+  ((select count(*) from locked) + (select count(*) from leased) + (select count(*) from granted))::integer as checked,
+  (select count(*) from wrong)::integer as wrong,
+  (select json_agg(format('%s: %s', what, why)) from (select * from wrong order by what, why limit 20) as first) as facts
+
+-- name: no_job_lost
+-- Jobs that were claimed are their worker's, and a job that may run is let in. Workers that died have handed on what they had. What a job
+-- waits for exists. Relies on job_pkey, waiting_run_at, dependency_pkey, waiting_pkey and job_history_id.
+with lives as materialized (
+  select session, holdfast.is_present(session) as present
+  from (select session from holdfast.claim union select session from holdfast.worker) as sessions
+),
+claimed as materialized (
+  select claim.fence, claim.session, claim.upto, id
+  from (select * from holdfast.claim order by fence limit 1000) as claim
+  cross join lateral unnest(claim.jobs) as id
+),
+orphaned as materialized (
+  select job.id, claimed.session
+  from (select * from claimed where session in (select session from lives where not present) limit 1000) as claimed
+  cross join lateral (
+    select id
+    from holdfast.job
+    where job.id = claimed.id
+      and (job.fence = claimed.fence or job.session is null and job.seq <= claimed.upto)
+    offset 0
+  ) as job
+),
+due as materialized (
+  select id, run_at
+  from holdfast.waiting
+  where stage = 'time'
+    and run_at < clock_timestamp()
+  order by run_at
+  limit 1000
+),
+needed as materialized (
+  select needs, job from holdfast.dependency order by needs, job limit 1000
+),
+wrong as materialized (
+  select id, format('job %s belongs to life %s, which is gone', id, session) as what
+  from orphaned
+  union all
+  select id, format('job %s was due at %s, and nobody has let it in', id, run_at)
+  from due
+  where run_at < clock_timestamp() - interval '1 minute'
+    and exists (
+      select
+      from holdfast.worker
+      join lives using (session)
+      where present
+        and since < clock_timestamp() - interval '1 minute'
+    )
+  union all
+  select job, format('job %s waits for job %s, which is nowhere', job, needs)
+  from needed
+  where not exists (select from holdfast.job where id = needs)
+    and not exists (select from holdfast.waiting where id = needs)
+    and not exists (select from holdfast.job_history where id = needs)
+)
+select
+  ((select count(*) from claimed) + (select count(*) from due) + (select count(*) from needed))::integer as checked,
+  (select count(*) from wrong)::integer as wrong,
+  (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
+
+-- name: one_end
+-- The latest jobs that have ended: each has one record of its end, and is not alive any more. Relies on job_history_id, job_pkey and
+-- waiting_pkey.
+with ended as materialized (
+  select id, state from holdfast.job_history order by id desc limit 5000
+),
+wrong as materialized (
+  select id, format('job %s has ended %s times', id, count(*)) as what from ended group by id having count(*) > 1
+  union all
+  select distinct id, format('job %s has ended, and still stands in its queue', id)
+  from ended
+  where exists (select from holdfast.job where job.id = ended.id)
+    or exists (select from holdfast.waiting where waiting.id = ended.id)
+)
+select
+  (select count(distinct id) from ended)::integer as checked,
+  (select count(*) from wrong)::integer as wrong,
+  (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
+
+-- name: one_run
+-- The latest ticks of each schedule: each has its run, or one reason for having none. A run whose instance died was taken over, and what
+-- was due has begun. Relies on tick_pkey, tick_active and gap_pkey.
+with planned as materialized (
+  select key, namespace, name, next_at, paused_at from holdfast.schedule order by key limit 500
+),
+ticked as materialized (
+  select planned.key, tick.at
+  from planned
+  cross join lateral (
+    select at from holdfast.tick where schedule = planned.key and not extra order by at desc limit 50
+  ) as tick
+),
+missing as materialized (
+  select planned.key, gap.first_at, gap.last_at, gap.ticks
+  from planned
+  cross join lateral (
+    select first_at, last_at, ticks from holdfast.gap where schedule = planned.key order by first_at desc limit 20
+  ) as gap
+),
+under_way as materialized (
+  select planned.key, tick.at, tick.session
+  from planned
+  join holdfast.tick on tick.schedule = planned.key and state in ('running', 'waiting') and state = 'running'
+),
+manned as materialized (
+  select schedule as key, session, since from holdfast.schedule_member where schedule in (select key from planned)
+),
+lives as materialized (
+  select session, holdfast.is_present(session) as present
+  from (select session from under_way union select session from manned) as sessions
+),
+wrong as materialized (
+  select key, format('its tick of %s has both a run and a reason for having none', at) as what
+  from ticked
+  join missing using (key)
+  where at between first_at and last_at
+  union all
+  select key, format('its ticks from %s on have two reasons for having no run', first_at)
+  from (select *, lag(last_at) over (partition by key order by first_at) as before from missing) as in_order
+  where first_at <= before
+  union all
+  select key, format('its run of %s belongs to life %s, which is gone', at, session)
+  from under_way
+  where session in (select session from lives where not present)
+  union all
+  select key, format('its tick of %s has neither a run nor a reason for having none', next_at)
+  from planned
+  where paused_at is null
+    and next_at < clock_timestamp() - interval '1 minute'
+    and key in (
+      select key
+      from manned
+      join lives using (session)
+      where present
+        and since < clock_timestamp() - interval '1 minute'
+    )
+)
+select
+  ((select count(*) from ticked) + (select coalesce(sum(ticks), 0) from missing))::integer as checked,
+  (select count(*) from wrong)::integer as wrong,
+  (
+    select json_agg(format('%s: %s', name, what))
+    from (select * from wrong join planned using (key) order by name, what limit 20) as first
+  ) as facts
+
+-- name: one_answer
+-- The deliveries that are kept longest: each key is there once; what is done has its answer, and what runs has none yet. Relies on
+-- delivery_expires_at.
+with latest as materialized (
+  select namespace, key, state, started_at, finished_at from holdfast.delivery order by expires_at desc limit 5000
+),
+wrong as materialized (
+  select key, format('it is there %s times', count(*)) as what from latest group by namespace, key having count(*) > 1
+  union all
+  select key, 'it has its answer, and nobody has recorded when' from latest where state <> 'in-flight' and finished_at is null
+  union all
+  select key, 'it is being run, and has an answer' from latest where state = 'in-flight' and finished_at is not null
+  union all
+  select key, 'its answer is older than its run' from latest where finished_at < started_at
+)
+select
+  (select count(*) from latest)::integer as checked,
+  (select count(*) from wrong)::integer as wrong,
+  (select json_agg(format('%s: %s', key, what)) from (select * from wrong order by key, what limit 20) as first) as facts
+
+-- name: permits_kept
+-- Permits that are granted to the living: of no entity more than any of them allows.
+with granted as materialized (
+  select key, session, weight, max from holdfast.permit where fence is not null and weight > 0 limit 20000
+),
+lives as materialized (
+  select session, holdfast.is_present(session) as present from (select distinct session from granted offset 0) as sessions
+),
+in_use as materialized (
+  select key, sum(weight) as used, max(max) as allowed
+  from granted
+  where session in (select session from lives where present)
+  group by key
+),
+wrong as materialized (
+  select coalesce(limited.name, 'key ' || key) as what, used, allowed
+  from in_use
+  left join holdfast.limited using (key)
+  where used > allowed
+)
+select
+  (select count(*) from in_use)::integer as checked,
+  (select count(*) from wrong)::integer as wrong,
+  (select json_agg(format('%s: more than its %s are in use', what, allowed)) from (select * from wrong order by what limit 20) as first) as facts

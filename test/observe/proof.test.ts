@@ -1,0 +1,236 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, onTestFinished, test } from 'vitest'
+import { defineJob } from '../../src/jobs/index.js'
+import { Observer } from '../../src/observe/index.js'
+import { openPgPool } from '../../src/postgres/index.js'
+import { sql, sqlSession, until } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+
+async function stage() {
+  const url = await databaseUrl()
+  const database = openPgPool({ connectionString: url })
+  onTestFinished(() => database.close())
+  const observer = new Observer(database)
+  /** What speaks against the promises at this look. */
+  const facts = async () => {
+    const invariants = await observer.proof({ mendedWithinMs: 0 })
+    return invariants.flatMap(({ number, facts }) => facts.map((fact) => `${number} ${fact}`))
+  }
+  return { url, observer, facts, run: (text: string, values?: unknown[]) => sql(url, text, values) }
+}
+
+test('a busy fleet keeps every promise, and each of them was held against something', async () => {
+  const { url, observer } = await stage()
+  const fleet = await Promise.all([0, 1, 2].map(() => open({ url, namespace: 'shop' })))
+  const [one, two] = fleet
+  const ship = defineJob('ship', { run: () => sleep(50) })
+  await one!.jobs.enqueueMany(
+    ship,
+    Array.from({ length: 300 }, (_, at) => ({ at })),
+  )
+  for (const member of fleet) {
+    member.jobs.work([ship], { concurrency: 5 })
+    member.schedules.add('tick', { every: '1s' }, async () => {})
+  }
+  await one!.locks.acquire('nightly')
+  await one!.locks.acquire('read', { mode: 'shared' })
+  await two!.locks.acquire('read', { mode: 'shared' })
+  await two!.leases.acquire('etl')
+  await one!.limits.acquire('gpu', { max: 3 })
+  await two!.once.run('event:1', async () => 'answer')
+  let isOver = false
+  const churning = fleet.map(async (member) => {
+    while (!isOver) {
+      await member.locks.with('hot', { wait: '10s' }, async () => {})
+      await member.leases.with('warm', { wait: '10s' }, async () => {})
+      await member.limits.with('few', { max: 2, wait: '10s' }, async () => {})
+    }
+  })
+  const facts: string[] = []
+  const checked = new Set<number>()
+  await until('everything was looked at', async () => {
+    const invariants = await observer.proof({ mendedWithinMs: 0 })
+    for (const invariant of invariants) {
+      facts.push(...invariant.facts)
+      if (invariant.checked > 0) checked.add(invariant.number)
+    }
+    return facts.length > 0 || checked.size === invariants.length
+  }).finally(async () => {
+    isOver = true
+    await Promise.all(churning)
+  })
+  expect(facts).toEqual([])
+})
+
+test('each promise, broken by hand in the tables, is found broken', async () => {
+  const { url, facts, run, observer } = await stage()
+  const holdfast = await open({ url, namespace: 'shop', expiry: '2s' })
+  const session = (await run('select session from holdfast.instance where id = $1', [holdfast.id]))[0]!.session
+  const gone = 2_000_000_000
+  const lock = await holdfast.locks.acquire('etl')
+  await holdfast.limits.acquire('gpu', { max: 1 })
+  await holdfast.once.run('event:1', async () => 'answer')
+  const schedule = holdfast.schedules.add('report', { cron: '0 0 1 1 *' }, async () => {})
+  onTestFinished(() => schedule.close())
+  const { id: ended } = await holdfast.jobs.enqueue(defineJob('ship', { run: async () => {} }), {})
+  await until('it is written down who has the schedule, and since when the lock is held', async () => {
+    const [row] = await run(
+      'select (select count(*) from holdfast.hold) * (select count(*) from holdfast.schedule_member) as both',
+    )
+    return Number(row!.both) > 0
+  })
+  const found = new Set<string>()
+  /** Breaks something, finds it, and mends it. */
+  const broken = async (fact: RegExp, doIt: string, undoIt: string, values: unknown[] = []) => {
+    expect(await facts(), `before ${doIt}`).toEqual([])
+    await run(doIt, values)
+    expect(await facts(), doIt).toEqual([expect.stringMatching(fact)])
+    found.add(fact.source[1]!)
+    await run(undoIt)
+  }
+
+  await broken(
+    /^1 etl: session \d+ has it as a lock, and instance other by lease$/,
+    `insert into holdfast.lease (key, token, instance, fence, ttl_ms, hold_ms, granted_at, expires_at)
+     select key, 'x', 'other', 1, 60000, 0, now(), now() + interval '1 minute' from holdfast.hold`,
+    'delete from holdfast.lease',
+  )
+  await broken(
+    new RegExp(`^2 etl: written under a larger fence than the ${lock.fence} of who holds it$`),
+    'insert into holdfast.guarded select key, fence + 1 from holdfast.hold',
+    'delete from holdfast.guarded',
+  )
+  await broken(
+    /^2 etl: held with fence \d+, which nobody has drawn$/,
+    'update holdfast.hold set fence = fence + 1000000',
+    'update holdfast.hold set fence = fence - 1000000',
+  )
+  const term = `insert into holdfast.term (key, fence, kind, mode, instance, began_at, ended_at, why)`
+  await broken(
+    /^1 key 8: fence 12 was granted while fence 11 held it$/,
+    `${term} values
+       (8, 11, 'lock', 'exclusive', 'a', now() - interval '9 s', now() - interval '4 s', 'released'),
+       (8, 12, 'lease', 'exclusive', 'b', now() - interval '6 s', now() - interval '2 s', 'released')`,
+    'delete from holdfast.term where key = 8',
+  )
+  await broken(
+    /^2 key 8: fence 12 was granted before fence 11$/,
+    `${term} values
+       (8, 11, 'lock', 'exclusive', 'a', now() - interval '6 s', now() - interval '4 s', 'lost'),
+       (8, 12, 'lock', 'exclusive', 'b', now() - interval '9 s', now() - interval '8 s', 'lost')`,
+    'delete from holdfast.term where key = 8',
+  )
+  await broken(
+    /^3 key 7: leased by instance other for longer than the 1000 ms of its term$/,
+    `insert into holdfast.lease (key, token, instance, fence, ttl_ms, hold_ms, granted_at, expires_at)
+     values (7, 'x', 'other', 1, 1000, 0, now(), now() + interval '1 minute')`,
+    'delete from holdfast.lease',
+  )
+  await broken(
+    /^3 gpu: instance other is gone and still has a permit that others wait for$/,
+    `with waits as (
+       insert into holdfast.permit (key, token, session, instance, weight, max, ticket, since)
+       select key, 1, session, instance, 1, 1, 1, now() from holdfast.permit
+     )
+     insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
+     select key, 2, ${gone}, 'other', 1, 1, 1, now() from holdfast.permit`,
+    'delete from holdfast.permit where token in (1, 2)',
+  )
+  const silent = await sqlSession(url, { application_name: `holdfast ${holdfast.id}` })
+  await silent.query('select pg_advisory_lock(9)')
+  await until('a session was silent for too long', async () =>
+    (await facts()).some((fact) => /^3 key 9: held by session \d+ of instance .*silent for too long$/.test(fact)),
+  )
+  await silent.end()
+
+  await broken(
+    /^4 job 900 belongs to life 2000000000, which is gone$/,
+    `with claim as (insert into holdfast.claim (fence, session, token, jobs) values (1, ${gone}, 1, '{900}'))
+     insert into holdfast.job (id, seq, queue, priority, kind, payload, session, fence)
+     values (900, 900, 1, 0, 'ship', '{}', ${gone}, 1)`,
+    'with job as (delete from holdfast.job where id = 900) delete from holdfast.claim',
+  )
+  await broken(
+    /^4 job 900 was due at .*, and nobody has let it in$/,
+    `with worker as (
+       insert into holdfast.worker (session, number, instance, queues, since)
+       values (${session}, 90, 'other', '{}', now() - interval '1 hour')
+     )
+     insert into holdfast.waiting (id, queue, priority, kind, payload, run_at)
+     values (900, 1, 0, 'ship', '{}', now() - interval '2 minutes')`,
+    'with worker as (delete from holdfast.worker) delete from holdfast.waiting',
+  )
+  await broken(
+    /^4 job 901 waits for job 900, which is nowhere$/,
+    'insert into holdfast.dependency values (900, 901)',
+    'delete from holdfast.dependency',
+  )
+  const end = `insert into holdfast.job_history (id, queue, priority, kind, payload, state, enqueued_at, failed, crashes, max_crashes)`
+  await broken(
+    new RegExp(`^5 job ${ended} has ended, and still stands in its queue$`),
+    `${end} values (${ended}, 1, 0, 'ship', '{}', 'done', now(), 0, 0, 3)`,
+    'delete from holdfast.job_history',
+  )
+  await broken(
+    /^5 job 900 has ended 2 times$/,
+    `${end} select 900, 1, 0, 'ship', '{}', 'done', now(), 0, 0, 3 from generate_series(1, 2)`,
+    'delete from holdfast.job_history',
+  )
+  const tick = `insert into holdfast.tick (schedule, at, state, session) select key, '2020-01-01'`
+  const gap = `insert into holdfast.gap (schedule, first_at, last_at, ticks, reason) select key`
+  await broken(
+    /^6 report: its tick of 2020-01-01.* has both a run and a reason for having none$/,
+    `with tick as (${tick}, 'done', 1 from holdfast.schedule)
+     ${gap}, '2019-12-01', '2020-02-01', 3, 'missed' from holdfast.schedule`,
+    'with tick as (delete from holdfast.tick) delete from holdfast.gap',
+  )
+  await broken(
+    /^6 report: its ticks from 2020-01-01.* on have two reasons for having no run$/,
+    `with before as (${gap}, '2019-12-01', '2020-02-01', 3, 'missed' from holdfast.schedule)
+     ${gap}, '2020-01-01', '2020-01-01', 1, 'overlap' from holdfast.schedule`,
+    'delete from holdfast.gap',
+  )
+  await broken(
+    /^6 report: its run of 2020-01-01.* belongs to life 2000000000, which is gone$/,
+    `${tick}, 'running', ${gone} from holdfast.schedule`,
+    'delete from holdfast.tick',
+  )
+  await broken(
+    /^6 stuck: its tick of 2020-01-01.* has neither a run nor a reason for having none$/,
+    `with member as (
+       insert into holdfast.schedule_member (schedule, instance, session, rule, since)
+       values (5, 'other', ${session}, '{}', now() - interval '1 hour')
+     )
+     insert into holdfast.schedule (key, namespace, name, rule, next_at, overlap, missed, late, reruns)
+     values (5, 'shop', 'stuck', '{}', '2020-01-01', 'skip', 'skip', 0, false)`,
+    'with member as (delete from holdfast.schedule_member where schedule = 5) delete from holdfast.schedule where key = 5',
+  )
+  await broken(
+    /^7 event:1: it has its answer, and nobody has recorded when$/,
+    'update holdfast.delivery set finished_at = null',
+    'update holdfast.delivery set finished_at = started_at',
+  )
+  await broken(
+    /^7 event:1: its answer is older than its run$/,
+    `update holdfast.delivery set finished_at = started_at - interval '1 hour'`,
+    'update holdfast.delivery set finished_at = started_at',
+  )
+  await broken(
+    /^7 event:1: it is being run, and has an answer$/,
+    `update holdfast.delivery set state = 'in-flight'`,
+    `update holdfast.delivery set state = 'done'`,
+  )
+  await broken(
+    /^8 gpu: more than its 1 are in use$/,
+    `insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
+     select key, 2, session, instance, 1, 1, 1, now() from holdfast.permit`,
+    'delete from holdfast.permit where token = 2',
+  )
+  expect([...found].sort()).toEqual(['1', '2', '3', '4', '5', '6', '7', '8'])
+
+  // Seen for the first time, it may be about to be mended; seen again, it is a violation.
+  await run('insert into holdfast.dependency values (900, 901)')
+  const look = async () => (await observer.proof({ mendedWithinMs: 1 }))[3]!
+  expect(await look()).toMatchObject({ violations: 0, suspects: 1, facts: [] })
+  expect(await look()).toMatchObject({ violations: 1, suspects: 0, facts: [/nowhere/] })
+})

@@ -41,7 +41,7 @@ export {
   type TermEnding,
   termEndings,
 } from './past.js'
-export type { Invariant } from './proof.js'
+export type { Invariant, Proven } from './proof.js'
 export type * from './ribbon.js'
 export * from './schedules.js'
 export type { BlockedName, Blocker } from './trees.js'

@@ -19,7 +19,7 @@ import {
 import { LimitsObserver } from './limits.js'
 import { Glance, type NamesFilter, type NamesGlance, type Overview } from './overview.js'
 import { type Latencies, type LatencyFilter, type ObservedTerm, Past, type StripFilter, type Strips } from './past.js'
-import { type Invariant, Proof } from './proof.js'
+import { Proof, type Proven } from './proof.js'
 import { SchedulesObserver } from './schedules.js'
 import { Together } from './together.js'
 
@@ -106,9 +106,9 @@ export class Observer {
    * `mendedWithinMs` (default 20 s).
    *
    * @example
-   * const broken = (await observer.proof()).filter(({ violations }) => violations > 0)
+   * const broken = (await observer.proof()).invariants.filter(({ violations }) => violations > 0)
    */
-  proof({ mendedWithinMs }: { readonly mendedWithinMs?: number | undefined } = {}): Promise<Invariant[]> {
+  proof({ mendedWithinMs }: { readonly mendedWithinMs?: number | undefined } = {}): Promise<Proven> {
     return this.#proof.look(mendedWithinMs)
   }
 

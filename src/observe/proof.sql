@@ -2,6 +2,9 @@
 -- how much it looked at, how many facts speak against it, and the first of them. A fact says the same for as long as it lasts. All is
 -- bounded: what is held now, and of what is over the latest. Nothing here writes. Each can be run alone, and all are run as one statement.
 
+-- name: clock
+select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
+
 -- name: one_holder
 -- Names that are held: each by one session, or by several that share it, or by lease, and not both ways. And the terms that ended last:
 -- of those that ended as their holder wanted, or with it, each before the next began. (What is taken from a holder it notices late.)

@@ -20,6 +20,13 @@ export interface Invariant {
   readonly sql: string
 }
 
+/** One look at all of them. */
+export interface Proven {
+  /** By the database's clock. */
+  readonly at: Date
+  readonly invariants: readonly Invariant[]
+}
+
 interface Row {
   checked: number
   wrong: number
@@ -38,6 +45,7 @@ const promises = {
 } as const
 
 type Promised = keyof typeof promises
+type Answers = Record<Promised, Row> & { clock: { now_ms: number } }
 
 /** A worker that died has its jobs for a moment, a note may be struck out late: what is wrong for less than this counts as being mended. */
 const mendedWithinMs = 20_000
@@ -46,23 +54,23 @@ const mostFacts = 5
 /** Looks whether the promises hold: one statement. What it suspects at one look it only says when the next finds the same. */
 export class Proof {
   readonly #executor: Executor
-  readonly #statements: Record<Promised, Statement>
-  readonly #together: Together<Record<Promised, Row>>
+  readonly #statements: Record<Promised | 'clock', Statement>
+  readonly #together: Together<Answers>
   /** Since when the facts have been seen at every look. */
   #seen = new Map<string, number>()
 
   constructor(executor: Executor, schema: string) {
     this.#executor = executor
-    this.#statements = loadStatements<Promised>(new URL('./proof.sql', import.meta.url), schema)
-    this.#together = new Together<Record<Promised, Row>>(this.#statements)
+    this.#statements = loadStatements<Promised | 'clock'>(new URL('./proof.sql', import.meta.url), schema)
+    this.#together = new Together<Answers>(this.#statements)
   }
 
-  async look(withinMs = mendedWithinMs): Promise<Invariant[]> {
+  async look(withinMs = mendedWithinMs): Promise<Proven> {
     const answers = await this.#together.ask(this.#executor)
     const now = performance.now()
     const seen = new Map<string, number>()
     const names = Object.keys(promises) as Promised[]
-    const looked = names.map((name) => {
+    const invariants = names.map((name) => {
       const { checked, wrong, facts } = answers[name][0]!
       const told = facts ?? []
       const lasting = told.filter((fact) => {
@@ -82,6 +90,6 @@ export class Proof {
       }
     })
     this.#seen = seen
-    return looked
+    return { at: new Date(answers.clock[0]!.now_ms), invariants }
   }
 }

@@ -13,7 +13,7 @@ async function stage() {
   const observer = new Observer(database)
   /** What speaks against the promises at this look. */
   const facts = async () => {
-    const invariants = await observer.proof({ mendedWithinMs: 0 })
+    const { invariants } = await observer.proof({ mendedWithinMs: 0 })
     return invariants.flatMap(({ number, facts }) => facts.map((fact) => `${number} ${fact}`))
   }
   return { url, observer, facts, run: (text: string, values?: unknown[]) => sql(url, text, values) }
@@ -49,7 +49,7 @@ test('a busy fleet keeps every promise, and each of them was held against someth
   const facts: string[] = []
   const checked = new Set<number>()
   await until('everything was looked at', async () => {
-    const invariants = await observer.proof({ mendedWithinMs: 0 })
+    const { invariants } = await observer.proof({ mendedWithinMs: 0 })
     for (const invariant of invariants) {
       facts.push(...invariant.facts)
       if (invariant.checked > 0) checked.add(invariant.number)
@@ -230,7 +230,7 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
 
   // Seen for the first time, it may be about to be mended; seen again, it is a violation.
   await run('insert into holdfast.dependency values (900, 901)')
-  const look = async () => (await observer.proof({ mendedWithinMs: 1 }))[3]!
+  const look = async () => (await observer.proof({ mendedWithinMs: 1 })).invariants[3]!
   expect(await look()).toMatchObject({ violations: 0, suspects: 1, facts: [] })
   expect(await look()).toMatchObject({ violations: 1, suspects: 0, facts: [/nowhere/] })
 })

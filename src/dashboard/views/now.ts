@@ -42,6 +42,6 @@ export const now = {
 
   proof: view({
     everyMs: 30_000,
-    read: async ({ observer }) => ({ invariants: await observer.proof() }),
+    read: ({ observer }) => observer.proof(),
   }),
 }

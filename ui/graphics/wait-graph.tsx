@@ -1,0 +1,156 @@
+// Who waits for whom, drawn in layers: whoever is in the way of others stands first, then what they have, then who waits for it. Arrows
+// lead from who waits to the name, and from the name to who has it.
+import './wait-graph.css'
+import { useMemo, useRef } from 'preact/hooks'
+import { useNow } from '../clock.js'
+import { formatCount } from '../format.js'
+import type { Waits } from '../pages/now/words.js'
+import { boxHeight, type DrawnEdge, type DrawnNode, drawWaits } from './wait-layout.js'
+
+export interface WaitGraphProps {
+  readonly waits: Waits
+  /** When what it tells was so. */
+  readonly at: string | undefined
+  /** The id of the participant or name that is chosen. */
+  readonly chosen: string | undefined
+  readonly onChoose: (id: string) => void
+  /** From the top down, where there is no width. */
+  readonly isUpright: boolean
+}
+
+export function WaitGraph({ waits, at, chosen, onChoose, isUpright }: WaitGraphProps) {
+  const time = useNow()
+  const box = useRef<SVGSVGElement>(null)
+  const { nodes, edges, width, height } = useMemo(() => drawWaits(waits, isUpright), [waits, isUpright])
+  const elapsedMs = at === undefined ? 0 : Math.max(0, time - Date.parse(at))
+  const choosable = nodes.filter(({ kind }) => kind !== 'more')
+  const reachable = choosable.some(({ id }) => id === chosen) ? chosen : choosable[0]?.id
+  const move = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key]
+    const all = [...box.current!.querySelectorAll<SVGElement>('[role="button"]')]
+    const now = all.indexOf(event.target as SVGElement)
+    const next = event.key === 'Home' ? all[0] : event.key === 'End' ? all.at(-1) : step ? all[now + step] : undefined
+    if (now < 0 || !next) return
+    event.preventDefault()
+    next.focus()
+  }
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard
+    <section class="wait-graph" aria-label="Who waits for whom, drawn" tabIndex={0}>
+      {/* biome-ignore lint/a11y/useSemanticElements: there is no element for a group inside of a drawing */}
+      <svg
+        ref={box}
+        role="group"
+        aria-label="Participants and names. The arrow keys move between them."
+        width={width}
+        height={height}
+        viewBox={`0 0 ${width} ${height}`}
+        onKeyDown={move}
+      >
+        {edges.map((edge) => (
+          <Edge key={`${edge.kind} ${edge.from} ${edge.to}`} edge={edge} elapsedMs={elapsedMs} />
+        ))}
+        {nodes.map((node) => (
+          <Node
+            key={node.id}
+            node={node}
+            isChosen={node.id === chosen}
+            isReachable={node.id === reachable}
+            onChoose={onChoose}
+          />
+        ))}
+      </svg>
+    </section>
+  )
+}
+
+interface NodeProps {
+  readonly node: DrawnNode
+  readonly isChosen: boolean
+  readonly isReachable: boolean
+  readonly onChoose: (id: string) => void
+}
+
+/** An octagon, as of a stop sign, for a deadlock; a triangle for what may be one. */
+const signs = { certain: 'M4 1h5l3 3v5l-3 3H4L1 9V4z', possible: 'M6.500 1l6 11h-12z' }
+
+function Node({ node, isChosen, isReachable, onChoose }: NodeProps) {
+  const { id, kind, title, says, role, mark, label, width, x, y } = node
+  const left = kind === 'who' ? 40 : 14
+  const sign = role === 'certain' || role === 'possible' ? signs[role] : undefined
+  const inside = (
+    <>
+      <rect class="box" width={width} height={boxHeight} rx={kind === 'who' ? boxHeight / 2 : 6} />
+      {kind === 'who' && mark && (
+        <>
+          <rect class={`mark-box mark-${mark.colour}`} x="12" y="12" width="20" height="20" rx="4" />
+          <text class="mark-text" x="22" y="26" text-anchor="middle">
+            {mark.letter}
+          </text>
+        </>
+      )}
+      {kind === 'who' && !mark && <path class="stranger" d="M22 13a4 4 0 1 1 0 8a4 4 0 0 1 0-8M14 31c0-7 16-7 16 0" />}
+      <text class="title" x={left} y="19">
+        {title}
+      </text>
+      {sign && <path class="sign" d={sign} transform={`translate(${left} 25)`} />}
+      <text class="says" x={sign ? left + 17 : left} y="35">
+        {says}
+      </text>
+    </>
+  )
+  const place = { class: `node ${kind} ${role}`, transform: `translate(${x - width / 2} ${y - boxHeight / 2})` }
+  if (kind === 'more') return <g {...place}>{inside}</g>
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: there is no button inside of a drawing
+    <g
+      {...place}
+      role="button"
+      tabIndex={isReachable ? 0 : -1}
+      aria-pressed={isChosen}
+      aria-label={label}
+      onClick={() => onChoose(id)}
+      onKeyDown={(event) => {
+        if (event.key !== 'Enter' && event.key !== ' ') return
+        event.preventDefault()
+        onChoose(id)
+      }}
+    >
+      <title>{label}</title>
+      {inside}
+    </g>
+  )
+}
+
+function Edge({ edge, elapsedMs }: { readonly edge: DrawnEdge; readonly elapsedMs: number }) {
+  const { kind, role, says, forMs, points, middle } = edge
+  const [tip, before] = points as [Point, Point]
+  const angle = (Math.atan2(tip.y - before.y, tip.x - before.x) * 180) / Math.PI
+  const text = [says, forMs !== null && formatCount(forMs + elapsedMs)].filter(Boolean).join(' ')
+  return (
+    <g class={`edge ${kind} ${role}`} aria-hidden="true">
+      <path class="line" d={curve(points)} />
+      <path class="head" d="M0 0L-9-4V4z" transform={`translate(${tip.x} ${tip.y}) rotate(${angle})`} />
+      <text x={middle.x} y={middle.y + 4} text-anchor="middle">
+        {text}
+      </text>
+    </g>
+  )
+}
+
+interface Point {
+  readonly x: number
+  readonly y: number
+}
+
+/** Through the middle of each piece, so that corners are round. */
+function curve(points: readonly Point[]): string {
+  const [first, ...rest] = points as [Point, ...Point[]]
+  const last = rest.at(-1)!
+  const bends = rest.slice(0, -1).map((point, at) => {
+    const next = rest[at + 1]!
+    const end = next === last ? next : { x: (point.x + next.x) / 2, y: (point.y + next.y) / 2 }
+    return `Q${point.x} ${point.y} ${end.x} ${end.y}`
+  })
+  return `M${first.x} ${first.y}${bends.length > 0 ? bends.join('') : `L${last.x} ${last.y}`}`
+}

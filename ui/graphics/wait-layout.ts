@@ -1,0 +1,165 @@
+// What is drawn of who waits for whom, and where.
+import { Graph, layout } from '@dagrejs/dagre'
+import { shorten } from '../format.js'
+import { type Mark, markOf } from '../marks.js'
+import { howHeld, type Waits, whatIs, whoIs } from '../pages/now/words.js'
+
+/** How bad it is to be part of it: of a deadlock, of what may be one, in the way of others, or none of these. */
+type Role = 'certain' | 'possible' | 'root' | 'plain'
+
+interface Node {
+  readonly id: string
+  readonly kind: 'who' | 'name' | 'more'
+  /** Two lines. */
+  readonly title: string
+  readonly says: string
+  readonly role: Role
+  /** Of an instance. */
+  readonly mark: Mark | undefined
+  /** The whole, for those who do not see it. */
+  readonly label: string
+  readonly width: number
+}
+
+interface Edge {
+  readonly from: string
+  readonly to: string
+  readonly kind: 'has' | 'waits'
+  readonly role: Role
+  /** What stands on it, before its time. */
+  readonly says: string
+  readonly forMs: number | null
+}
+
+interface Point {
+  readonly x: number
+  readonly y: number
+}
+
+export type DrawnNode = Node & Point
+export type DrawnEdge = Edge & { readonly points: readonly Point[]; readonly middle: Point }
+
+export interface Drawing {
+  /** In the order in which one reads. */
+  readonly nodes: readonly DrawnNode[]
+  readonly edges: readonly DrawnEdge[]
+  readonly width: number
+  readonly height: number
+}
+
+export const boxHeight = 44
+const mostLetters = 26
+/** Of those who wait for a name and are in nobody's way, so many are drawn. */
+const mostLeaves = 5
+
+export function drawWaits(waits: Waits, isUpright: boolean): Drawing {
+  const { nodes, edges } = partsOf(waits)
+  const graph = new Graph({ multigraph: true })
+  graph.setGraph({
+    rankdir: isUpright ? 'TB' : 'LR',
+    nodesep: isUpright ? 20 : 16,
+    ranksep: isUpright ? 22 : 26,
+    marginx: 6,
+    marginy: 6,
+  })
+  graph.setDefaultEdgeLabel(() => ({}))
+  for (const { id, width } of nodes) graph.setNode(id, { width, height: boxHeight })
+  for (const { kind, from, to, says } of edges) {
+    graph.setEdge(from, to, { width: 50 + says.length * 6.4, height: 18, labelpos: 'c' }, kind)
+  }
+  layout(graph)
+  const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number }
+  const along = ({ x, y }: Point) => (isUpright ? y * 10_000 + x : x * 10_000 + y)
+  return {
+    nodes: nodes.map((node) => ({ ...node, ...pointOf(graph.node(node.id)) })).sort((a, b) => along(a) - along(b)),
+    edges: edges.map((edge) => {
+      const drawn = graph.edge(edge.from, edge.to, edge.kind) as Point & { points: Point[] }
+      return { ...edge, points: drawn.points, middle: pointOf(drawn) }
+    }),
+    width: Math.ceil(width),
+    height: Math.ceil(height),
+  }
+}
+
+function pointOf(drawn: unknown): Point {
+  const { x, y } = drawn as Point
+  return { x, y }
+}
+
+function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
+  const { names, participants } = waits
+  const roles = rolesOf(waits)
+  const roleOf = (id: string) => roles.get(id) ?? 'plain'
+  const blocks = new Map(waits.roots.map((root) => [root.participant, root.blocks]))
+  const having = new Set(names.flatMap(({ holders }) => holders.map(({ participant }) => participant)))
+  const byId = new Map(participants.map((one) => [one.id, one]))
+  const nodes = new Map<string, Node>()
+  const edges: Edge[] = []
+
+  const addWho = (id: string) => {
+    const who = byId.get(id)
+    if (!who || nodes.has(id)) return
+    const role = roleOf(id)
+    const title = shorten(whoIs(who), mostLetters)
+    const says = {
+      certain: 'deadlock',
+      possible: 'may be a deadlock',
+      root: who.kind === 'nobody' ? 'only time helps' : `in the way of ${blocks.get(id)}`,
+      plain: having.has(id) ? 'waits, and is waited for' : 'waits',
+    }[role]
+    nodes.set(id, {
+      ...{ id, kind: 'who', title, says, role, mark: who.instance === null ? undefined : markOf(who.instance) },
+      ...{ label: `${whoIs(who)}: ${says}`, width: Math.max(title.length * 7.3, says.length * 6.4 + 17) + 58 },
+    })
+  }
+
+  for (const name of names) {
+    const title = shorten(name.label ?? `key ${name.key}`, mostLetters)
+    const says = `${name.kind}, ${name.waiting} ${name.waiting === 1 ? 'waits' : 'wait'}`
+    nodes.set(name.id, {
+      ...{ id: name.id, kind: 'name', title, says, role: roleOf(name.id), mark: undefined },
+      ...{ label: `${whatIs(name)}: ${says}`, width: Math.max(title.length * 8, says.length * 6.4 + 17) + 28 },
+    })
+    for (const holding of name.holders) {
+      const { participant, forMs } = holding
+      addWho(participant)
+      const role = roleOf(`${participant} ${name.id}`)
+      edges.push({ from: participant, to: name.id, kind: 'has', role, says: howHeld(holding), forMs })
+    }
+    const leaves = name.waits.filter(({ participant }) => !having.has(participant) && !roles.has(participant))
+    const hidden = new Set(leaves.slice(mostLeaves))
+    for (const wait of name.waits) {
+      if (hidden.has(wait)) continue
+      const { participant, requests, forMs } = wait
+      addWho(participant)
+      // Where nobody has it, who stands first in its queue is in the way of the others.
+      const isFirst = name.holders.length === 0 && wait === name.waits[0]
+      edges.push({
+        ...(isFirst ? { from: participant, to: name.id, kind: 'has' } : { from: name.id, to: participant, kind: 'waits' }),
+        ...{ role: roleOf(`${name.id} ${participant}`), forMs },
+        says: `${isFirst ? 'first in line' : 'waits'}${requests > 1 ? ` ×${requests}` : ''}`,
+      })
+    }
+    const more = hidden.size + Math.max(0, name.waiting - name.waits.length)
+    if (more > 0) {
+      const id = `more ${name.id}`
+      const [title, says] = [`and ${more} more`, more === 1 ? 'waits' : 'wait']
+      nodes.set(id, { id, kind: 'more', title, says, role: 'plain', mark: undefined, label: '', width: 130 })
+      edges.push({ from: name.id, to: id, kind: 'waits', role: 'plain', says: '', forMs: null })
+    }
+  }
+  return { nodes: [...nodes.values()], edges: edges.filter(({ from, to }) => nodes.has(from) && nodes.has(to)) }
+}
+
+/** Of nodes, and of edges by both their ends: what is part of a circle, and who is in the way of others. */
+function rolesOf({ roots, cycles }: Waits): Map<string, Role> {
+  const roles = new Map<string, Role>(roots.map(({ participant }) => [participant, 'root']))
+  // The certain ones come first, and are not to be made less.
+  for (const { isCertain, sides } of [...cycles].reverse()) {
+    const role = isCertain ? 'certain' : 'possible'
+    for (const { participant, holds, waitsFor } of sides) {
+      for (const id of [participant, holds, `${participant} ${holds}`, `${waitsFor} ${participant}`]) roles.set(id, role)
+    }
+  }
+  return roles
+}

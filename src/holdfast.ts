@@ -64,6 +64,7 @@ export type {
   ChildOptions,
   EnqueueManyOptions,
   EnqueueOptions,
+  FailedAttempt,
   JobContext,
   JobDefinition,
   JobOptions,

@@ -22,7 +22,7 @@ export {
   type ResultOptions,
   type WorkOptions,
 } from './jobs.js'
-export type { JobStatus } from './status.js'
+export type { FailedAttempt, JobStatus } from './status.js'
 export { UniqueKeyBusyError, type UniqueOptions } from './unique.js'
 export type { WaitsFor } from './waits-for.js'
 export type { Worker } from './worker.js'

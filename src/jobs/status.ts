@@ -1,6 +1,16 @@
 import type { RecordedError } from './errors.js'
 import { type WaitsFor, type WaitsForRow, waitsForOf } from './waits-for.js'
 
+/** An attempt that failed, or whose worker died. */
+export interface FailedAttempt extends RecordedError {
+  readonly attempt: number
+  /** When it failed, or was found to be over. */
+  readonly at: string
+  readonly claimedAt: string
+  /** Which instance ran it. */
+  readonly instance: string | null
+}
+
 /** A job, as a look at the database shows it. */
 export interface JobStatus {
   readonly id: number
@@ -22,8 +32,8 @@ export interface JobStatus {
   readonly failed: number
   /** How many workers died while they had it. */
   readonly crashes: number
-  /** What attempts failed of, the last twenty. */
-  readonly failures: readonly (RecordedError & { readonly attempt: number; readonly at: string })[]
+  /** What attempts failed or crashed of, the last twenty. */
+  readonly failures: readonly FailedAttempt[]
   readonly progress: number | undefined
   readonly log: readonly string[]
   readonly result: unknown

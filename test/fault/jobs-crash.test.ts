@@ -97,7 +97,10 @@ describe.each(['rows', 'advisory'] as const)('claims by %s', (claims) => {
     // Whoever takes over must not run it again.
     holdfast.jobs.work([innocent, defineJob('poison', { run: () => expect.unreachable('it runs again') })])
     await until('the poison is buried', async () => (await holdfast.jobs.find(id))?.state === 'buried')
-    expect((await holdfast.jobs.find(id))!.error).toMatchObject({ code: 'WORKER_CRASHED' })
+    const { error, failures } = (await holdfast.jobs.find(id))!
+    expect(error).toMatchObject({ code: 'WORKER_CRASHED' })
+    expect(failures.map(({ attempt, code }) => [attempt, code])).toEqual([1, 2, 3].map((n) => [n, 'WORKER_CRASHED']))
+    expect(new Set(failures.map(({ instance }) => instance)).size).toBe(3)
     for (const job of [...before, ...after]) {
       await holdfast.jobs.result(job.id)
       expect((await holdfast.jobs.find(job.id))!.state).toBe('done')

@@ -94,6 +94,10 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
       [2, 'no 2'],
       [3, 'no 3'],
     ])
+    for (const { instance, claimedAt, at } of found.failures) {
+      expect(instance).toBe(holdfast.id)
+      expect(Date.parse(claimedAt)).toBeLessThanOrEqual(Date.parse(at))
+    }
     expect(told).toEqual([
       ['no 1', 1, 'retried'],
       ['no 2', 2, 'retried'],

@@ -63,7 +63,7 @@ comment on column holdfast.job.started is 'Set before it is run by those who run
 comment on column holdfast.job.cancelled is 'Why it is to stop; null when it is not.';
 comment on column holdfast.job.progress is 'How far it is, as its handler said.';
 comment on column holdfast.job.log is 'What its handler logged: the last hundred lines.';
-comment on column holdfast.job.failures is 'What its attempts failed of: the last twenty.';
+comment on column holdfast.job.failures is 'What its attempts failed or crashed of, when and where: the last twenty.';
 comment on column holdfast.job.ties is 'What ties it to others; null for most jobs, which nothing does. Whatever it is, it goes with the job from table to table.';
 create index job_order on holdfast.job (queue, priority, seq);
 -- Who has the places of a lane.
@@ -1098,6 +1098,19 @@ create function holdfast.job_claim(
 comment on function holdfast.job_claim(integer, bigint, bigint[], integer[], bigint[], text[], integer, boolean, boolean) is
   'Claims jobs for a life: at most so many, level by level (queue and priority), each from its cursor onward. Who looks back learns from which number on others may still appear.';
 
+create function holdfast.job_attempt(attempt integer, claimed_at timestamptz, session integer) returns jsonb
+  language sql volatile
+  as $$
+    select jsonb_build_object(
+      'attempt', attempt,
+      'at', clock_timestamp(),
+      'claimedAt', claimed_at,
+      'instance', (select min(worker.instance) from holdfast.worker where worker.session = job_attempt.session)
+    )
+  $$;
+comment on function holdfast.job_attempt(integer, timestamptz, integer) is
+  'What is written down of an attempt that ends now without success: which it was, since when, and in which instance.';
+
 create function holdfast.job_done(
   ids bigint[], fences bigint[], seqs bigint[], results json, emptied bigint[], out recorded bigint[], out loose bigint[]
 )
@@ -1246,7 +1259,13 @@ create function holdfast.job_end(
           else coalesce(failures, '[]')
         end || case
           when failed_now = 0 then '[]'
-          else jsonb_build_array(error || jsonb_build_object('attempt', failed + crashes + 1, 'at', clock_timestamp()))
+          else jsonb_build_array(
+            error || holdfast.job_attempt(
+              failed + crashes + 1,
+              coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = ended.claim)),
+              coalesce(session, (select claim.session from holdfast.claim where claim.fence = ended.claim))
+            )
+          )
         end as all_failures
       from ended
     ),
@@ -1351,9 +1370,12 @@ create function holdfast.job_take_over(session integer) returns integer
     for one in
       select * from holdfast.claim where claim.session = job_take_over.session order by claim.fence limit 100
     loop
-      with mine as materialized (
+      with claimed as materialized (
         select
           job.id,
+          job.failed,
+          job.crashes,
+          job.failures,
           case
             when job.crashes > 0 or job.max_crashes = 1 then job.started::integer
             else 1
@@ -1364,6 +1386,23 @@ create function holdfast.job_take_over(session integer) returns integer
         order by job.id
         for update
       ),
+      mine as materialized (
+        select
+          id,
+          charge,
+          case
+            when charge = 0 then failures
+            when jsonb_array_length(failures) >= 20 then failures - 0
+            else coalesce(failures, '[]')
+          end || case
+            when charge = 0 then '[]'
+            else jsonb_build_array(
+              '{"name": "WorkerCrashedError", "message": "Its worker died while it ran", "code": "WORKER_CRASHED"}'
+              || holdfast.job_attempt(failed + crashes + 1, one.claimed_at, one.session)
+            )
+          end as all_failures
+        from claimed
+      ),
       back as (
         update holdfast.job
         set session = null,
@@ -1371,6 +1410,7 @@ create function holdfast.job_take_over(session integer) returns integer
             claimed_at = null,
             started = false,
             crashes = job.crashes + charge,
+            failures = mine.all_failures,
             seq = nextval('holdfast.job_number')
         from mine
         where job.id = mine.id
@@ -1383,7 +1423,7 @@ create function holdfast.job_take_over(session integer) returns integer
         using mine
         where job.id = mine.id
           and (job.cancelled is not null or job.crashes + charge >= job.max_crashes)
-        returning job.*, charge
+        returning job.*, charge, all_failures
       ),
       kept as (
         insert into holdfast.job_history
@@ -1399,7 +1439,7 @@ create function holdfast.job_take_over(session integer) returns integer
             )
             else json_build_object('name', 'JobCancelledError', 'message', cancelled, 'code', 'JOB_CANCELLED')
           end,
-          enqueued_at, one.claimed_at, one.session, one.fence, failed, crashes + charge, max_crashes, progress, log, failures, ties
+          enqueued_at, one.claimed_at, one.session, one.fence, failed, crashes + charge, max_crashes, progress, log, all_failures, ties
         from ended
         returning id, queue, kind, state, ties
       ),

@@ -1,0 +1,76 @@
+import { expect, test } from 'vitest'
+import { readSearch, UsageError, writeSearchValue } from '../../src/base/index.js'
+import { readJobSearch } from '../../src/observe/job-search.js'
+
+const nothing = { ids: [], queues: [], kinds: [], lanes: [], waits: [], input: [], onlyFailed: [] }
+const every = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried']
+
+test.each([
+  ['', {}],
+  ['  \n ', {}],
+  ['17', { ids: [17] }],
+  ['id:17 18', { ids: [17, 18] }],
+  ['queue:mail queue:sms', { queues: ['mail', 'sms'] }],
+  ['lane:shop:7', { lanes: ['shop:7'] }],
+  ['kind:"send email"', { kinds: ['send email'] }],
+  ['kind:"say \\"so\\" \\\\ "', { kinds: ['say "so" \\ '] }],
+  ['kind:it"s', { kinds: ['it"s'] }],
+  ['state:buried state:ready', { states: ['ready', 'buried'] }],
+  [
+    'state:failed',
+    { states: ['ready', 'running', 'waiting', 'buried'], onlyFailed: ['ready', 'running', 'waiting', 'buried'] },
+  ],
+  [
+    'state:failed state:ready state:done',
+    { states: ['ready', 'running', 'waiting', 'done', 'buried'], onlyFailed: ['running', 'waiting', 'buried'] },
+  ],
+  ['waits:lane', { waits: ['lane'], states: ['waiting'] }],
+  [
+    'input.user:42 input.a.0:"x y" input:null',
+    {
+      input: [
+        { path: ['user'], value: '42' },
+        { path: ['a', '0'], value: 'x y' },
+        { path: [], value: 'null' },
+      ],
+    },
+  ],
+  ['input.user:""', { input: [{ path: ['user'], value: '' }] }],
+])('%j is understood', (text, meant) => {
+  expect(readJobSearch(text)).toEqual({ ...nothing, states: every, ...meant })
+})
+
+test.each([
+  ['mail', 'Expected the number of a job, or a word such as kind:, got "mail"', 'For example kind:mail'],
+  ['0', 'Expected the number of a job, or a word such as kind:, got "0"', undefined],
+  ['id:x', 'Expected id to be the number of a job, got "x"', undefined],
+  ['queue:', 'Expected something after "queue:", got nothing', 'For example queue:mail'],
+  ['state:burried', 'Expected state to be ready, ', 'Did you mean state:buried?'],
+  [
+    'stat:buried',
+    'Expected queue, state, kind, lane, waits, input, id before the colon, got "stat"',
+    'Did you mean state:?',
+  ],
+  ['shop:7', 'before the colon, got "shop"', 'A value with a colon'],
+  ['waits:money', 'Expected waits to be time, attempt, lane, jobs, got "money"', undefined],
+  ['waits:lane state:done', 'Expected state:waiting beside waits:, got state:done', 'Only jobs that wait'],
+  ['input..a:1', 'Expected a path such as input.user.id, got "input..a"', undefined],
+  ['kind:"send', 'Expected a closing quote after "send, got the end', undefined],
+  ['x'.repeat(2_000), 'Expected a search of at most 1000 characters, got 2000', undefined],
+  ['id:1 '.repeat(21), 'Expected a search of at most 20 terms, got 21', undefined],
+])('%j is a mistake that is explained', (text, message, hint) => {
+  try {
+    readJobSearch(text)
+    expect.unreachable()
+  } catch (error) {
+    expect(error).toBeInstanceOf(UsageError)
+    expect((error as UsageError).message).toContain(message)
+    if (hint) expect((error as UsageError).hint).toContain(hint)
+  }
+})
+
+test('what is written is read again, whatever it is', () => {
+  for (const value of ['mail', 'a b', 'it"s', '\\', 'x:"y" \\z', '', '"', 'ünï\u202e', '<script>']) {
+    expect(readSearch(`kind:${writeSearchValue(value)} 1`)).toMatchObject([{ word: 'kind', value }, { value: '1' }])
+  }
+})

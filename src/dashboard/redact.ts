@@ -1,6 +1,14 @@
 /** Which payload it is. */
 export interface Payload {
-  readonly what: 'job input' | 'job result' | 'job error' | 'run error' | 'run log' | 'delivery answer'
+  readonly what:
+    | 'job input'
+    | 'job result'
+    | 'job error'
+    | 'job log'
+    | 'run error'
+    | 'run log'
+    | 'delivery answer'
+    | 'delivery body'
   /** The kind of the job, the name of the schedule, or the key of the delivery. */
   readonly of: string
 }

@@ -54,6 +54,85 @@ where ($1::text is null or looked.namespace = $1)
 order by case when $5::text is null then coalesce(looked.finished_at, looked.started_at) end desc, looked.namespace, looked.key
 limit $3::integer
 
+-- name: search
+-- Deliveries of a namespace ($1, or null for all) in one of the states ($2), at most so many ($3), of the last so many ($4) that were
+-- run, the latest first; or those whose keys begin so ($5, or null), of the first so many of each namespace, in their order. Says if
+-- there were more to look at. A limit that the planner cannot see makes it walk the index. Relies on delivery_expires_at and
+-- delivery_pkey.
+with recursive
+spaces as (
+  (select namespace from holdfast.delivery where $5::text is not null order by namespace limit 1)
+  union all
+  select (select min(namespace) from holdfast.delivery where delivery.namespace > spaces.namespace)
+  from spaces
+  where namespace is not null
+),
+present as materialized (
+  select session from holdfast.instance where holdfast.is_present(session)
+),
+latest as (
+  select namespace, key, state, session, instance, fence, started_at, finished_at, expires_at, row_number() over () = $4::integer as is_cut
+  from (
+    select *
+    from holdfast.delivery
+    where $5::text is null
+    order by expires_at desc
+    limit (select $4::integer)
+  ) as looked
+),
+begun as (
+  select namespace, key, state, session, instance, fence, started_at, finished_at, expires_at, place = $4::integer as is_cut
+  from (select namespace from spaces where namespace is not null and ($1::text is null or namespace = $1) limit 100) as space
+  cross join lateral (
+    select
+      delivery.key, state, session, instance, fence, started_at, finished_at, expires_at,
+      row_number() over (order by delivery.key) as place
+    from holdfast.delivery
+    where delivery.namespace = space.namespace
+      and delivery.key >= $5
+      -- No key that begins so has a larger one.
+      and delivery.key <= $5 || chr(1114111)
+    order by delivery.key
+    limit (select $4::integer)
+  ) as looked
+),
+told as materialized (
+  select *
+  from (
+    select
+      looked.*,
+      case when state = 'in-flight' and session not in (select session from present) then 'lost' else state end as shown
+    from (select * from latest union all select * from begun) as looked
+  ) as seen
+  where is_cut
+    or (
+      ($1::text is null or namespace = $1)
+      and (expires_at > now() or state = 'in-flight')
+      and shown = any($2::text[])
+    )
+  limit $3::integer + 1
+)
+select
+  told.key,
+  told.namespace,
+  told.shown as state,
+  told.instance,
+  instance.host,
+  instance.os_pid,
+  told.fence::text as fence,
+  (extract(epoch from told.started_at) * 1000)::float8 as started_ms,
+  (extract(epoch from told.finished_at) * 1000)::float8 as finished_ms,
+  (extract(epoch from told.expires_at) * 1000)::float8 as expires_ms,
+  greatest(0, extract(epoch from clock_timestamp() - coalesce(told.finished_at, told.started_at)) * 1000)::float8 as for_ms,
+  told.is_cut,
+  ($1::text is null or told.namespace = $1)
+    and (told.expires_at > now() or told.state = 'in-flight')
+    and told.shown = any($2::text[]) as matches
+from told
+left join holdfast.instance on instance.id = told.instance
+order by
+  case when $5::text is null then coalesce(told.finished_at, told.started_at) end desc, told.namespace, told.key
+
 -- name: delivery
 -- One delivery, with so many bytes ($3) of its answer and of its body at most. Relies on delivery_pkey.
 select

@@ -42,8 +42,18 @@ export interface DeliveryDetails extends ObservedDelivery {
 
 /** So many deliveries are looked through for a state or a namespace, and not millions. */
 export const mostDeliveriesLooked = 100_000
+/** The same for whoever watches. */
+const mostSearched = 20_000
 /** So many bytes of an answer are read. */
 export const mostShown = 65_536
+
+export interface FoundDeliveries {
+  readonly rows: ObservedDelivery[]
+  /** Whether there are more than these. */
+  readonly hasMore: boolean
+  /** So many were looked through, and that was not all; null when all were. */
+  readonly lookedAt: number | null
+}
 
 interface DeliveryRow {
   key: string
@@ -70,7 +80,7 @@ interface DetailsRow extends DeliveryRow {
 /** Deliveries, as anybody may look at them. Part of the `Observer`. */
 export class DeliveriesObserver {
   readonly #executor: Executor
-  readonly #sql: Record<'deliveries' | 'delivery', Statement>
+  readonly #sql: Record<'deliveries' | 'search' | 'delivery', Statement>
 
   constructor(executor: Executor, schema: string) {
     this.#executor = executor
@@ -86,6 +96,33 @@ export class DeliveriesObserver {
   async byPrefix(namespace: string, prefix: string, { states = deliveryStates, limit = 50 }: DeliveryFilter) {
     const values = [namespace, states, limit, mostDeliveriesLooked, prefix]
     return (await this.#executor.query<DeliveryRow>(this.#sql.deliveries.text, values)).map(readDelivery)
+  }
+
+  /**
+   * Deliveries, the latest first; or those whose keys begin so, in their order. It looks through the latest twenty thousand, or the
+   * first that begin so, and says if these were not all.
+   */
+  async search({
+    namespace,
+    prefix,
+    states = deliveryStates,
+    limit = 50,
+  }: DeliveryFilter & { readonly prefix?: string | undefined }): Promise<FoundDeliveries> {
+    const isAll = namespace === undefined && states.length === deliveryStates.length
+    const looked = isAll && prefix === undefined ? limit + 1 : mostSearched
+    const values = [namespace ?? null, states, limit, looked, prefix ?? null]
+    const rows = await this.#executor.query<DeliveryRow & { is_cut: boolean; matches: boolean }>(
+      this.#sql.search.text,
+      values,
+    )
+    const found = rows.filter(({ matches }) => matches)
+    const isCut = rows.some(({ is_cut: last }) => last)
+    const hasMore = found.length > limit
+    return {
+      rows: found.slice(0, limit).map(({ is_cut: _, matches: __, ...row }) => readDelivery(row)),
+      hasMore,
+      lookedAt: isCut && !hasMore && looked === mostSearched ? mostSearched : null,
+    }
   }
 
   async find(namespace: string, key: string): Promise<DeliveryDetails | undefined> {

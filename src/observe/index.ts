@@ -3,6 +3,7 @@ export type { Cycle, CycleSide } from './cycles.js'
 export * from './deliveries.js'
 export * from './fleet.js'
 export * from './graph.js'
+export * from './job-search.js'
 export {
   type JobFilter,
   type JobState,
@@ -46,4 +47,7 @@ export type * from './ribbon.js'
 export * from './schedules.js'
 export type { BlockedName, Blocker } from './trees.js'
 export { type WayOut, waysOutOf } from './ways-out.js'
+
 export { called, whoIs } from './who.js'
+
+export * from './work.js'

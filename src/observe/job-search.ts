@@ -52,7 +52,8 @@ export function readJobSearch(text: string): JobSearch {
     input: [] as JobSearch['input'][number][],
   }
   const states = new Set<(typeof searchedStates)[number]>()
-  for (const { word, value } of readSearch(text)) {
+  const terms = readSearch(text)
+  for (const { word, value } of terms) {
     if (word === null) found.ids.push(readId(value, text))
     else if (word === 'id') found.ids.push(readId(value))
     else if (word === 'queue') found.queues.push(value)
@@ -62,6 +63,12 @@ export function readJobSearch(text: string): JobSearch {
     else if (word === 'waits') found.waits.push(oneOf('waits', value, jobWaits))
     else if (word === 'input' || word.startsWith('input.')) found.input.push({ path: pathOf(word), value })
     else throw unknownWord(word)
+  }
+  if (found.ids.length > 0 && found.ids.length < terms.length) {
+    throw new UsageError(
+      'Expected the number of a job to stand alone, got other words beside it',
+      `For example ${found.ids[0]}`,
+    )
   }
   return { ...found, ...statesOf(states, found.waits.length > 0) }
 }

@@ -22,6 +22,7 @@ import { type Latencies, type LatencyFilter, type ObservedTerm, Past, type Strip
 import { Proof, type Proven } from './proof.js'
 import { SchedulesObserver } from './schedules.js'
 import { Together } from './together.js'
+import { WorkObserver } from './work.js'
 
 /** To find jobs of a kind, so many of a state are looked through, and not millions. */
 const mostLooked = 20_000
@@ -51,6 +52,8 @@ export class Observer {
   readonly schedules: SchedulesObserver
   /** Instances and what they are at. */
   readonly fleet: FleetObserver
+  /** Queues and jobs for whoever watches them. */
+  readonly work: WorkObserver
   readonly #executor: Executor
   readonly #sql: Record<
     'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs' | 'clock' | 'name_of',
@@ -68,6 +71,7 @@ export class Observer {
     this.deliveries = new DeliveriesObserver(executor, schema)
     this.schedules = new SchedulesObserver(executor, schema)
     this.fleet = new FleetObserver(executor, schema)
+    this.work = new WorkObserver(executor, schema)
     this.#glance = new Glance(executor, schema)
     this.#past = new Past(executor, schema)
     this.#proof = new Proof(executor, schema)

@@ -44,6 +44,7 @@ test.each([
   ['mail', 'Expected the number of a job, or a word such as kind:, got "mail"', 'For example kind:mail'],
   ['0', 'Expected the number of a job, or a word such as kind:, got "0"', undefined],
   ['id:x', 'Expected id to be the number of a job, got "x"', undefined],
+  ['17 state:done', 'Expected the number of a job to stand alone', 'For example 17'],
   ['queue:', 'Expected something after "queue:", got nothing', 'For example queue:mail'],
   ['state:burried', 'Expected state to be ready, ', 'Did you mean state:buried?'],
   [

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { deliveryStates } from '../../observe/index.js'
 import { view } from '../view.js'
 
@@ -5,12 +6,32 @@ const mostRows = 200
 
 /** What is run once. */
 export const deliveries = {
+  /** The latest, or those whose keys begin so. */
   deliveries: view({
     everyMs: 2_000,
-    params: { namespace: 'text', state: { oneOf: deliveryStates } },
-    async read({ observer }, { namespace, state }) {
-      const states = state && [state]
-      return { rows: await observer.deliveries.latest({ namespace, states, limit: mostRows }) }
+    params: { namespace: 'text', prefix: 'text', state: { oneOf: deliveryStates } },
+    read: ({ observer }, { namespace, prefix, state }) =>
+      observer.deliveries.search({ namespace, prefix, states: state && [state], limit: mostRows }),
+  }),
+
+  /** One, with its answer; null when there is none, or it has expired. */
+  delivery: view({
+    everyMs: 2_000,
+    needs: { namespace: 'text', key: 'text' },
+    async read({ observer, redact }, { namespace, key }) {
+      const found = await observer.deliveries.find(namespace, key)
+      if (!found) return { delivery: null }
+      const { value, body, ...delivery } = found
+      const text = body && isUtf8(body) && !body.includes(0) ? body.toString() : null
+      return {
+        delivery: {
+          ...delivery,
+          isValueShown: value !== null,
+          value: value === null ? null : redact(JSON.parse(value), { what: 'delivery answer', of: key }),
+          // Bytes that are no text are only counted.
+          body: text === null ? null : String(redact(text, { what: 'delivery body', of: key }) ?? ''),
+        },
+      }
     },
   }),
 }

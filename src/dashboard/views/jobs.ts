@@ -1,26 +1,81 @@
-import { jobStates } from '../../observe/index.js'
+import { type FoundJob, type JobDetails, readJobSearch } from '../../observe/index.js'
+import type { Redact } from '../redact.js'
 import { view } from '../view.js'
 
 const mostRows = 200
 
 /** Queues and the jobs in them. */
 export const jobs = {
+  /** The queues, and how many of their jobs are where. */
   queues: view({
-    everyMs: 2_000,
+    everyMs: 3_000,
     params: { namespace: 'text' },
-    async read({ observer }, { namespace }) {
-      const rows = await observer.queues({ namespace })
-      return { rows: rows.slice(0, mostRows), count: rows.length }
+    read: ({ observer }, { namespace }) => observer.work.queues({ namespace }),
+  }),
+
+  /** Jobs that are searched for: `queue:mail state:failed input.user:42`. */
+  jobs: view({
+    everyMs: 2_000,
+    params: { namespace: 'text', search: 'text' },
+    async read({ observer, redact }, { namespace, search = '' }) {
+      const { rows, ...found } = await observer.work.search(readJobSearch(search), { namespace, limit: mostRows })
+      return { rows: rows.map((job) => withRedactedError(job, redact)), ...found }
     },
   }),
 
-  jobs: view({
+  /** One job with all that is known of it; null when there is none. */
+  job: view({
     everyMs: 2_000,
-    params: { namespace: 'text', queue: 'text', kind: 'text', state: { oneOf: jobStates } },
-    async read({ observer }, { namespace, queue, kind, state }) {
-      const states = state && [state]
-      const rows = await observer.jobs({ namespace, queue, kind, states, limit: mostRows })
-      return { rows }
+    needs: { id: 'id' },
+    async read({ observer, redact, holdfastOf }, { id }) {
+      const job = await observer.work.job(id)
+      if (!job) return { job: null }
+      const isIdle = job.state === 'ready' || job.state === 'waiting'
+      const status = isIdle ? await (await holdfastOf(job.namespace ?? 'default')).jobs.find(id) : null
+      return { job: { ...redacted(job, redact), waitsFor: status?.waitsFor ?? null } }
     },
   }),
+}
+
+function withRedactedError({ errorName, errorMessage, ...job }: FoundJob, redact: Redact) {
+  if (errorName === null && errorMessage === null) return { ...job, error: null }
+  const about = { what: 'job error', of: job.kind } as const
+  return { ...job, error: errorSaid(redact({ name: errorName, message: errorMessage }, about)) }
+}
+
+function redacted(job: JobDetails, redact: Redact) {
+  const about = <const What extends 'job input' | 'job result' | 'job error' | 'job log'>(what: What) => ({
+    what,
+    of: job.kind,
+  })
+  return {
+    ...job,
+    input: job.input === undefined ? null : redact(job.input, about('job input')),
+    result: job.result === undefined ? null : redact(job.result, about('job result')),
+    isInputShown: job.input !== undefined,
+    isResultShown: job.result !== undefined,
+    log: linesOf(redact(job.log, about('job log'))),
+    error: job.error && errorSaid(redact(job.error, about('job error'))),
+    attempts: job.attempts.map(({ name, message, code, stack, ...attempt }) => ({
+      ...attempt,
+      error: errorSaid(redact({ name, message, code, stack }, about('job error'))),
+    })),
+  }
+}
+
+/** What the hook made of an error: it may be anything. */
+export function errorSaid(made: unknown): { name: string; message: string; code: string | null; stack: string | null } {
+  if (typeof made !== 'object' || made === null) {
+    return { name: '', message: made === undefined ? '' : String(made), code: null, stack: null }
+  }
+  const text = (of: string) => {
+    const value = (made as Record<string, unknown>)[of]
+    return typeof value === 'string' ? value : null
+  }
+  return { name: text('name') ?? '', message: text('message') ?? '', code: text('code'), stack: text('stack') }
+}
+
+function linesOf(made: unknown): string[] {
+  if (Array.isArray(made)) return made.map(String)
+  return made === undefined || made === null ? [] : [String(made)]
 }

@@ -1,0 +1,624 @@
+-- Queues and jobs, as whoever watches them wants to see them. Each statement answers with one row of JSON. Nothing here writes.
+
+-- name: queues
+-- The queues that were used, of a namespace ($1, or null for all) and of a name ($4, the same), at most so many ($2): how many of their jobs are where, each
+-- counted up to a bound ($3), and those that wait by what for, counted among so many that are due next. What runs is found by
+-- the claims, because no index tells it. Relies on job_order, waiting_queue and job_history_failed.
+with recursive
+of_jobs as (
+  (select queue from holdfast.job order by queue limit 1)
+  union all
+  select (select min(queue) from holdfast.job where job.queue > of_jobs.queue)
+  from of_jobs
+  where queue is not null
+),
+of_waiting as (
+  (select queue from holdfast.waiting order by queue limit 1)
+  union all
+  select (select min(queue) from holdfast.waiting where waiting.queue > of_waiting.queue)
+  from of_waiting
+  where queue is not null
+),
+used as materialized (
+  select key, namespace, name, paused_at
+  from (
+    select key from holdfast.queue
+    union
+    select queue from of_jobs where queue is not null
+    union
+    select queue from of_waiting where queue is not null
+  ) as keys
+  left join holdfast.queue using (key)
+  where ($1::text is null or namespace = $1)
+    and ($4::text is null or name = $4)
+),
+asked as materialized (
+  select * from used order by name is null, namespace, name, key limit $2::integer
+),
+claimed as materialized (
+  select distinct job.id, job.queue
+  from (select fence, upto, unnest(jobs) as id from holdfast.claim) as claim
+  cross join lateral (
+    select id, queue
+    from holdfast.job
+    where job.id = claim.id
+      and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
+    -- Each by its id, whatever the planner believes to be few.
+    offset 0
+  ) as job
+),
+running as materialized (
+  select queue, count(*) as jobs from claimed group by queue
+),
+alive as materialized (
+  select session
+  from (select distinct session from holdfast.worker) as known
+  where holdfast.is_present(session)
+),
+worked as materialized (
+  select queue, count(*) as workers
+  from holdfast.worker
+  join alive using (session)
+  cross join lateral unnest(worker.queues) as queue
+  group by queue
+)
+select json_build_object(
+  'count', (select count(*) from used),
+  'rows', (
+    select json_agg(q)
+    from (
+      select
+        key::text,
+        asked.namespace,
+        asked.name,
+        extract(epoch from paused_at) * 1000 as "pausedAt",
+        coalesce(workers, 0) as workers,
+        coalesce(running.jobs, 0) as running,
+        greatest(
+          0,
+          -- All but those that run, so that the index alone can answer.
+          (
+            select count(*)
+            from (select from holdfast.job where job.queue = key limit $3::integer + coalesce(running.jobs, 0)) as counted
+          ) - coalesce(running.jobs, 0)
+        ) as ready,
+        (
+          select extract(epoch from min(enqueued_at)) * 1000
+          from generate_series(-5, 5) as level
+          cross join lateral (
+            select enqueued_at
+            from holdfast.job
+            where job.queue = key
+              and job.priority = level
+              and job.session is null
+              and job.id not in (select id from claimed)
+            order by seq
+            limit 1
+          ) as first
+        ) as "oldestAt",
+        waits.*,
+        ended.*
+      from asked
+      left join running on running.queue = key
+      left join worked on worked.queue = key
+      cross join lateral (
+        select
+          count(*) filter (where stage = 'time' and failed + crashes = 0) as scheduled,
+          count(*) filter (where stage = 'time' and failed + crashes > 0) as retrying,
+          count(*) filter (where stage = 'lane') as parked,
+          count(*) filter (where stage = 'jobs') as blocked
+        from (
+          select stage, failed, crashes
+          from holdfast.waiting
+          where waiting.queue = key
+          order by run_at
+          limit $3::integer
+        ) as looked
+      ) as waits
+      cross join lateral (
+        select
+          count(*) filter (where state = 'buried') as buried,
+          count(*) filter (where state = 'cancelled') as cancelled,
+          count(*) filter (where state = 'discarded') as discarded
+        from unnest(array['buried', 'cancelled', 'discarded']) as wanted
+        cross join lateral (
+          select state
+          from holdfast.job_history h
+          where h.queue = key
+            and h.state = wanted
+            and h.state <> 'done'
+          limit $3::integer
+        ) as looked
+      ) as ended
+      order by asked.name is null, asked.namespace, asked.name, key
+    ) as q
+  )
+) as answer
+
+-- name: lately
+-- What went through the queues in the last minute. The history of a day grows at its end, so its last pages ($1) are read and
+-- not an index; of the jobs that have not ended, so many with the largest ids ($2). Told since the oldest end that was found, since the
+-- minute began, or since midnight UTC, when the table of the day did. Relies on job_pkey and waiting_pkey.
+with today as materialized (
+  select
+    date_trunc('day', clock_timestamp() at time zone 'UTC') at time zone 'UTC' as began_at,
+    pg_relation_size(coalesce(
+      to_regclass(format(
+        '%I.%I', holdfast.job_channel(), 'job_history_' || to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD')
+      )),
+      'holdfast.job_history_rest'::regclass
+    )) / current_setting('block_size')::integer as pages
+),
+tail as materialized (
+  select queue, state, enqueued_at, ended_at
+  from holdfast.job_history
+  where ended_at >= (select began_at from today)
+    and ended_at < (select began_at + interval '1 day' from today)
+    and ctid >= (select format('(%s,0)', greatest(0, pages - $1::integer)) from today)::tid
+),
+live as materialized (
+  select 'job' as place, * from (select queue, id, enqueued_at, failures from holdfast.job order by id desc limit $2::integer) as j
+  union all
+  select 'waiting', * from (select queue, id, enqueued_at, failures from holdfast.waiting order by id desc limit $2::integer) as w
+),
+since as materialized (
+  select
+    clock_timestamp() as upto,
+    greatest(
+      clock_timestamp() - interval '1 minute',
+      began_at,
+      -- With all pages read, nothing was left out.
+      case when pages > $1::integer then (select min(ended_at) from tail) end,
+      (
+        select max(oldest)
+        from (select min(enqueued_at) as oldest from live group by place having count(*) >= $2::integer) as cut
+      )
+    ) as at
+  from today
+),
+gone as (
+  select queue, 'enqueued' as what from live where enqueued_at >= (select at from since)
+  union all
+  select queue, 'enqueued' from tail where enqueued_at >= (select at from since)
+  union all
+  select queue, 'retried' from live
+  where failures is not null
+    and (failures -> -1 ->> 'at')::timestamptz >= (select at from since)
+  union all
+  select queue, state from tail where ended_at >= (select at from since)
+)
+select json_build_object(
+  'overMs', (select extract(epoch from upto - at) * 1000 from since),
+  'rows', (
+    select json_agg(json_build_object('key', queue::text, 'what', what, 'jobs', jobs))
+    from (select queue, what, count(*) as jobs from gone group by queue, what) as counted
+  )
+) as answer
+
+-- name: search
+-- Jobs of a namespace ($1, or null for all), in the queues ($2), of the kinds ($3), in the lanes ($4), or with the ids ($5; each null for all), in
+-- the states ($6), of which some ($7) only count where an attempt has failed; those that wait only for this ($8, or null), and whose inputs
+-- have there what they are to have ($9: pairs of a path and a text). At most so many ($10): first those that run, then those
+-- that may, in the order in which they are claimed, then those that wait, the next due one first, then those that have ended, the newest
+-- first. Where no index answers, so many are looked through in each place ($11) and in all that are done ($12), and it is told if that
+-- was not enough. A limit that the planner cannot see makes it walk the index. Relies on job_order, job_pkey, waiting_queue,
+-- waiting_pkey, job_history_failed and job_history_id.
+with recursive
+of_jobs as (
+  (select queue from holdfast.job order by queue limit 1)
+  union all
+  select (select min(queue) from holdfast.job where job.queue > of_jobs.queue)
+  from of_jobs
+  where queue is not null
+),
+of_waiting as (
+  (select queue from holdfast.waiting order by queue limit 1)
+  union all
+  select (select min(queue) from holdfast.waiting where waiting.queue > of_waiting.queue)
+  from of_waiting
+  where queue is not null
+),
+asked as materialized (
+  select key
+  from (
+    select key from holdfast.queue
+    union
+    select queue from of_jobs where queue is not null
+    union
+    select queue from of_waiting where queue is not null
+  ) as keys
+  left join holdfast.queue using (key)
+  where ($1::text is null or namespace = $1)
+    and ($2::text[] is null or name = any($2))
+),
+-- With ids, nothing is walked.
+walked as materialized (
+  select key, greatest($10::integer + 1, $11::integer / count(*) over ()) as upto from asked where $5::text is null
+),
+wanted_input as materialized (
+  select array(select json_array_elements_text(pair -> 'path')) as path, pair ->> 'value' as value
+  from json_array_elements($9::text::json) as pair
+),
+claimed as materialized (
+  select distinct on (job.id) job.id, claim.claimed_at, claim.session
+  from (select fence, session, upto, claimed_at, unnest(jobs) as id from holdfast.claim) as claim
+  cross join lateral (
+    select id
+    from holdfast.job
+    where job.id = claim.id
+      and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
+    -- Each by its id, whatever the planner believes to be few.
+    offset 0
+  ) as job
+  order by job.id, claim.fence desc
+),
+-- Of a job by its id, wherever it is; and in each place those that are looked at in their order, up to the last, which says that the look
+-- was cut short. The same filters stand in each part, so that each stops when it has enough.
+by_id as (
+  select
+    case when claimed.id is null then 2 else 1 end as part, job.id as place, job.id, queue,
+    case when claimed.id is null then 'ready' else 'running' end as state, kind, priority, enqueued_at, null::timestamptz as run_at,
+    claimed.claimed_at, null::timestamptz as ended_at, claimed.session, failed, crashes, progress, cancelled, null::json as error,
+    failures, ties, null as stage, true as matches, false as is_cut
+  from holdfast.job
+  left join claimed using (id)
+  where job.id = any($5::text::bigint[])
+  union all
+  select
+    3, id, id, queue, 'waiting', kind, priority, enqueued_at, run_at, null, null, null, failed, crashes, null, null, null,
+    failures, ties, stage, true, false
+  from holdfast.waiting
+  where id = any($5::text::bigint[])
+  union all
+  select
+    4, -id, id, queue, state, kind, priority, enqueued_at, null, claimed_at, ended_at, session, failed, crashes, progress,
+    null, error, failures, ties, null, true, false
+  from holdfast.job_history
+  where id = any($5::text::bigint[])
+),
+running as (
+  select
+    1, extract(epoch from claimed.claimed_at), job.id, queue, 'running', kind, priority, enqueued_at, null::timestamptz,
+    claimed.claimed_at, null::timestamptz, claimed.session, failed, crashes, progress, cancelled, null::json,
+    failures, ties, null, true, false
+  from claimed
+  join holdfast.job using (id)
+  where 'running' = any($6::text[])
+    and queue in (select key from walked)
+    and ($3::text[] is null or kind = any($3))
+    and ($4::text[] is null or ties -> 'lane' ->> 'name' = any($4))
+    and ('running' <> all($7::text[]) or failed + crashes > 0)
+    and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value)
+),
+ready as (
+  select
+    2, row_number() over (order by not matches, priority desc, seq), id, queue, 'ready', kind, priority, enqueued_at, null::timestamptz,
+    null::timestamptz, null::timestamptz, null::integer, failed, crashes, null::real, null, null::json,
+    failures, ties, null, matches, is_cut
+  from walked
+  cross join generate_series(-5, 5) as level
+  cross join lateral (
+    select *
+    from (
+      select
+        *,
+        ($3::text[] is null or kind = any($3))
+          and ($4::text[] is null or ties -> 'lane' ->> 'name' = any($4))
+          and ('ready' <> all($7::text[]) or failed + crashes > 0)
+          and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value) as matches,
+        row_number() over () = walked.upto as is_cut
+      from (
+        select *
+        from holdfast.job
+        where job.queue = key
+          and job.priority = level
+          and job.session is null
+          and job.id not in (select id from claimed)
+        order by seq
+        limit (select walked.upto)
+      ) as looked
+    ) as numbered
+    where matches
+      or is_cut
+    limit $10::integer + 1
+  ) as found
+  where 'ready' = any($6::text[])
+),
+waiting as (
+  select
+    3, row_number() over (order by not matches, run_at, id), id, queue, 'waiting', kind, priority, enqueued_at, run_at,
+    null::timestamptz, null::timestamptz, null::integer, failed, crashes, null::real, null, null::json,
+    failures, ties, stage, matches, is_cut
+  from walked
+  cross join lateral (
+    select *
+    from (
+      select
+        *,
+        ($3::text[] is null or kind = any($3))
+          and ($4::text[] is null or ties -> 'lane' ->> 'name' = any($4))
+          and ('waiting' <> all($7::text[]) or failed + crashes > 0)
+          and (
+            $8::text[] is null
+            or case when stage <> 'time' then stage when failed + crashes > 0 then 'attempt' else 'time' end = any($8)
+          )
+          and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value) as matches,
+        row_number() over () = walked.upto as is_cut
+      from (
+        select *
+        from holdfast.waiting
+        where waiting.queue = key
+        order by run_at
+        limit (select walked.upto)
+      ) as looked
+    ) as numbered
+    where matches
+      or is_cut
+    limit $10::integer + 1
+  ) as found
+  where 'waiting' = any($6::text[])
+),
+failed as (
+  select
+    4, -id, id, queue, state, kind, priority, enqueued_at, null::timestamptz, claimed_at, ended_at, session, failed, crashes,
+    progress, null, error, failures, ties, null, matches, is_cut
+  from walked
+  cross join unnest(array['buried', 'cancelled', 'discarded']) as wanted
+  cross join lateral (
+    select *
+    from (
+      select
+        *,
+        ($3::text[] is null or kind = any($3))
+          and ($4::text[] is null or ties -> 'lane' ->> 'name' = any($4))
+          and (wanted <> all($7::text[]) or failed + crashes > 0)
+          and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value) as matches,
+        row_number() over () = walked.upto as is_cut
+      from (
+        select *
+        from holdfast.job_history h
+        where h.queue = key
+          and h.state = wanted
+          and h.state <> 'done'
+        order by id desc
+        limit (select walked.upto)
+      ) as looked
+    ) as numbered
+    where matches
+      or is_cut
+    limit $10::integer + 1
+  ) as found
+  where wanted = any($6::text[])
+),
+done as (
+  select
+    4, -id, id, queue, state, kind, priority, enqueued_at, null::timestamptz, claimed_at, ended_at, session, failed, crashes,
+    progress, null, error, failures, ties, null, matches, is_cut
+  from (
+    select
+      *,
+      state = 'done'
+        and queue in (select key from walked)
+        and ($3::text[] is null or kind = any($3))
+        and ($4::text[] is null or ties -> 'lane' ->> 'name' = any($4))
+        and not exists (select from wanted_input where coalesce(payload #>> path, 'null') <> value) as matches,
+      row_number() over () = $12::integer as is_cut
+    from (
+      select *
+      from holdfast.job_history
+      where 'done' = any($6::text[])
+        and exists (select from walked)
+      order by id desc
+      limit (select $12::integer)
+    ) as looked
+  ) as numbered
+  where matches
+    or is_cut
+  limit $10::integer + 1
+),
+listed as materialized (
+  select * from by_id
+  union all
+  select * from running
+  union all
+  select * from ready
+  union all
+  select * from waiting
+  union all
+  select * from failed
+  union all
+  select * from done
+)
+select json_build_object(
+  'isCut', (select coalesce(bool_or(is_cut), false) from listed),
+  'rows', (
+    select json_agg(r)
+    from (
+      select
+        listed.id,
+        listed.kind,
+        listed.queue::text as "queueKey",
+        queue.name as queue,
+        queue.namespace,
+        listed.state,
+        queue.paused_at is not null and listed.state = 'ready' as "isPaused",
+        case
+          when stage = 'time' and failed + crashes > 0 then 'attempt'
+          else stage
+        end as waits,
+        listed.ties -> 'lane' ->> 'name' as lane,
+        listed.priority,
+        listed.failed,
+        listed.crashes,
+        listed.progress,
+        by.instance,
+        by.host,
+        by.os_pid as "osPid",
+        listed.cancelled as cancelling,
+        left(coalesce(listed.error ->> 'name', listed.failures -> -1 ->> 'name'), 200) as "errorName",
+        left(coalesce(listed.error ->> 'message', listed.failures -> -1 ->> 'message'), 1000) as "errorMessage",
+        extract(epoch from listed.enqueued_at) * 1000 as "enqueuedAt",
+        extract(epoch from listed.run_at) * 1000 as "runAt",
+        extract(epoch from listed.claimed_at) * 1000 as "claimedAt",
+        extract(epoch from listed.ended_at) * 1000 as "endedAt"
+      from (
+        select * from listed where matches order by part, place limit $10::integer + 1
+      ) as listed
+      left join holdfast.queue on queue.key = listed.queue
+      left join lateral (
+        select worker.instance, instance.host, instance.os_pid
+        from holdfast.worker
+        left join holdfast.instance on instance.id = worker.instance
+        where worker.session = listed.session
+        limit 1
+      ) as by on true
+      order by part, place
+    ) as r
+  )
+) as answer
+
+-- name: job
+-- One job ($1), wherever it is, with so many bytes ($2) of its input and of its result at most, and what it is tied to: the jobs of its
+-- workflow, those that it waits for and those that wait for it, at most so many ($3). Relies on job_workflow, waiting_workflow,
+-- job_history_workflow and dependency_job.
+with found as materialized (
+  select
+    j.id, j.queue, j.kind, case when coalesce(j.session, c.session) is null then 'ready' else 'running' end as state, j.priority, j.payload,
+    null::json as result, null::json as error, j.enqueued_at, null::timestamptz as run_at, coalesce(j.claimed_at, c.claimed_at) as claimed_at,
+    null::timestamptz as ended_at, coalesce(j.session, c.session) as session, coalesce(j.fence, c.fence) as fence, j.failed, j.crashes,
+    j.max_crashes, j.progress, j.cancelled, j.log, j.failures, j.ties, null as stage
+  from holdfast.job j
+  left join lateral (
+    select claim.session, claim.claimed_at, claim.fence
+    from holdfast.claim
+    where j.session is null
+      and j.id = any(claim.jobs)
+      and j.seq <= claim.upto
+    order by claim.fence desc
+    limit 1
+  ) as c on true
+  where j.id = $1::bigint
+  union all
+  select
+    id, queue, kind, 'waiting', priority, payload, null, null, enqueued_at, run_at, null, null, null, null, failed, crashes,
+    max_crashes, null, null, log, failures, ties, stage
+  from holdfast.waiting
+  where id = $1::bigint
+  union all
+  select
+    id, queue, kind, state, priority, payload, result, error, enqueued_at, null, claimed_at, ended_at, session, fence, failed, crashes,
+    max_crashes, progress, null, log, failures, ties, null
+  from holdfast.job_history
+  where id = $1::bigint
+  limit 1
+),
+-- A job by itself has no workflow; who waits for it, and for whom it waits, belongs together all the same.
+near as materialized (
+  select *
+  from (
+    select needs as id from holdfast.dependency where job = $1::bigint
+    union
+    select job from holdfast.dependency where needs = $1::bigint
+    union
+    select jsonb_array_elements_text(ties -> 'after')::bigint from found where ties ? 'after'
+    union
+    select id
+    from holdfast.job
+    where ties ? 'workflow'
+      and (ties ->> 'workflow')::bigint = (select (ties ->> 'workflow')::bigint from found)
+    union
+    select id
+    from holdfast.waiting
+    where ties ? 'workflow'
+      and (ties ->> 'workflow')::bigint = (select (ties ->> 'workflow')::bigint from found)
+    union
+    select id
+    from holdfast.job_history
+    where ties ? 'workflow'
+      and (ties ->> 'workflow')::bigint = (select (ties ->> 'workflow')::bigint from found)
+  ) as others
+  where id <> $1::bigint
+),
+shown as materialized (
+  select $1::bigint as id
+  union all
+  (select id from near order by id limit $3::integer)
+),
+tied as (
+  select j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state, j.ties
+  from shown
+  join holdfast.job j using (id)
+  union all
+  select w.id, w.kind, 'waiting', w.ties
+  from shown
+  join holdfast.waiting w using (id)
+  union all
+  select h.id, h.kind, h.state, h.ties
+  from shown
+  join holdfast.job_history h using (id)
+)
+select json_build_object(
+  'job', (
+    select row_to_json(j)
+    from (
+      select
+        found.id,
+        found.kind,
+        found.queue::text as "queueKey",
+        queue.name as queue,
+        queue.namespace,
+        extract(epoch from queue.paused_at) * 1000 as "pausedAt",
+        found.state,
+        case
+          when stage = 'time' and failed + crashes > 0 then 'attempt'
+          else stage
+        end as waits,
+        found.priority,
+        found.failed,
+        found.crashes,
+        found.max_crashes as "maxCrashes",
+        found.progress,
+        found.fence,
+        by.instance,
+        by.host,
+        by.os_pid as "osPid",
+        found.cancelled as cancelling,
+        found.ties -> 'lane' ->> 'name' as lane,
+        found.ties -> 'unique' ->> 'key' as "uniqueKey",
+        found.ties -> 'workflow' as workflow,
+        extract(epoch from enqueued_at) * 1000 as "enqueuedAt",
+        extract(epoch from run_at) * 1000 as "runAt",
+        extract(epoch from claimed_at) * 1000 as "claimedAt",
+        extract(epoch from ended_at) * 1000 as "endedAt",
+        octet_length(payload::text) as "inputBytes",
+        case when octet_length(payload::text) <= $2::integer then payload end as input,
+        octet_length(result::text) as "resultBytes",
+        case when octet_length(result::text) <= $2::integer then result end as result,
+        error,
+        (select json_agg(left(line, 2000)) from unnest(log) as line) as log,
+        failures
+      from found
+      left join holdfast.queue on queue.key = found.queue
+      left join lateral (
+        select instance.id as instance, instance.host, instance.os_pid
+        from holdfast.instance
+        where instance.session = found.session
+        union all
+        select worker.instance, null, null
+        from holdfast.worker
+        where worker.session = found.session
+        limit 1
+      ) as by on true
+    ) as j
+  ),
+  'others', (select count(*) from near),
+  'tied', (
+    select json_agg(
+      json_build_object(
+        'id', id, 'kind', kind, 'state', state, 'after', coalesce(ties -> 'after', '[]'), 'ifFailed', coalesce(ties ->> 'ifFailed', 'cancel')
+      )
+      order by id
+    )
+    from tied
+  )
+) as answer

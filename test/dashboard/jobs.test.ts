@@ -1,0 +1,184 @@
+import { expect, test } from 'vitest'
+import { defineJob } from '../../src/holdfast.js'
+import { gate } from '../jobs/stage.js'
+import { sql, until } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+import { board, serve } from './stage.js'
+
+// biome-ignore lint/suspicious/noExplicitAny: whatever is told
+type Any = any
+
+test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url, namespace: 'shop' })
+  const { jobs } = holdfast
+  const [opened, let_] = [gate(), gate()]
+  const hold = defineJob('hold', { queue: 'mail', run: () => let_.passed })
+  const fail = defineJob('fail', {
+    queue: 'mail',
+    retry: { attempts: 2, backoff: 1 },
+    run: () => Promise.reject(Object.assign(new TypeError('smtp said secret'), { code: 'E_SMTP' })),
+  })
+  const lane = defineJob('lane', { queue: 'mail', lanes: { max: 1 }, run: () => let_.passed })
+  const plain = defineJob('plain', { queue: 'idle', run: () => {} })
+  const done = defineJob('done', { queue: 'mail', run: () => ({ answer: 42 }) })
+
+  const failed = await jobs.enqueue(fail, { user: 42, secret: 'x' })
+  const held = await jobs.enqueue(hold, { user: 1 })
+  const finished = await jobs.enqueue(done, { list: [{ name: 'Ann Lee' }] })
+  const parked = [await jobs.enqueue(lane, 1, { lane: 'shop:7' }), await jobs.enqueue(lane, 2, { lane: 'shop:7' })]
+  const later = await jobs.enqueue(plain, { user: 42 }, { delay: '1h' })
+  const first = await jobs.enqueue(plain, 'first')
+  const second = await jobs.enqueue(plain, 'second', { after: [first] })
+  jobs.work([hold, fail, lane, done], { concurrency: 5 })
+  await opened.passed
+  await until('it is buried', async () => (await jobs.find(failed.id))?.state === 'buried')
+  await jobs.result(finished.id)
+
+  const base = await serve(
+    board({
+      url,
+      redact: (payload, { what }) =>
+        what === 'job error'
+          ? { ...(payload as object), message: 'hidden' }
+          : what === 'job input'
+            ? { shown: true }
+            : payload,
+    }),
+  )
+  const get = async (path: string): Promise<Any> => (await fetch(`${base}/api/view/${path}`)).json()
+  const post = async (act: string, params: object, preview = false): Promise<Any> => {
+    const headers = { 'content-type': 'application/json' }
+    const body = JSON.stringify({ params, ...(preview ? { preview } : {}) })
+    return (await fetch(`${base}/api/act/${act}`, { method: 'POST', headers, body })).json()
+  }
+  const idsOf = async (search: string) => {
+    const { data, error } = await get(`jobs?${new URLSearchParams({ search })}`)
+    return data ? data.rows.map(({ id }: Any) => id) : error.message
+  }
+
+  const { data } = await get('queues?namespace=shop')
+  expect(data.rows).toMatchObject([
+    { name: 'idle', ready: 1, scheduled: 1, blocked: 1, workers: 0, buried: 0 },
+    { name: 'mail', running: 2, parked: 1, buried: 1, workers: 1, pausedAt: null },
+  ])
+  expect(data.rows[1].perMinute).toMatchObject({ done: 1, buried: 1, enqueued: 5 })
+
+  expect(await idsOf('queue:mail state:failed')).toEqual([failed.id])
+  expect(await idsOf('input.user:42 state:waiting')).toEqual([later.id])
+  expect((await idsOf('input.user:42')).sort()).toEqual([failed.id, later.id])
+  expect(await idsOf('input.list.0.name:"Ann Lee"')).toEqual([finished.id])
+  expect((await idsOf('lane:shop:7')).sort()).toEqual(parked.map(({ id }) => id))
+  expect(await idsOf('waits:lane')).toEqual([parked[1]!.id])
+  expect(await idsOf('waits:jobs')).toEqual([second.id])
+  expect(await idsOf('state:running kind:hold')).toEqual([held.id])
+  expect(await idsOf(String(finished.id))).toEqual([finished.id])
+  expect(await idsOf('queue:nowhere')).toEqual([])
+  expect(await idsOf('state:burried')).toContain('Expected state to be ready')
+
+  const buried = (await get(`job?id=${failed.id}`)).data.job
+  expect(buried).toMatchObject({
+    state: 'buried',
+    failed: 2,
+    input: { shown: true },
+    error: { message: 'hidden' },
+    attempts: [
+      { attempt: 1, instance: holdfast.id, error: { name: 'TypeError', message: 'hidden', code: 'E_SMTP' } },
+      { attempt: 2, instance: holdfast.id },
+    ],
+  })
+  expect((await get(`job?id=${parked[1]!.id}`)).data.job).toMatchObject({
+    lane: 'shop:7',
+    waitsFor: { reason: 'lane', running: [{ id: parked[0]!.id }] },
+  })
+  expect((await get(`job?id=${second.id}`)).data.job).toMatchObject({
+    waitsFor: { reason: 'jobs' },
+    tied: [{ id: first.id }, { id: second.id, after: [first.id] }],
+  })
+  expect((await get('job?id=999999')).data).toEqual({ job: null })
+  expect((await get(`jobs?search=${failed.id}`)).data.rows[0].error.message).toBe('hidden')
+
+  // Acts: what they would do, and that they do it, once.
+  const of = { namespace: 'shop', name: 'mail' }
+  expect((await post('pause-queue', of, true)).consequence.says).toContain('2 that run go on')
+  expect((await post('pause-queue', of)).outcome.done).toBe(true)
+  expect((await post('pause-queue', of)).outcome).toEqual({ done: false, says: '"mail" was paused already.' })
+  const { consequence } = await post('redrive-queue', of, true)
+  expect(consequence).toMatchObject({
+    grave: true,
+    facts: [
+      ['Buried', '1'],
+      ['Ready before them', '0'],
+      ['Workers', '1'],
+    ],
+  })
+  expect(consequence.says).toContain('The queue is paused')
+  expect((await post('redrive-queue', of)).outcome).toEqual({ done: true, says: '1 job of "mail" may run again.' })
+  expect((await post('redrive-queue', of)).outcome.done).toBe(false)
+  expect((await get(`job?id=${failed.id}`)).data.job).toMatchObject({ state: 'ready', waitsFor: { reason: 'pause' } })
+  expect((await post('cancel-job', { id: failed.id }, true)).consequence.says).toContain('does not run')
+  expect((await post('cancel-job', { id: failed.id })).outcome.says).toBe(`Cancelled job ${failed.id}.`)
+  expect((await post('resume-queue', of)).outcome.done).toBe(true)
+  expect((await post('retry-job', { id: failed.id }, true)).consequence).toMatchObject({
+    grave: false,
+    facts: { 5: undefined },
+  })
+  expect((await post('retry-job', { id: failed.id })).outcome).toEqual({
+    done: true,
+    says: `Job ${failed.id} may run now.`,
+  })
+  expect((await post('cancel-job', { id: held.id }, true)).consequence.says).toContain('Tells job')
+  expect((await post('cancel-job', { id: held.id })).outcome.says).toContain('to stop')
+  expect((await post('cancel-job', { id: first.id }, true)).consequence.says).toContain(
+    '1 job that waited for it is cancelled',
+  )
+  expect((await post('retry-job', { id: later.id }, true)).consequence.says).toMatch(/may run now, instead of in 59m/)
+  expect((await post('retry-job', { id: finished.id })).outcome).toEqual({
+    done: false,
+    says: `Job ${finished.id} is done already.`,
+  })
+  const audit = await sql<{ act: string }>(url, 'select act from holdfast.audit where outcome is not null order by id')
+  expect(audit.map(({ act }) => act)).toContain('redrive-queue')
+  let_.open()
+})
+
+test('a million in the history and ten thousand buried: a look stays short, and says what it did not see', {
+  timeout: 120_000,
+}, async () => {
+  const url = await databaseUrl()
+  const { jobs } = await open({ url })
+  await jobs.enqueue(defineJob('mail', { queue: 'post', run: () => {} }), 1)
+  const many = 60_000
+  await sql(
+    url,
+    `insert into holdfast.job_history
+       (id, queue, priority, kind, payload, state, enqueued_at, ended_at, failed, crashes, max_crashes)
+     select i, holdfast.lock_key('default', 'queue/post'), 0, 'mail', json_build_object('user', i),
+       case when i % 2 = 0 then 'buried' else 'done' end, now(), now(), 1, 0, 3
+     from generate_series(100, ${many}) as i`,
+  )
+  const base = await serve(board({ url }))
+  const get = async (path: string): Promise<Any> => (await (await fetch(`${base}/api/view/${path}`)).json()).data
+  expect((await get('queues')).rows).toMatchObject([{ name: 'post', buried: 10_001 }])
+  expect(await get('jobs?search=state:buried')).toMatchObject({ rows: { length: 200 }, hasMore: true, lookedAt: null })
+  expect(await get('jobs?search=state:buried+input.user:59998')).toMatchObject({
+    rows: [{ id: 59_998 }],
+    lookedAt: 5_000,
+  })
+  expect(await get('jobs?search=state:buried+input.user:102')).toMatchObject({
+    rows: [],
+    hasMore: false,
+    lookedAt: 5_000,
+  })
+  expect(await get('jobs?search=state:done+kind:other')).toMatchObject({ rows: [], lookedAt: 20_000 })
+  const of = { namespace: 'default', name: 'post' }
+  const headers = { 'content-type': 'application/json' }
+  const redrive = { method: 'POST', headers, body: JSON.stringify({ params: of }) }
+  const { outcome } = (await (await fetch(`${base}/api/act/redrive-queue`, redrive)).json()) as Any
+  expect(outcome.done).toBe(true)
+  const left = Number(
+    (await sql<{ n: string }>(url, `select count(*) as n from holdfast.job_history where state = 'buried'`))[0]!.n,
+  )
+  expect(left).toBeLessThan(many / 2)
+  if (left > 0) expect(outcome.says).toContain('redrive again')
+})

@@ -3,7 +3,6 @@ export type { Cycle, CycleSide } from './cycles.js'
 export * from './deliveries.js'
 export * from './fleet.js'
 export * from './graph.js'
-export * from './job-search.js'
 export {
   type JobFilter,
   type JobState,

@@ -1,6 +1,6 @@
-/** The states of a job, in the order of its life. */
-export const jobStates = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried'] as const
-export type JobState = (typeof jobStates)[number]
+import type { JobState } from '../base/index.js'
+
+export { type JobState, jobStates } from '../base/index.js'
 
 export interface QueueFilter {
   readonly namespace?: string | undefined

@@ -1,6 +1,6 @@
+import type { JobSearch, JobState, JobWait } from '../base/index.js'
 import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
-import type { JobSearch, JobWait } from './job-search.js'
-import { type JobState, mostCounted, type QueueFilter } from './jobs.js'
+import { mostCounted, type QueueFilter } from './jobs.js'
 
 /** A queue, and how many of its jobs are where: each exact up to `mostCounted`, and one more where there are more. */
 export interface BusyQueue {

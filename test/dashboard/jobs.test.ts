@@ -12,14 +12,14 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
   const url = await databaseUrl()
   const holdfast = await open({ url, namespace: 'shop' })
   const { jobs } = holdfast
-  const [opened, let_] = [gate(), gate()]
-  const hold = defineJob('hold', { queue: 'mail', run: () => let_.passed })
+  const end = gate()
+  const hold = defineJob('hold', { queue: 'mail', run: () => end.opened })
   const fail = defineJob('fail', {
     queue: 'mail',
     retry: { attempts: 2, backoff: 1 },
     run: () => Promise.reject(Object.assign(new TypeError('smtp said secret'), { code: 'E_SMTP' })),
   })
-  const lane = defineJob('lane', { queue: 'mail', lanes: { max: 1 }, run: () => let_.passed })
+  const lane = defineJob('lane', { queue: 'mail', lanes: { max: 1 }, run: () => end.opened })
   const plain = defineJob('plain', { queue: 'idle', run: () => {} })
   const done = defineJob('done', { queue: 'mail', run: () => ({ answer: 42 }) })
 
@@ -31,7 +31,7 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
   const first = await jobs.enqueue(plain, 'first')
   const second = await jobs.enqueue(plain, 'second', { after: [first] })
   jobs.work([hold, fail, lane, done], { concurrency: 5 })
-  await opened.passed
+  await until('it runs', async () => (await jobs.find(held.id))?.state === 'running')
   await until('it is buried', async () => (await jobs.find(failed.id))?.state === 'buried')
   await jobs.result(finished.id)
 
@@ -119,10 +119,7 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
   expect((await post('cancel-job', { id: failed.id }, true)).consequence.says).toContain('does not run')
   expect((await post('cancel-job', { id: failed.id })).outcome.says).toBe(`Cancelled job ${failed.id}.`)
   expect((await post('resume-queue', of)).outcome.done).toBe(true)
-  expect((await post('retry-job', { id: failed.id }, true)).consequence).toMatchObject({
-    grave: false,
-    facts: { 5: undefined },
-  })
+  expect((await post('retry-job', { id: failed.id }, true)).consequence).toMatchObject({ grave: false })
   expect((await post('retry-job', { id: failed.id })).outcome).toEqual({
     done: true,
     says: `Job ${failed.id} may run now.`,
@@ -139,7 +136,7 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
   })
   const audit = await sql<{ act: string }>(url, 'select act from holdfast.audit where outcome is not null order by id')
   expect(audit.map(({ act }) => act)).toContain('redrive-queue')
-  let_.open()
+  end.open()
 })
 
 test('a million in the history and ten thousand buried: a look stays short, and says what it did not see', {
@@ -158,7 +155,8 @@ test('a million in the history and ten thousand buried: a look stays short, and 
      from generate_series(100, ${many}) as i`,
   )
   const base = await serve(board({ url }))
-  const get = async (path: string): Promise<Any> => (await (await fetch(`${base}/api/view/${path}`)).json()).data
+  const get = async (path: string): Promise<Any> =>
+    ((await (await fetch(`${base}/api/view/${path}`)).json()) as Any).data
   expect((await get('queues')).rows).toMatchObject([{ name: 'post', buried: 10_001 }])
   expect(await get('jobs?search=state:buried')).toMatchObject({ rows: { length: 200 }, hasMore: true, lookedAt: null })
   expect(await get('jobs?search=state:buried+input.user:59998')).toMatchObject({

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { readSearch, UsageError, writeSearchValue } from '../../src/base/index.js'
-import { readJobSearch } from '../../src/observe/job-search.js'
+import { readJobSearch, readSearch, UsageError, writeSearchValue } from '../../src/base/index.js'
 
 const nothing = { ids: [], queues: [], kinds: [], lanes: [], waits: [], input: [], onlyFailed: [] }
 const every = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried']

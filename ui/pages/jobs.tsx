@@ -1,39 +1,345 @@
-import { useView } from '../live.js'
+import './jobs/jobs.css'
+import { useRef, useState } from 'preact/hooks'
+import { formatNumber } from '../format.js'
+import { flowOf, formatJobs, formatRate, JobFlow, waits } from '../graphics/job-flow.js'
+import { idOf, LatencyChart, LatencyTable, type Measure, pointsOf } from '../graphics/latency.js'
+import { type Live, useView } from '../live.js'
+import { Act } from '../parts/confirm.js'
 import { Empty } from '../parts/empty.js'
+import { InstanceMark } from '../parts/mark.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
-import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { Since } from '../parts/time.js'
-import { useRoute } from '../routes.js'
+import { Ago, None, Since } from '../parts/time.js'
+import { hrefOf, setParams, useRoute } from '../routes.js'
+import type { Says } from '../wire.js'
+import { OneJob } from './jobs/one-job.js'
+import { JobSearch, mistakeOf } from './jobs/search.js'
 
+type Queues = Says<'queues'>
+type Queue = Queues['rows'][number]
+type Found = Says<'jobs'>['rows'][number]
+
+/** Queues, how jobs go through them, and the jobs themselves. */
 export function Jobs() {
-  const { namespace } = useRoute().params
-  const jobs = useView('jobs', { namespace })
+  const { namespace, search = '', id } = useRoute().params
+  // A search that cannot be understood is not asked for: the answer to the last good one stays.
+  const good = useRef('')
+  if (!mistakeOf(search)) good.current = search
+  const queues = useView('queues', { namespace })
+  const jobs = useView('jobs', { namespace, search: good.current })
+  const kinds = [...new Set(jobs.data?.rows.map(({ kind }) => kind))].sort()
   return (
-    <Page tools={<Search what="jobs" example="queue:mail state:failed" />}>
-      <Panel title="Jobs" live={jobs} count={jobs.data?.rows.length} padded={false}>
+    <Page tools={<JobSearch queues={queues.data?.rows.flatMap(({ name }) => name ?? []) ?? []} kinds={kinds} />}>
+      {id && <OneJob key={id} id={id} />}
+      <JobList live={jobs} isSearched={good.current !== ''} opened={id} />
+      <div class="jobs-graphics">
+        <FlowPanel live={queues} />
+        <LatencyPanel namespace={namespace} />
+      </div>
+      <QueueList live={queues} />
+    </Page>
+  )
+}
+
+function FlowPanel({ live }: { readonly live: Live<Queues> }) {
+  const flow = flowOf(live.data?.rows ?? [])
+  const { counts, rates } = flow
+  const row = (state: string, jobs: string, rate: number | null) => ({ state, jobs, rate })
+  const rows = [
+    row('enqueued', '', rates.enqueued),
+    ...waits.map(({ what, says }) =>
+      row(`waiting ${says}`, formatJobs(counts[what]), what === 'retrying' ? rates.retried : null),
+    ),
+    row('ready', formatJobs(counts.ready), null),
+    row('running', formatJobs(counts.running), null),
+    row('done', '', rates.done),
+    ...(['buried', 'cancelled', 'discarded'] as const).map((state) =>
+      row(state, formatJobs(counts[state]), rates[state]),
+    ),
+  ]
+  return (
+    <Panel
+      title="How jobs go"
+      live={live}
+      says="Rates are those of the last minute. What has ended is kept for a week, or as you said."
+      twin={
         <Table
-          label="Jobs"
-          rows={jobs.data?.rows ?? []}
-          keyOf={({ id }) => String(id)}
+          label="Jobs by state"
+          rows={rows}
+          keyOf={({ state }) => state}
           columns={[
-            { title: 'Job', cell: ({ id }) => id, sort: ({ id }) => id },
-            { title: 'Kind', cell: ({ kind }) => <Name text={kind} />, sort: ({ kind }) => kind, wide: true },
-            { title: 'Queue', cell: ({ queue, queueKey }) => <Name text={queue ?? queueKey} />, spare: 2 },
-            { title: 'State', cell: ({ state }) => <State is={state} />, sort: ({ state }) => state },
-            { title: 'Enqueued', cell: ({ enqueuedAt }) => <Since at={enqueuedAt} />, align: 'end' },
-            { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace}</bdi>, spare: 1 },
+            { title: 'State', cell: ({ state }) => state, wide: true },
+            { title: 'Jobs', cell: ({ jobs }) => jobs || <None says="not counted" />, align: 'end' },
+            {
+              title: 'A minute',
+              cell: ({ rate }) => (rate === null ? <None says="not counted" /> : formatRate(rate)),
+              align: 'end',
+            },
           ]}
-          empty={
+          empty={null}
+        />
+      }
+    >
+      <JobFlow flow={flow} />
+    </Panel>
+  )
+}
+
+function LatencyPanel({ namespace }: { readonly namespace: string | undefined }) {
+  const [hours, setHours] = useState(3)
+  const [chosen, setChosen] = useState<string>()
+  const [measure, setMeasure] = useState<Measure>('waited')
+  const live = useView('latencies', { namespace, hours })
+  const all = live.data?.queues ?? []
+  const queue = all.find((one) => idOf(one) === chosen) ?? all[0]
+  const points = live.data && queue ? pointsOf(live.data, idOf(queue), measure) : []
+  const words = { waited: 'Waiting, from enqueued to claimed', took: 'Running, from claimed to done' } as const
+  const label = queue ? `${words[measure]}, in queue ${queue.queue}` : words[measure]
+  return (
+    <Panel
+      title="Latency"
+      live={live}
+      says={live.data && live.data.oneOf > 1 ? `Of one in ${live.data.oneOf} of the jobs that ended.` : undefined}
+      twin={queue && <LatencyTable points={points} label={label} />}
+      tools={
+        <div class="row">
+          <select
+            class="field"
+            aria-label="Queue"
+            value={queue ? idOf(queue) : ''}
+            onChange={({ currentTarget }) => setChosen(currentTarget.value)}
+          >
+            {all.length === 0 && <option value="">No queue</option>}
+            {all.map((one) => (
+              <option key={idOf(one)} value={idOf(one)}>
+                {one.queue.slice(0, 60)}
+                {namespace ? '' : ` (${one.namespace.slice(0, 40)})`}
+              </option>
+            ))}
+          </select>
+          <select
+            class="field"
+            aria-label="What is measured"
+            value={measure}
+            onChange={({ currentTarget }) => setMeasure(currentTarget.value as Measure)}
+          >
+            <option value="waited">waited</option>
+            <option value="took">ran</option>
+          </select>
+          <select
+            class="field"
+            aria-label="How far back"
+            value={hours}
+            onChange={({ currentTarget }) => setHours(Number(currentTarget.value))}
+          >
+            {[1, 3, 12, 48].map((one) => (
+              <option key={one} value={one}>
+                {one} h
+              </option>
+            ))}
+          </select>
+        </div>
+      }
+    >
+      {queue ? (
+        <LatencyChart points={points} label={label} />
+      ) : (
+        <Empty title="No job has ended in this time.">
+          How long jobs wait and run is drawn here: the median, and the slowest in twenty and in a hundred.
+        </Empty>
+      )}
+    </Panel>
+  )
+}
+
+function QueueList({ live }: { readonly live: Live<Queues> }) {
+  const many = (jobs: number) =>
+    jobs > 0 ? formatJobs({ jobs: Math.min(10_000, jobs), isMore: jobs > 10_000 }) : <None />
+  const waiting = ({ scheduled, retrying, parked, blocked }: Queue) => scheduled + retrying + parked + blocked
+  return (
+    <Panel title="Queues" live={live} count={live.data?.count} padded={false}>
+      <Table
+        label="Queues"
+        rows={live.data?.rows ?? []}
+        total={live.data?.count}
+        keyOf={({ key }) => key}
+        columns={[
+          {
+            title: 'Queue',
+            wide: true,
+            sort: ({ name }) => name,
+            cell: ({ name, key }) =>
+              name === null ? (
+                <span class="mono">key {key}</span>
+              ) : (
+                <a href={hrefOf('jobs', { search: `queue:${/^[^\s"]+$/.test(name) ? name : JSON.stringify(name)}` })}>
+                  <Name text={name} />
+                </a>
+              ),
+          },
+          {
+            title: 'State',
+            cell: ({ pausedAt, workers, ready }) =>
+              pausedAt ? (
+                <span title={`paused since ${pausedAt}`}>
+                  <State is="paused" />
+                </span>
+              ) : workers === 0 && ready > 0 ? (
+                <State is="no worker" tone="bad" />
+              ) : (
+                <State is="open" />
+              ),
+          },
+          { title: 'Ready', cell: ({ ready }) => many(ready), sort: ({ ready }) => ready, align: 'end' },
+          { title: 'Running', cell: ({ running }) => many(running), sort: ({ running }) => running, align: 'end' },
+          { title: 'Waiting', cell: (queue) => many(waiting(queue)), sort: waiting, align: 'end' },
+          {
+            title: 'Oldest',
+            cell: ({ oldestAt }) => <Since at={oldestAt} />,
+            sort: ({ oldestAt }) => (oldestAt ? -Date.parse(oldestAt) : null),
+            align: 'end',
+          },
+          {
+            title: 'Done',
+            cell: ({ perMinute }) => (perMinute.done > 0 ? formatRate(perMinute.done) : <None />),
+            sort: ({ perMinute }) => perMinute.done,
+            align: 'end',
+            spare: 2,
+          },
+          {
+            title: 'Workers',
+            cell: ({ workers }) => workers || <None />,
+            sort: ({ workers }) => workers,
+            align: 'end',
+            spare: 2,
+          },
+          {
+            title: 'Buried',
+            cell: ({ buried }) =>
+              buried > 0 ? (
+                <State is={formatJobs({ jobs: Math.min(10_000, buried), isMore: buried > 10_000 })} tone="bad" />
+              ) : (
+                <None />
+              ),
+            sort: ({ buried }) => buried,
+            align: 'end',
+          },
+          { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
+        ]}
+        acts={({ name, namespace, pausedAt, buried }) =>
+          name !== null &&
+          namespace !== null && (
+            <>
+              {buried > 0 && (
+                <Act act="redrive-queue" params={{ namespace, name }} label="Redrive" of={`queue ${name}`} />
+              )}
+              {pausedAt ? (
+                <Act act="resume-queue" params={{ namespace, name }} label="Resume" of={`queue ${name}`} />
+              ) : (
+                <Act act="pause-queue" params={{ namespace, name }} label="Pause" of={`queue ${name}`} />
+              )}
+            </>
+          )
+        }
+        empty={
+          <Empty title="No queue was ever used." code="holdfast.jobs.work([sendEmail], { concurrency: 50 })">
+            A queue is there as soon as a job is enqueued into it, or a worker serves it.
+          </Empty>
+        }
+      />
+    </Panel>
+  )
+}
+
+interface JobListProps {
+  readonly live: Live<Says<'jobs'>>
+  readonly isSearched: boolean
+  readonly opened: string | undefined
+}
+
+function JobList({ live, isSearched, opened }: JobListProps) {
+  const { rows = [], hasMore, lookedAt } = live.data ?? {}
+  const says = hasMore
+    ? `The first ${rows.length}; there are more. Running ones stand first, then what is ready, what waits, and what has ended, the newest first.`
+    : lookedAt
+      ? `These were found among the first ${formatNumber(lookedAt)} jobs of each state, of those that have ended among the newest. There may be more.`
+      : undefined
+  return (
+    <Panel
+      title="Jobs"
+      live={live}
+      count={hasMore || lookedAt ? undefined : live.data && rows.length}
+      says={says}
+      padded={false}
+    >
+      <Table
+        label="Jobs"
+        rows={rows}
+        keyOf={({ id }) => String(id)}
+        opened={opened}
+        onOpen={({ id }) => setParams({ id: String(id) }, 'push')}
+        columns={[
+          { title: 'Job', cell: ({ id }) => id, sort: ({ id }) => id },
+          { title: 'Kind', cell: ({ kind }) => <Name text={kind} most={36} />, sort: ({ kind }) => kind, wide: true },
+          {
+            title: 'Queue',
+            cell: ({ queue, queueKey }) => <Name text={queue ?? `key ${queueKey}`} most={24} />,
+            sort: ({ queue }) => queue,
+          },
+          { title: 'State', cell: (job) => <StateOf job={job} />, sort: ({ state }) => state },
+          { title: 'When', cell: (job) => <WhenOf job={job} />, align: 'end' },
+          { title: 'Tried', cell: triedOf, sort: ({ failed, crashes }) => failed + crashes, align: 'end', spare: 2 },
+          {
+            title: 'On',
+            cell: ({ instance, host, osPid }) =>
+              instance ? <InstanceMark id={instance} label={host ? `${host}/${osPid}` : undefined} /> : <None />,
+            spare: 2,
+          },
+          { title: 'Why', cell: (job) => <WhyOf job={job} />, spare: 1 },
+          { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
+        ]}
+        empty={
+          isSearched ? (
+            <Empty title="No job was found.">
+              {lookedAt
+                ? 'Narrow the search: not all could be looked at.'
+                : 'What has ended is kept for a week, or as you said.'}
+            </Empty>
+          ) : (
             <Empty title="There is no job." code="await holdfast.jobs.enqueue(sendEmail, { to: 'ada@example.com' })">
               What is enqueued stands here, also for a while after it has ended.
             </Empty>
-          }
-        />
-      </Panel>
-    </Page>
+          )
+        }
+      />
+    </Panel>
   )
+}
+
+function StateOf({ job: { state, isPaused, waits: what, cancelling } }: { readonly job: Found }) {
+  if (cancelling !== null) return <State is="stopping" tone="warn" />
+  if (isPaused) return <State is="paused" />
+  const words = { time: 'scheduled', attempt: 'to retry', lane: 'in lane', jobs: 'after others' } as const
+  return state === 'waiting' && what ? <State is={words[what]} tone="wait" /> : <State is={state} />
+}
+
+function WhenOf({ job: { state, endedAt, claimedAt, runAt, enqueuedAt, waits: what } }: { readonly job: Found }) {
+  if (endedAt) return <Ago at={endedAt} />
+  if (state === 'running') return <Since at={claimedAt} />
+  if (state === 'waiting' && (what === 'time' || what === 'attempt')) return <Ago at={runAt} />
+  return <Since at={enqueuedAt} />
+}
+
+function triedOf({ failed, crashes }: Found) {
+  if (failed + crashes === 0) return <None />
+  return [failed > 0 && `failed ${failed}×`, crashes > 0 && `crashed ${crashes}×`].filter(Boolean).join(', ')
+}
+
+function WhyOf({ job: { error, cancelling, lane } }: { readonly job: Found }) {
+  const says = cancelling ?? error?.message ?? (lane === null ? undefined : `lane ${lane}`)
+  if (!says) return <None />
+  return <bdi title={says}>{says.length > 48 ? `${says.slice(0, 47)}…` : says}</bdi>
 }

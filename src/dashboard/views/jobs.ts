@@ -1,4 +1,5 @@
-import { type FoundJob, type JobDetails, readJobSearch } from '../../observe/index.js'
+import { readJobSearch } from '../../base/index.js'
+import type { FoundJob, JobDetails } from '../../observe/index.js'
 import type { Redact } from '../redact.js'
 import { view } from '../view.js'
 
@@ -11,6 +12,13 @@ export const jobs = {
     everyMs: 3_000,
     params: { namespace: 'text' },
     read: ({ observer }, { namespace }) => observer.work.queues({ namespace }),
+  }),
+
+  /** How long jobs waited and ran. */
+  latencies: view({
+    everyMs: 15_000,
+    params: { namespace: 'text', queue: 'text', hours: { number: [1, 48] } },
+    read: ({ observer }, { namespace, queue, hours }) => observer.latencies({ namespace, queue, hours }),
   }),
 
   /** Jobs that are searched for: `queue:mail state:failed input.user:42`. */

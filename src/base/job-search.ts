@@ -1,5 +1,10 @@
-import { readSearch, suggest, UsageError } from '../base/index.js'
-import { type JobState, jobStates } from './jobs.js'
+import { UsageError } from './errors.js'
+import { readSearch } from './search.js'
+import { suggest } from './suggest.js'
+
+/** The states of a job, in the order of its life. */
+export const jobStates = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried'] as const
+export type JobState = (typeof jobStates)[number]
 
 /** What a job may wait for before it may run. `attempt`: its next one, after a failure or a crash. */
 export const jobWaits = ['time', 'attempt', 'lane', 'jobs'] as const

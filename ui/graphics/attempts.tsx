@@ -1,0 +1,222 @@
+import './attempts.css'
+import { useRef } from 'preact/hooks'
+import { useNow } from '../clock.js'
+import { formatClock, formatDuration } from '../format.js'
+import { markOf } from '../marks.js'
+import { InstanceMark } from '../parts/mark.js'
+import { State, type Tone } from '../parts/state.js'
+import { Table } from '../parts/table.js'
+import { None, When } from '../parts/time.js'
+import { useWidth } from '../use-width.js'
+import type { Says } from '../wire.js'
+
+export type Job = NonNullable<Says<'job'>['job']>
+
+/** One try at a job. */
+export interface Attempt {
+  readonly number: number
+  readonly state: 'running' | 'done' | 'failed' | 'crashed' | 'ended'
+  readonly from: string | null
+  /** Null while it runs. */
+  readonly to: string | null
+  readonly instance: string | null
+  readonly host: string | null
+  readonly osPid: number | null
+  readonly error: string | null
+}
+
+/** Those that failed, which the job remembers, and the last one. */
+export function attemptsOf(job: Job): Attempt[] {
+  const failed = job.attempts.map(
+    ({ attempt, claimedAt, at, instance, error }): Attempt => ({
+      number: attempt,
+      state: error.code === 'WORKER_CRASHED' ? 'crashed' : 'failed',
+      from: claimedAt,
+      to: at,
+      instance,
+      ...whereIs(instance, job),
+      error: error.message,
+    }),
+  )
+  const isTold = job.claimedAt !== null && failed.some(({ from }) => from === job.claimedAt)
+  if (job.claimedAt === null || isTold || job.state === 'ready' || job.state === 'waiting') return failed
+  const state = job.state === 'running' || job.state === 'done' ? job.state : 'ended'
+  const { instance, host, osPid } = job
+  const number = job.failed + job.crashes + 1
+  return [...failed, { number, state, from: job.claimedAt, to: job.endedAt, instance, host, osPid, error: null }]
+}
+
+/** Only of the last one it is known where it is. */
+function whereIs(instance: string | null, job: Job) {
+  return instance !== null && instance === job.instance
+    ? { host: job.host, osPid: job.osPid }
+    : { host: null, osPid: null }
+}
+
+const tones: Readonly<Record<Attempt['state'], Tone>> = {
+  running: 'busy',
+  done: 'good',
+  failed: 'bad',
+  crashed: 'bad',
+  ended: 'quiet',
+}
+
+const rowHeight = 26
+const labelWidth = 86
+const axisHeight = 30
+const steps = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 144e5,
+  216e5, 432e5, 864e5, 1728e5, 6048e5,
+]
+
+/** The life of a job along time: when it was enqueued, each attempt, the pauses between them, and when the next one may begin. */
+export function AttemptsRuler({ job }: { readonly job: Job }) {
+  const box = useRef<HTMLDivElement>(null)
+  const width = Math.max(280, useWidth(box))
+  const now = useNow()
+  const attempts = attemptsOf(job)
+  const enqueued = Date.parse(job.enqueuedAt)
+  const isOver = job.endedAt !== null
+  const next = job.state === 'waiting' && job.runAt ? Date.parse(job.runAt) : undefined
+  // One that is delayed for a week would leave no room for what has happened.
+  const happened = isOver ? Date.parse(job.endedAt!) : now
+  const isFar = next !== undefined && next - happened > 3 * Math.max(60_000, happened - enqueued)
+  const end = Math.max(happened, next === undefined || isFar ? 0 : next, enqueued + 1)
+  const scale = (time: number) =>
+    labelWidth + ((Math.min(end, Math.max(enqueued, time)) - enqueued) / (end - enqueued)) * (width - labelWidth - 14)
+  const step = steps.find((one) => (end - enqueued) / one <= width / 110) ?? steps.at(-1)!
+  const ticks = Array.from({ length: Math.floor((end - enqueued) / step) + 1 }, (_, at) => at * step)
+  const height = axisHeight + Math.max(1, attempts.length) * rowHeight + (next === undefined ? 0 : rowHeight) + 8
+  const bottom = height - 4
+  return (
+    <div ref={box} class="attempts">
+      <svg width={width} height={height} role="img" aria-label={describe(job, attempts)}>
+        {ticks.map((tick) => (
+          <g key={tick}>
+            <line
+              class="attempts-tick"
+              x1={scale(enqueued + tick)}
+              x2={scale(enqueued + tick)}
+              y1={axisHeight - 8}
+              y2={bottom}
+            />
+            <text class="attempts-time" x={scale(enqueued + tick)} y={13} text-anchor={tick === 0 ? 'start' : 'middle'}>
+              {tick === 0 ? formatClock(enqueued) : `+${formatDuration(tick)}`}
+            </text>
+          </g>
+        ))}
+        <circle class="attempts-enqueued" cx={scale(enqueued)} cy={axisHeight - 8} r="3.5" />
+        {attempts.length === 0 && next === undefined && (
+          <text class="attempts-label" x={labelWidth + 10} y={axisHeight + 17}>
+            no attempt yet
+          </text>
+        )}
+        {attempts.map((attempt, at) => {
+          const y = axisHeight + at * rowHeight
+          const from = scale(attempt.from ? Date.parse(attempt.from) : enqueued)
+          const to = scale(attempt.to ? Date.parse(attempt.to) : now)
+          const w = Math.max(3, to - from)
+          const before = at === 0 ? enqueued : Date.parse(attempts[at - 1]!.to ?? job.enqueuedAt)
+          const lasted = (attempt.to ? Date.parse(attempt.to) : now) - Date.parse(attempt.from ?? job.enqueuedAt)
+          const isLeft = from + w + 70 > width
+          return (
+            <g key={`${at} ${attempt.from}`}>
+              <text class="attempts-label" x="0" y={y + 17}>
+                {attempt.number}. {attempt.state}
+              </text>
+              <line class="attempts-pause" x1={scale(before)} x2={from} y1={y + 13} y2={y + 13} />
+              <rect class={`attempts-bar ${tones[attempt.state]}`} x={from} y={y + 4} width={w} height="18" rx="3" />
+              {attempt.state === 'crashed' && <path class="attempts-crash" d={`M${to - 4} ${y + 7}l8 12m0-12l-8 12`} />}
+              {attempt.instance && w > 24 && <Letter id={attempt.instance} x={from + 3} y={y + 5} />}
+              <text
+                class="attempts-time"
+                x={isLeft ? from - 6 : from + w + 7}
+                y={y + 17}
+                text-anchor={isLeft ? 'end' : 'start'}
+              >
+                {formatDuration(Math.max(0, lasted))}
+              </text>
+            </g>
+          )
+        })}
+        {next !== undefined && (
+          <g>
+            <text class="attempts-label" x="0" y={axisHeight + attempts.length * rowHeight + 17}>
+              next
+            </text>
+            <line
+              class="attempts-pause"
+              x1={scale(attempts.at(-1)?.to ? Date.parse(attempts.at(-1)!.to!) : enqueued)}
+              x2={scale(next)}
+              y1={axisHeight + attempts.length * rowHeight + 13}
+              y2={axisHeight + attempts.length * rowHeight + 13}
+            />
+            <path
+              class="attempts-next"
+              d={`M${scale(next) - 5} ${axisHeight + attempts.length * rowHeight + 7}v12l6-6z`}
+            />
+            <text
+              class="attempts-time"
+              x={scale(next) - 12}
+              y={axisHeight + attempts.length * rowHeight + 8}
+              text-anchor="end"
+            >
+              {next <= now ? 'due' : `in ${formatDuration(next - now)}`}
+            </text>
+          </g>
+        )}
+        {!isOver && <line class="attempts-now" x1={scale(now)} x2={scale(now)} y1={axisHeight - 10} y2={bottom} />}
+      </svg>
+    </div>
+  )
+}
+
+function Letter({ id, x, y }: { readonly id: string; readonly x: number; readonly y: number }) {
+  const { letter, colour } = markOf(id)
+  return (
+    <g class={`mark-${colour}`}>
+      <rect class="attempts-mark" x={x} y={y} width={letter.length * 7 + 9} height="16" rx="3" />
+      <text class="attempts-letter" x={x + (letter.length * 7 + 9) / 2} y={y + 12} text-anchor="middle">
+        {letter}
+      </text>
+    </g>
+  )
+}
+
+function describe({ enqueuedAt, state }: Job, attempts: readonly Attempt[]): string {
+  const told = attempts.map(({ number, state: is }) => `attempt ${number} ${is}`).join(', ')
+  return `Enqueued at ${formatClock(Date.parse(enqueuedAt))}; ${told || 'no attempt yet'}; now ${state}. The same as a table: t`
+}
+
+/** The same as a table. */
+export function AttemptsTable({ job }: { readonly job: Job }) {
+  return (
+    <Table
+      label="Attempts"
+      rows={attemptsOf(job)}
+      keyOf={({ number, from }) => `${number} ${from}`}
+      columns={[
+        { title: 'Attempt', cell: ({ number }) => number, align: 'end' },
+        { title: 'Came to', cell: ({ state }) => <State is={state} tone={tones[state]} /> },
+        {
+          title: 'On',
+          cell: ({ instance, host, osPid }) =>
+            instance ? (
+              <InstanceMark id={instance} label={host ? `${host}/${osPid}` : instance} />
+            ) : (
+              <None says="not known any more" />
+            ),
+        },
+        { title: 'From', cell: ({ from }) => <When at={from} /> },
+        { title: 'To', cell: ({ to }) => <When at={to} /> },
+        {
+          title: 'Took',
+          cell: ({ from, to }) => (from && to ? formatDuration(Date.parse(to) - Date.parse(from)) : <None />),
+          align: 'end',
+        },
+        { title: 'Error', cell: ({ error }) => (error ? <bdi>{error.slice(0, 200)}</bdi> : <None />), wide: true },
+      ]}
+      empty={<p class="muted padded-text">No attempt yet.</p>}
+    />
+  )
+}

@@ -1,0 +1,267 @@
+import './job-flow.css'
+import { useRef } from 'preact/hooks'
+import { formatNumber } from '../format.js'
+import { Shape, type Tone } from '../parts/state.js'
+import { hrefOf } from '../routes.js'
+import { useWidth } from '../use-width.js'
+import type { Says } from '../wire.js'
+
+type Queue = Says<'queues'>['rows'][number]
+
+/** What is counted stops there, and is said with a plus. */
+const mostCounted = 10_000
+
+/** So many of something; `isMore`: at least. */
+export interface Count {
+  readonly jobs: number
+  readonly isMore: boolean
+}
+
+export interface Flow {
+  readonly counts: Readonly<Record<Counted, Count>>
+  /** Jobs a minute. */
+  readonly rates: Queue['perMinute']
+}
+
+const counted = [
+  'ready',
+  'running',
+  'scheduled',
+  'retrying',
+  'parked',
+  'blocked',
+  'buried',
+  'cancelled',
+  'discarded',
+] as const
+type Counted = (typeof counted)[number]
+
+/** All queues together. */
+export function flowOf(queues: readonly Queue[]): Flow {
+  const sum = (of: (queue: Queue) => number) => queues.reduce((all, queue) => all + of(queue), 0)
+  const counts = counted.map((what) => [
+    what,
+    {
+      jobs: sum((queue) => Math.min(mostCounted, queue[what])),
+      isMore: queues.some((queue) => queue[what] > mostCounted),
+    },
+  ])
+  const rate = (what: keyof Queue['perMinute']) => sum(({ perMinute }) => perMinute[what])
+  return {
+    counts: Object.fromEntries(counts),
+    rates: {
+      enqueued: rate('enqueued'),
+      done: rate('done'),
+      retried: rate('retried'),
+      buried: rate('buried'),
+      cancelled: rate('cancelled'),
+      discarded: rate('discarded'),
+    },
+  }
+}
+
+export function formatJobs({ jobs, isMore }: Count): string {
+  return `${formatNumber(jobs)}${isMore ? '+' : ''}`
+}
+
+export const formatRate = (perMinute: number) => `${formatNumber(perMinute)}/min`
+
+interface Place {
+  readonly x: number
+  readonly y: number
+  readonly w: number
+  readonly h: number
+}
+
+interface Layout {
+  readonly width: number
+  readonly height: number
+  readonly places: Readonly<
+    Record<'enqueued' | 'waiting' | 'ready' | 'running' | 'done' | 'buried' | 'cancelled' | 'discarded', Place>
+  >
+  /** The lines between them, and where their rates stand. */
+  readonly lines: readonly {
+    readonly path: string
+    readonly rate?: keyof Flow['rates']
+    readonly at?: readonly [x: number, y: number, anchor: 'start' | 'middle' | 'end']
+  }[]
+}
+
+const wide: Layout = {
+  width: 720,
+  height: 268,
+  places: {
+    enqueued: { x: 0, y: 22, w: 104, h: 56 },
+    ready: { x: 176, y: 22, w: 128, h: 56 },
+    waiting: { x: 176, y: 128, w: 128, h: 132 },
+    running: { x: 382, y: 22, w: 128, h: 56 },
+    done: { x: 592, y: 22, w: 128, h: 56 },
+    buried: { x: 592, y: 98, w: 128, h: 48 },
+    cancelled: { x: 592, y: 155, w: 128, h: 48 },
+    discarded: { x: 592, y: 212, w: 128, h: 48 },
+  },
+  lines: [
+    { path: 'M104 50H170', rate: 'enqueued', at: [137, 43, 'middle'] },
+    { path: 'M126 50V180Q126 190 136 190H170' },
+    { path: 'M240 128V84' },
+    { path: 'M304 50H376' },
+    { path: 'M510 50H586', rate: 'done', at: [548, 43, 'middle'] },
+    { path: 'M446 78V184Q446 194 436 194H310', rate: 'retried', at: [378, 187, 'middle'] },
+    { path: 'M552 50V112Q552 122 562 122H586', rate: 'buried', at: [546, 117, 'end'] },
+    { path: 'M552 112V169Q552 179 562 179H586', rate: 'cancelled', at: [546, 174, 'end'] },
+    { path: 'M552 169V226Q552 236 562 236H586', rate: 'discarded', at: [546, 231, 'end'] },
+  ],
+}
+
+const narrow: Layout = {
+  width: 320,
+  height: 470,
+  places: {
+    enqueued: { x: 0, y: 0, w: 130, h: 52 },
+    ready: { x: 0, y: 92, w: 130, h: 56 },
+    waiting: { x: 186, y: 54, w: 134, h: 132 },
+    running: { x: 0, y: 214, w: 130, h: 56 },
+    done: { x: 0, y: 346, w: 130, h: 52 },
+    buried: { x: 186, y: 292, w: 134, h: 48 },
+    cancelled: { x: 186, y: 356, w: 134, h: 48 },
+    discarded: { x: 186, y: 420, w: 134, h: 48 },
+  },
+  lines: [
+    { path: 'M65 52V86', rate: 'enqueued', at: [73, 76, 'start'] },
+    { path: 'M130 26H230Q240 26 240 36V48' },
+    { path: 'M186 120H136' },
+    { path: 'M65 148V208' },
+    { path: 'M65 270V340', rate: 'done', at: [58, 312, 'end'] },
+    { path: 'M130 232H230Q240 232 240 222V192', rate: 'retried', at: [232, 225, 'end'] },
+    { path: 'M130 252H146Q156 252 156 262V306Q156 316 166 316H180', rate: 'buried', at: [150, 300, 'end'] },
+    { path: 'M156 306V370Q156 380 166 380H180', rate: 'cancelled', at: [150, 364, 'end'] },
+    { path: 'M156 370V434Q156 444 166 444H180', rate: 'discarded', at: [150, 428, 'end'] },
+  ],
+}
+
+const tones: Readonly<Record<string, Tone>> = {
+  ready: 'busy',
+  running: 'busy',
+  waiting: 'wait',
+  done: 'good',
+  buried: 'bad',
+  cancelled: 'quiet',
+  discarded: 'quiet',
+}
+
+/** Where jobs are, and how they go on: each place leads to the jobs that are there. */
+export function JobFlow({ flow, queue }: { readonly flow: Flow; readonly queue?: string | undefined }) {
+  const box = useRef<HTMLDivElement>(null)
+  const width = useWidth(box)
+  const { counts, rates } = flow
+  const layout = width >= wide.width ? wide : narrow
+  const { places } = layout
+  const search = (terms: string) => hrefOf('jobs', { search: `${queue ? `queue:${queue} ` : ''}${terms}` })
+  const waiting = (['scheduled', 'retrying', 'parked', 'blocked'] as const).map((what) => counts[what])
+  return (
+    <div ref={box} class="flow">
+      {/* biome-ignore lint/a11y/useSemanticElements: a group of links, drawn */}
+      <svg
+        width={layout.width}
+        height={layout.height}
+        viewBox={`0 0 ${layout.width} ${layout.height}`}
+        role="group"
+        aria-label="Jobs by state. The same as a table: t"
+      >
+        <defs>
+          <marker id="flow-tip" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="8" markerHeight="8" orient="auto">
+            <path d="M1 1l5 3-5 3" class="flow-tip" />
+          </marker>
+        </defs>
+        {layout.lines.map(({ path, rate, at }) => (
+          <g key={path}>
+            <path d={path} class="flow-line" marker-end="url(#flow-tip)" />
+            {rate && at && rates[rate] > 0 && (
+              <text x={at[0]} y={at[1]} text-anchor={at[2]} class={`flow-rate${rate === 'buried' ? ' bad' : ''}`}>
+                {formatRate(rates[rate])}
+              </text>
+            )}
+          </g>
+        ))}
+        <g transform={`translate(${places.enqueued.x} ${places.enqueued.y})`}>
+          <text x="12" y="23" class="flow-word">
+            enqueued
+          </text>
+          <text x="12" y="43" class="flow-count quiet">
+            {formatRate(rates.enqueued)}
+          </text>
+          <rect class="flow-source" width={places.enqueued.w} height={places.enqueued.h} rx="6" />
+        </g>
+        {(['ready', 'running', 'done', 'buried', 'cancelled', 'discarded'] as const).map((state) => (
+          <Node
+            key={state}
+            place={places[state]}
+            href={search(`state:${state}`)}
+            word={state}
+            says={state === 'done' ? formatRate(rates.done) : formatJobs(counts[state])}
+            isSome={state === 'done' ? rates.done > 0 : counts[state].jobs > 0}
+          />
+        ))}
+        <Node
+          place={places.waiting}
+          href={search('state:waiting')}
+          word="waiting"
+          says={formatJobs({
+            jobs: waiting.reduce((sum, { jobs }) => sum + jobs, 0),
+            isMore: waiting.some(({ isMore }) => isMore),
+          })}
+          isSome={waiting.some(({ jobs }) => jobs > 0)}
+        />
+        <g transform={`translate(${places.waiting.x} ${places.waiting.y})`}>
+          {waits.map(({ what, wait, says }, at) => (
+            <a key={what} href={search(`waits:${wait}`)} aria-label={`${formatJobs(counts[what])} ${says}`}>
+              <rect class="flow-part" x="6" y={52 + at * 19} width={places.waiting.w - 12} height="19" rx="3" />
+              <text x="12" y={66 + at * 19} class="flow-small">
+                {says}
+              </text>
+              <text x={places.waiting.w - 12} y={66 + at * 19} text-anchor="end" class="flow-small number">
+                {formatJobs(counts[what])}
+              </text>
+            </a>
+          ))}
+        </g>
+      </svg>
+    </div>
+  )
+}
+
+export const waits = [
+  { what: 'scheduled', wait: 'time', says: 'for its time' },
+  { what: 'retrying', wait: 'attempt', says: 'to retry' },
+  { what: 'parked', wait: 'lane', says: 'in a lane' },
+  { what: 'blocked', wait: 'jobs', says: 'for others' },
+] as const
+
+interface NodeProps {
+  readonly place: Place
+  readonly href: string
+  readonly word: string
+  readonly says: string
+  readonly isSome: boolean
+}
+
+function Node({ place: { x, y, w, h }, href, word, says, isSome }: NodeProps) {
+  const tone = isSome ? tones[word]! : 'quiet'
+  const isLow = h < 56
+  return (
+    <a href={href} aria-label={`${word}: ${says}`} class={`flow-node ${tone}`}>
+      <g transform={`translate(${x} ${y})`}>
+        <rect width={w} height={h} rx="6" />
+        <svg x="12" y={isLow ? 10 : 13} width="10" height="10" overflow="visible" aria-hidden="true">
+          <Shape tone={tones[word]!} />
+        </svg>
+        <text x="27" y={isLow ? 19 : 22} class="flow-word">
+          {word}
+        </text>
+        <text x="12" y={isLow ? 38 : 43} class="flow-count">
+          {says}
+        </text>
+      </g>
+    </a>
+  )
+}

@@ -1,0 +1,218 @@
+import './latency.css'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type uPlot from 'uplot'
+import { formatDuration } from '../format.js'
+import { Table } from '../parts/table.js'
+import { None, When } from '../parts/time.js'
+import { useWidth } from '../use-width.js'
+import type { Says } from '../wire.js'
+
+type Latencies = Says<'latencies'>
+export type Measure = 'waited' | 'took'
+
+/** One column of time. */
+interface Point {
+  readonly at: string
+  readonly jobs: number
+  readonly p50: number | null
+  readonly p95: number | null
+  readonly p99: number | null
+}
+
+/** Every column of one queue, also those in which nothing ended. */
+export function pointsOf({ from, columnMs, columns, queues }: Latencies, queue: string, measure: Measure): Point[] {
+  const points = new Map(queues.find((one) => idOf(one) === queue)?.points.map((point) => [point.column, point]))
+  return Array.from({ length: columns }, (_, column) => {
+    const point = points.get(column)
+    const told = point?.[measure]
+    return {
+      at: new Date(Date.parse(from) + column * columnMs).toISOString(),
+      jobs: point?.jobs ?? 0,
+      p50: told?.p50Ms ?? null,
+      p95: told?.p95Ms ?? null,
+      p99: told?.p99Ms ?? null,
+    }
+  })
+}
+
+export const idOf = ({ namespace, queue }: Latencies['queues'][number]) => JSON.stringify([namespace, queue])
+
+const height = 186
+const lines = [
+  { label: 'p50', colour: '--busy', dash: [] },
+  { label: 'p95', colour: '--warn', dash: [6, 3] },
+  { label: 'p99', colour: '--bad', dash: [2, 3] },
+] as const
+
+/** Percentiles along time, on a scale on which a millisecond and an hour both can be seen. */
+export function LatencyChart({ points, label }: { readonly points: readonly Point[]; readonly label: string }) {
+  const box = useRef<HTMLDivElement>(null)
+  const place = useRef<HTMLDivElement>(null)
+  const chart = useRef<uPlot>(undefined)
+  const width = useWidth(box)
+  const theme = useTheme()
+  const data = dataOf(points)
+  const latest = useRef(data)
+  latest.current = data
+  useEffect(() => {
+    if (width === 0) return
+    let isOver = false
+    void import('uplot').then(({ default: Plot }) => {
+      if (isOver) return
+      chart.current = new Plot(optionsFor(width), latest.current, place.current!)
+    })
+    return () => {
+      isOver = true
+      chart.current?.destroy()
+      chart.current = undefined
+    }
+  }, [width, theme])
+  useEffect(() => chart.current?.setData(data), [points])
+  const isEmpty = points.every(({ p50 }) => p50 === null)
+  return (
+    <figure class="latency">
+      <figcaption class="latency-legend small" aria-hidden="true">
+        {lines.map(({ label: name, colour, dash }) => (
+          <span key={name}>
+            <svg width="22" height="8" aria-hidden="true">
+              <line
+                x1="0"
+                x2="22"
+                y1="4"
+                y2="4"
+                style={{ stroke: `var(${colour})` }}
+                stroke-width="2"
+                stroke-dasharray={dash.join(' ')}
+              />
+            </svg>
+            {name}
+          </span>
+        ))}
+      </figcaption>
+      <div ref={box} class="latency-box">
+        <div ref={place} role="img" aria-label={`${label}. ${tell(points)} The same as a table: t`} />
+        {isEmpty && <p class="latency-empty muted">No job ended in this time.</p>}
+      </div>
+    </figure>
+  )
+}
+
+function dataOf(points: readonly Point[]): uPlot.AlignedData {
+  // A logarithm has no nothing.
+  const of = (line: 'p50' | 'p95' | 'p99') =>
+    points.map((point) => (point[line] === null ? null : Math.max(0.1, point[line])))
+  return [points.map(({ at }) => Date.parse(at) / 1_000), of('p50'), of('p95'), of('p99')]
+}
+
+function tell(points: readonly Point[]): string {
+  const last = points.findLast(({ p50 }) => p50 !== null)
+  if (!last) return 'No job ended in this time.'
+  const { p50, p95, p99 } = last
+  return `Lately p50 ${formatDuration(p50!)}, p95 ${formatDuration(p95!)}, p99 ${formatDuration(p99!)}.`
+}
+
+function optionsFor(width: number): uPlot.Options {
+  const style = getComputedStyle(document.documentElement)
+  const probe = document.createElement('span')
+  document.body.append(probe)
+  const colour = (name: string) => {
+    probe.style.color = style.getPropertyValue(name)
+    return getComputedStyle(probe).color
+  }
+  const axis = {
+    stroke: colour('--muted'),
+    font: '11.5px ui-sans-serif, system-ui, sans-serif',
+    grid: { stroke: colour('--line'), width: 1 },
+    ticks: { stroke: colour('--line'), width: 1, size: 4 },
+  }
+  const options: uPlot.Options = {
+    width,
+    height,
+    legend: { show: false },
+    cursor: { show: false },
+    padding: [8, 8, 0, 0],
+    // Like all times here, in UTC.
+    tzDate: (seconds) => new Date(new Date(seconds * 1_000).toLocaleString('en-US', { timeZone: 'UTC' })),
+    scales: {
+      y: {
+        distr: 3,
+        range: (_, least, most) => [
+          10 ** Math.floor(Math.log10(Math.max(0.1, least ?? 1))),
+          10 ** Math.ceil(Math.log10(Math.max(1, most ?? 1) * 1.01)),
+        ],
+      },
+    },
+    axes: [
+      {
+        ...axis,
+        space: 64,
+        values: [
+          [3600 * 24, '{D} {MMM}', null, null, null, null, null, null, 1],
+          [60, '{HH}:{mm}', null, null, null, null, null, null, 1],
+        ],
+      },
+      {
+        ...axis,
+        size: 56,
+        values: (_, splits) =>
+          splits.map((ms) => (ms !== null && Number.isInteger(Math.log10(ms)) ? formatDuration(ms) : '')),
+      },
+    ],
+    series: [
+      {},
+      ...lines.map(({ label, colour: name, dash }) => ({
+        label,
+        stroke: colour(name),
+        width: 1.6,
+        dash: [...dash],
+        points: { size: 4 },
+        spanGaps: false,
+      })),
+    ],
+  }
+  probe.remove()
+  return options
+}
+
+/** Changes when the theme does: what is drawn on a canvas has no style. */
+function useTheme(): string {
+  const read = () => getComputedStyle(document.documentElement).backgroundColor
+  const [theme, setTheme] = useState(read)
+  useEffect(() => {
+    const changed = () => setTheme(read())
+    const observer = new MutationObserver(changed)
+    observer.observe(document.documentElement, { attributeFilter: ['data-theme'] })
+    const dark = matchMedia('(prefers-color-scheme: dark)')
+    dark.addEventListener('change', changed)
+    return () => {
+      observer.disconnect()
+      dark.removeEventListener('change', changed)
+    }
+  }, [])
+  return theme
+}
+
+/** The same as a table, the latest first. */
+export function LatencyTable({ points, label }: { readonly points: readonly Point[]; readonly label: string }) {
+  const cell = (of: 'p50' | 'p95' | 'p99') => ({
+    title: of,
+    cell: (point: Point) => (point[of] === null ? <None /> : formatDuration(point[of])),
+    sort: (point: Point) => point[of],
+    align: 'end' as const,
+  })
+  return (
+    <Table
+      label={label}
+      rows={points.filter(({ jobs }) => jobs > 0).reverse()}
+      keyOf={({ at }) => at}
+      columns={[
+        { title: 'From', cell: ({ at }) => <When at={at} />, wide: true },
+        { title: 'Jobs', cell: ({ jobs }) => jobs, sort: ({ jobs }) => jobs, align: 'end' },
+        cell('p50'),
+        cell('p95'),
+        cell('p99'),
+      ]}
+      empty={<p class="muted padded-text">No job ended in this time.</p>}
+    />
+  )
+}

@@ -1,0 +1,122 @@
+import './workflow.css'
+import { shorten } from '../format.js'
+import { Shape, State, toneOf } from '../parts/state.js'
+import { Table } from '../parts/table.js'
+import { None } from '../parts/time.js'
+import { hrefOf } from '../routes.js'
+import type { Says } from '../wire.js'
+
+type Tied = NonNullable<Says<'job'>['job']>['tied'][number]
+
+const [nodeWidth, nodeHeight, gapX, gapY] = [148, 40, 46, 10]
+
+interface Placed extends Tied {
+  readonly x: number
+  readonly y: number
+}
+
+/** Each job stands right of all that it waits for. */
+function layout(jobs: readonly Tied[]): Map<number, Placed> {
+  const byId = new Map(jobs.map((job) => [job.id, job]))
+  const depths = new Map<number, number>()
+  const depthOf = (job: Tied, seen: readonly number[]): number => {
+    const known = depths.get(job.id)
+    if (known !== undefined) return known
+    // Nothing waits for itself; but what is written in a database by hand may.
+    const before = job.after.flatMap((id) => (seen.includes(id) ? [] : (byId.get(id) ?? [])))
+    const depth = Math.max(-1, ...before.map((other) => depthOf(other, [...seen, job.id]))) + 1
+    depths.set(job.id, depth)
+    return depth
+  }
+  const columns: number[] = []
+  const placed = new Map<number, Placed>()
+  for (const job of jobs) {
+    const depth = depthOf(job, [])
+    const row = columns[depth] ?? 0
+    columns[depth] = row + 1
+    placed.set(job.id, { ...job, x: depth * (nodeWidth + gapX) + 2, y: row * (nodeHeight + gapY) + 2 })
+  }
+  return placed
+}
+
+/** Which jobs wait for which: from left to right. */
+export function Workflow({ jobs, id }: { readonly jobs: readonly Tied[]; readonly id: number }) {
+  const placed = layout(jobs)
+  const all = [...placed.values()]
+  const width = Math.max(...all.map(({ x }) => x)) + nodeWidth + 2
+  const height = Math.max(...all.map(({ y }) => y)) + nodeHeight + 2
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard
+    <div class="workflow" tabIndex={0}>
+      {/* biome-ignore lint/a11y/useSemanticElements: a group of links, drawn */}
+      <svg width={width} height={height} role="group" aria-label="Which jobs wait for which. The same as a table: t">
+        {all.flatMap((job) =>
+          job.after.map((needed) => {
+            const from = placed.get(needed)
+            if (!from) return null
+            const [x1, y1, x2, y2] = [from.x + nodeWidth, from.y + nodeHeight / 2, job.x, job.y + nodeHeight / 2]
+            return (
+              <path
+                key={`${needed} ${job.id}`}
+                class="workflow-line"
+                d={`M${x1} ${y1}C${x1 + 24} ${y1} ${x2 - 24} ${y2} ${x2} ${y2}`}
+              />
+            )
+          }),
+        )}
+        {all.map((job) => (
+          <a
+            key={job.id}
+            href={hrefOf('jobs', { id: String(job.id) })}
+            aria-label={`Job ${job.id}, ${job.kind}: ${job.state}`}
+            aria-current={job.id === id ? 'true' : undefined}
+            class={`workflow-job ${toneOf(job.state)}`}
+          >
+            <g transform={`translate(${job.x} ${job.y})`}>
+              <rect width={nodeWidth} height={nodeHeight} rx="5" />
+              <text x="10" y="17">
+                {shorten(job.kind, 20)}
+              </text>
+              <svg x="10" y="24" width="10" height="10" overflow="visible" aria-hidden="true">
+                <Shape tone={toneOf(job.state)} />
+              </svg>
+              <text x="25" y="33" class="workflow-state">
+                {job.state} · {job.id}
+              </text>
+            </g>
+          </a>
+        ))}
+      </svg>
+    </div>
+  )
+}
+
+/** The same as a table. */
+export function WorkflowTable({ jobs, id }: { readonly jobs: readonly Tied[]; readonly id: number }) {
+  return (
+    <Table
+      label="Jobs that belong together"
+      rows={jobs}
+      keyOf={(job) => String(job.id)}
+      opened={String(id)}
+      columns={[
+        {
+          title: 'Job',
+          cell: (job) => <a href={hrefOf('jobs', { id: String(job.id) })}>{job.id}</a>,
+          sort: (job) => job.id,
+        },
+        { title: 'Kind', cell: ({ kind }) => <bdi>{shorten(kind, 40)}</bdi>, wide: true },
+        { title: 'State', cell: ({ state }) => <State is={state} />, sort: ({ state }) => state },
+        { title: 'After', cell: ({ after }) => (after.length > 0 ? after.join(', ') : <None />) },
+        {
+          title: 'If one fails',
+          cell: ({ after, ifFailed }) => (after.length > 0 ? words[ifFailed] : <None />),
+          spare: 2,
+        },
+      ]}
+      empty={null}
+    />
+  )
+}
+
+const words = { cancel: 'is cancelled', run: 'runs all the same', wait: 'waits for a retry' } as const

@@ -1,0 +1,242 @@
+import { formatNumber } from '../../format.js'
+import { AttemptsRuler, AttemptsTable, type Job } from '../../graphics/attempts.js'
+import { Workflow, WorkflowTable } from '../../graphics/workflow.js'
+import { type Live, useView } from '../../live.js'
+import { Act } from '../../parts/confirm.js'
+import { Details } from '../../parts/details.js'
+import { Empty } from '../../parts/empty.js'
+import { type Fact, Facts } from '../../parts/facts.js'
+import { WhoIs } from '../../parts/mark.js'
+import { Name } from '../../parts/name.js'
+import { Notice } from '../../parts/notice.js'
+import { Panel } from '../../parts/panel.js'
+import { Payload, Scrolled } from '../../parts/payload.js'
+import { State } from '../../parts/state.js'
+import { Ago, When } from '../../parts/time.js'
+import { hrefOf, setParams } from '../../routes.js'
+
+/** All about one job. */
+export function OneJob({ id }: { readonly id: string }) {
+  const isNumber = /^\d{1,15}$/.test(id)
+  const live = useView('job', { id: isNumber ? Number(id) : 0 })
+  const job = live.data?.job
+  const close = () => setParams({ id: undefined })
+  return (
+    <Details label={`Job ${id}`} onClose={close}>
+      <Panel
+        title={job ? `Job ${id}: ${job.kind.length > 50 ? `${job.kind.slice(0, 50)}…` : job.kind}` : `Job ${id}`}
+        live={live}
+        tools={
+          <button type="button" class="button bare" onClick={close}>
+            Close
+          </button>
+        }
+      >
+        {job === null && (
+          <Empty title={`There is no job ${id}.`}>It never was, or it ended so long ago that it is forgotten.</Empty>
+        )}
+        {job && (
+          <div class="stack">
+            {job.waitsFor && (
+              <Notice tone={job.waitsFor.reason === 'worker' || job.waitsFor.reason === 'pause' ? 'warn' : 'quiet'}>
+                <strong>Why does it wait? </strong>
+                <Why job={job} />
+              </Notice>
+            )}
+            {job.cancelling && (
+              <Notice tone="warn">
+                It was told to stop: <bdi>{job.cancelling}</bdi>. It ends when its handler does.
+              </Notice>
+            )}
+            <Facts facts={factsOf(job)} />
+            <div class="row-acts">
+              {['waiting', 'buried', 'cancelled', 'discarded'].includes(job.state) && (
+                <Act
+                  act="retry-job"
+                  params={{ id: job.id }}
+                  label={job.state === 'waiting' ? 'Run now' : 'Retry'}
+                  of={`job ${id}`}
+                />
+              )}
+              {['ready', 'running', 'waiting'].includes(job.state) && (
+                <Act act="cancel-job" params={{ id: job.id }} label="Cancel" of={`job ${id}`} />
+              )}
+            </div>
+          </div>
+        )}
+      </Panel>
+      {job && <Parts job={job} live={live} />}
+    </Details>
+  )
+}
+
+function Parts({ job, live }: { readonly job: Job; readonly live: Live<unknown> }) {
+  const last = job.attempts.at(-1)
+  const stack = last?.error.stack ?? job.error?.stack
+  return (
+    <>
+      <Panel
+        title="Attempts"
+        live={live}
+        count={job.failed + job.crashes + (job.state === 'running' || job.state === 'done' ? 1 : 0)}
+        says={job.attempts.length >= 20 ? 'Of those that failed, the last twenty.' : undefined}
+        twin={<AttemptsTable job={job} />}
+      >
+        <AttemptsRuler job={job} />
+      </Panel>
+      {job.tied.length > 1 && (
+        <Panel
+          title={job.workflow === null ? 'Jobs that wait for each other' : `Workflow ${job.workflow}`}
+          live={live}
+          count={job.others + 1}
+          says={job.others + 1 > job.tied.length ? `The first ${job.tied.length} of them.` : undefined}
+          twin={<WorkflowTable jobs={job.tied} id={job.id} />}
+        >
+          <Workflow jobs={job.tied} id={job.id} />
+        </Panel>
+      )}
+      <div class="beside">
+        <Panel title="Input" live={live} padded={false}>
+          <Payload value={job.input} bytes={job.inputBytes} isShown={job.isInputShown} what="the input" />
+        </Panel>
+        {job.state === 'done' && (
+          <Panel title="Result" live={live} padded={false}>
+            <Payload value={job.result} bytes={job.resultBytes} isShown={job.isResultShown} what="the result" />
+          </Panel>
+        )}
+        {(last || job.error) && (
+          <Panel title="Error" live={live}>
+            <div class="stack">
+              <p class="error-said">
+                <strong>
+                  <bdi>{job.error?.name ?? last?.error.name}</bdi>
+                </strong>{' '}
+                <bdi>{job.error?.message ?? last?.error.message}</bdi>
+              </p>
+              {stack && <Scrolled text={stack} />}
+            </div>
+          </Panel>
+        )}
+        {job.log.length > 0 && (
+          <Panel title="Log" live={live} count={job.log.length} padded={false}>
+            <Scrolled text={job.log.join('\n')} />
+          </Panel>
+        )}
+      </div>
+    </>
+  )
+}
+
+function factsOf(job: Job): (Fact | false)[] {
+  const { queue, namespace, lane, priority, failed, crashes, maxCrashes, progress, uniqueKey, fence } = job
+  return [
+    ['State', <State key="state" is={job.pausedAt && job.state === 'ready' ? 'paused' : job.state} />],
+    [
+      'Queue',
+      <a key="queue" href={hrefOf('jobs', { search: `queue:${queue ?? job.queueKey}` })}>
+        <Name text={queue ?? `key ${job.queueKey}`} />
+      </a>,
+    ],
+    namespace !== null && ['Namespace', <bdi key="namespace">{namespace}</bdi>],
+    job.instance !== null && [job.state === 'running' ? 'Runs on' : 'Ran on', <WhoIs key="who" who={job} />],
+    ['Enqueued', <Moment key="enqueued" at={job.enqueuedAt} />],
+    job.state === 'waiting' && job.runAt !== null && ['Runs', <Moment key="runs" at={job.runAt} />],
+    job.claimedAt !== null && ['Claimed', <Moment key="claimed" at={job.claimedAt} />],
+    job.endedAt !== null && ['Ended', <Moment key="ended" at={job.endedAt} />],
+    failed > 0 && ['Failed', failed === 1 ? 'once' : `${failed} times`],
+    crashes > 0 && ['Crashed', `${crashes} of ${maxCrashes} times: a worker died while it had the job`],
+    progress !== null && ['Progress', formatNumber(progress)],
+    lane !== null && ['Lane', <Name key="lane" text={lane} copy />],
+    uniqueKey !== null && ['Unique key', <Name key="unique" text={uniqueKey} copy />],
+    priority !== 0 && ['Priority', String(priority)],
+    fence !== null && ['Fence', String(fence)],
+  ]
+}
+
+function Moment({ at }: { readonly at: string }) {
+  return (
+    <>
+      <When at={at} />{' '}
+      <span class="muted">
+        (<Ago at={at} />)
+      </span>
+    </>
+  )
+}
+
+/** The one answer to why a job does not run. */
+function Why({ job: { waitsFor, failed, crashes, queue } }: { readonly job: Job }) {
+  if (!waitsFor) return null
+  const link = (id: number) => <a href={hrefOf('jobs', { id: String(id) })}>{id}</a>
+  const before = 'ahead' in waitsFor ? aheadOf(waitsFor.ahead) : ''
+  switch (waitsFor.reason) {
+    case 'time':
+      return (
+        <>
+          Its time has not come: it may run <Ago at={waitsFor.until} />.
+        </>
+      )
+    case 'attempt':
+      return (
+        <>
+          Its last attempt {failed === 0 && crashes > 0 ? 'crashed' : 'failed'}; the next one may begin{' '}
+          <Ago at={waitsFor.until} />.
+        </>
+      )
+    case 'pause':
+      return (
+        <>
+          Its queue <Name text={queue ?? ''} /> is paused, since <When at={waitsFor.since} />.
+        </>
+      )
+    case 'worker':
+      return <>No worker serves its queue. Start one whose definitions are of this queue.</>
+    case 'turn':
+      return (
+        <>
+          {waitsFor.ahead === 0
+            ? 'It is the next in its queue.'
+            : `It will have its turn, behind ${before} in its queue.`}
+        </>
+      )
+    case 'lane':
+      return (
+        <>
+          Its lane <Name text={waitsFor.lane} /> is full:{' '}
+          {waitsFor.max === 1 ? 'its only place' : `all ${waitsFor.max} places`} taken by{' '}
+          {waitsFor.running.length === 1 ? 'job ' : 'jobs '}
+          {waitsFor.running.map(({ id }, at) => (
+            <>
+              {at > 0 && ', '}
+              {link(id)}
+            </>
+          ))}
+          .{waitsFor.ahead > 0 && ` Before it wait ${before}.`}
+        </>
+      )
+    case 'rate':
+      return (
+        <>
+          The rate of its lane <Name text={waitsFor.lane} /> is spent: not before <When at={waitsFor.until} />
+          {waitsFor.ahead > 0 && `, behind ${before}`}.
+        </>
+      )
+    case 'jobs':
+      return (
+        <>
+          {waitsFor.jobs.length === 1 ? 'Another job has' : 'Other jobs have'} to end before:{' '}
+          {waitsFor.jobs.map(({ id, state }, at) => (
+            <>
+              {at > 0 && ', '}
+              {link(id)} ({state})
+            </>
+          ))}
+          .
+        </>
+      )
+  }
+}
+
+function aheadOf(ahead: number): string {
+  return ahead === 1 ? '1 other' : `${ahead >= 10_000 ? 'at least ' : ''}${formatNumber(ahead)} others`
+}

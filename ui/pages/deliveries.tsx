@@ -1,47 +1,117 @@
+import './deliveries/deliveries.css'
+import { formatNumber } from '../format.js'
 import { useView } from '../live.js'
 import { Empty } from '../parts/empty.js'
 import { WhoIs } from '../parts/mark.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
+import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { Ago } from '../parts/time.js'
-import { useRoute } from '../routes.js'
+import { Ago, None, Since } from '../parts/time.js'
+import { setParams, useRoute } from '../routes.js'
+import { OneDelivery, took } from './deliveries/one-delivery.js'
 
+const states = ['in-flight', 'lost', 'done', 'failed'] as const
+type StateWord = (typeof states)[number]
+
+/** What had its effect once, by key: the latest, or those whose keys begin alike. */
 export function Deliveries() {
-  const { namespace } = useRoute().params
-  const deliveries = useView('deliveries', { namespace })
+  const { namespace, prefix, state, of, key } = useRoute().params
+  const only = states.find((one) => one === state)
+  const live = useView('deliveries', { namespace, prefix, state: only })
+  const { rows = [], hasMore, lookedAt } = live.data ?? {}
+  const says = hasMore
+    ? `${prefix ? 'The first' : 'The latest'} ${rows.length}; there are more.`
+    : lookedAt
+      ? `These were found among the ${prefix ? 'first' : 'latest'} ${formatNumber(lookedAt)}. There may be more.`
+      : undefined
+  const isSearched = Boolean(prefix || only)
   return (
-    <Page>
-      <Panel title="Deliveries" live={deliveries} count={deliveries.data?.rows.length} padded={false}>
+    <Page tools={<Search what="deliveries" example="stripe:" param="prefix" />}>
+      {of && key && <OneDelivery key={`${of} ${key}`} namespace={of} deliveryKey={key} />}
+      <Panel
+        title="Deliveries"
+        live={live}
+        count={hasMore || lookedAt ? undefined : live.data && rows.length}
+        says={says}
+        padded={false}
+        tools={<StateFilter chosen={only} />}
+      >
         <Table
           label="Deliveries"
-          rows={deliveries.data?.rows ?? []}
-          keyOf={({ namespace, key }) => `${namespace} ${key}`}
+          rows={rows}
+          keyOf={idOf}
+          opened={of && key ? idOf({ namespace: of, key }) : undefined}
+          onOpen={(row) => setParams({ of: row.namespace, key: row.key }, 'push')}
           columns={[
-            { title: 'Key', cell: ({ key }) => <Name text={key} />, sort: ({ key }) => key, wide: true },
-            { title: 'State', cell: ({ state }) => <State is={state} />, sort: ({ state }) => state },
-            { title: 'Run by', cell: (row) => <WhoIs who={row} /> },
+            { title: 'Key', cell: ({ key: text }) => <Name text={text} />, sort: ({ key: text }) => text, wide: true },
+            { title: 'State', cell: ({ state: is }) => <State is={is} />, sort: ({ state: is }) => is },
+            { title: 'Run by', cell: (row) => <WhoIs who={row} />, spare: 2 },
             {
-              title: 'Began',
-              cell: ({ startedAt }) => <Ago at={startedAt} />,
-              sort: ({ startedAt }) => startedAt,
+              title: 'When',
+              cell: ({ startedAt, finishedAt }) => (finishedAt ? <Ago at={finishedAt} /> : <Since at={startedAt} />),
+              sort: ({ startedAt, finishedAt }) => Date.parse(finishedAt ?? startedAt),
               align: 'end',
             },
-            { title: 'Forgotten', cell: ({ expiresAt }) => <Ago at={expiresAt} />, align: 'end', spare: 2 },
-            { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace}</bdi>, spare: 1 },
+            {
+              title: 'Took',
+              cell: ({ startedAt, finishedAt }) =>
+                finishedAt ? took(startedAt, finishedAt) : <None says="not over" />,
+              sort: ({ startedAt, finishedAt }) => finishedAt && Date.parse(finishedAt) - Date.parse(startedAt),
+              align: 'end',
+              spare: 2,
+            },
+            {
+              title: 'Forgotten',
+              cell: ({ expiresAt, state: is }) =>
+                is === 'in-flight' || is === 'lost' ? <None says="not before it has ended" /> : <Ago at={expiresAt} />,
+              sort: ({ expiresAt }) => expiresAt,
+              align: 'end',
+              spare: 1,
+            },
+            { title: 'Namespace', cell: ({ namespace: name }) => <bdi>{name}</bdi>, spare: 1 },
           ]}
           empty={
-            <Empty
-              title="Nothing has been delivered yet."
-              code="await holdfast.once.run(`stripe:${event.id}`, async ({ tx }) => { … })"
-            >
-              Each key has its effect once; who comes again gets the first answer.
-            </Empty>
+            isSearched ? (
+              <Empty title="No delivery was found.">
+                {lookedAt
+                  ? `Only the ${prefix ? 'first' : 'latest'} ${formatNumber(lookedAt)} were looked at.`
+                  : 'Keys are searched by how they begin.'}
+              </Empty>
+            ) : (
+              <Empty
+                title="Nothing has been delivered yet."
+                code="await holdfast.once.run(`stripe:${event.id}`, async ({ tx }) => { … })"
+              >
+                Each key has its effect once; who comes again gets the first answer.
+              </Empty>
+            )
           }
         />
       </Panel>
     </Page>
+  )
+}
+
+const idOf = ({ namespace, key }: { readonly namespace: string; readonly key: string }) =>
+  JSON.stringify([namespace, key])
+
+function StateFilter({ chosen }: { readonly chosen: StateWord | undefined }) {
+  return (
+    <select
+      class="field states-field"
+      aria-label="State"
+      value={chosen ?? ''}
+      onChange={({ currentTarget }) => setParams({ state: currentTarget.value })}
+    >
+      <option value="">All states</option>
+      {states.map((state) => (
+        <option key={state} value={state}>
+          {state}
+        </option>
+      ))}
+    </select>
   )
 }

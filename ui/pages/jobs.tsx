@@ -1,5 +1,6 @@
 import './jobs/jobs.css'
 import { useRef, useState } from 'preact/hooks'
+import { useNow } from '../clock.js'
 import { formatNumber } from '../format.js'
 import { flowOf, formatJobs, formatRate, JobFlow, waits } from '../graphics/job-flow.js'
 import { idOf, LatencyChart, LatencyTable, type Measure, pointsOf } from '../graphics/latency.js'
@@ -31,15 +32,19 @@ export function Jobs() {
   const queues = useView('queues', { namespace })
   const jobs = useView('jobs', { namespace, search: good.current })
   const kinds = [...new Set(jobs.data?.rows.map(({ kind }) => kind))].sort()
+  // What was asked for comes first.
+  const isSearched = good.current !== ''
+  const list = <JobList key="list" live={jobs} isSearched={isSearched} opened={id} />
   return (
     <Page tools={<JobSearch queues={queues.data?.rows.flatMap(({ name }) => name ?? []) ?? []} kinds={kinds} />}>
       {id && <OneJob key={id} id={id} />}
-      <JobList live={jobs} isSearched={good.current !== ''} opened={id} />
+      {isSearched && list}
       <div class="jobs-graphics">
         <FlowPanel live={queues} />
         <LatencyPanel namespace={namespace} />
       </div>
       <QueueList live={queues} />
+      {!isSearched && list}
     </Page>
   )
 }
@@ -329,8 +334,13 @@ function StateOf({ job: { state, isPaused, waits: what, cancelling } }: { readon
 function WhenOf({ job: { state, endedAt, claimedAt, runAt, enqueuedAt, waits: what } }: { readonly job: Found }) {
   if (endedAt) return <Ago at={endedAt} />
   if (state === 'running') return <Since at={claimedAt} />
-  if (state === 'waiting' && (what === 'time' || what === 'attempt')) return <Ago at={runAt} />
+  if (state === 'waiting' && (what === 'time' || what === 'attempt')) return <Due at={runAt} />
   return <Since at={enqueuedAt} />
+}
+
+function Due({ at }: { readonly at: string | null }) {
+  const time = useNow()
+  return at && Date.parse(at) > time ? <Ago at={at} /> : <>due</>
 }
 
 function triedOf({ failed, crashes }: Found) {

@@ -23,50 +23,67 @@ export function OneJob({ id }: { readonly id: string }) {
   const close = () => setParams({ id: undefined })
   return (
     <Details label={`Job ${id}`} onClose={close}>
-      <Panel
-        title={job ? `Job ${id}: ${job.kind.length > 50 ? `${job.kind.slice(0, 50)}…` : job.kind}` : `Job ${id}`}
-        live={live}
-        tools={
-          <button type="button" class="button bare" onClick={close}>
-            Close
-          </button>
-        }
-      >
-        {job === null && (
-          <Empty title={`There is no job ${id}.`}>It never was, or it ended so long ago that it is forgotten.</Empty>
-        )}
-        {job && (
-          <div class="stack">
-            {job.waitsFor && (
-              <Notice tone={job.waitsFor.reason === 'worker' || job.waitsFor.reason === 'pause' ? 'warn' : 'quiet'}>
-                <strong>Why does it wait? </strong>
-                <Why job={job} />
-              </Notice>
-            )}
-            {job.cancelling && (
-              <Notice tone="warn">
-                It was told to stop: <bdi>{job.cancelling}</bdi>. It ends when its handler does.
-              </Notice>
-            )}
-            <Facts facts={factsOf(job)} />
-            <div class="row-acts">
-              {['waiting', 'buried', 'cancelled', 'discarded'].includes(job.state) && (
-                <Act
-                  act="retry-job"
-                  params={{ id: job.id }}
-                  label={job.state === 'waiting' ? 'Run now' : 'Retry'}
-                  of={`job ${id}`}
-                />
+      <div class="job-top">
+        <Panel
+          title={job ? `Job ${id}: ${job.kind.length > 50 ? `${job.kind.slice(0, 50)}…` : job.kind}` : `Job ${id}`}
+          live={live}
+          tools={
+            <button type="button" class="button bare" onClick={close}>
+              Close
+            </button>
+          }
+        >
+          {job === null && (
+            <Empty title={`There is no job ${id}.`}>It never was, or it ended so long ago that it is forgotten.</Empty>
+          )}
+          {job && (
+            <div class="stack">
+              {job.waitsFor && (
+                <Notice tone={job.waitsFor.reason === 'worker' || job.waitsFor.reason === 'pause' ? 'warn' : 'quiet'}>
+                  <strong>Why does it wait? </strong>
+                  <Why job={job} />
+                </Notice>
               )}
-              {['ready', 'running', 'waiting'].includes(job.state) && (
-                <Act act="cancel-job" params={{ id: job.id }} label="Cancel" of={`job ${id}`} />
+              {job.cancelling && (
+                <Notice tone="warn">
+                  It was told to stop: <bdi>{job.cancelling}</bdi>. It ends when its handler does.
+                </Notice>
               )}
+              <Facts facts={factsOf(job)} />
+              <div class="row-acts">
+                {['waiting', 'buried', 'cancelled', 'discarded'].includes(job.state) && (
+                  <Act
+                    act="retry-job"
+                    params={{ id: job.id }}
+                    label={job.state === 'waiting' ? 'Run now' : 'Retry'}
+                    of={`job ${id}`}
+                  />
+                )}
+                {['ready', 'running', 'waiting'].includes(job.state) && (
+                  <Act act="cancel-job" params={{ id: job.id }} label="Cancel" of={`job ${id}`} />
+                )}
+              </div>
             </div>
-          </div>
-        )}
-      </Panel>
+          )}
+        </Panel>
+        {job && <Attempts job={job} live={live} />}
+      </div>
       {job && <Parts job={job} live={live} />}
     </Details>
+  )
+}
+
+function Attempts({ job, live }: { readonly job: Job; readonly live: Live<unknown> }) {
+  return (
+    <Panel
+      title="Attempts"
+      live={live}
+      count={job.failed + job.crashes + (job.state === 'running' || job.state === 'done' ? 1 : 0)}
+      says={job.attempts.length >= 20 ? 'Of those that failed, the last twenty.' : undefined}
+      twin={<AttemptsTable job={job} />}
+    >
+      <AttemptsRuler job={job} />
+    </Panel>
   )
 }
 
@@ -75,15 +92,6 @@ function Parts({ job, live }: { readonly job: Job; readonly live: Live<unknown> 
   const stack = last?.error.stack ?? job.error?.stack
   return (
     <>
-      <Panel
-        title="Attempts"
-        live={live}
-        count={job.failed + job.crashes + (job.state === 'running' || job.state === 'done' ? 1 : 0)}
-        says={job.attempts.length >= 20 ? 'Of those that failed, the last twenty.' : undefined}
-        twin={<AttemptsTable job={job} />}
-      >
-        <AttemptsRuler job={job} />
-      </Panel>
       {job.tied.length > 1 && (
         <Panel
           title={job.workflow === null ? 'Jobs that wait for each other' : `Workflow ${job.workflow}`}

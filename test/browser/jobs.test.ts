@@ -1,0 +1,126 @@
+// The pages of jobs and deliveries, in a real browser.
+import { expect, test } from 'vitest'
+import { defineJob } from '../../src/holdfast.js'
+import { sql, until } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { describeInBrowser, expectAccessible, openBoard, openPage } from './stage.js'
+
+const hostile = '<script>alert("x")</script> \u202eevil'
+
+describeInBrowser('jobs and deliveries', () => {
+  test('jobs are found, told of, retried, cancelled and redriven, by the keyboard alone', {
+    timeout: 90_000,
+  }, async () => {
+    const board = await openBoard()
+    const url = board.databaseUrl
+    const { jobs } = await open({ url, namespace: 'shop' })
+    const fail = defineJob(hostile, {
+      queue: 'mail',
+      retry: { attempts: 1 },
+      run: () => Promise.reject(new TypeError('smtp is away')),
+    })
+    const worker = jobs.work([fail])
+    const failed = await jobs.enqueue(fail, { user: 42, text: `${hostile}${'k'.repeat(10_000)}` })
+    await until('it is buried', async () => (await jobs.find(failed.id))?.state === 'buried')
+    await worker.close()
+    const idle = defineJob('idle', { queue: 'mail', run: () => {} })
+    const first = await jobs.enqueue(idle, 'first')
+    const second = await jobs.enqueue(idle, 'second', { after: [first] })
+
+    const page = await openPage(board, { at: '#/jobs' })
+    const list = page.getByRole('table', { name: 'Jobs', exact: true })
+    await list.getByText('after others').waitFor()
+    // The graphics say the same as their tables.
+    await page.getByRole('link', { name: 'buried: 1' }).waitFor()
+    await expectAccessible(page)
+
+    // A mistake is explained, and a hint is taken; what is wrong is not asked for.
+    await page.keyboard.press('/')
+    await page.keyboard.type('state:burried')
+    await page.getByText('Did you mean state:buried?').waitFor()
+    await page.keyboard.press('Control+A')
+    await page.keyboard.type('state:bu')
+    await page.getByRole('button', { name: 'state:buried' }).waitFor()
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Enter')
+    await page.keyboard.type('input.user:42')
+    await page.waitForURL(/input\.user%3A42/)
+    await list.getByText('after others').waitFor({ state: 'detached' })
+    const row = list.locator('tbody tr')
+    await row.first().waitFor()
+    expect(await row.count()).toBe(1)
+
+    await row.focus()
+    await page.keyboard.press('Enter')
+    const details = page.getByRole('region', { name: `Job ${failed.id}`, exact: true })
+    await details.getByText('smtp is away').first().waitFor()
+    await details.getByRole('img', { name: /attempt 1 failed; now buried/ }).waitFor()
+    await expectAccessible(page)
+    await details.getByRole('button', { name: 'Retry' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Retry?' })
+    await dialog.getByText('run again with the same input').waitFor()
+    await dialog.getByRole('button', { name: 'Retry' }).click()
+    await details.getByText('No worker serves its queue').waitFor()
+    expect((await jobs.find(failed.id))?.state).toBe('ready')
+    await page.keyboard.press('Escape')
+    await details.waitFor({ state: 'detached' })
+
+    // Narrow and dark: one that waits for another.
+    const other = await openPage(board, { at: `#/jobs?id=${second.id}`, theme: 'dark', width: 390 })
+    await other.getByText('Another job has to end before').waitFor()
+    await other.getByRole('link', { name: `Job ${first.id}, idle: ready` }).waitFor()
+    await expectAccessible(other)
+    await other.getByRole('button', { name: `Cancel job ${second.id}` }).click()
+    const cancel = other.getByRole('dialog', { name: 'Cancel?' })
+    await cancel.getByLabel('Why?').fill('a test')
+    await cancel.getByRole('button', { name: 'Cancel', exact: true }).click()
+    await other.getByText(`Cancelled job ${second.id}.`).waitFor()
+    expect((await jobs.find(second.id))?.state).toBe('cancelled')
+
+    await sql(url, `update holdfast.job_history set state = 'buried'`)
+    await page.goto(`${board.url}#/jobs`)
+    await page.getByRole('button', { name: 'Redrive queue mail' }).click()
+    const redrive = page.getByRole('dialog', { name: 'Redrive?' })
+    await redrive.getByText('Lets 1 job that is buried in "mail" run again').waitFor()
+    await redrive.getByLabel('Why?').fill('a test')
+    await redrive.getByRole('button', { name: 'Redrive' }).click()
+    await page.getByText('1 job of "mail" may run again.').waitFor()
+    expect((await jobs.find(second.id))?.state).toBe('waiting')
+    await page.getByRole('button', { name: 'Pause queue mail' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click()
+    await page.getByRole('button', { name: 'Resume queue mail' }).waitFor()
+    const acts = await sql<{ act: string }>(url, 'select act from holdfast.audit order by id')
+    expect(acts.map(({ act }) => act)).toEqual(['retry-job', 'cancel-job', 'redrive-queue', 'pause-queue'])
+  })
+
+  test('a delivery is found by how its key begins, and forgotten', { timeout: 60_000 }, async () => {
+    const board = await openBoard({ redact: (payload, { what }) => (what === 'delivery answer' ? 'hidden' : payload) })
+    const holdfast = await open({ url: board.databaseUrl, namespace: 'shop' })
+    await holdfast.once.run(`stripe:${hostile}`, async () => ({ secret: 1 }))
+    await holdfast.once.run('github:1', async () => 1)
+    for (const [theme, width] of [
+      ['dark', 1280],
+      ['light', 390],
+    ] as const) {
+      const page = await openPage(board, { at: '#/deliveries', theme, width })
+      await page.getByText('github:1').waitFor()
+      await page.keyboard.press('/')
+      await page.keyboard.type('stripe:')
+      await page.getByText('github:1').waitFor({ state: 'detached' })
+      await expectAccessible(page)
+      if (width === 390) continue
+      await page.locator('tbody tr').first().focus()
+      await page.keyboard.press('Enter')
+      await page.getByText('"hidden"').waitFor()
+      await expectAccessible(page)
+    }
+    const page = await openPage(board, { at: `#/deliveries?${new URLSearchParams({ of: 'shop', key: 'github:1' })}` })
+    await page.getByRole('button', { name: 'Forget github:1' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Forget?' })
+    await dialog.getByText('has its effect again').waitFor()
+    await dialog.getByLabel('Why?').fill('a test')
+    await dialog.getByRole('button', { name: 'Forget' }).click()
+    await page.getByText('There is no such delivery.').waitFor()
+    expect((await holdfast.once.run('github:1', async () => 2)).status).toBe('done')
+  })
+})

@@ -9,7 +9,10 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-test('serves this machine until it is interrupted', async () => {
+/** Each command is a process: seconds where nothing else runs, more where much does. */
+const patient = { timeout: 90_000 }
+
+test('serves this machine until it is interrupted', patient, async () => {
   const env = { DATABASE_URL: database.url }
   const running = start(['dashboard', '--port', '0', '--read-only', '--json'], env)
   await running.says(/\}\n$/)

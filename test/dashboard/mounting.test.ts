@@ -45,7 +45,10 @@ const mounts: Record<string, Mount> = {
   },
 }
 
-test('each of them', async () => {
+/** Six servers: seconds where nothing else runs, more where much does. */
+const patient = { timeout: 120_000 }
+
+test('each of them', patient, async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
   const lock = await holdfast.locks.acquire('etl')

@@ -104,7 +104,13 @@ export function Panel({ title, count, says, live, twin, tools, padded = true, ch
         </div>
       )}
       <div class={padded && !isTwin ? 'panel-body padded' : 'panel-body'} aria-busy={isWaiting}>
-        {isWaiting ? <p class="panel-waiting muted">Asking the database …</p> : isTwin ? twin : children}
+        {isWaiting ? (
+          <p class="panel-waiting muted">{live.stale ? 'No answer yet.' : 'Asking the database …'}</p>
+        ) : isTwin ? (
+          twin
+        ) : (
+          children
+        )}
       </div>
       {isSql && <Sql title={title} view={live.key} onClose={() => setSql(false)} />}
     </section>

@@ -52,8 +52,8 @@ cross join lateral (
       sum(coalesce(minutes.waited, 0))::integer as waited
     from generate_series(date_trunc('hour', from_at, 'UTC'), clock_timestamp(), '1 hour') as past (at)
     join holdfast.sample on sample.hour = past.at and sample.key = chosen.key
-    -- How many minutes after the first column the hour begins.
-    cross join lateral (select (extract(epoch from sample.hour - from_at) / 60)::integer as first) as hourly
+    -- How many minutes after the first column the hour begins: once for each, and not once for each minute.
+    cross join lateral (select (extract(epoch from sample.hour - from_at) / 60)::integer as first offset 0) as hourly
     cross join unnest(sample.held, sample.waited) with ordinality as minutes (held, waited, minute)
     where (minutes.held > 0 or minutes.waited > 0)
       and first + minute > 0

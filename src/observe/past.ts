@@ -4,7 +4,7 @@ import { type Executor, loadStatements, type Statement } from '../postgres/index
 const mostColumns = 480
 const mostPoints = 240
 /** So many pages of the history are read for latencies. */
-const mostPages = 1_500
+const mostPages = 500
 const mostQueues = 20
 
 export interface StripFilter {

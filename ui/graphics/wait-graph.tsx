@@ -44,6 +44,8 @@ export function WaitGraph({ waits, at, chosen, onChoose, isUpright }: WaitGraphP
         aria-label="Participants and names. The arrow keys move between them."
         width={width}
         height={height}
+        // A little smaller is better than to be scrolled.
+        style={{ minWidth: `${Math.round(width * 0.8)}px` }}
         viewBox={`0 0 ${width} ${height}`}
         onKeyDown={move}
       >

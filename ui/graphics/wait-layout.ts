@@ -65,7 +65,7 @@ export function drawWaits(waits: Waits, isUpright: boolean): Drawing {
   graph.setDefaultEdgeLabel(() => ({}))
   for (const { id, width } of nodes) graph.setNode(id, { width, height: boxHeight })
   for (const { kind, from, to, says } of edges) {
-    graph.setEdge(from, to, { width: 50 + says.length * 6.4, height: 18, labelpos: 'c' }, kind)
+    graph.setEdge(from, to, { width: 44 + says.length * 6.4, height: 18, labelpos: 'c' }, kind)
   }
   layout(graph)
   const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number }
@@ -109,7 +109,7 @@ function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
     }[role]
     nodes.set(id, {
       ...{ id, kind: 'who', title, says, role, mark: who.instance === null ? undefined : markOf(who.instance) },
-      ...{ label: `${whoIs(who)}: ${says}`, width: Math.max(title.length * 7.3, says.length * 6.4 + 17) + 58 },
+      ...{ label: `${whoIs(who)}: ${says}`, width: Math.max(title.length * 7.6, says.length * 7.6 + 17) + 58 },
     })
   }
 
@@ -118,7 +118,7 @@ function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
     const says = `${name.kind}, ${name.waiting} ${name.waiting === 1 ? 'waits' : 'wait'}`
     nodes.set(name.id, {
       ...{ id: name.id, kind: 'name', title, says, role: roleOf(name.id), mark: undefined },
-      ...{ label: `${whatIs(name)}: ${says}`, width: Math.max(title.length * 8, says.length * 6.4 + 17) + 28 },
+      ...{ label: `${whatIs(name)}: ${says}`, width: Math.max(title.length * 8, says.length * 7 + 17) + 28 },
     })
     for (const holding of name.holders) {
       const { participant, forMs } = holding
@@ -135,7 +135,9 @@ function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
       // Where nobody has it, who stands first in its queue is in the way of the others.
       const isFirst = name.holders.length === 0 && wait === name.waits[0]
       edges.push({
-        ...(isFirst ? { from: participant, to: name.id, kind: 'has' } : { from: name.id, to: participant, kind: 'waits' }),
+        ...(isFirst
+          ? { from: participant, to: name.id, kind: 'has' }
+          : { from: name.id, to: participant, kind: 'waits' }),
         ...{ role: roleOf(`${name.id} ${participant}`), forMs },
         says: `${isFirst ? 'first in line' : 'waits'}${requests > 1 ? ` ×${requests}` : ''}`,
       })
@@ -158,7 +160,8 @@ function rolesOf({ roots, cycles }: Waits): Map<string, Role> {
   for (const { isCertain, sides } of [...cycles].reverse()) {
     const role = isCertain ? 'certain' : 'possible'
     for (const { participant, holds, waitsFor } of sides) {
-      for (const id of [participant, holds, `${participant} ${holds}`, `${waitsFor} ${participant}`]) roles.set(id, role)
+      for (const id of [participant, holds, `${participant} ${holds}`, `${waitsFor} ${participant}`])
+        roles.set(id, role)
     }
   }
   return roles

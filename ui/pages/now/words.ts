@@ -44,4 +44,3 @@ export function howHeld({ how, mode, weight, freeInMs }: Holding): string {
       return 'job'
   }
 }
-

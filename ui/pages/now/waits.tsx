@@ -1,0 +1,174 @@
+import './waits.css'
+import { useState } from 'preact/hooks'
+import { WaitGraph } from '../../graphics/wait-graph.js'
+import type { Live } from '../../live.js'
+import { Empty } from '../../parts/empty.js'
+import { InstanceMark } from '../../parts/mark.js'
+import { Name } from '../../parts/name.js'
+import { Notice } from '../../parts/notice.js'
+import { Panel } from '../../parts/panel.js'
+import { Table } from '../../parts/table.js'
+import { None, Span } from '../../parts/time.js'
+import { useNarrow } from '../../use-narrow.js'
+import { Chosen } from './chosen.js'
+import { howHeld, type Waits, whatIs, whoIs } from './words.js'
+
+/** Who waits for whom: as sentences, drawn, and what can be done about it. */
+export function WhoWaits({ graph }: { readonly graph: Live<Waits> }) {
+  const [asked, setAsked] = useState<string>()
+  const isNarrow = useNarrow()
+  const waits = graph.data
+  const isCalm = waits !== undefined && waits.names.length === 0
+  const all = waits ? [...waits.participants, ...waits.names] : []
+  // What was chosen may have let go; then whoever is most in the way is shown.
+  const first = waits?.cycles[0]?.sides[0]?.participant ?? waits?.roots[0]?.participant
+  const chosen = all.some(({ id }) => id === asked) ? asked : first
+  return (
+    <Panel
+      title="Who waits for whom"
+      live={graph}
+      count={isCalm ? undefined : waits?.calls}
+      twin={waits && !isCalm ? <Tree waits={waits} at={graph.at} /> : undefined}
+    >
+      {isCalm && (
+        <Empty title="Nobody waits for anybody.">
+          When somebody does, it is drawn here: over locks, leases, limits, lanes and jobs, whoever is in the way first.
+        </Empty>
+      )}
+      {waits && !isCalm && (
+        <div class="stack">
+          <Sentences waits={waits} at={graph.at} />
+          <WaitGraph waits={waits} at={graph.at} chosen={chosen} onChoose={setAsked} isUpright={isNarrow} />
+          {waits.isPartial && <p class="muted small">There is more than is drawn here.</p>}
+          {chosen && <Chosen waits={waits} id={chosen} at={graph.at} onChoose={setAsked} />}
+        </div>
+      )}
+    </Panel>
+  )
+}
+
+const mostSaid = 3
+
+/** What matters most, in words: every circle, and who else is in the way. */
+function Sentences({ waits, at }: { readonly waits: Waits; readonly at: string | undefined }) {
+  const who = (id: string) => <Who waits={waits} id={id} />
+  const what = (id: string) => <Name text={whatIs(waits.names.find((name) => name.id === id)!)} />
+  const inCircle = new Set(waits.cycles.flatMap(({ sides }) => sides.map(({ participant }) => participant)))
+  const roots = waits.roots.filter(({ participant }) => !inCircle.has(participant))
+  return (
+    <div class="stack waits-said" role="status">
+      {waits.cycles.slice(0, mostSaid).map(({ isCertain, sides }) => (
+        <Notice key={sides[0]!.participant} tone={isCertain ? 'bad' : 'warn'}>
+          <p>
+            <strong>{isCertain ? 'Deadlock.' : 'This may be a deadlock.'}</strong>{' '}
+            {isCertain
+              ? 'Each waits for what the next one has; the youngest wait is ended in some seconds where that can be done.'
+              : 'Each waits for what the next one has. If it is one call that has and waits, nobody goes on by themselves.'}
+          </p>
+          <ul class="waits-sides">
+            {sides.map(({ participant, holds, waitsFor }) => (
+              <li key={participant}>
+                {who(participant)} has {what(holds)} and waits for {what(waitsFor)}
+              </li>
+            ))}
+          </ul>
+        </Notice>
+      ))}
+      {roots.slice(0, mostSaid).map(({ participant, blocks }) => {
+        const mine = waits.names.flatMap((name) =>
+          name.holders.filter((holding) => holding.participant === participant).map((holding) => ({ name, holding })),
+        )
+        return (
+          <p key={participant}>
+            {who(participant)}{' '}
+            {mine.length === 0
+              ? 'stands first in line'
+              : mine.slice(0, mostSaid).map(({ name, holding }, place) => (
+                  <span key={name.id}>
+                    {place > 0 ? ', ' : 'has '}
+                    <Name text={whatIs(name)} /> ({howHeld(holding)}
+                    {holding.forMs !== null && (
+                      <>
+                        {' '}
+                        <Span ms={holding.forMs} from={at} />
+                      </>
+                    )}
+                    )
+                  </span>
+                ))}
+            , and{' '}
+            <strong>
+              {blocks} {blocks === 1 ? 'other waits' : 'others wait'}
+            </strong>{' '}
+            because of it.
+          </p>
+        )
+      })}
+    </div>
+  )
+}
+
+/** A participant, wherever one is named. */
+export function Who({ waits, id }: { readonly waits: Waits; readonly id: string }) {
+  const participant = waits.participants.find((one) => one.id === id)
+  if (!participant) return <bdi>{id}</bdi>
+  const { instance } = participant
+  return instance === null ? (
+    <Name text={whoIs(participant)} />
+  ) : (
+    <InstanceMark id={instance} label={whoIs(participant)} />
+  )
+}
+
+/** The same as trees: below each who is in the way what they have, and below it who waits for it. */
+function Tree({ waits, at }: { readonly waits: Waits; readonly at: string | undefined }) {
+  const nameOf = (id: string | null) => waits.names.find((name) => name.id === id)
+  const rows = waits.tree.map((row, place) => ({ ...row, place, told: nameOf(row.name) }))
+  type Row = (typeof rows)[number]
+  const holdingOf = ({ told, participant }: Row) => told?.holders.find((one) => one.participant === participant)
+  const waitOf = ({ told, participant }: Row) => told?.waits.find((one) => one.participant === participant)
+  const circles = (id: string) => waits.cycles.find(({ sides }) => sides.some(({ participant }) => participant === id))
+  const stateOf = (row: Row) => {
+    if (row.has) {
+      const holding = holdingOf(row)
+      return `${holding ? howHeld(holding) : 'first in line'}${row.isRepeated ? ', who waits is told elsewhere' : ''}`
+    }
+    const circle = circles(row.participant)
+    const part = circle ? (circle.isCertain ? ', in a deadlock' : ', perhaps in a deadlock') : ''
+    return `${row.name === null ? 'is in the way' : 'waits'}${part}${row.isRepeated ? ', told elsewhere' : ''}`
+  }
+  return (
+    <Table
+      label="Who waits for whom"
+      rows={rows}
+      keyOf={({ place }) => String(place)}
+      columns={[
+        {
+          title: 'Who, and what',
+          wide: true,
+          cell: ({ depth, has, participant, told }) => (
+            <span class="tree-cell" style={{ paddingInlineStart: `${depth * 18}px` }}>
+              {depth > 0 && (
+                <span class="muted" aria-hidden="true">
+                  └
+                </span>
+              )}
+              <span class="unseen">Level {depth + 1}: </span>
+              {has ? <Name text={told ? whatIs(told) : ''} /> : <Who waits={waits} id={participant} />}
+            </span>
+          ),
+        },
+        { title: 'State', cell: stateOf },
+        {
+          title: 'For',
+          align: 'end',
+          cell: (row) => {
+            const forMs = row.has ? holdingOf(row)?.forMs : waitOf(row)?.forMs
+            return forMs === undefined || forMs === null ? <None says="not known" /> : <Span ms={forMs} from={at} />
+          },
+        },
+      ]}
+      empty={null}
+    />
+  )
+}

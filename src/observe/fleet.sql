@@ -92,7 +92,7 @@ select json_build_object(
         end as "heardMs",
         clock_ahead_ms as "clockAhead",
         coalesce(held.names, 0) as held,
-        coalesce(waited.names, 0) as waiting,
+        case when alive then coalesce(waited.names, 0) else 0 end as waiting,
         coalesce(leased.names, 0) as leased,
         coalesce(workers, 0) as workers,
         coalesce(jobs, 0) as jobs

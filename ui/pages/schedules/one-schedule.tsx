@@ -20,7 +20,7 @@ type Details = NonNullable<Says<'schedule'>>
 type Run = Details['runs'][number]
 type Past = Run | Details['gaps'][number]
 
-const mostPast = 40
+const mostPast = 25
 
 interface Which {
   readonly namespace: string

@@ -1,0 +1,78 @@
+// The page of instances in a real browser.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Holdfast } from '../../src/holdfast.js'
+import { sql, until } from '../setup/facts.js'
+import { type Board, describeInBrowser, expectAccessible, openPage, startBoard } from './stage.js'
+
+describeInBrowser('the page of instances', () => {
+  let board: Board
+  beforeAll(async () => {
+    board = await startBoard()
+  })
+  afterAll(() => board.close())
+
+  test('who is there, what it is at, and that it drains', async () => {
+    const url = board.databaseUrl
+    const empty = await openPage(board, { at: '#/instances' })
+    await empty.getByText('No instance is open.').waitFor()
+    await expectAccessible(empty)
+
+    await using one = await Holdfast.open({ url, namespace: 'shop' })
+    await using other = await Holdfast.open({ url, namespace: 'shop', anchor: 'none' })
+    await one.locks.acquire('<b>etl</b>')
+    const stops = new AbortController()
+    const waits = other.locks.acquire('<b>etl</b>', { signal: stops.signal }).catch(() => {})
+    // One that died, in its third life, with a clock that is a minute behind, by an old version.
+    await sql(
+      url,
+      `insert into holdfast.instance (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, pooler, generation, lives, clock_ahead_ms)
+       values ('gone', 'shop', 999999, 1, 'worker-<i>9</i>', 4711, '0.0.9', 15000, 'session pooler', 1, 3, -65000)`,
+    )
+    const page = await openPage(board, { at: '#/instances', theme: 'dark' })
+    const table = page.getByRole('table', { name: 'Instances' })
+    const dead = table.getByRole('row', { name: /worker-<i>9<\/i>\/4711/ })
+    await dead.getByText('gone', { exact: true }).waitFor()
+    await dead.getByText('1m 5s behind').waitFor()
+    await page.getByText('2 alive, 1 gone.').waitFor()
+    await until('it was heard', async () => (await page.locator('.beats-beat').count()) > 0)
+    await expectAccessible(page)
+    await page.keyboard.press('t')
+    await page.getByRole('table', { name: 'Heartbeats' }).waitFor()
+    await page.keyboard.press('t')
+
+    await page.goto(`${board.url}#/instances?instance=${one.id}`)
+    const names = page.getByRole('table', { name: 'Has and waits for' })
+    await names.getByRole('link', { name: '<b>etl</b>' }).waitFor()
+    await page.getByText(/a session of its own, server process \d+/).waitFor()
+    await expectAccessible(page)
+
+    await page
+      .getByRole('button', { name: /^Drain/ })
+      .first()
+      .focus()
+    await page.keyboard.press('Enter')
+    const dialog = page.getByRole('dialog', { name: 'Drain?' })
+    await dialog.getByText(/takes no new work, for good/).waitFor()
+    await expectAccessible(page)
+    await dialog.getByRole('button', { name: 'Drain', exact: true }).focus()
+    await page.keyboard.press('Enter')
+    await until('it drains', async () => {
+      const [row] = await sql<{ state: string }>(url, 'select state from holdfast.instance where id = $1', [one.id])
+      return row!.state !== 'open' && row!.state !== 'asked'
+    })
+    await table
+      .getByText(/drain(ing|ed)/)
+      .first()
+      .waitFor()
+    const audit = page.getByRole('table', { name: 'What visitors did' })
+    await audit.getByText('drain-instance').waitFor()
+    await audit.getByText(/^Asked .* to drain\.$/).waitFor()
+
+    const narrow = await openPage(board, { at: `#/instances?instance=${other.id}`, width: 390 })
+    await narrow.getByText('a row, which it renews within').waitFor()
+    await expectAccessible(narrow)
+    expect(await narrow.getByText(/instance-?gone|worker-<i>9/).count()).toBeGreaterThan(0)
+    stops.abort()
+    await waits
+  }, 40_000)
+})

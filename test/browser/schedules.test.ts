@@ -1,0 +1,148 @@
+// The page of schedules in a real browser, before real processes.
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { Holdfast } from '../../src/holdfast.js'
+import { sql, until } from '../setup/facts.js'
+import { type Board, describeInBrowser, expectAccessible, openPage, startBoard } from './stage.js'
+
+const hostile = `<script>alert(1)</script> "it's" \u202edlrow\u202c ${'long '.repeat(80)}`
+
+describeInBrowser('the page of schedules', () => {
+  let board: Board
+  beforeAll(async () => {
+    board = await startBoard()
+  })
+  afterAll(() => board.close())
+
+  test('five instances, one winner for each tick, also while one is frozen', async () => {
+    const members = await Promise.all(Array.from({ length: 5 }, () => startMember(board.databaseUrl)))
+    const ids = members.map(({ id }) => id)
+    const page = await openPage(board, { at: '#/schedules?minutes=1' })
+    const row = page.getByRole('group', { name: /^Ticks of each-second/ })
+    await row.waitFor()
+    await until('several have won', async () => (await winners(board.databaseUrl)).length >= 3)
+
+    const [frozen] = members
+    frozen!.process.kill('SIGSTOP')
+    await until('it is given up', async () => !(await isPresent(board.databaseUrl, frozen!.id)))
+    const frozenAt = await clock(board.databaseUrl)
+    await until('five ticks have passed', async () => (await clock(board.databaseUrl)) - frozenAt > 5_500)
+
+    // Each tick in the ledger is a tick of the ribbon, by one instance, and by none that is frozen.
+    const told = await page.evaluate(async () => {
+      const answer = await fetch('api/view/ribbon?minutes=1&steps=70')
+      return (await answer.json()).data.rows.find(({ name }: { name: string }) => name === 'each-second').cells
+    })
+    for (const { runs, ticks } of told)
+      expect(runs.reduce((sum: number, { n }: { n: number }) => sum + n, 0)).toBe(ticks)
+    for (const { at, runs } of told) {
+      expect(runs.length).toBeLessThanOrEqual(1)
+      if (runs[0]) expect(ids).toContain(runs[0].instance)
+      if (Date.parse(at) > frozenAt)
+        expect(runs.map(({ instance }: { instance: string }) => instance)).not.toContain(frozen!.id)
+    }
+    const unproven = await sql(
+      board.databaseUrl,
+      'select at from holdfast.tick where not extra group by schedule, at having count(*) <> 1',
+    )
+    expect(unproven).toEqual([])
+
+    // The same is seen: one letter for each dot. With the arrows one reads who won it, and who could have.
+    await until('the dots are drawn', async () => (await row.locator('.ribbon-cell').count()) > 5)
+    for (const cell of await row.locator('.ribbon-cell').all()) {
+      if ((await cell.locator('.ribbon-dot').count()) > 0)
+        expect(await cell.locator('.ribbon-dot text').count()).toBe(1)
+    }
+    await row.focus()
+    await page.keyboard.press('ArrowLeft')
+    const status = page.locator('.ribbon-told')
+    await until('it is told', async () =>
+      /each-second tick .*(done|running) by/.test((await status.textContent()) ?? ''),
+    )
+    await status.getByText('It could also have been').waitFor()
+    await page.keyboard.press('t')
+    await page.getByRole('table', { name: 'Ticks' }).getByRole('cell', { name: 'each-second' }).first().waitFor()
+    await page.keyboard.press('t')
+    frozen!.process.kill('SIGCONT')
+  }, 40_000)
+
+  test('one looks, pauses, resumes and runs with the keyboard, and sees the effect', async () => {
+    const url = board.databaseUrl
+    await using holdfast = await Holdfast.open({ url, namespace: 'crew' })
+    holdfast.schedules.add('nightly', { cron: '30 1 * * *', timezone: 'Europe/London' }, async ({ log }) => {
+      log('<b>half</b> way')
+      throw new TypeError('no <i>such</i> table')
+    })
+    holdfast.schedules.add(hostile, { every: '1h' }, async () => {})
+    await until('both are known', async () => (await holdfast.schedules.list()).length === 2)
+    const page = await openPage(board, { at: '#/schedules?namespace=crew', theme: 'dark' })
+    await expectAccessible(page)
+    await page.getByRole('row', { name: /nightly/ }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'Next ticks' }).waitFor()
+    await page.getByText(/The clocks go (back|forward): /).waitFor()
+
+    const press = async (label: string, says: RegExp) => {
+      const button = page.getByRole('button', { name: `${label} nightly` }).first()
+      await button.focus()
+      await page.keyboard.press('Enter')
+      const dialog = page.getByRole('dialog', { name: `${label}?` })
+      await dialog.getByText(says).waitFor()
+      await page.keyboard.press('Tab')
+      await dialog.getByRole('button', { name: label, exact: true }).focus()
+      await page.keyboard.press('Enter')
+      await dialog.waitFor({ state: 'detached' })
+    }
+    await press('Pause', /No tick of "nightly" begins any more/)
+    expect((await holdfast.schedules.find('nightly'))?.pausedAt).toBeDefined()
+    await press('Resume', /"nightly" ticks again/)
+    expect((await holdfast.schedules.find('nightly'))?.pausedAt).toBeUndefined()
+    await press('Run now', /begins a run of "nightly" now/)
+    const history = page.getByRole('table', { name: 'Runs and gaps' })
+    await history.getByText('TypeError: no <i>such</i> table').waitFor()
+    await history.getByRole('row', { name: /failed/ }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByText('<b>half</b> way').waitFor()
+    await expectAccessible(page)
+
+    const narrow = await openPage(board, { at: '#/schedules?namespace=crew&schedule=nightly&of=crew', width: 390 })
+    await narrow
+      .getByText(/without a run|failed/)
+      .first()
+      .waitFor()
+    await expectAccessible(narrow)
+    const [audited] = await sql<{ acts: string[] }>(
+      url,
+      'select array_agg(act order by id) as acts from holdfast.audit',
+    )
+    expect(audited!.acts).toEqual(['pause-schedule', 'resume-schedule', 'run-schedule'])
+  }, 40_000)
+})
+
+async function startMember(url: string): Promise<{ process: ChildProcess; id: string }> {
+  const details = { url, schedules: [{ name: 'each-second', every: '1s' }] }
+  const member = fork(fileURLToPath(new URL('./member.mjs', import.meta.url)), [JSON.stringify(details)])
+  onTestFinished(() => void member.kill('SIGKILL'))
+  const [{ id }] = (await once(member, 'message')) as [{ id: string }]
+  return { process: member, id }
+}
+
+async function winners(url: string): Promise<object[]> {
+  return sql(url, 'select distinct instance from holdfast.tick where instance is not null')
+}
+
+async function isPresent(url: string, id: string): Promise<boolean> {
+  const [row] = await sql<{ is: boolean }>(
+    url,
+    'select holdfast.is_present(session) as is from holdfast.instance where id = $1',
+    [id],
+  )
+  return row?.is ?? false
+}
+
+async function clock(url: string): Promise<number> {
+  const [row] = await sql<{ ms: number }>(url, 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms')
+  return row!.ms
+}

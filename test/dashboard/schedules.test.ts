@@ -1,0 +1,219 @@
+// What the pages Schedules and Instances are told, and what they do, against the database.
+
+import pg from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
+import type { Holdfast } from '../../src/holdfast.js'
+import { Observer } from '../../src/observe/index.js'
+import { fromPgPool } from '../../src/postgres/index.js'
+import { sql, until } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+import { board, serve } from './stage.js'
+
+/** Asks a dashboard, as a browser would. */
+async function openBoard(url: string, options: object = {}) {
+  const base = await serve(board({ url, ...options }))
+  return {
+    async view<Data>(name: string, params: Record<string, string> = {}): Promise<Data> {
+      const answer = await fetch(`${base}/api/view/${name}?${new URLSearchParams(params)}`)
+      expect(answer.status, await answer.clone().text()).toBe(200)
+      return ((await answer.json()) as { data: Data }).data
+    },
+    async act(name: string, params: object, preview = false) {
+      const answer = await fetch(`${base}/api/act/${name}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ params, ...(preview ? { preview } : { because: 'a test' }) }),
+      })
+      return (await answer.json()) as {
+        consequence: { says: string; grave: boolean; facts?: [string, string][] }
+        outcome: { done: boolean; says: string }
+      }
+    },
+  }
+}
+
+function observerOf(url: string): Observer {
+  const pool = new pg.Pool({ connectionString: url, max: 2 })
+  onTestFinished(() => pool.end())
+  return new Observer(fromPgPool(pool))
+}
+
+const namespace = 'shop'
+
+test('schedules are run, paused and resumed, each after it was said what that does', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url, namespace })
+  let release = () => {}
+  const stopped: string[] = []
+  holdfast.schedules.add('report', { cron: '0 3 * * *', timezone: 'Europe/London' }, async ({ log }) => {
+    log('half <way>')
+    await new Promise<void>((resolve) => {
+      release = resolve
+    })
+  })
+  holdfast.schedules.add('mails', { every: '1d', overlap: 'replace' }, async ({ signal }) => {
+    await new Promise((resolve) => signal.addEventListener('abort', resolve))
+    stopped.push((signal.reason as Error).name)
+  })
+  await until('both are known', async () => (await holdfast.schedules.list()).every(({ members }) => members.length))
+  await until('there are two', async () => (await holdfast.schedules.list()).length === 2)
+  const { view, act } = await openBoard(url, {
+    redact: (payload: unknown) => (Array.isArray(payload) ? ['hidden'] : payload),
+  })
+  const name = 'report'
+
+  const before = await act('run-schedule', { namespace, name }, true)
+  expect(before.consequence).toMatchObject({ grave: false })
+  expect(before.consequence.says).toMatch(/the only one, begins a run of "report" now, beside the rule/)
+  const { outcome } = await act('run-schedule', { namespace, name })
+  expect(outcome).toMatchObject({ done: true })
+  await until('it runs', async () => (await runsOf(holdfast, name)).some(({ state }) => state === 'running'))
+
+  // It would not be there twice, and whoever asks all the same is told.
+  expect((await act('run-schedule', { namespace, name }, true)).consequence.says).toMatch(
+    /Nothing happens: .* is at a run/,
+  )
+  expect((await act('run-schedule', { namespace, name })).outcome).toMatchObject({ done: false })
+  await act('run-schedule', { namespace, name: 'mails' })
+  await until('mails runs', async () => (await runsOf(holdfast, 'mails')).some(({ state }) => state === 'running'))
+  const replaced = await act('run-schedule', { namespace, name: 'mails' }, true)
+  expect(replaced.consequence).toMatchObject({ grave: true })
+  expect(replaced.consequence.says).toMatch(/Tells the run of .* to stop/)
+  await act('run-schedule', { namespace, name: 'mails' })
+  await until('the run before was told', () => stopped[0] === 'RunReplacedError')
+
+  release()
+  await until('it has ended', async () => (await runsOf(holdfast, name)).some(({ state }) => state === 'done'))
+  const [run] = (
+    await view<{ runs: { tick: string; extra: boolean; lines: number }[] }>('schedule', { namespace, name })
+  ).runs
+  expect(run).toMatchObject({ extra: true, lines: 1, state: 'done', attempt: 1, instance: holdfast.id })
+  expect(await view('schedule-run', { namespace, name, tick: run!.tick, extra: 'true' })).toEqual({
+    error: null,
+    log: ['hidden'],
+  })
+  expect(await view('schedule-run', { namespace, name, tick: run!.tick, extra: 'false' })).toBeNull()
+  expect(await view('schedule', { namespace, name: 'no such' })).toBeNull()
+
+  expect((await act('pause-schedule', { namespace, name }, true)).consequence.says).toMatch(/The next one would be at/)
+  expect((await act('pause-schedule', { namespace, name })).outcome.done).toBe(true)
+  expect((await act('pause-schedule', { namespace, name })).outcome).toMatchObject({ done: false })
+  // Three nights pass.
+  await sql(url, "update holdfast.schedule set next_at = next_at - interval '3 days' where name = 'report'")
+  expect((await act('resume-schedule', { namespace, name }, true)).consequence.says).toContain('The 3 ticks')
+  const resumed = await act('resume-schedule', { namespace, name })
+  expect(resumed.outcome).toMatchObject({ done: true, says: expect.stringContaining('it ticks next at') })
+  expect((await act('resume-schedule', { namespace, name })).outcome).toMatchObject({ done: false })
+  const { gaps } = await view<{ gaps: object[] }>('schedule', { namespace, name })
+  expect(gaps).toMatchObject([{ ticks: 3, reason: 'paused' }])
+  expect((await act('pause-schedule', { namespace, name: 'no such' })).outcome).toMatchObject({ done: false })
+
+  const { rows } = await view<{ rows: { act: string; because: string; outcome: string; visitor: string }[] }>('audit')
+  expect(rows[0]).toMatchObject({
+    act: 'pause-schedule',
+    because: 'a test',
+    outcome: expect.stringContaining('no such'),
+  })
+  expect(rows.map((row) => row.act)).toContain('resume-schedule')
+})
+
+test('an instance is drained, after it was said what runs there', async () => {
+  const url = await databaseUrl()
+  const [one, other] = [await open({ url, namespace }), await open({ url, namespace, anchor: 'none' })]
+  await one.locks.acquire('etl')
+  const controller = new AbortController()
+  const waits = other.locks.acquire('etl', { signal: controller.signal }).catch(() => {})
+  let release = () => {}
+  one.schedules.add('report', { every: '365d' }, () => new Promise<void>((resolve) => (release = resolve)))
+  await until('it is known', async () => (await one.schedules.find('report'))?.members.length)
+  await one.schedules.run('report')
+  const { view, act } = await openBoard(url)
+  type Rows = { rows: { id: string; alive: boolean; state: string; isAnchored: boolean; heardAt: string | null }[] }
+  await until('it runs', async () => (await view<{ runs: [] }>('instance', { id: one.id })).runs.length === 1)
+
+  const { rows } = await view<Rows>('instances')
+  expect(rows.find(({ id }) => id === one.id)).toMatchObject({
+    alive: true,
+    isAnchored: true,
+    held: 1,
+    lives: 1,
+    pooler: 'none',
+  })
+  expect(rows.find(({ id }) => id === other.id)).toMatchObject({ alive: true, isAnchored: false, pid: null })
+  for (const { heardAt } of rows) expect(Math.abs(Date.now() - Date.parse(heardAt!))).toBeLessThan(60_000)
+  expect(await view('instance', { id: one.id })).toMatchObject({
+    holds: [{ label: 'etl', mode: 'exclusive' }],
+    runs: [{ name: 'report', extra: true }],
+    schedules: 1,
+  })
+  expect(await view('instance', { id: 'nobody' })).toBeNull()
+
+  const { consequence } = await act('drain-instance', { id: one.id }, true)
+  expect(consequence).toMatchObject({
+    grave: true,
+    says: expect.stringContaining('1 run of a schedule runs there now'),
+  })
+  expect(consequence.facts).toContainEqual(['Holds', 'etl'])
+  expect((await act('drain-instance', { id: one.id, within: 60 })).outcome).toMatchObject({ done: true })
+  await until('it drains', async () => (await view<Rows>('instances')).rows[0]!.state === 'draining')
+  expect((await act('drain-instance', { id: one.id })).outcome).toMatchObject({
+    done: false,
+    says: expect.stringMatching(/draining already/),
+  })
+  expect((await act('drain-instance', { id: 'nobody' })).outcome).toMatchObject({ done: false })
+  release()
+  controller.abort()
+  await waits
+})
+
+test('a ribbon tells each tick once: runs, gaps, what is paused, what is to come, and the clocks', async () => {
+  const url = await databaseUrl()
+  const observer = observerOf(url)
+  // 15 minutes of a schedule of every second, of which some failed, after an hour of a gap; one that is paused; one by a zone.
+  await sql(
+    url,
+    `insert into holdfast.schedule (key, namespace, name, rule, next_at, settled_at, paused_at, overlap, missed, late, reruns) values
+       (1, 'shop', 'second', '{"every":1000}', date_trunc('second', now()) + interval '1 second', now(), null, 'skip', 'skip', 0, true),
+       (2, 'shop', 'paused', '{"every":10000}', date_trunc('minute', now()) - interval '5 minutes', now(), now() - interval '5 minutes', 'skip', 'skip', 0, true),
+       (3, 'shop', 'zone', '{"cron":"*/30 * * * *","timezone":"Europe/London"}', date_trunc('hour', now()) + interval '1 hour', now(), null, 'skip', 'skip', 0, true);
+     insert into holdfast.tick (schedule, at, state, instance, fence, attempt, started_at, ended_at)
+       select 1, at, case when extract(epoch from at)::bigint % 300 = 7 then 'failed' else 'done' end,
+         case when extract(epoch from at)::bigint % 3 = 0 then 'a' else 'b' end, 1, 1, at + interval '20 ms', at + interval '30 ms'
+       from generate_series(date_trunc('second', now()) - interval '15 minutes', date_trunc('second', now()), '1 second') as at;
+     insert into holdfast.gap values (1, date_trunc('second', now()) - interval '75 minutes', date_trunc('second', now()) - interval '901 seconds', 3600, 'no instance')`,
+  )
+  const ribbon = await observer.schedules.ribbon({ minutes: 120, steps: 70 })
+  expect(ribbon).toMatchObject({ count: 3, step: 120_000 })
+  const [paused, second, zone] = ribbon.rows
+  expect(paused!.bands).toMatchObject([{ reason: 'paused', ticks: expect.closeTo(31, -1) }])
+  expect(paused!.coming).toEqual([])
+  expect(second!.bands).toMatchObject([{ reason: 'no instance', ticks: 3_600 }])
+  // More ticks than are read: their number comes from the rule, and those that failed are all there.
+  expect(second!.cells.reduce((sum, { ticks }) => sum + ticks, 0)).toBe(901)
+  expect(second!.cells.some(({ about }) => about)).toBe(true)
+  const failed = second!.cells.flatMap(({ runs }) => runs.filter(({ state }) => state === 'failed'))
+  expect(failed.reduce((sum, { n }) => sum + n, 0)).toBe(3)
+  expect(second!.coming.reduce((sum, { ticks }) => sum + ticks, 0)).toBeGreaterThan(1_000)
+  expect(zone).toMatchObject({ timezone: 'Europe/London', rule: '*/30 * * * * Europe/London' })
+
+  // In a minute each tick is a cell of its own, with the one who won it.
+  const minute = await observer.schedules.ribbon({ minutes: 1, steps: 70, name: 'second' })
+  expect(minute.step).toBe(1_000)
+  const { cells } = minute.rows[0]!
+  expect(cells.length).toBeGreaterThan(55)
+  for (const { ticks, about, runs, late } of cells) {
+    expect({ ticks, about, winners: runs.length, late }).toEqual({ ticks: 1, about: false, winners: 1, late: 20 })
+  }
+  expect((await observer.schedules.list({ search: 'SEC' })).rows).toMatchObject([
+    { name: 'second', members: 0, last: { late: 20, took: 10 } },
+  ])
+  const details = await observer.schedules.find('shop', 'zone')
+  expect(details!.clocks).toMatchObject({
+    local: [expect.stringMatching(/^0[12]:00:00$/), expect.stringMatching(/^0[12]:00:00$/)],
+  })
+  expect((await observer.schedules.find('shop', 'paused'))!.passed).toBeGreaterThan(28)
+})
+
+function runsOf(holdfast: Holdfast, name: string) {
+  return holdfast.schedules.runs(name).then((all) => all.filter((past) => past.kind === 'run'))
+}

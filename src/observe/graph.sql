@@ -1,6 +1,6 @@
--- Who waits for whom, where PostgreSQL's lock table does not tell. Nothing here writes. These are parts of one statement,
--- together with locks, which has the values before $4. All is bounded: of so many names at most ($4) so many who hold and
--- so many who wait ($5), the first of each; how many wait is counted up to a bound as well.
+-- Who waits for whom, where PostgreSQL's lock table does not tell. Nothing here writes. They are asked as one
+-- statement, together with locks. All is bounded: of so many names at most ($1) so many who hold and so many who wait ($2),
+-- the first of each; how many wait is counted up to a bound as well.
 
 -- name: waits
 -- The waits that are written down, of the living: for locks, for leases, and for permits where something else is held.
@@ -64,7 +64,7 @@ with recursive entity as (
   where key is not null
 ),
 contended as materialized (
-  select key from entity where key is not null limit $4
+  select key from entity where key is not null limit $1
 ),
 placed as materialized (
   select
@@ -109,7 +109,7 @@ select
 from placed
 left join holdfast.limited on limited.key = placed.key
 left join holdfast.instance on instance.id = placed.instance
-where placed.place <= $5
+where placed.place <= $2
 order by placed.key, holds desc, placed.place
 
 -- name: lanes
@@ -124,7 +124,7 @@ with recursive parked_in as (
 ),
 contended as materialized (
   select parked_in.key, last.*
-  from (select key from parked_in where key is not null limit $4) as parked_in
+  from (select key from parked_in where key is not null limit $1) as parked_in
   cross join lateral (
     select queue, name, max, active, every, burst, free_at
     from holdfast.lane
@@ -148,7 +148,7 @@ placed as (
     from holdfast.job
     where ties ? 'lane'
       and (ties->'lane'->>'key')::bigint = contended.key
-    limit $5
+    limit $2
   ) as job
   union all
   select
@@ -167,7 +167,7 @@ placed as (
     where waiting.lane = contended.key
       and stage = 'lane'
     order by rank, seq
-    limit $5
+    limit $2
   ) as parked
 )
 select
@@ -212,7 +212,7 @@ with recursive needed as (
 ),
 contended as materialized (
   select found.*
-  from (select needs from needed where needs is not null limit $4) as needed
+  from (select needs from needed where needs is not null limit $1) as needed
   cross join lateral (
     select id, kind, queue, coalesce(claimed_at, enqueued_at) as since, coalesce(session, (
         select max(claim.session) from holdfast.claim where job.session is null and job.id = any(claim.jobs)
@@ -240,7 +240,7 @@ placed as (
   from contended
   cross join lateral (
     select waiting.id, waiting.kind, waiting.queue, waiting.enqueued_at
-    from (select job from holdfast.dependency where needs = contended.id order by job limit $5) as named
+    from (select job from holdfast.dependency where needs = contended.id order by job limit $2) as named
     join holdfast.waiting on waiting.id = named.job
   ) as who
 )

@@ -132,8 +132,13 @@ export class Observer {
    * to be asked every second. Waits for locks are there at once, those for leases when they have lasted for a second.
    */
   async graph(only: GraphFilter = {}): Promise<WaitGraph> {
-    const values = [null, only.namespace ?? null, true, mostNames + 1, mostOfEach]
-    const { locks, waits, ...rest } = await this.#graph.ask(this.#executor, values)
+    const bounds = [mostNames + 1, mostOfEach]
+    const { locks, waits, ...rest } = await this.#graph.ask(this.#executor, {
+      locks: [null, only.namespace ?? null, true],
+      limits: bounds,
+      lanes: bounds,
+      needs: bounds,
+    })
     const isAskedFor = ({ namespace }: { namespace: string | null }) =>
       only.namespace === undefined || namespace === only.namespace
     const forNames = waits.filter((wait) => wait.kind !== 'permit' && isAskedFor(wait))

@@ -1,23 +1,31 @@
 import type { Executor, Statement } from '../postgres/index.js'
 
-/**
- * Asks several statements as one: one round trip, one snapshot. Each answers with its rows, as JSON makes them. They have their
- * values in common.
- */
+/** Asks several statements as one: one round trip, one snapshot. Each answers with its rows, as JSON makes them. */
 export class Together<Rows> {
-  /** As it is asked. */
+  /** As it is asked: the values of the first statement, then those of the next. */
   readonly text: string
+  readonly #names: readonly (keyof Rows & string)[]
 
   constructor(parts: Readonly<Record<keyof Rows & string, Statement>>) {
-    const answers = Object.entries<Statement>(parts).map(
-      ([name, { text }]) => `'${name}', (\nselect json_agg(part)\nfrom (\n${text}\n) as part\n)`,
-    )
+    this.#names = Object.keys(parts) as (keyof Rows & string)[]
+    let before = 0
+    const answers = this.#names.map((name) => {
+      const numbers = [...parts[name].text.matchAll(/\$(\d+)/g)].map(([, number]) => Number(number))
+      const text = parts[name].text.replace(/\$(\d+)/g, (_, number) => `$${Number(number) + before}`)
+      before += Math.max(0, ...numbers)
+      return `'${name}', (\nselect json_agg(part)\nfrom (\n${text}\n) as part\n)`
+    })
     this.text = `select json_build_object(${answers.join(', ')}) as answer`
   }
 
-  async ask(executor: Executor, values: readonly unknown[] = []): Promise<{ [Name in keyof Rows]: Rows[Name][] }> {
+  /** With the values of each. */
+  async ask(
+    executor: Executor,
+    values: { readonly [Name in keyof Rows]?: readonly unknown[] } = {},
+  ): Promise<{ [Name in keyof Rows]: Rows[Name][] }> {
     type Answer = { [Name in keyof Rows]: Rows[Name][] | null }
-    const [row] = await executor.query<{ answer: Answer }>(this.text, values)
+    const all = this.#names.flatMap((name) => values[name] ?? [])
+    const [row] = await executor.query<{ answer: Answer }>(this.text, all)
     const told = Object.entries<unknown>(row!.answer).map(([name, rows]) => [name, rows ?? []])
     return Object.fromEntries(told)
   }

@@ -129,7 +129,7 @@ test('an instance is drained, after it was said what runs there', async () => {
   await one.schedules.run('report')
   const { view, act } = await openBoard(url)
   type Rows = { rows: { id: string; alive: boolean; state: string; isAnchored: boolean; heardAt: string | null }[] }
-  await until('it runs', async () => (await view<{ runs: [] }>('instance', { id: one.id })).runs.length === 1)
+  await until('it runs', async () => (await view<{ runs: unknown[] }>('instance', { id: one.id })).runs.length === 1)
 
   const { rows } = await view<Rows>('instances')
   expect(rows.find(({ id }) => id === one.id)).toMatchObject({

@@ -1,8 +1,11 @@
 -- The audit: what visitors of the dashboard did, to what, why, and what became of it.
 -- works from: 6
 
+create sequence holdfast.audit_number as bigint;
+comment on sequence holdfast.audit_number is 'Numbers what visitors did.';
+
 create table holdfast.audit (
-  id bigint generated always as identity primary key,
+  id bigint primary key default nextval('holdfast.audit_number'),
   at timestamptz not null default clock_timestamp(),
   visitor text not null,
   act text not null,
@@ -16,7 +19,6 @@ create table holdfast.audit (
 );
 comment on table holdfast.audit is
   'What visitors of the dashboard did. Written before it is done, and again when it has been. Kept for 90 days.';
-comment on sequence holdfast.audit_id_seq is 'Numbers what visitors did.';
 comment on column holdfast.audit.id is 'Counts them.';
 comment on column holdfast.audit.at is 'When it was about to be done.';
 comment on column holdfast.audit.visitor is 'Who, as auth said; loopback for whoever is at the machine itself.';

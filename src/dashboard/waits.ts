@@ -85,7 +85,7 @@ export function pictureOf(graph?: WaitGraph): WaitsPicture {
       graph.isPartial ||
       tree.length > mostRows ||
       kept.length < graph.names.length ||
-      kept.some(({ waits, waiting }) => waits.length < waiting),
+      kept.some(({ waits, waiting }) => callsOf(waits) < waiting),
   }
 }
 
@@ -123,17 +123,41 @@ function blockedBy(id: string, names: readonly ContendedName[]): number {
 }
 
 function drawn(name: ContendedName, byId: ReadonlyMap<string, Participant>): DrawnName {
+  // Each permit is a row of its own, and so is each wait for one.
+  const holders = merged(name.holders, ({ participant, job }) => `${participant} ${job}`, (one, other) => ({
+    ...one,
+    weight: one.weight + other.weight,
+    forMs: longer(one.forMs, other.forMs),
+  }))
+  const waits = merged(name.waits, ({ participant, mode }) => `${participant} ${mode}`, (one, other) => ({
+    ...one,
+    requests: one.requests + other.requests,
+    forMs: longer(one.forMs, other.forMs),
+  }))
   return {
     ...name,
-    holders: name.holders.map((holding) => {
+    holders: holders.map((holding) => {
       const { participant, how, mode, job, weight, forMs, freeInMs } = holding
       const ways = waysOutOf(name, holding, byId.get(participant)!)
       return { participant, how, mode, job, weight, forMs, freeInMs, ways }
     }),
-    waits: name.waits.map(({ participant, mode, weight, requests, forMs, behind }) => {
+    waits: waits.map(({ participant, mode, weight, requests, forMs, behind }) => {
       return { participant, mode, weight, requests, forMs, behind }
     }),
   }
+}
+
+function merged<One>(all: readonly One[], keyOf: (one: One) => string, both: (one: One, other: One) => One): One[] {
+  const found = new Map<string, One>()
+  for (const one of all) {
+    const known = found.get(keyOf(one))
+    found.set(keyOf(one), known === undefined ? one : both(known, one))
+  }
+  return [...found.values()]
+}
+
+function longer(one: number | null, other: number | null): number | null {
+  return one === null || other === null ? (one ?? other) : Math.max(one, other)
 }
 
 function* rowsOf(blocker: Blocker, depth: number, waitsFor: string | null = null): Generator<TreeRow> {

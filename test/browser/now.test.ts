@@ -1,8 +1,8 @@
 // The first page, in a real browser, before a fleet of real processes that hang.
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { Child } from '../fault/children.js'
 import { sql, until } from '../setup/facts.js'
-import { databaseUrl, open } from '../setup/instances.js'
+import { databaseUrl } from '../setup/instances.js'
 import { describeInBrowser, expectAccessible, openBoard, openPage } from './stage.js'
 
 type Told = { event: 'holds' | 'waits' | 'has'; pid?: number }
@@ -118,13 +118,6 @@ describeInBrowser('the page Now', () => {
     const names = [hostile, 'b'.repeat(400), 'c'] as const
     const three = await Promise.all(names.map((name, at) => holder(url, [at === 0 ? 'lease' : 'lock', name])))
     for (const [at, child] of three.entries()) waits(child, at === 2 ? 'lease' : 'lock', names[(at + 1) % 3]!)
-    const strange = await open({ url, namespace: 'shop' })
-    await strange.limits.acquire('gpu', { max: 1 })
-    const many = Array.from({ length: 12 }, () => strange.limits.acquire('gpu', { max: 1 }).catch(() => {}))
-    onTestFinished(async () => {
-      await strange.close()
-      await Promise.all(many)
-    })
     const broken = `insert into holdfast.dependency values (900, 901)`
     const board = await openBoard({ databaseUrl: url, readOnly: true })
     const page = await openPage(board, { theme: 'dark', width: 390 })

@@ -2,7 +2,7 @@
 import { Graph, layout } from '@dagrejs/dagre'
 import { shorten } from '../format.js'
 import { type Mark, markOf } from '../marks.js'
-import { howHeld, type Waits, whatIs, whoIs } from '../pages/now/words.js'
+import { type DrawnName, howHeld, type Waits, whatIs, whoIs } from '../pages/now/words.js'
 
 /** How bad it is to be part of it: of a deadlock, of what may be one, in the way of others, or none of these. */
 type Role = 'certain' | 'possible' | 'root' | 'plain'
@@ -142,7 +142,7 @@ function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
         says: `${isFirst ? 'first in line' : 'waits'}${requests > 1 ? ` ×${requests}` : ''}`,
       })
     }
-    const more = hidden.size + Math.max(0, name.waiting - name.waits.length)
+    const more = hidden.size + Math.max(0, name.waiting - callsOf(name))
     if (more > 0) {
       const id = `more ${name.id}`
       const [title, says] = [`and ${more} more`, more === 1 ? 'waits' : 'wait']
@@ -151,6 +151,11 @@ function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
     }
   }
   return { nodes: [...nodes.values()], edges: edges.filter(({ from, to }) => nodes.has(from) && nodes.has(to)) }
+}
+
+/** How many calls are told of one by one. */
+function callsOf({ waits }: DrawnName): number {
+  return waits.reduce((sum, { requests }) => sum + requests, 0)
 }
 
 /** Of nodes, and of edges by both their ends: what is part of a circle, and who is in the way of others. */

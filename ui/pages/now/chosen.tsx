@@ -108,7 +108,11 @@ function Way({ way, name }: { readonly way: WayOut; readonly name: DrawnName }) 
       return <Act act="break-lock" params={{ key: way.key }} label="End the session" of={of} />
     case 'reset':
       return <Act act="reset-limit" params={{ namespace: way.namespace, name: way.name }} label="Reset" of={of} />
-    default:
+    case 'cancel':
+      return <Act act="cancel-job" params={{ id: way.job }} label="Cancel the job" of={of} />
+    case 'retry':
+      return <Act act="retry-job" params={{ id: way.job }} label="Retry the job" of={of} />
+    case 'look':
       return <a href={hrefOf('jobs', { id: String(way.job) })}>Job {way.job}</a>
   }
 }

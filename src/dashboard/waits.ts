@@ -124,16 +124,24 @@ function blockedBy(id: string, names: readonly ContendedName[]): number {
 
 function drawn(name: ContendedName, byId: ReadonlyMap<string, Participant>): DrawnName {
   // Each permit is a row of its own, and so is each wait for one.
-  const holders = merged(name.holders, ({ participant, job }) => `${participant} ${job}`, (one, other) => ({
-    ...one,
-    weight: one.weight + other.weight,
-    forMs: longer(one.forMs, other.forMs),
-  }))
-  const waits = merged(name.waits, ({ participant, mode }) => `${participant} ${mode}`, (one, other) => ({
-    ...one,
-    requests: one.requests + other.requests,
-    forMs: longer(one.forMs, other.forMs),
-  }))
+  const holders = merged(
+    name.holders,
+    ({ participant, job }) => `${participant} ${job}`,
+    (one, other) => ({
+      ...one,
+      weight: one.weight + other.weight,
+      forMs: longer(one.forMs, other.forMs),
+    }),
+  )
+  const waits = merged(
+    name.waits,
+    ({ participant, mode }) => `${participant} ${mode}`,
+    (one, other) => ({
+      ...one,
+      requests: one.requests + other.requests,
+      forMs: longer(one.forMs, other.forMs),
+    }),
+  )
   return {
     ...name,
     holders: holders.map((holding) => {

@@ -30,7 +30,7 @@ describeInBrowser('the page Now', () => {
     await page.getByText('At most one holder of a name').waitFor()
     await expectAccessible(page)
 
-    const panel = page.getByRole('region', { name: 'Who waits for whom', exact: true })
+    const panel = page.getByRole('region', { name: /^Who waits for whom/ })
     const tookMs: number[] = []
     let hang: Awaited<ReturnType<typeof holder>>[] = []
     // A machine that is busy with something else gets another try.
@@ -56,11 +56,11 @@ describeInBrowser('the page Now', () => {
       all.filter((one) => one.closest('svg')).map((one) => one.getAttribute('aria-label')!.replace(/^[^/]*\//, '')),
     )
     expect(labels).toEqual([
-      `${root!.pid}: in the way of 2`,
-      'lease etl: lease, 1 waits',
-      `${middle!.pid}: waits, and is waited for`,
-      'lock invoice:42: lock, 1 waits',
-      `${last!.pid}: waits`,
+      `${root!.pid} in the way of 2`,
+      'etl lease, 1 waits',
+      `${middle!.pid} waits, and is waited for`,
+      'invoice:42 lock, 1 waits',
+      `${last!.pid} waits`,
     ])
     await expectAccessible(page)
 
@@ -121,10 +121,10 @@ describeInBrowser('the page Now', () => {
     const broken = `insert into holdfast.dependency values (900, 901)`
     const board = await openBoard({ databaseUrl: url, readOnly: true })
     const page = await openPage(board, { theme: 'dark', width: 390 })
-    const panel = page.getByRole('region', { name: 'Who waits for whom', exact: true })
+    const panel = page.getByRole('region', { name: /^Who waits for whom/ })
     await panel.getByText('This may be a deadlock.').waitFor({ timeout: 20_000 })
     expect(await panel.getByRole('button', { name: /may be a deadlock/ }).count()).toBe(3)
-    await panel.getByText('has lease <script>alert(1)</script>').first().waitFor()
+    await panel.getByText('lease <script>alert(1)<').first().waitFor()
     expect(await panel.getByRole('button', { name: /End the session|Expire/ }).count()).toBe(0)
     await expectAccessible(page)
 

@@ -36,7 +36,7 @@ export function WaitGraph({ waits, at, chosen, onChoose, isUpright }: WaitGraphP
   }
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard
-    <section class="wait-graph" aria-label="Who waits for whom, drawn" tabIndex={0}>
+    <section class="wait-graph" aria-label="The drawing" tabIndex={0}>
       {/* biome-ignore lint/a11y/useSemanticElements: there is no element for a group inside of a drawing */}
       <svg
         ref={box}
@@ -87,13 +87,13 @@ function Node({ node, isChosen, isReachable, onChoose }: NodeProps) {
         <>
           <rect class={`mark-box mark-${mark.colour}`} x="12" y="12" width="20" height="20" rx="4" />
           <text class="mark-text" x="22" y="26" text-anchor="middle">
-            {mark.letter}
+            {`${mark.letter} `}
           </text>
         </>
       )}
       {kind === 'who' && !mark && <path class="stranger" d="M22 13a4 4 0 1 1 0 8a4 4 0 0 1 0-8M14 31c0-7 16-7 16 0" />}
       <text class="title" x={left} y="19">
-        {title}
+        {`${title} `}
       </text>
       {sign && <path class="sign" d={sign} transform={`translate(${left} 25)`} />}
       <text class="says" x={sign ? left + 17 : left} y="35">
@@ -108,9 +108,10 @@ function Node({ node, isChosen, isReachable, onChoose }: NodeProps) {
     <g
       {...place}
       role="button"
-      tabIndex={isReachable ? 0 : -1}
+      // In a drawing, attributes are written as they are.
+      tabindex={isReachable ? 0 : -1}
       aria-pressed={isChosen}
-      aria-label={label}
+      aria-label={[mark?.letter, title, says].filter(Boolean).join(' ')}
       onClick={() => onChoose(id)}
       onKeyDown={(event) => {
         if (event.key !== 'Enter' && event.key !== ' ') return

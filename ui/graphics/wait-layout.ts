@@ -16,7 +16,7 @@ interface Node {
   readonly role: Role
   /** Of an instance. */
   readonly mark: Mark | undefined
-  /** The whole, for those who do not see it. */
+  /** The whole, where the title is cut. */
   readonly label: string
   readonly width: number
 }

@@ -20,12 +20,13 @@ looked as materialized (
     select schedule, at, extra, state, session, instance, attempt, started_at, ended_at
     from holdfast.tick
     where schedule = asked.key
+      and state not in ('running', 'waiting')
       and at >= since
     order by at desc
     limit (select $6::integer)
   ) as found
   where not is_dense
-  union
+  union all
   select found.*
   from asked
   cross join span
@@ -34,13 +35,14 @@ looked as materialized (
     select schedule, at, extra, state, session, instance, attempt, started_at, ended_at
     from holdfast.tick
     where schedule = asked.key
+      and state = 'done'
       and at >= since + number * step
       and at < since + (number + 1) * step
     order by at desc
     limit (select $7::integer)
   ) as found
   where is_dense
-  union
+  union all
   select found.*
   from asked
   cross join span
@@ -54,7 +56,7 @@ looked as materialized (
     limit (select $6::integer)
   ) as found
   where is_dense
-  union
+  union all
   select found.*
   from asked
   cross join lateral (

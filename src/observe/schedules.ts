@@ -188,7 +188,7 @@ const mostRuns = 60
 export const mostOfRibbon = 20
 /** Of a schedule that ticks more often in the time of a ribbon, so many ticks of each step are read. */
 const mostSparse = 300
-const mostOfStep = 40
+const mostOfStep = 12
 
 /** Schedules, as anybody may look at them, in all namespaces. Part of the `Observer`. */
 export class SchedulesObserver {

@@ -88,7 +88,7 @@ describeInBrowser('the page of schedules', () => {
       const button = page.getByRole('button', { name: `${label} nightly` }).first()
       await button.focus()
       await page.keyboard.press('Enter')
-      const dialog = page.getByRole('dialog', { name: `${label}?` })
+      const dialog = page.getByRole('dialog', { name: /^(Pause|Resume|Run)/ })
       await dialog.getByText(says).waitFor()
       await page.keyboard.press('Tab')
       await dialog.getByRole('button', { name: label, exact: true }).focus()

@@ -11,7 +11,7 @@ import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
-import { Table } from '../parts/table.js'
+import { type Column, Table } from '../parts/table.js'
 import { None, Since, When } from '../parts/time.js'
 import { setParams, useRoute } from '../routes.js'
 import type { Says } from '../wire.js'
@@ -19,6 +19,13 @@ import { Audit } from './instances/audit.js'
 import { OneInstance } from './instances/one-instance.js'
 
 export type Instance = Says<'instances'>['rows'][number]
+
+const inNamespace: Column<Instance> = {
+  title: 'Namespace',
+  cell: ({ namespace }) => <Name text={namespace} most={20} />,
+  sort: ({ namespace }) => namespace,
+  spare: 1,
+}
 
 /** Who takes part, how they are, and what visitors did. */
 export function Instances() {
@@ -77,7 +84,7 @@ export function Instances() {
               sort: ({ openedAt }) => -Date.parse(openedAt),
               align: 'end',
             },
-            { title: 'Namespace', cell: ({ namespace }) => <Name text={namespace} most={20} />, spare: 1 },
+            ...(new Set(rows.map((row) => row.namespace)).size > 1 ? [inNamespace] : []),
           ]}
           acts={(row) => <Drain row={row} />}
           empty={

@@ -18,7 +18,7 @@ export const schedules = {
 
   /** Ticks along time, of one page of schedules; or of one of them. */
   ribbon: view({
-    everyMs: 1_000,
+    everyMs: 1_500,
     needs: { minutes: { number: [1, 2_880] }, steps: { number: [12, 240] } },
     params: { namespace: 'text', search: 'text', name: 'text', page: { number: [1, 1_000] } },
     async read({ observer }, { page = 1, ...only }) {
@@ -32,7 +32,7 @@ export const schedules = {
   }),
 
   schedule: view({
-    everyMs: 1_000,
+    everyMs: 2_000,
     needs: { namespace: 'text', name: 'text' },
     async read({ observer, redact }, { namespace, name }) {
       const found = await observer.schedules.find(namespace, name)

@@ -214,7 +214,7 @@ export function JobFlow({ flow, queue }: { readonly flow: Flow; readonly queue?:
         />
         <g transform={`translate(${places.waiting.x} ${places.waiting.y})`}>
           {waits.map(({ what, wait, says }, at) => (
-            <a key={what} href={search(`waits:${wait}`)} aria-label={`${formatJobs(counts[what])} ${says}`}>
+            <a key={what} href={search(`waits:${wait}`)}>
               <rect class="flow-part" x="6" y={52 + at * 19} width={places.waiting.w - 12} height="19" rx="3" />
               <text x="12" y={66 + at * 19} class="flow-small">
                 {says}
@@ -249,7 +249,7 @@ function Node({ place: { x, y, w, h }, href, word, says, isSome }: NodeProps) {
   const tone = isSome ? tones[word]! : 'quiet'
   const isLow = h < 56
   return (
-    <a href={href} aria-label={`${word}: ${says}`} class={`flow-node ${tone}`}>
+    <a href={href} class={`flow-node ${tone}`}>
       <g transform={`translate(${x} ${y})`}>
         <rect width={w} height={h} rx="6" />
         <svg x="12" y={isLow ? 10 : 13} width="10" height="10" overflow="visible" aria-hidden="true">

@@ -68,7 +68,6 @@ export function Workflow({ jobs, id }: { readonly jobs: readonly Tied[]; readonl
           <a
             key={job.id}
             href={hrefOf('jobs', { id: String(job.id) })}
-            aria-label={`Job ${job.id}, ${job.kind}: ${job.state}`}
             aria-current={job.id === id ? 'true' : undefined}
             class={`workflow-job ${toneOf(job.state)}`}
           >

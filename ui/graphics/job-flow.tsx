@@ -121,7 +121,7 @@ const narrow: Layout = {
     ready: { x: 0, y: 92, w: 130, h: 56 },
     waiting: { x: 186, y: 54, w: 134, h: 132 },
     running: { x: 0, y: 214, w: 130, h: 56 },
-    done: { x: 0, y: 346, w: 130, h: 52 },
+    done: { x: 0, y: 346, w: 104, h: 52 },
     buried: { x: 186, y: 292, w: 134, h: 48 },
     cancelled: { x: 186, y: 356, w: 134, h: 48 },
     discarded: { x: 186, y: 420, w: 134, h: 48 },

@@ -114,6 +114,8 @@ function tell(points: readonly Point[]): string {
 function optionsFor(width: number): uPlot.Options {
   const style = getComputedStyle(document.documentElement)
   const probe = document.createElement('span')
+  // Whoever wants no motion has transitions of a moment, in which a colour is still the one before.
+  probe.style.transitionProperty = 'none'
   document.body.append(probe)
   const colour = (name: string) => {
     probe.style.color = style.getPropertyValue(name)
@@ -154,6 +156,8 @@ function optionsFor(width: number): uPlot.Options {
       {
         ...axis,
         size: 56,
+        // Of the lines of a logarithm those of the powers of ten.
+        filter: (_, splits) => splits.map((ms) => (Number.isInteger(Math.log10(ms)) ? ms : null)),
         values: (_, splits) =>
           splits.map((ms) => (ms !== null && Number.isInteger(Math.log10(ms)) ? formatDuration(ms) : '')),
       },

@@ -166,95 +166,97 @@ function QueueList({ live }: { readonly live: Live<Queues> }) {
   const waiting = ({ scheduled, retrying, parked, blocked }: Queue) => scheduled + retrying + parked + blocked
   return (
     <Panel title="Queues" live={live} count={live.data?.count} padded={false}>
-      <Table
-        label="Queues"
-        rows={live.data?.rows ?? []}
-        total={live.data?.count}
-        keyOf={({ key }) => key}
-        columns={[
-          {
-            title: 'Queue',
-            wide: true,
-            sort: ({ name }) => name,
-            cell: ({ name, key }) =>
-              name === null ? (
-                <span class="mono">key {key}</span>
-              ) : (
-                <a href={hrefOf('jobs', { search: `queue:${/^[^\s"]+$/.test(name) ? name : JSON.stringify(name)}` })}>
-                  <Name text={name} />
-                </a>
-              ),
-          },
-          {
-            title: 'State',
-            cell: ({ pausedAt, workers, ready }) =>
-              pausedAt ? (
-                <span title={`paused since ${pausedAt}`}>
-                  <State is="paused" />
-                </span>
-              ) : workers === 0 && ready > 0 ? (
-                <State is="no worker" tone="bad" />
-              ) : (
-                <State is="open" />
-              ),
-          },
-          { title: 'Ready', cell: ({ ready }) => many(ready), sort: ({ ready }) => ready, align: 'end' },
-          { title: 'Running', cell: ({ running }) => many(running), sort: ({ running }) => running, align: 'end' },
-          { title: 'Waiting', cell: (queue) => many(waiting(queue)), sort: waiting, align: 'end' },
-          {
-            title: 'Oldest',
-            cell: ({ oldestAt }) => <Since at={oldestAt} />,
-            sort: ({ oldestAt }) => (oldestAt ? -Date.parse(oldestAt) : null),
-            align: 'end',
-          },
-          {
-            title: 'Done',
-            cell: ({ perMinute }) => (perMinute.done > 0 ? formatRate(perMinute.done) : <None />),
-            sort: ({ perMinute }) => perMinute.done,
-            align: 'end',
-            spare: 2,
-          },
-          {
-            title: 'Workers',
-            cell: ({ workers }) => workers || <None />,
-            sort: ({ workers }) => workers,
-            align: 'end',
-            spare: 2,
-          },
-          {
-            title: 'Buried',
-            cell: ({ buried }) =>
-              buried > 0 ? (
-                <State is={formatJobs({ jobs: Math.min(10_000, buried), isMore: buried > 10_000 })} tone="bad" />
-              ) : (
-                <None />
-              ),
-            sort: ({ buried }) => buried,
-            align: 'end',
-          },
-          { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
-        ]}
-        acts={({ name, namespace, pausedAt, buried }) =>
-          name !== null &&
-          namespace !== null && (
-            <>
-              {buried > 0 && (
-                <Act act="redrive-queue" params={{ namespace, name }} label="Redrive" of={`queue ${name}`} />
-              )}
-              {pausedAt ? (
-                <Act act="resume-queue" params={{ namespace, name }} label="Resume" of={`queue ${name}`} />
-              ) : (
-                <Act act="pause-queue" params={{ namespace, name }} label="Pause" of={`queue ${name}`} />
-              )}
-            </>
-          )
-        }
-        empty={
-          <Empty title="No queue was ever used." code="holdfast.jobs.work([sendEmail], { concurrency: 50 })">
-            A queue is there as soon as a job is enqueued into it, or a worker serves it.
-          </Empty>
-        }
-      />
+      <div class="queue-rows">
+        <Table
+          label="Queues"
+          rows={live.data?.rows ?? []}
+          total={live.data?.count}
+          keyOf={({ key }) => key}
+          columns={[
+            {
+              title: 'Queue',
+              wide: true,
+              sort: ({ name }) => name,
+              cell: ({ name, key }) =>
+                name === null ? (
+                  <span class="mono">key {key}</span>
+                ) : (
+                  <a href={hrefOf('jobs', { search: `queue:${/^[^\s"]+$/.test(name) ? name : JSON.stringify(name)}` })}>
+                    <Name text={name} />
+                  </a>
+                ),
+            },
+            {
+              title: 'State',
+              cell: ({ pausedAt, workers, ready }) =>
+                pausedAt ? (
+                  <span title={`paused since ${pausedAt}`}>
+                    <State is="paused" />
+                  </span>
+                ) : workers === 0 && ready > 0 ? (
+                  <State is="no worker" tone="bad" />
+                ) : (
+                  <State is="open" />
+                ),
+            },
+            { title: 'Ready', cell: ({ ready }) => many(ready), sort: ({ ready }) => ready, align: 'end' },
+            { title: 'Running', cell: ({ running }) => many(running), sort: ({ running }) => running, align: 'end' },
+            { title: 'Waiting', cell: (queue) => many(waiting(queue)), sort: waiting, align: 'end' },
+            {
+              title: 'Oldest',
+              cell: ({ oldestAt }) => <Since at={oldestAt} />,
+              sort: ({ oldestAt }) => (oldestAt ? -Date.parse(oldestAt) : null),
+              align: 'end',
+            },
+            {
+              title: 'Done',
+              cell: ({ perMinute }) => (perMinute.done > 0 ? formatRate(perMinute.done) : <None />),
+              sort: ({ perMinute }) => perMinute.done,
+              align: 'end',
+              spare: 2,
+            },
+            {
+              title: 'Workers',
+              cell: ({ workers }) => workers || <None />,
+              sort: ({ workers }) => workers,
+              align: 'end',
+              spare: 2,
+            },
+            {
+              title: 'Buried',
+              cell: ({ buried }) =>
+                buried > 0 ? (
+                  <State is={formatJobs({ jobs: Math.min(10_000, buried), isMore: buried > 10_000 })} tone="bad" />
+                ) : (
+                  <None />
+                ),
+              sort: ({ buried }) => buried,
+              align: 'end',
+            },
+            { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
+          ]}
+          acts={({ name, namespace, pausedAt, buried }) =>
+            name !== null &&
+            namespace !== null && (
+              <>
+                {buried > 0 && (
+                  <Act act="redrive-queue" params={{ namespace, name }} label="Redrive" of={`queue ${name}`} />
+                )}
+                {pausedAt ? (
+                  <Act act="resume-queue" params={{ namespace, name }} label="Resume" of={`queue ${name}`} />
+                ) : (
+                  <Act act="pause-queue" params={{ namespace, name }} label="Pause" of={`queue ${name}`} />
+                )}
+              </>
+            )
+          }
+          empty={
+            <Empty title="No queue was ever used." code="holdfast.jobs.work([sendEmail], { concurrency: 50 })">
+              A queue is there as soon as a job is enqueued into it, or a worker serves it.
+            </Empty>
+          }
+        />
+      </div>
     </Panel>
   )
 }
@@ -288,7 +290,7 @@ function JobList({ live, isSearched, opened }: JobListProps) {
         onOpen={({ id }) => setParams({ id: String(id) }, 'push')}
         columns={[
           { title: 'Job', cell: ({ id }) => id, sort: ({ id }) => id },
-          { title: 'Kind', cell: ({ kind }) => <Name text={kind} most={36} />, sort: ({ kind }) => kind, wide: true },
+          { title: 'Kind', cell: ({ kind }) => <Name text={kind} most={28} />, sort: ({ kind }) => kind },
           {
             title: 'Queue',
             cell: ({ queue, queueKey }) => <Name text={queue ?? `key ${queueKey}`} most={24} />,
@@ -303,7 +305,7 @@ function JobList({ live, isSearched, opened }: JobListProps) {
               instance ? <InstanceMark id={instance} label={host ? `${host}/${osPid}` : undefined} /> : <None />,
             spare: 2,
           },
-          { title: 'Why', cell: (job) => <WhyOf job={job} />, spare: 1 },
+          { title: 'Why', cell: (job) => <WhyOf job={job} />, wide: true },
           { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
         ]}
         empty={

@@ -28,7 +28,7 @@ describeInBrowser('the page of schedules', () => {
     frozen!.process.kill('SIGSTOP')
     await until('it is given up', async () => !(await isPresent(board.databaseUrl, frozen!.id)))
     const frozenAt = await clock(board.databaseUrl)
-    await until('five ticks have passed', async () => (await clock(board.databaseUrl)) - frozenAt > 5_500)
+    await until('four ticks have passed', async () => (await clock(board.databaseUrl)) - frozenAt > 4_000)
 
     // Each tick in the ledger is a tick of the ribbon, by one instance, and by none that is frozen.
     const told = await page.evaluate(async () => {

@@ -56,7 +56,8 @@ export function Instances() {
           columns={[
             {
               title: 'Instance',
-              cell: ({ id, host, osPid }) => <InstanceMark id={id} label={`${host}/${osPid}`} />,
+              // The row itself is what is pressed.
+              cell: ({ id, host, osPid }) => <InstanceMark id={id} label={`${host}/${osPid}`} link={false} />,
               sort: ({ host, osPid }) => `${host}/${osPid}`,
               wide: true,
             },

@@ -547,15 +547,18 @@ shown as materialized (
 tied as (
   select j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state, j.ties
   from shown
-  join holdfast.job j using (id)
+  -- Each by its id, whatever the planner believes to be few.
+  cross join lateral (select * from holdfast.job where job.id = shown.id offset 0) as j
   union all
   select w.id, w.kind, 'waiting', w.ties
   from shown
-  join holdfast.waiting w using (id)
+  -- Each by its id, whatever the planner believes to be few.
+  cross join lateral (select * from holdfast.waiting where waiting.id = shown.id offset 0) as w
   union all
   select h.id, h.kind, h.state, h.ties
   from shown
-  join holdfast.job_history h using (id)
+  -- Each by its id, whatever the planner believes to be few.
+  cross join lateral (select * from holdfast.job_history where job_history.id = shown.id offset 0) as h
 )
 select json_build_object(
   'job', (

@@ -132,7 +132,7 @@ function optionsFor(width: number): uPlot.Options {
     height,
     legend: { show: false },
     cursor: { show: false },
-    padding: [8, 8, 0, 0],
+    padding: [8, 20, 0, 0],
     // Like all times here, in UTC.
     tzDate: (seconds) => new Date(new Date(seconds * 1_000).toLocaleString('en-US', { timeZone: 'UTC' })),
     scales: {

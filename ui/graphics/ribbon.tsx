@@ -308,7 +308,7 @@ interface CountProps {
 
 function Count({ n, at, room, about }: CountProps) {
   const text = `${about && room >= 22 ? '≈' : ''}${n < 1_000 ? n : n < 10_000 ? `${(n / 1_000).toFixed(1)}k` : `${Math.round(n / 1_000)}k`}`
-  if (text.length * 5.6 > room + 2) return null
+  if (text.length * 6 > room - 2) return null
   return (
     <text class="ribbon-count" x={at} y={height - 4}>
       {text}

@@ -104,7 +104,12 @@ function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
     const says = {
       certain: 'deadlock',
       possible: 'may be a deadlock',
-      root: who.kind === 'nobody' ? 'only time helps' : `in the way of ${blocks.get(id)}`,
+      root:
+        who.kind === 'nobody'
+          ? 'only time helps'
+          : blocks.get(id)
+            ? `in the way of ${blocks.get(id)}`
+            : 'waits for itself',
       plain: having.has(id) ? 'waits, and is waited for' : 'waits',
     }[role]
     nodes.set(id, {

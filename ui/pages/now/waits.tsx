@@ -67,7 +67,7 @@ function Sentences({ waits, at }: { readonly waits: Waits; readonly at: string |
           </p>
           <ul class="waits-sides">
             {sides.map(({ participant, holds, waitsFor }) => (
-              <li key={participant}>
+              <li key={`${participant} ${holds}`}>
                 {who(participant)} has {what(holds)} and waits for {what(waitsFor)}
               </li>
             ))}
@@ -98,7 +98,7 @@ function Sentences({ waits, at }: { readonly waits: Waits; readonly at: string |
                 ))}
             , and{' '}
             <strong>
-              {blocks} {blocks === 1 ? 'other waits' : 'others wait'}
+              {blocks === 0 ? 'its own calls wait' : blocks === 1 ? '1 other waits' : `${blocks} others wait`}
             </strong>{' '}
             because of it.
           </p>

@@ -25,7 +25,8 @@ process.on('message', async (message: Orders | 'close') => {
 const failures = ['schedule.failed', 'job.failed', 'share.failed', 'election.failed', 'worker.failed'] as const
 
 function say(said: Said): void {
-  if (process.connected) process.send!(said)
+  // Whoever listened may be gone in this moment; then this process ends, too.
+  if (process.connected) process.send!(said, undefined, undefined, () => {})
 }
 
 /** Answers with how to close it. */

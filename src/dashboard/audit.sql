@@ -14,12 +14,12 @@ select
   (extract(epoch from at) * 1000)::float8 as at_ms,
   visitor,
   act,
-  subject,
-  because,
-  consequence,
+  left(subject, 300) as subject,
+  left(because, 500) as because,
+  left(consequence, 500) as consequence,
   (extract(epoch from ended_at) * 1000)::float8 as ended_ms,
-  outcome,
-  error
+  left(outcome, 500) as outcome,
+  left(error, 500) as error
 from holdfast.audit
 order by at desc
 limit $1

@@ -41,8 +41,6 @@ export interface DeliveryDetails extends ObservedDelivery {
 }
 
 /** So many deliveries are looked through for a state or a namespace, and not millions. */
-export const mostDeliveriesLooked = 100_000
-/** The same for whoever watches. */
 const mostSearched = 20_000
 /** So many bytes of an answer are read. */
 export const mostShown = 65_536
@@ -80,22 +78,11 @@ interface DetailsRow extends DeliveryRow {
 /** Deliveries, as anybody may look at them. Part of the `Observer`. */
 export class DeliveriesObserver {
   readonly #executor: Executor
-  readonly #sql: Record<'deliveries' | 'search' | 'delivery', Statement>
+  readonly #sql: Record<'deliveries' | 'delivery', Statement>
 
   constructor(executor: Executor, schema: string) {
     this.#executor = executor
     this.#sql = loadStatements(new URL('./deliveries.sql', import.meta.url), schema)
-  }
-
-  async latest({ namespace, states = deliveryStates, limit = 50 }: DeliveryFilter): Promise<ObservedDelivery[]> {
-    const isAll = namespace === undefined && states.length === deliveryStates.length
-    const values = [namespace ?? null, states, limit, isAll ? limit : mostDeliveriesLooked, null]
-    return (await this.#executor.query<DeliveryRow>(this.#sql.deliveries.text, values)).map(readDelivery)
-  }
-
-  async byPrefix(namespace: string, prefix: string, { states = deliveryStates, limit = 50 }: DeliveryFilter) {
-    const values = [namespace, states, limit, mostDeliveriesLooked, prefix]
-    return (await this.#executor.query<DeliveryRow>(this.#sql.deliveries.text, values)).map(readDelivery)
   }
 
   /**
@@ -112,7 +99,7 @@ export class DeliveriesObserver {
     const looked = isAll && prefix === undefined ? limit + 1 : mostSearched
     const values = [namespace ?? null, states, limit, looked, prefix ?? null]
     const rows = await this.#executor.query<DeliveryRow & { is_cut: boolean; matches: boolean }>(
-      this.#sql.search.text,
+      this.#sql.deliveries.text,
       values,
     )
     const found = rows.filter(({ matches }) => matches)

@@ -114,22 +114,6 @@ export interface InstanceWork {
   readonly deliveries: readonly { readonly namespace: string; readonly key: string; readonly since: Date }[]
 }
 
-/** What a visitor of the dashboard did. */
-export interface AuditEntry {
-  readonly id: string
-  readonly at: Date
-  readonly visitor: string
-  readonly act: string
-  readonly subject: string
-  readonly because: string | null
-  readonly consequence: string
-  /** Null when the dashboard ended, or lost the database, meanwhile. */
-  readonly endedAt: Date | null
-  /** What became of it; null when it failed, or that is not known. */
-  readonly outcome: string | null
-  readonly error: string | null
-}
-
 /** A row as JSON brings it: moments are numbers of ms, whose names end so. */
 type Found<Row> = {
   [Name in keyof Row as Row[Name] extends Date | null ? never : Name]: Row[Name]
@@ -143,11 +127,6 @@ interface FoundWork {
   [list: string]: unknown
 }
 
-interface AuditRow extends Omit<AuditEntry, 'at' | 'endedAt'> {
-  at_ms: number
-  ended_ms: number | null
-}
-
 const mostInstances = 200
 const mostOfEach = 50
 const lists = ['holds', 'waits', 'leases', 'permits', 'leads', 'workers', 'jobs', 'runs', 'deliveries'] as const
@@ -156,12 +135,10 @@ const lists = ['holds', 'waits', 'leases', 'permits', 'leads', 'workers', 'jobs'
 export class FleetObserver {
   readonly #executor: Executor
   readonly #sql: Record<'fleet' | 'instance', Statement>
-  readonly #auditSql: Record<'audit', Statement>
 
   constructor(executor: Executor, schema: string) {
     this.#executor = executor
     this.#sql = loadStatements(new URL('./fleet.sql', import.meta.url), schema)
-    this.#auditSql = loadStatements(new URL('./audit.sql', import.meta.url), schema)
   }
 
   /**
@@ -192,21 +169,6 @@ export class FleetObserver {
     const { refusedSettings, generation, drainWithin, schedules } = row.answer
     const read = lists.map((name) => [name, ((row.answer[name] ?? []) as Found<object>[]).map(readMoments)])
     return { refusedSettings, generation, drainWithin, schedules, ...Object.fromEntries(read) }
-  }
-
-  /**
-   * What visitors of the dashboard did, the latest first.
-   *
-   * @example
-   * const [latest] = await observer.fleet.audit(1)
-   */
-  async audit(limit = 100): Promise<AuditEntry[]> {
-    const rows = await this.#executor.query<AuditRow>(this.#auditSql.audit.text, [limit])
-    return rows.map(({ at_ms, ended_ms, ...same }) => ({
-      ...same,
-      at: new Date(at_ms),
-      endedAt: ended_ms === null ? null : new Date(ended_ms),
-    }))
   }
 }
 

@@ -61,11 +61,11 @@ test('delivery ls lists the latest, by state and by prefix', async () => {
   })
   const lines = prefixed.stdout.trim().split('\n')
   const keys = lines.map((line) => fitsRow('delivery-ls', JSON.parse(line)).key)
-  expect(keys).toEqual(['stripe:1', 'stripe:2', 'stripe:3', 'stripe:4'])
+  expect(keys).toEqual(['stripe:1', 'stripe:2', 'stripe:3', 'stripe:4', 'stripe:5'])
   expect(others.stdout.split('\n').map((line) => line.split('\t')[0])).toEqual(['stripe:5', ''])
   expect(lost.stdout.split('\t').slice(0, 3)).toEqual(['stripe:4', 'default', 'lost'])
   expect(few.stdout.trim().split('\n')).toHaveLength(2)
-  expect(few.stderr).toBe('There may be more than these 2: --limit shows more.\n')
+  expect(few.stderr).toBe('There are more than these 2: --limit shows more.\n')
   expect(none.stderr).toBe('There is no such delivery.\n')
 })
 

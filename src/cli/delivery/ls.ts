@@ -9,14 +9,14 @@ export async function deliveryLs(settings: Settings): Promise<void> {
   const state = settings.oneOf('state', ...deliveryStates)
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
   const [namespace, prefix] = [settings.text('namespace'), settings.text('prefix')]
-  const only = { namespace, limit, ...(state && { states: [state] }) }
-  const deliveries = await withDatabase(settings, (database, schema) => {
-    const observer = new Observer(database, schema).deliveries
-    return prefix === undefined ? observer.latest(only) : observer.byPrefix(namespace ?? 'default', prefix, only)
-  })
-  printRows(settings, deliveries, columns(deliveries))
-  if (deliveries.length === 0) say('There is no such delivery.')
-  if (deliveries.length === limit) say(`There may be more than these ${limit}: --limit shows more.`)
+  const only = { namespace, prefix, limit, states: state && [state] }
+  const { rows, hasMore, lookedAt } = await withDatabase(settings, (database, schema) =>
+    new Observer(database, schema).deliveries.search(only),
+  )
+  printRows(settings, rows, columns(rows))
+  if (rows.length === 0) say('There is no such delivery.')
+  if (hasMore) say(`There are more than these ${limit}: --limit shows more.`)
+  if (lookedAt !== null) say(`Found among the ${prefix === undefined ? 'latest' : 'first'} ${lookedAt}, of more.`)
 }
 
 const colourOfState: Record<DeliveryState, Colour | undefined> = {

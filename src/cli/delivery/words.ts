@@ -13,8 +13,8 @@ export function addDelivery(program: Command): void {
     .command('ls')
     .summary('list deliveries')
     .description(
-      'Lists deliveries, the latest first, in all namespaces unless one is given; with a prefix, those of one namespace in ' +
-        'the order of their keys. For a state or a namespace it looks through the last 100,000, or the first of the prefix.',
+      'Lists deliveries, the latest first, in all namespaces unless one is given; with a prefix in the order of their keys. ' +
+        'For a state or a namespace it looks through the last 20,000, or the first of the prefix.',
     )
     .addOption(new TwinOption('--prefix <text>', 'only those whose keys begin so'))
     .addOption(

@@ -30,7 +30,7 @@ async function look(observer: Observer, id: string) {
     waits: locks.filter(({ granted }) => !granted),
     leases: ofIt(await observer.leases()),
     jobs: ofIt(await observer.jobs({ states: ['running'], limit: mostShown })),
-    deliveries: ofIt(await observer.deliveries.latest({ states: ['in-flight'], limit: mostShown })),
+    deliveries: ofIt((await observer.deliveries.search({ states: ['in-flight'], limit: mostShown })).rows),
   }
 }
 

@@ -2,7 +2,7 @@ import { view } from '../view.js'
 
 const mostRows = 200
 
-/** What visitors did. */
+/** What visitors of the dashboard did, the latest first. */
 export const audit = {
   audit: view({
     everyMs: 2_000,

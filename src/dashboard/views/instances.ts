@@ -1,8 +1,6 @@
 import { view } from '../view.js'
 
-const mostActions = 100
-
-/** Who is there, what they are at, and what visitors did. */
+/** Who is there, and what they are at. */
 export const instances = {
   instances: view({
     everyMs: 2_000,
@@ -15,13 +13,5 @@ export const instances = {
     everyMs: 2_000,
     needs: { id: 'text' },
     read: ({ observer }, { id }) => observer.fleet.workOf(id),
-  }),
-
-  /** What visitors of the dashboard did, the latest first. */
-  audit: view({
-    everyMs: 5_000,
-    async read({ observer }) {
-      return { rows: await observer.fleet.audit(mostActions) }
-    },
   }),
 }

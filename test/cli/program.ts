@@ -34,7 +34,8 @@ export class Running {
     this.ended = new Promise((resolve, reject) => {
       const tooLong = setTimeout(() => {
         this.killGroup()
-        reject(new Error(`Still running after ${withinMs} ms, having said:\n${this.stdout}${this.stderr}`))
+        const line = [command, ...args].join(' ')
+        reject(new Error(`Still running after ${withinMs} ms: ${line}, having said:\n${this.stdout}${this.stderr}`))
       }, withinMs)
       this.process.once('close', (status) => {
         clearTimeout(tooLong)

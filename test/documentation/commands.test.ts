@@ -29,7 +29,7 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast lock show import': /^state\theld, exclusive$/m,
   'holdfast lock show invoice:42': /^state\theld, exclusive$/m,
   'holdfast lock show --key 42': /^key\t42\nstate\tfree$/m,
-  'holdfast graph': /─ lock accounts, held for .*\n.*holdfast lock release accounts$/m,
+  'holdfast graph': /─ lock accounts, held.*\n.*holdfast lock release accounts$/m,
   'holdfast lock release import': /^Asked .* to release "import"\.$/m,
   'holdfast lock release invoice:42': /^Asked .* to release "invoice:42"\.$/m,
   'holdfast lock break import': { given: ({ lock }) => lock('import')(), says: /^Ended session \d+\.$/m },
@@ -134,8 +134,6 @@ const inShells: Record<string, RegExp | Expected> = {
   'holdfast lock run --no-wait --busy-exit 0 sync -- ./sync.sh': /^sync$/m,
   'holdfast lock run --wait 30s --shared city:london -- psql -f assign.sql': /^psql$/m,
   'holdfast lock run --lease --no-wait --hold 10m report -- node report.js': /^report$/m,
-  'holdfast lock run --tick "0 3 * * *" --timezone Europe/London nightly-report -- node report.js': /^report$/m,
-  'holdfast lock run --tick 15m --wait 10m invoices -- ./invoices.sh': /^invoices$/m,
   "holdfast top --json | jq '.queues[] | {name, ready, oldestMs}'": /"name": ?"mail"/,
   'holdfast delivery show stripe:evt_42 --json | jq .value': {
     given: ({ deliver }) => deliver('stripe:evt_42')(),
@@ -155,6 +153,8 @@ const endless: Record<string, RegExp> = {
   'holdfast work dist/jobs/*.js --concurrency 50': /one.*two/s,
   'holdfast work jobs.js --queue mail --queue reports --drain 1m': /reports/,
   'holdfast top --jsonl --interval 1m >> overviews.jsonl': /"queues":/,
+  'holdfast dashboard': /http:/,
+  'holdfast dashboard --port 8080 --read-only': /http:.*:8080/,
 }
 
 /** Why a line is not run here. Whether there is such a script, or such a file, is looked at. */
@@ -169,6 +169,10 @@ const notHere: Record<string, string> = {
   'npm install @opentelemetry/api': 'needs the network; the tests of telemetry have it installed',
   'export DATABASE_URL=postgres://…': 'is true of each line here',
   'node examples/thousand-at-once.js': 'has a test that runs all examples',
+  'holdfast lock run --tick "0 3 * * *" --timezone Europe/London nightly-report -- node report.js':
+    'has tests of its own, for just before its tick it waits for it',
+  'holdfast lock run --tick 15m --wait 10m invoices -- ./invoices.sh':
+    'has tests of its own, for just before its tick it waits for it',
   'holdfast demo': 'has a test of its own, for it runs for minutes',
   'holdfast demo --seconds 60 --quiet': 'has a test of its own',
   'holdfast demo --seconds 600 --seed 42 --json': 'has a test of its own',

@@ -127,7 +127,6 @@ export default defineJob('${kind}', { queue: '${kind}', run: () => {} })`
   const programs = {
     report: 'echo report',
     'sync.sh': 'echo sync',
-    'invoices.sh': 'echo invoices',
     'bin/psql': 'echo psql',
   }
   for (const [name, text] of Object.entries(programs)) writeProgram(join(place, name), text)

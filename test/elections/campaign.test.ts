@@ -299,6 +299,8 @@ describe('watching', () => {
     expect(await next()).toBeNull()
     const first = campaign(a!, 'watched')
     const leader = await next()
+    // Who watches may hear of it before the leader itself does.
+    await until('it knows that it leads', () => first.campaign.term !== null)
     expect(leader).toMatchObject({ instance: a!.id, term: first.campaign.term })
     await first.campaign.close()
     expect(await next()).toBeNull()

@@ -77,7 +77,8 @@ test('queues: what is where, how many were done, and how long that took', async 
   })
   await holdfast.jobs.enqueueMany(quick, Array(10).fill(null))
   await drain(holdfast, [quick])
-  const worker = work(holdfast, [hold])
+  // It has no place for the quick ones, which it does not know.
+  const worker = work(holdfast, [hold], { concurrency: 1 })
   await holdfast.jobs.enqueue(hold, null)
   await until('it runs', () => worker.running === 1)
   await holdfast.jobs.enqueueMany(quick, [1, 2])

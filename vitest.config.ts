@@ -8,7 +8,7 @@ export default defineConfig({
     // Files that follow each other share a process and its modules: a quarter of all the work would be to load them anew.
     isolate: false,
     // Each worker brings connections and load to one server: more of them make the tests of timing lie.
-    maxWorkers: 6,
+    maxWorkers: 5,
     // In the few files whose tests only start processes and wait for them.
     maxConcurrency: 3,
     testTimeout: 30_000,

@@ -1,15 +1,22 @@
-// A worker process of the bench, with default settings but for the way to claim; says from time to time how many jobs it has run.
-import { defineJob, Holdfast } from 'holdfast'
+// A worker process of a contestant. It begins when it is told to, and says from time to time how many jobs it has run, and what
+// that cost it.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { openQueue } from './contestants.js'
 
-const [, , url, claims] = process.argv
-const holdfast = await Holdfast.open({ url, jobs: { claims } })
+const { name, at, handlerMs, concurrency } = JSON.parse(process.argv[2])
+const queue = await openQueue(name, at)
 let count = 0
-holdfast.jobs.work([
-  defineJob('noop', {
-    run() {
-      count++
-    },
-  }),
-])
-process.send('working')
-setInterval(() => process.send(count), 50)
+
+function tell() {
+  const { user, system } = process.cpuUsage()
+  process.send({ count, cpuMs: (user + system) / 1_000 })
+}
+
+process.once('message', async () => {
+  await queue.work(async () => {
+    if (handlerMs > 0) await sleep(handlerMs)
+    count++
+  }, concurrency)
+})
+setInterval(tell, 20)
+process.send('ready')

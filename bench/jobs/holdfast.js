@@ -1,0 +1,23 @@
+// Holdfast as one of the contestants. It is told nothing; the history is kept.
+import { defineJob, Holdfast } from 'holdfast'
+
+export const settings = { defaults: {}, advisory: { claims: 'advisory' } }
+
+export async function open({ url }, how) {
+  const holdfast = await Holdfast.open({ url, jobs: settings[how] })
+  const named = (run) => defineJob('work', { run })
+  const sent = named(() => {})
+  return {
+    enqueue: (payload) => holdfast.jobs.enqueue(sent, payload),
+    enqueueMany: (payloads, { delayMs } = {}) =>
+      holdfast.jobs.enqueueMany(sent, payloads, delayMs > 0 ? { delay: delayMs } : undefined),
+    async work(handle, concurrency) {
+      const worker = holdfast.jobs.work(
+        [named((payload) => handle(payload))],
+        concurrency ? { concurrency } : undefined,
+      )
+      return () => worker.close(1_000)
+    },
+    close: () => holdfast.close(),
+  }
+}

@@ -1,0 +1,31 @@
+// pg-boss. Best: told of new jobs instead of asking, batches, no pause while batches are full.
+import { PgBoss } from 'pg-boss'
+
+export const settings = {
+  best: { notify: true, batchSize: 500, burstWhenBatchFull: true, localConcurrency: 2, pollingIntervalSeconds: 0.5 },
+  defaults: {},
+}
+
+const name = 'work'
+
+export async function open({ url }, how) {
+  const { notify = false, ...options } = settings[how]
+  const boss = new PgBoss({ connectionString: url, useListenNotify: notify })
+  boss.on('error', (error) => console.error(error.message))
+  await boss.start()
+  await boss.createQueue(name, { notify })
+  return {
+    enqueue: (payload) => boss.send(name, payload),
+    enqueueMany: (payloads, { delayMs = 0 } = {}) =>
+      boss.insert(
+        name,
+        payloads.map((data) => ({ data, ...(delayMs > 0 && { startAfter: Math.ceil(delayMs / 1_000) }) })),
+      ),
+    async work(handle, concurrency) {
+      const sized = concurrency === undefined ? options : { ...options, batchSize: concurrency, localConcurrency: 1 }
+      const id = await boss.work(name, sized, (jobs) => Promise.all(jobs.map(({ data }) => handle(data))))
+      return () => boss.offWork(name, { id })
+    },
+    close: () => boss.stop({ graceful: false }),
+  }
+}

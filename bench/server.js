@@ -1,5 +1,6 @@
 // The server to measure on: HOLDFAST_BENCH_URL, or an embedded PostgreSQL with its default settings (fsync on).
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { cpus } from 'node:os'
 import { startEmbedded } from 'holdfast/embedded'
@@ -18,6 +19,8 @@ export async function benchDatabase(settings) {
   url.pathname = `/${name}`
   return {
     url: url.href,
+    /** Of the server; undefined when it is not ours. */
+    pid: server && Number.parseInt(readFileSync(`${server.dataDir}/postmaster.pid`, 'utf8'), 10),
     async close() {
       if (given) await query(adminUrl, `drop database ${name} with (force)`)
       else await server.stop('immediate')

@@ -1,5 +1,5 @@
-// Takeover, with default settings: how long the work of a worker that is killed, or frozen, stands still until another
-// process runs it.
+// Takeover, with default settings: how long the work of a worker that is killed, or frozen, stands still until another process runs
+// it; here and with the peers.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { defineJob, Holdfast } from 'holdfast'
 import { percentile } from './measure.js'
 import { table } from './table.js'
+import { peers } from './takeover/peers.js'
 
 const program = fileURLToPath(new URL('./takeover/worker.js', import.meta.url))
 const kills = 50
@@ -18,6 +19,7 @@ export async function run(url, { progress }) {
     return {
       killed: await killing(url, holdfast, progress),
       frozen: await freezing(url, holdfast, progress),
+      peers: await peers(progress),
     }
   } finally {
     await holdfast.close()
@@ -93,7 +95,7 @@ async function freezing(url, holdfast, progress) {
   return tookMs
 }
 
-export function show({ killed, frozen }) {
+export function show({ killed, frozen, peers }) {
   const row = (what, tookMs, goal) => [
     what,
     tookMs.length,
@@ -102,11 +104,19 @@ export function show({ killed, frozen }) {
     Math.round(Math.max(...tookMs)),
     goal,
   ]
-  return table(
+  const seconds = (ms) => (ms === null ? 'not in 75 s' : `${(ms / 1_000).toFixed(1)} s`)
+  const theirs = Object.entries(peers).map(([name, { killedMs, frozenMs, documented }]) => [
+    name,
+    seconds(killedMs),
+    seconds(frozenMs),
+    documented,
+  ])
+  const ours = table(
     ['Until the job runs elsewhere, default settings', 'workers', 'p50 ms', 'p99 ms', 'longest', 'goal'],
     [
       row('killed (SIGKILL)', killed, 'p50 ≤ 500, p99 ≤ 1,000'),
       row('frozen (SIGSTOP), expiry 10 s', frozen, '≤ 10,000'),
     ],
   )
+  return `${ours}\n\n${table(['The peers, one each, at their defaults', 'killed', 'frozen', 'by their documents'], theirs)}`
 }

@@ -4,8 +4,9 @@ import { whyNoRedis } from '../peers/redis.js'
 /**
  * @typedef {object} Queue
  * @property {(payload: object) => Promise<unknown>} enqueue  answers when the job is safe
- * @property {(payloads: object[], options?: { delayMs?: number }) => Promise<unknown>} enqueueMany
- * @property {(handle: (payload: object) => unknown, concurrency?: number) => Promise<() => Promise<unknown>>} work
+ * @property {(payloads: object[], options?: { delayMs?: number, lane?: string }) => Promise<unknown>} enqueueMany  at most one
+ *   job of a lane runs at once
+ * @property {(handle: (payload: object) => unknown, concurrency?: number, hasLanes?: boolean) => Promise<() => Promise<unknown>>} work
  * @property {() => Promise<unknown>} close
  */
 
@@ -17,9 +18,15 @@ export const contestants = {
   'graphile-worker, defaults': { how: 'defaults', load: () => import('../peers/graphile-worker.js') },
   'pg-boss': { how: 'best', load: () => import('../peers/pg-boss.js') },
   'pg-boss, defaults': { how: 'defaults', load: () => import('../peers/pg-boss.js') },
-  'BullMQ on PostgreSQL': { how: 'best', load: () => import('../peers/bullmq.js') },
-  'BullMQ on Redis': { how: 'best', onRedis: true, load: () => import('../peers/bullmq.js') },
-  'BullMQ on Redis, defaults': { how: 'defaults', onRedis: true, load: () => import('../peers/bullmq.js') },
+  'BullMQ on PostgreSQL': { how: 'best', hasNoLanes: true, load: () => import('../peers/bullmq.js') },
+  'BullMQ on Redis': { how: 'best', onRedis: true, hasNoLanes: true, load: () => import('../peers/bullmq.js') },
+  'BullMQ on PostgreSQL, defaults': { how: 'defaults', hasNoLanes: true, load: () => import('../peers/bullmq.js') },
+  'BullMQ on Redis, defaults': {
+    how: 'defaults',
+    onRedis: true,
+    hasNoLanes: true,
+    load: () => import('../peers/bullmq.js'),
+  },
 }
 
 /** Those that can be measured here, and why the others cannot. */

@@ -5,12 +5,12 @@ export const settings = { defaults: {}, advisory: { claims: 'advisory' } }
 
 export async function open({ url }, how) {
   const holdfast = await Holdfast.open({ url, jobs: settings[how] })
-  const named = (run) => defineJob('work', { run })
+  const named = (run) => defineJob('work', { lanes: { max: 1 }, run })
   const sent = named(() => {})
   return {
     enqueue: (payload) => holdfast.jobs.enqueue(sent, payload),
-    enqueueMany: (payloads, { delayMs } = {}) =>
-      holdfast.jobs.enqueueMany(sent, payloads, delayMs > 0 ? { delay: delayMs } : undefined),
+    enqueueMany: (payloads, { delayMs = 0, lane } = {}) =>
+      holdfast.jobs.enqueueMany(sent, payloads, { delay: delayMs, lane }),
     async work(handle, concurrency) {
       const worker = holdfast.jobs.work(
         [named((payload) => handle(payload))],

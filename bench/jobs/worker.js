@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openQueue } from './contestants.js'
 
-const { name, at, handlerMs, concurrency } = JSON.parse(process.argv[2])
+const { name, at, handlerMs, concurrency, hasLanes } = JSON.parse(process.argv[2])
 const queue = await openQueue(name, at)
 let count = 0
 
@@ -13,10 +13,15 @@ function tell() {
 }
 
 process.once('message', async () => {
-  await queue.work(async () => {
-    if (handlerMs > 0) await sleep(handlerMs)
-    count++
-  }, concurrency)
+  await queue.work(
+    async ({ isEndless, isHot }) => {
+      if (isEndless) await new Promise(() => {})
+      if (handlerMs > 0) await sleep(handlerMs)
+      if (!isHot) count++
+    },
+    concurrency,
+    hasLanes,
+  )
 })
 setInterval(tell, 20)
 process.send('ready')

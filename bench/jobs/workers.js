@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url'
 const program = fileURLToPath(new URL('./worker.js', import.meta.url))
 
 /** Starts so many processes, each of which works when `begin` is called. */
-export async function startWorkers(name, at, { count = 1, handlerMs = 0, concurrency } = {}) {
-  const words = JSON.stringify({ name, at, handlerMs, concurrency })
+export async function startWorkers(name, at, { count = 1, handlerMs = 0, concurrency, hasLanes } = {}) {
+  const words = JSON.stringify({ name, at, handlerMs, concurrency, hasLanes })
   const children = Array.from({ length: count }, () => fork(program, [words]))
   const told = children.map(() => ({ count: 0, cpuMs: 0 }))
   for (const [at, child] of children.entries()) {

@@ -22,11 +22,12 @@ export async function open({ url }, how) {
   await utils.migrate()
   return {
     enqueue: (payload) => utils.addJob('work', payload),
-    enqueueMany: (payloads, { delayMs = 0 } = {}) =>
+    enqueueMany: (payloads, { delayMs = 0, lane } = {}) =>
       utils.addJobs(
         payloads.map((payload) => ({
           identifier: 'work',
           payload,
+          queueName: lane,
           ...(delayMs > 0 && { runAt: new Date(Date.now() + delayMs) }),
         })),
       ),

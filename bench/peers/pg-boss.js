@@ -16,14 +16,20 @@ export async function open({ url }, how) {
   await boss.createQueue(name, { notify })
   return {
     enqueue: (payload) => boss.send(name, payload),
-    enqueueMany: (payloads, { delayMs = 0 } = {}) =>
+    enqueueMany: (payloads, { delayMs = 0, lane } = {}) =>
       boss.insert(
         name,
-        payloads.map((data) => ({ data, ...(delayMs > 0 && { startAfter: Math.ceil(delayMs / 1_000) }) })),
+        payloads.map((data) => ({
+          data,
+          ...(lane && { group: { id: lane } }),
+          ...(delayMs > 0 && { startAfter: Math.ceil(delayMs / 1_000) }),
+        })),
       ),
-    async work(handle, concurrency) {
+    async work(handle, concurrency, hasLanes) {
       const sized = concurrency === undefined ? options : { ...options, batchSize: concurrency, localConcurrency: 1 }
-      const id = await boss.work(name, sized, (jobs) => Promise.all(jobs.map(({ data }) => handle(data))))
+      const id = await boss.work(name, { ...sized, ...(hasLanes && { groupConcurrency: 1 }) }, (jobs) =>
+        Promise.all(jobs.map(({ data }) => handle(data))),
+      )
       return () => boss.offWork(name, { id })
     },
     close: () => boss.stop({ graceful: false }),

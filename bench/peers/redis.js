@@ -22,7 +22,12 @@ export async function benchRedis({ appendfsync = 'everysec' } = {}) {
     const redis = new Redis(given)
     await redis.flushdb()
     const version = /redis_version:(\S+)/.exec(await redis.info('server'))[1]
-    return { url: given, settings: { version, server: 'HOLDFAST_BENCH_REDIS_URL' }, close: () => redis.disconnect() }
+    return {
+      url: given,
+      settings: { version, server: 'HOLDFAST_BENCH_REDIS_URL' },
+      commands: () => commandsOf(redis),
+      close: () => redis.disconnect(),
+    }
   }
   const port = await freePort()
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-redis-'))
@@ -35,19 +40,25 @@ export async function benchRedis({ appendfsync = 'everysec' } = {}) {
   // It tries again by itself until the server answers.
   const redis = new Redis(url)
   redis.on('error', () => {})
-  await redis.ping()
   const version = /redis_version:(\S+)/.exec(await redis.info('server'))[1]
-  redis.disconnect()
   return {
     url,
+    pid: server.pid,
     settings: { version, ...settings },
+    commands: () => commandsOf(redis),
     async close() {
+      redis.disconnect()
       const ended = new Promise((resolve) => server.once('exit', resolve))
       server.kill('SIGKILL')
       await ended
       rmSync(directory, { recursive: true, force: true })
     },
   }
+}
+
+/** How many commands it has been given. */
+async function commandsOf(redis) {
+  return Number(/total_commands_processed:(\d+)/.exec(await redis.info('stats'))[1])
 }
 
 function freePort() {

@@ -1,6 +1,5 @@
-// What jobs cost the database: time of its processors, bytes of WAL, dead rows, statements. Of Redis only the time is known.
+// The time of processors that a server has had, as Linux counts it.
 import { readdirSync, readFileSync } from 'node:fs'
-import { query } from '../server.js'
 
 const msPerTick = 10
 
@@ -31,15 +30,4 @@ function statOf(pid) {
     // It has ended meanwhile.
     return undefined
   }
-}
-
-const spent = `
-select
-  (pg_current_wal_insert_lsn() - '0/0')::float8 as wal,
-  (select coalesce(sum(n_tup_upd + n_tup_del), 0)::float8 from pg_stat_user_tables) as dead,
-  (select coalesce(sum(calls), 0)::float8 from pg_stat_statements where toplevel and query not like '%pg_stat_statements%') as statements`
-
-export async function spentBy({ url, serverPid }) {
-  const [row] = await query(url, spent)
-  return { ...row, cpuMs: serverPid === undefined ? undefined : cpuMsOf(serverPid) }
 }

@@ -1,0 +1,99 @@
+// What goes through: a backlog that is drained, and a stream that is sustained. Contestants take turns, each on a fresh server.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { each, onStage } from './stage.js'
+
+const together = 1_000
+const backlog = 20_000
+/** After that a contestant is told to stop: its rate is what it has done by then. */
+const patienceMs = 20_000
+
+/** As many payloads as make a statement, of so many bytes each. */
+export function payloads(count, bytes = 100) {
+  return Array.from({ length: count }, (_, at) => ({ at, text: 'x'.repeat(Math.max(0, bytes - 24)) }))
+}
+
+/**
+ * Enqueues so many jobs, and then lets the processes begin. Before them may come so many that are delayed for long, and so many of one
+ * lane whose first never ends.
+ *
+ * @param {{ jobs: number, processes?: number, handlerMs?: number, concurrency?: number, bytes?: number, delayed?: number, hot?: number }} load
+ */
+export function drain(name, { jobs, processes = 1, handlerMs = 0, concurrency, bytes, delayed = 0, hot = 0 }) {
+  return onStage(name, async ({ queue, workers, spent }) => {
+    for (let left = delayed; left > 0; left -= 5_000) {
+      await queue.enqueueMany(payloads(Math.min(5_000, left)), { delayMs: 86_400_000 })
+    }
+    if (hot > 0) await queue.enqueueMany([{ isEndless: true }], { lane: 'hot' })
+    for (let left = hot; left > 0; left -= 5_000) {
+      const some = payloads(Math.min(5_000, left)).map((one) => ({ ...one, isHot: true }))
+      await queue.enqueueMany(some, { lane: 'hot' })
+    }
+    const enqueueFrom = performance.now()
+    const some = payloads(together, bytes)
+    for (let left = jobs; left > 0; left -= 2 * together) {
+      await Promise.all([queue.enqueueMany(some), left > together && queue.enqueueMany(some)])
+    }
+    const bulkPerSecond = (jobs / (performance.now() - enqueueFrom)) * 1_000
+    const crew = await workers({ count: processes, handlerMs, concurrency, hasLanes: hot > 0 })
+    const before = { ...(await spent()), clientMs: crew.cpuMs() }
+    const from = performance.now()
+    crew.begin()
+    while (crew.done() < jobs && performance.now() - from < patienceMs) await sleep(5)
+    const [done, tookMs, clientMs] = [crew.done(), performance.now() - from, crew.cpuMs() - before.clientMs]
+    return {
+      perSecond: (done / tookMs) * 1_000,
+      bulkPerSecond,
+      done,
+      each: each(before, await spent(), done, clientMs),
+    }
+  })
+}
+
+/** Keeps a backlog before the processes for so many seconds, and counts what they do meanwhile. */
+export function sustain(name, { seconds, processes = 1, isSnapshotOpen = false }) {
+  return onStage(name, async ({ queue, workers, spent, forgetSnapshot }) => {
+    const crew = await workers({ count: processes })
+    if (isSnapshotOpen) await forgetSnapshot()
+    const some = payloads(together)
+    let [enqueued, isOver] = [0, false]
+    const produce = async () => {
+      while (!isOver) {
+        if (enqueued - crew.done() > backlog) await sleep(2)
+        else {
+          enqueued += together
+          await queue.enqueueMany(some)
+        }
+      }
+    }
+    // Two statements are under way: with one, the producer gets a smaller part of the machine with each process, which then waits for it.
+    const producers = [produce(), produce()]
+    crew.begin()
+    await sleep(1_500)
+    const ownCpuMs = () => {
+      const { user, system } = process.cpuUsage()
+      return (user + system) / 1_000
+    }
+    const look = async () => ({
+      ...(await spent()),
+      at: performance.now(),
+      done: crew.done(),
+      clientMs: crew.cpuMs() + ownCpuMs(),
+    })
+    const from = await look()
+    const middles = []
+    for (let quarter = 1; quarter <= 4; quarter++) {
+      await sleep(from.at + (quarter * seconds * 1_000) / 4 - performance.now())
+      middles.push({ at: performance.now(), done: crew.done() })
+    }
+    const to = await look()
+    isOver = true
+    await Promise.all(producers)
+    const rate = (a, b) => ((b.done - a.done) / (b.at - a.at)) * 1_000
+    return {
+      perSecond: rate(from, middles[3]),
+      first: rate(from, middles[0]),
+      last: rate(middles[2], middles[3]),
+      each: each(from, to, to.done - from.done, to.clientMs - from.clientMs),
+    }
+  })
+}

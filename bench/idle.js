@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { contestants, present } from './jobs/contestants.js'
 import { onStage } from './jobs/stage.js'
+import { installPeers } from './peers/install.js'
 import { query } from './server.js'
 import { table } from './table.js'
 
@@ -20,18 +21,21 @@ const fleet = [
 
 export async function run(_, { progress }) {
   const { names, absent } = present()
-  const idle = {}
+  installPeers(progress)
+  const idle = { 'holdfast, opened only': await onStage('holdfast', (stage) => watch(stage, { works: false })) }
   for (const name of fleet.filter((one) => names.includes(one))) {
     progress(`idle: ${name}`)
-    idle[name] = await onStage(name, watch)
+    idle[name] = await onStage(name, (stage) => watch(stage))
   }
   return { processes, idle, absent }
 }
 
-async function watch({ name, url, queue, workers, spent }) {
+async function watch({ name, url, queue, workers, spent }, { works = true } = {}) {
   const crew = await workers({ count: processes })
-  crew.begin()
-  await queue.enqueue({ at: 0 })
+  if (works) {
+    crew.begin()
+    await queue.enqueue({ at: 0 })
+  }
   await sleep(restMs)
   const [before, from] = [await spent(), performance.now()]
   await sleep(watchMs)

@@ -1,7 +1,6 @@
 // Locks against what people write by hand with node-postgres, and what they install.
 import { handOffs, showHandOffs } from './locks/hand-offs.js'
 import { held, showHeld } from './locks/held.js'
-import { idle, showIdle } from './locks/idle.js'
 import { pairs, showPairs } from './locks/pairs.js'
 import { peers, showPeers } from './locks/peers.js'
 
@@ -11,7 +10,6 @@ export async function run(url, options) {
     peers: await peers(url, options),
     held: await held(url, options),
     handOffs: await handOffs(url, options),
-    idle: await idle(options),
   }
 }
 

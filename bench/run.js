@@ -1,4 +1,4 @@
-// npm run bench [-- <what>…] [-- --rounds 7 --seconds 1 --json]
+// npm run bench [-- <what>…] [-- --rounds 7 --seconds 1 --delayed 1000000 --json]
 //
 // Each bench runs Holdfast and its peers in one run, in turns. Goals are printed beside the ratios, never enforced:
 // whether a machine is quiet enough to be judged by is for people to say.
@@ -12,6 +12,7 @@ const benches = {
   once: () => import('./once.js'),
   jobs: () => import('./jobs.js'),
   schedules: () => import('./schedules.js'),
+  idle: () => import('./idle.js'),
   takeover: () => import('./takeover.js'),
 }
 
@@ -20,6 +21,7 @@ const { values, positionals } = parseArgs({
   options: {
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '1' },
+    delayed: { type: 'string', default: '1000000' },
     json: { type: 'boolean', default: false },
   },
 })
@@ -30,7 +32,12 @@ if (unknown) {
 }
 
 const progress = (text) => process.stderr.isTTY && process.stderr.write(`\r\x1b[K${text}`)
-const options = { rounds: Number(values.rounds), roundMs: Number(values.seconds) * 1_000, progress }
+const options = {
+  rounds: Number(values.rounds),
+  roundMs: Number(values.seconds) * 1_000,
+  delayed: Number(values.delayed),
+  progress,
+}
 const report = {}
 const text = []
 

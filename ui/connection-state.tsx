@@ -14,6 +14,10 @@ export function ConnectionState() {
           <span class="state bad">
             <Shape tone="bad" /> No connection
           </span>
+        ) : connection.state === 'blind' ? (
+          <span class="state bad">
+            <Shape tone="bad" /> No database
+          </span>
         ) : connection.state === 'live' ? (
           <span class="state good">
             <Shape tone="good" /> Live

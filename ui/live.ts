@@ -20,8 +20,9 @@ export interface Live<Data> {
   readonly stale: boolean
 }
 
+/** `blind`: the server of the dashboard answers, and its database does not. */
 export type Connection =
-  | { readonly state: 'connecting' | 'live' | 'resting' }
+  | { readonly state: 'connecting' | 'live' | 'blind' | 'resting' }
   | { readonly state: 'lost'; readonly since: number; readonly failure: ErrorSaid }
 
 interface Entry {
@@ -128,10 +129,12 @@ function open(): void {
   mine.addEventListener('view', ({ data }: MessageEvent<string>) => {
     const { view, at, data: picture } = JSON.parse(data) as Picture
     heard(at)
+    tell({ state: 'live' })
     change(view, { data: picture, at, trouble: undefined, troubleAt: undefined })
   })
   mine.addEventListener('trouble', ({ data }: MessageEvent<string>) => {
     const { view, error } = JSON.parse(data) as TroubleSaid
+    if (error.code === 'DATABASE_UNREACHABLE') tell({ state: 'blind' })
     change(view, { trouble: error, troubleAt: entries.get(view)?.troubleAt ?? new Date(now()).toISOString() })
   })
   mine.addEventListener('error', () => {
@@ -181,7 +184,7 @@ function tell(next: Connection): void {
 
 /** The server did not answer something else: then the stream may be dead, too, which nobody is told of a cable that was pulled. */
 export function doubt(): void {
-  if (connection.state === 'live') void lost()
+  if (connection.state === 'live' || connection.state === 'blind') void lost()
 }
 
 /** Tries at once instead of in a while. */

@@ -1,6 +1,9 @@
 // What the same work reaches in plain SQL: the same kinds of statements on the smallest tables that could do it, batches of
 // 1,000, two loops that enqueue, one that claims and one that ends, with nothing of Holdfast around them.
 import pg from 'pg'
+import { median } from '../measure.js'
+import { onStage } from './stage.js'
+import { payloads } from './through.js'
 
 const schema = `
 create schema if not exists plain;
@@ -39,9 +42,50 @@ with ended as (
 insert into plain.history select id, queue, priority, payload, clock_timestamp() from ended`
 
 const together = 1_000
+const backlog = 20_000
+
+const turn = () => new Promise((resolve) => setTimeout(resolve, 1))
+
+/** One worker of Holdfast and plain SQL, in turns on one server; each turn to the end of what it enqueued. */
+export function besidePlain({ rounds, seconds }) {
+  return onStage('holdfast', async ({ url, queue, workers }) => {
+    const crew = await workers()
+    crew.begin()
+    const plain = await plainLoops(url)
+    const some = payloads(together)
+    const [ours, theirs] = [[], []]
+    for (let round = -1; round < rounds; round++) {
+      const from = { at: performance.now(), done: crew.done() }
+      let enqueued = from.done
+      const produce = async () => {
+        while (performance.now() - from.at < seconds * 1_000) {
+          if (enqueued - crew.done() > backlog) await turn()
+          else {
+            enqueued += together
+            await queue.enqueueMany(some)
+          }
+        }
+      }
+      await Promise.all([produce(), produce()])
+      while (crew.done() < enqueued) await turn()
+      const perSecond = ((crew.done() - from.done) / (performance.now() - from.at)) * 1_000
+      const plainPerSecond = await plain.slice(seconds)
+      // The first is to get warm.
+      if (round < 0) continue
+      ours.push(perSecond)
+      theirs.push(plainPerSecond)
+    }
+    await plain.close()
+    return {
+      perSecond: Math.round(median(ours)),
+      plainPerSecond: Math.round(median(theirs)),
+      ratio: Number(median(ours.map((rate, round) => rate / theirs[round])).toPrecision(3)),
+    }
+  })
+}
 
 /** Runs `slice(seconds)` again and again; each answers with the jobs per second that came to their end. */
-export async function plainLoops(url, backlog) {
+async function plainLoops(url) {
   const clients = Array.from({ length: 4 }, () => new pg.Client({ connectionString: url }))
   await Promise.all(clients.map((client) => client.connect()))
   const [producer, second, claimer, ender] = clients
@@ -49,7 +93,6 @@ export async function plainLoops(url, backlog) {
   await claimer.query('set synchronous_commit = off')
   const inputs = JSON.stringify(Array.from({ length: together }, (_, at) => ({ at })))
   let [enqueued, done, cursor, fence] = [0, 0, 0, 0]
-  const turn = () => new Promise((resolve) => setTimeout(resolve, 1))
   return {
     async slice(seconds) {
       const until = performance.now() + seconds * 1_000

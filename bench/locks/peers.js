@@ -1,12 +1,14 @@
 // Pairs of acquire and release beside the libraries that people use: redlock on Redis, and advisory-lock on PostgreSQL.
 import { Holdfast } from 'holdfast'
 import { inTurns, loops, ratio, summary } from '../measure.js'
+import { installPeers } from '../peers/install.js'
 import { benchRedis, whyNoRedis } from '../peers/redis.js'
 import { table } from '../table.js'
 
 const callers = [1, 64]
 
 export async function peers(url, { rounds, roundMs, progress }) {
+  installPeers(progress)
   const { openAdvisoryLock, openRedlock } = await import('../peers/locks.js')
   const absent = whyNoRedis()
   const redis = absent ? undefined : await benchRedis()

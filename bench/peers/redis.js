@@ -4,7 +4,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Redis } from 'ioredis'
 
 /** Why there is nothing to measure on; null when there is. */
 export function whyNoRedis() {
@@ -17,6 +16,8 @@ export function whyNoRedis() {
  * advise; a crash loses a second. `always` is what a commit of PostgreSQL promises.
  */
 export async function benchRedis({ appendfsync = 'everysec' } = {}) {
+  // Not before the peers are installed.
+  const { Redis } = await import('ioredis')
   const given = process.env.HOLDFAST_BENCH_REDIS_URL
   if (given) {
     const redis = new Redis(given)

@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { present } from '../jobs/contestants.js'
 import { onStage } from '../jobs/stage.js'
+import { installPeers } from '../peers/install.js'
 
 const program = fileURLToPath(new URL('./holder.js', import.meta.url))
 const patienceMs = 75_000
@@ -19,6 +20,7 @@ const documented = {
 }
 
 export async function peers(progress) {
+  installPeers(progress)
   const names = Object.keys(documented).filter((name) => present().names.includes(name))
   progress(`takeover: ${names.join('; ')}`)
   const outcomes = await Promise.all(

@@ -1,8 +1,9 @@
 // The shell of the dashboard, in a real browser: its pages, its keys, its themes, and what it must not do.
 import { readdirSync, readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Board, describeInBrowser, expectAccessible, openPage, startBoard } from './stage.js'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { SilentProxy } from '../fault/silent-proxy.js'
+import { type Board, describeInBrowser, expectAccessible, openBoard, openPage, startBoard } from './stage.js'
 
 const pages = [
   ['n', 'Now'],
@@ -105,5 +106,25 @@ describeInBrowser('the shell of the dashboard', () => {
     board.setGone(false)
     await page.getByText('Live', { exact: true }).waitFor()
     await page.locator('.panel[data-stale]').first().waitFor({ state: 'detached' })
+  })
+
+  test('that the database is gone is said, with what was true; who opens it then is told so, and nothing else', async () => {
+    const proxy = await SilentProxy.before(board.databaseUrl)
+    onTestFinished(() => proxy.close())
+    const before = await openBoard({ databaseUrl: proxy.through(board.databaseUrl) })
+    const page = await openPage(before, { at: '#/jobs' })
+    await page.getByText('No queue was ever used.').waitFor()
+    proxy.cut()
+    await page.getByText('No database', { exact: true }).waitFor()
+    await page.getByText('What you see was true').first().waitFor()
+    await page.getByText('No queue was ever used.').waitFor()
+    await expectAccessible(page)
+    await page.reload()
+    await page.getByText('The database cannot be reached').first().waitFor()
+    expect(await page.getByText('No queue was ever used.').count()).toBe(0)
+    await expectAccessible(page)
+    proxy.restore()
+    await page.getByText('Live', { exact: true }).waitFor()
+    await page.getByText('No queue was ever used.').waitFor()
   })
 })

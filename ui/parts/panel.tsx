@@ -59,13 +59,13 @@ export function Panel({ title, count, says, live, twin, tools, padded = true, ch
     panels.add(keys)
     return () => void panels.delete(keys)
   }, [])
-  const isWaiting = live.data === undefined && !live.trouble
+  const isKnown = live.data !== undefined
   return (
     <section ref={section} class="panel" aria-labelledby={id} data-stale={live.stale || undefined}>
       <header class="panel-head">
         <h2 id={id}>
           {title}
-          {count !== undefined && <span class="count">{formatNumber(count)}</span>}
+          {isKnown && count !== undefined && <span class="count">{formatNumber(count)}</span>}
         </h2>
         <div class="panel-tools">
           {tools}
@@ -92,7 +92,7 @@ export function Panel({ title, count, says, live, twin, tools, padded = true, ch
           <Notice tone="bad">
             <p>{live.trouble.message}</p>
             <p class="muted small">
-              {live.data !== undefined ? (
+              {isKnown ? (
                 <>
                   What you see was true <Ago at={live.troubleAt} />. It goes on by itself.
                 </>
@@ -103,15 +103,17 @@ export function Panel({ title, count, says, live, twin, tools, padded = true, ch
           </Notice>
         </div>
       )}
-      <div class={padded && !isTwin ? 'panel-body padded' : 'panel-body'} aria-busy={isWaiting}>
-        {isWaiting ? (
-          <p class="panel-waiting muted">{live.stale ? 'No answer yet.' : 'Asking the database …'}</p>
-        ) : isTwin ? (
-          twin
-        ) : (
-          children
-        )}
-      </div>
+      {(isKnown || !live.trouble) && (
+        <div class={padded && !isTwin ? 'panel-body padded' : 'panel-body'} aria-busy={!isKnown}>
+          {!isKnown ? (
+            <p class="panel-waiting muted">{live.stale ? 'No answer yet.' : 'Asking the database …'}</p>
+          ) : isTwin ? (
+            twin
+          ) : (
+            children
+          )}
+        </div>
+      )}
       {isSql && <Sql title={title} view={live.key} onClose={() => setSql(false)} />}
     </section>
   )

@@ -1,23 +1,15 @@
-// What stands beside the work: a claim before a large backlog, and workers that have nothing to do.
+// What a large backlog does to a claim: half of it due, half of it delayed.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Holdfast } from 'holdfast'
 import pg from 'pg'
 import { median } from '../measure.js'
-import { benchDatabase, query } from '../server.js'
+import { benchDatabase } from '../server.js'
 
 const half = 1_000_000
 const parked = 100_000
-const idleSeconds = 10
-
-export async function besides(progress) {
-  progress('jobs: a claim before two million jobs')
-  const claim = await claims()
-  progress(`jobs: four idle workers for ${idleSeconds} s`)
-  return { claim, idle: await idle() }
-}
 
 /** Claims of ten jobs, by the statement itself: of an empty queue into which ten were put, and of one with a backlog. */
-async function claims() {
+export async function backlog() {
   const database = await benchDatabase()
   const { url } = database
   const holdfast = await Holdfast.open({ url })
@@ -103,53 +95,11 @@ async function session(client) {
   }
 }
 
-const spent = `
-select
-  coalesce(sum(calls), 0)::float8 as statements,
-  (select count(*)::integer from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()) as connections
-from pg_stat_statements
-where dbid = (select oid from pg_database where datname = current_database())
-  and toplevel
-  and query not like '%pg_stat_statements%'`
-
-/** Four instances with a worker each, some time after their last job. */
-async function idle() {
-  const database = await benchDatabase({ shared_preload_libraries: 'pg_stat_statements' })
-  try {
-    const { url } = database
-    await query(url, 'create extension if not exists pg_stat_statements')
-    const fleet = await Promise.all(Array.from({ length: 4 }, () => Holdfast.open({ url })))
-    const noop = defineJob('noop', { run() {} })
-    for (const { jobs } of fleet) jobs.work([noop])
-    await fleet[0].jobs.result((await fleet[0].jobs.enqueue(noop, null)).id)
-    // Until pools have let go of what they do not need.
-    await sleep(15_000)
-    const [before] = await query(url, spent)
-    const from = performance.now()
-    await sleep(idleSeconds * 1_000)
-    const [after] = await query(url, spent)
-    const seconds = (performance.now() - from) / 1_000
-    await Promise.all(fleet.map((one) => one.close()))
-    return {
-      statementsPerSecond: round((after.statements - before.statements) / seconds),
-      connections: after.connections,
-    }
-  } catch (error) {
-    // A server of the user's own may not have it.
-    if (['55000', '58P01', '0A000', '42501'].includes(error.code)) return { unmeasured: error.message }
-    throw error
-  } finally {
-    await database.close()
-  }
-}
-
-export function showBesides({ claim, idle }) {
+export function showBacklog(claim) {
   return [
     ['a claim of ten jobs from an otherwise empty queue, ms', claim.emptyMs, ''],
     [`the same with ${claim.jobs.toLocaleString('en')} jobs, half of them delayed`, claim.fullMs, ''],
     ['times as long', claim.times, '≤ 2'],
-    ['four idle workers, statements per second', idle.unmeasured ?? idle.statementsPerSecond, '< 2.1'],
-    ['four idle workers, connections', idle.connections, '< 12'],
   ]
 }
 

@@ -31,7 +31,8 @@ if (unknown) {
   process.exit(2)
 }
 
-const progress = (text) => process.stderr.isTTY && process.stderr.write(`\r\x1b[K${text}`)
+// A line that changes on a terminal, lines elsewhere.
+const progress = (text) => process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text}` : text && `${text}\n`)
 const options = {
   rounds: Number(values.rounds),
   roundMs: Number(values.seconds) * 1_000,

@@ -127,7 +127,8 @@ test('a process that stands still in the middle is replaced, and what it says la
   const { url, witness } = await openDatabase()
   const [frozen] = await workers(url, 1)
   const free = await openInstance(url)
-  order([frozen!], 'frozen', 300)
+  // Long enough to be frozen in the middle, however late the signal comes.
+  order([frozen!], 'frozen', 2_000)
   await frozen!.tells('it has begun', ({ event }) => event === 'begins')
   frozen!.process.kill('SIGSTOP')
   const { done } = await free.shares.each('x', resources, () => {}, { round: 'frozen' })

@@ -16,7 +16,7 @@ const loads = {
   'sustained, a snapshot forgotten elsewhere': {
     run: (name, { seconds }) => sustain(name, { seconds: 2 * seconds, isSnapshotOpen: true }),
   },
-  drained: { run: (name, { jobs }) => drain(name, { jobs }), atDefaults: true },
+  drained: { run: (name, { jobs }) => drain(name, { jobs }) },
   'drained, 2 processes': { run: (name, { jobs }) => drain(name, { jobs, processes: 2 }) },
   'drained, handlers of 10 ms, 50 at once': {
     run: (name, { jobs }) => drain(name, { jobs: jobs / 4, handlerMs: 10, concurrency: 50 }),

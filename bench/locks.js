@@ -14,11 +14,7 @@ export async function run(url, options) {
 }
 
 export function show(report) {
-  return [
-    showPairs(report.pairs),
-    showPeers(report.peers),
-    showHeld(report.held),
-    showHandOffs(report.handOffs),
-    showIdle(report.idle),
-  ].join('\n\n')
+  return [showPairs(report.pairs), showPeers(report.peers), showHeld(report.held), showHandOffs(report.handOffs)].join(
+    '\n\n',
+  )
 }

@@ -40,22 +40,24 @@ const options = {
   progress,
 }
 const report = {}
-const text = []
+// What has been measured is said at once: a later bench that fails must not take it along.
+const say = (text) => values.json || console.log(`${text}\n`)
 
 const database = await benchDatabase()
 try {
   report.circumstances = await circumstances(database.url)
-  text.push(describe(report.circumstances))
+  say(describe(report.circumstances))
   for (const name of positionals.length > 0 ? positionals : Object.keys(benches)) {
     const { run, show } = await benches[name]()
     report[name] = await run(database.url, options)
-    text.push(show(report[name]))
+    progress('')
+    say(show(report[name]))
   }
 } finally {
   progress('')
   await database.close()
+  if (values.json) console.log(JSON.stringify(report, null, 2))
 }
-console.log(values.json ? JSON.stringify(report, null, 2) : text.join('\n\n'))
 
 function describe({ at, cpus, node, postgresql, server, settings, drivers }) {
   const pairs = (object) => Object.entries(object).map(([name, value]) => `${name} ${value}`)

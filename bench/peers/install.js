@@ -10,7 +10,7 @@ export function installPeers(progress) {
   const { dependencies } = JSON.parse(readFileSync(`${folder}package.json`, 'utf8'))
   const isThere = ([name, version]) => {
     const file = `${folder}node_modules/${name}/package.json`
-    return existsSync(file) && JSON.parse(readFileSync(file, 'utf8')).version === version
+    return existsSync(file) && JSON.parse(readFileSync(file, 'utf8')).version.replace(/^v/, '') === version
   }
   if (!Object.entries(dependencies).every(isThere)) {
     progress('installing the peers')

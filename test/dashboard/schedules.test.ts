@@ -182,7 +182,7 @@ test('a ribbon tells each tick once: runs, gaps, what is paused, what is to come
     url,
     `insert into holdfast.schedule (key, namespace, name, rule, next_at, settled_at, paused_at, overlap, missed, late, reruns) values
        (1, 'shop', 'second', '{"every":1000}', date_trunc('second', now()) + interval '1 second', now(), null, 'skip', 'skip', 0, true),
-       (2, 'shop', 'paused', '{"every":10000}', date_trunc('minute', now()) - interval '5 minutes', now(), now() - interval '5 minutes', 'skip', 'skip', 0, true),
+       (2, 'shop', 'paused', '{"every":10000}', date_trunc('second', now()) - interval '5 minutes', now(), now() - interval '5 minutes', 'skip', 'skip', 0, true),
        (3, 'shop', 'zone', '{"cron":"*/30 * * * *","timezone":"Europe/London"}', date_trunc('hour', now()) + interval '1 hour', now(), null, 'skip', 'skip', 0, true);
      insert into holdfast.tick (schedule, at, state, instance, fence, attempt, started_at, ended_at)
        select 1, at, case when extract(epoch from at)::bigint % 300 = 7 then 'failed' else 'done' end,

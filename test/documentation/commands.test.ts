@@ -77,7 +77,7 @@ const commands: Record<string, RegExp | Expected> = {
 
   'holdfast queue ls': /^mail\tdefault\t/m,
   'holdfast queue ls --namespace billing --json': /"name": "mail"/,
-  'holdfast queue redrive mail': /1 job/,
+  'holdfast queue redrive mail': /^\d+ jobs? of "mail" may run again\.$/m,
   'holdfast queue redrive --yes mail': { given: ({ bury }) => bury(), says: /job/ },
   'holdfast queue pause mail': /paused/i,
   'holdfast queue resume mail': /resumed/i,

@@ -30,11 +30,13 @@ for (const [how, end] of Object.entries(ends)) {
     const tally: Record<Outcome, number> = { granted: 0, 'given up': 0 }
     let left = collisions
     const lane = async (name: string, random: Random) => {
-      // Searches for the instant by itself: later after a grant, earlier after none.
+      // Searches for the instant by itself: later after a grant, earlier after none, and the faster the longer it errs to one side.
       let offsetMs = 0
+      let strideMs = 1
+      let last: Outcome | undefined
       while (left-- > 0) {
         const held = await a.locks.acquire(name)
-        const waitMs = 12 + random.below(4)
+        const waitMs = 20 + random.below(4)
         const waiting = b.locks.acquire(name, end(waitMs)).then(
           async (lock): Promise<Outcome> => {
             await lock.release()
@@ -46,7 +48,9 @@ for (const [how, end] of Object.entries(ends)) {
         await held.release()
         const outcome = await waiting
         tally[outcome]++
-        offsetMs += outcome === 'granted' ? random.fraction() : -random.fraction()
+        strideMs = outcome === last ? Math.min(strideMs * 1.5, waitMs / 2) : 1
+        last = outcome
+        offsetMs += (outcome === 'granted' ? strideMs : -strideMs) * random.fraction()
       }
     }
     const lanes = Array.from({ length: 6 }, (_, i) => lane(`n${i}`, randomFrom(seed + i)))

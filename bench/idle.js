@@ -30,8 +30,9 @@ export async function run(_, { progress }) {
   return { processes, idle, absent }
 }
 
-async function watch({ name, url, queue, workers, spent }, { works = true } = {}) {
-  const crew = await workers({ count: processes })
+/** What so many processes and this one cost that have nothing to do. */
+export async function watch({ name, url, queue, workers, spent }, { works = true, count = processes } = {}) {
+  const crew = await workers({ count })
   if (works) {
     crew.begin()
     await queue.enqueue({ at: 0 })

@@ -93,13 +93,25 @@ export function show({ options, versions, settings, absent, through, ends, besid
         of((one) => one.each.serverUs),
         of((one) => one.each.clientUs),
         of((one) => one.each.walBytes),
+        of((one) => one.each.sizeBytes),
         of((one) => one.each.deadRows),
         of((one) => one.each.statements),
       ]
     })
     const middle = isStream ? 'last/first quarter' : 'bulk enqueue/s'
     return table(
-      [load, 'jobs/s', 'least/most', middle, 'server µs', 'clients µs', 'WAL bytes', 'dead rows', 'statements'],
+      [
+        load,
+        'jobs/s',
+        'least/most',
+        middle,
+        'server µs',
+        'clients µs',
+        'WAL bytes',
+        'bytes grown',
+        'dead rows',
+        'statements',
+      ],
       rows,
     )
   })

@@ -14,6 +14,7 @@ const benches = {
   schedules: () => import('./schedules.js'),
   idle: () => import('./idle.js'),
   takeover: () => import('./takeover.js'),
+  growth: () => import('./growth.js'),
 }
 
 const { values, positionals } = parseArgs({
@@ -41,7 +42,7 @@ const options = {
 }
 const report = {}
 // What has been measured is said at once: a later bench that fails must not take it along.
-const say = (text) => values.json || console.log(`${text}\n`)
+const say = (text) => (values.json ? console.error : console.log)(`${text}\n`)
 
 const database = await benchDatabase()
 try {

@@ -49,7 +49,8 @@ export async function run(_, { roundMs, progress }) {
   return { seconds: ms / 1_000, outcomes }
 }
 
-async function measure(url, { what, instances, schedules, settleMs }, ms) {
+/** How late ticks are, on a database of their own, and what came of them. */
+export async function measure(url, { what, instances, schedules, settleMs }, ms) {
   // The schema is there before they come.
   const operator = await Holdfast.open({ url })
   const ran = []

@@ -1,4 +1,4 @@
-// What a large backlog does to a claim: half of it due, half of it delayed.
+// What a backlog does to a claim: of two million, half of them due, half delayed; and as it grows.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Holdfast } from 'holdfast'
 import pg from 'pg'
@@ -7,18 +7,78 @@ import { benchDatabase } from '../server.js'
 
 const half = 1_000_000
 const parked = 100_000
+const drainMs = 4_000
 
 /** Claims of ten jobs, by the statement itself: of an empty queue into which ten were put, and of one with a backlog. */
-export async function backlog() {
+export function backlog() {
+  return withClaims(async ({ holdfast, filed, client, tookMs, due }) => {
+    await tookMs()
+    const emptyMs = await tookMs()
+    await due(half)
+    await client.query(`
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at)
+      select nextval('holdfast.job_number'), queue, priority, kind, payload, max_crashes, now() + interval '1 day'
+      from (select ${template}) as copies, generate_series(1, ${half})`)
+    // One has the place of the lane; the other is parked, and so are its copies.
+    await holdfast.jobs.enqueueMany(filed, [0, 1], { lane: 'hot' })
+    while ((await client.query("select from holdfast.waiting where stage = 'lane'")).rowCount === 0) await sleep(20)
+    await client.query(`
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties, stage, lane, rank, seq)
+      select n, queue, priority, kind, payload, max_crashes, run_at, ties, stage, lane, rank, n
+      from (
+        select nextval('holdfast.job_number') as n, w.*
+        from (select * from holdfast.waiting where stage = 'lane' limit 1) as w, generate_series(2, ${parked})
+        offset 0
+      ) as copies`)
+    // A flood of writing is not what is measured.
+    await client.query('checkpoint')
+    await tookMs()
+    const fullMs = await tookMs()
+    return { jobs: 2 * half, emptyMs: round(emptyMs), fullMs: round(fullMs), times: round(fullMs / emptyMs) }
+  })
+}
+
+/** A claim of ten with so many due, and what one worker does with them in a few seconds. */
+export function growing(counts, progress) {
+  return withClaims(async ({ holdfast, client, tookMs, due }) => {
+    const points = []
+    await tookMs()
+    for (const count of counts) {
+      progress(`growth: ${count} jobs due`)
+      const [{ there }] = (await client.query('select count(*)::integer as there from holdfast.job')).rows
+      await due(count - there)
+      await client.query('checkpoint')
+      await tookMs()
+      const claimMs = await tookMs()
+      points.push({ count, claimMs: round(claimMs), perSecond: Math.round(await drained(holdfast, count)) })
+    }
+    return points
+  })
+}
+
+/** Jobs per second of a worker here, until there are none left or it has worked for a while. */
+async function drained(holdfast, count) {
+  let done = 0
+  const from = performance.now()
+  const worker = holdfast.jobs.work([defineJob('filed', { queue: 'filed', run: () => void done++ })])
+  while (done < count && performance.now() - from < drainMs) await sleep(5)
+  const perSecond = (done / (performance.now() - from)) * 1_000
+  await worker.close()
+  return perSecond
+}
+
+const template = `queue, priority, kind, payload, max_crashes from holdfast.job where id = (select min(id) from holdfast.job)`
+
+async function withClaims(measure) {
   const database = await benchDatabase()
   const { url } = database
   const holdfast = await Holdfast.open({ url })
   const client = new pg.Client({ connectionString: url })
   await client.connect()
+  // Its life claims; it serves another queue, so that nobody else does.
+  const worker = holdfast.jobs.work([defineJob('none', { queue: 'none', run() {} })])
   try {
     const filed = defineJob('filed', { queue: 'filed', run() {} })
-    // Its life claims; it serves another queue, so that nobody else does.
-    const worker = holdfast.jobs.work([defineJob('none', { queue: 'none', run() {} })])
     const ten = Array.from({ length: 10 }, (_, at) => ({ at }))
     await holdfast.jobs.enqueueMany(filed, ten)
     const { queue } = (await client.query('select queue from holdfast.job limit 1')).rows[0]
@@ -40,37 +100,19 @@ export async function backlog() {
       }
       return median(all)
     }
-    await tookMs()
-    const emptyMs = await tookMs()
-    const copies = `queue, priority, kind, payload, max_crashes from holdfast.job, generate_series(1, ${half})`
-    await client.query(`
-      insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes)
-      select n, n, queue, priority, kind, payload, max_crashes
-      from (
-        select nextval('holdfast.job_number') as n, ${copies} where id = (select min(id) from holdfast.job) offset 0
-      ) as numbered`)
-    await client.query(`
-      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at)
-      select nextval('holdfast.job_number'), queue, priority, kind, payload, max_crashes, now() + interval '1 day'
-      from (select ${copies} where id = (select min(id) from holdfast.job)) as copies`)
-    // One has the place of the lane; the other is parked, and so are its copies.
-    await holdfast.jobs.enqueueMany(filed, [0, 1], { lane: 'hot' })
-    while ((await client.query("select from holdfast.waiting where stage = 'lane'")).rowCount === 0) await sleep(20)
-    await client.query(`
-      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties, stage, lane, rank, seq)
-      select n, queue, priority, kind, payload, max_crashes, run_at, ties, stage, lane, rank, n
-      from (
-        select nextval('holdfast.job_number') as n, w.*
-        from (select * from holdfast.waiting where stage = 'lane' limit 1) as w, generate_series(2, ${parked})
-        offset 0
-      ) as copies`)
-    // A flood of writing is not what is measured.
-    await client.query('checkpoint')
-    await tookMs()
-    const fullMs = await tookMs()
-    await worker.close()
-    return { jobs: 2 * half, emptyMs: round(emptyMs), fullMs: round(fullMs), times: round(fullMs / emptyMs) }
+    /** So many more that are due, as if they had been enqueued long ago. */
+    const due = (count) =>
+      client.query(`
+        insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes)
+        select n, n, queue, priority, kind, payload, max_crashes
+        from (
+          select nextval('holdfast.job_number') as n, copies.*
+          from (select ${template}) as copies, generate_series(1, ${count})
+          offset 0
+        ) as numbered`)
+    return await measure({ holdfast, filed, client, tookMs, due })
   } finally {
+    await worker.close()
     await client.end()
     await holdfast.close()
     await database.close()

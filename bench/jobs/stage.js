@@ -11,6 +11,7 @@ const counted = { shared_preload_libraries: 'pg_stat_statements', 'pg_stat_state
 const spent = `
 select
   (pg_current_wal_insert_lsn() - '0/0')::float8 as wal,
+  pg_database_size(current_database())::float8 as size,
   (select coalesce(sum(n_tup_upd + n_tup_del), 0)::float8 from pg_stat_user_tables) as dead,
   (select coalesce(sum(calls), 0)::float8 from pg_stat_statements where query not like '%pg_stat_statements%') as statements`
 
@@ -68,6 +69,7 @@ export function each(before, after, jobs, clientMs) {
     serverUs: of('cpuMs', 3) && Math.round((1_000 * (after.cpuMs - before.cpuMs)) / jobs),
     clientUs: Math.round((1_000 * clientMs) / jobs),
     walBytes: of('wal', 4),
+    sizeBytes: of('size', 3),
     deadRows: of('dead', 2),
     statements: of('statements', 2),
   }

@@ -20,10 +20,17 @@ interface Release {
 
 export type TurnStatements = Record<'turn' | 'try_one' | 'release_one', Statement>
 
+/** So many statements may be under way: the server works on one while the answers of the other become the next. */
+const width = 2
+/** Fewer than this go out together: to halve them would cost more than it brings. */
+const worthHalving = 16
+
 /**
  * One session's tries and releases, sent in batches: all that was asked for in one turn of the event loop goes out as
- * one statement. While a statement is under way, what is asked for gathers for the next. This is where 64 acquires at
+ * one statement. While statements are under way, what is asked for gathers for the next. This is where 64 acquires at
  * once cost hardly more than one.
+ *
+ * No key is in two statements at once, for one that fails gives back all of its keys.
  *
  * The session must not hold a key that is tried: PostgreSQL would say yes and count. The arbiter sees to it.
  */
@@ -31,6 +38,8 @@ export class Turns {
   #tries: Try[] = []
   #releases: Release[] = []
   #scheduled = false
+  #underWay = 0
+  readonly #keysUnderWay = new Set<string>()
 
   constructor(
     readonly session: Session,
@@ -66,23 +75,46 @@ export class Turns {
   }
 
   #schedule(): void {
-    if (this.#scheduled) return
+    if (this.#scheduled || this.#underWay === width) return
     this.#scheduled = true
-    setImmediate(() => this.#take())
+    setImmediate(() => {
+      this.#scheduled = false
+      this.#take()
+    })
   }
 
   async #take(): Promise<void> {
-    const tries = this.#tries
-    const releases = this.#releases
-    this.#tries = []
-    this.#releases = []
+    // With nothing under way all would wait for one answer, and the server then for all of us: two halves take turns.
+    const asked = this.#releases.length + this.#tries.length
+    const room = this.#underWay === 0 && asked >= worthHalving ? Math.ceil(asked / 2) : asked
+    const [releases, laterReleases] = this.#part(this.#releases, room)
+    const [tries, laterTries] = this.#part(this.#tries, room - releases.length)
+    this.#releases = laterReleases
+    this.#tries = laterTries
+    if (releases.length + tries.length === 0) return
+    const keys = [...releases, ...tries].map(({ key }) => key.key)
+    for (const key of keys) this.#keysUnderWay.add(key)
+    this.#underWay++
+    if (this.#releases.length + this.#tries.length > 0) this.#schedule()
     try {
       await this.#run(tries, releases)
     } catch (error) {
       await this.#cleanUp(tries, releases, error)
     }
-    this.#scheduled = false
-    if (this.#tries.length > 0 || this.#releases.length > 0) this.#schedule()
+    for (const key of keys) this.#keysUnderWay.delete(key)
+    this.#underWay--
+    if (this.#releases.length + this.#tries.length > 0) this.#schedule()
+  }
+
+  /** What may go now, and what comes later. */
+  #part<T extends Try | Release>(asked: T[], room: number): [now: T[], later: T[]] {
+    const now: T[] = []
+    const later: T[] = []
+    for (const one of asked) {
+      if (now.length < room && !this.#keysUnderWay.has(one.key.key)) now.push(one)
+      else later.push(one)
+    }
+    return [now, later]
   }
 
   async #run(tries: Try[], releases: Release[]): Promise<void> {

@@ -1,0 +1,44 @@
+// What locks cost beside so many that are held: by one instance in one process, on a server with its default settings.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Holdfast } from 'holdfast'
+import { loops, percentile } from '../measure.js'
+import { benchDatabase } from '../server.js'
+
+const together = 500
+const slot = 2_000
+
+/** Ends with the first number for which the server has no room, and the words of the error. */
+export async function growingLocks(counts, progress) {
+  const database = await benchDatabase()
+  const holdfast = await Holdfast.open({ url: database.url, namespace: 'bench' })
+  const held = []
+  const points = []
+  try {
+    for (const count of counts) {
+      progress(`growth: ${count} locks held`)
+      const from = performance.now()
+      const before = held.length
+      while (held.length < count) {
+        const some = Array.from({ length: Math.min(together, count - held.length) }, (_, at) => held.length + at)
+        held.push(...(await Promise.all(some.map((at) => holdfast.locks.acquire(`held:${at}`)))))
+      }
+      const perSecond = Math.round(((count - before) / (performance.now() - from)) * 1_000)
+      // The note of what is held for long is written meanwhile.
+      await sleep(3_000)
+      const pair = async (caller) => (await holdfast.locks.acquire(`beside:${caller}`)).release()
+      const [one, many] = [await loops(1, slot, () => pair(0)), await loops(64, slot, pair)]
+      points.push({
+        count,
+        perSecond,
+        p50Ms: Number(percentile(one.waitsMs, 50).toPrecision(3)),
+        pairsPerSecond: Math.round(many.perSecond),
+      })
+    }
+    return points
+  } catch (error) {
+    return [...points, { count: counts[points.length], error: `${error.code}: ${error.message}` }]
+  } finally {
+    await holdfast.close()
+    await database.close()
+  }
+}

@@ -14,6 +14,8 @@ const backlogs = [1_000, 10_000, 100_000, 1_000_000, 10_000_000]
 const schedules = [10, 100, 1_000, 5_000]
 const scheduleMs = 20_000
 const singles = 100
+/** By default there are 100, which 32 instances that start together use up. */
+const roomForAll = { max_connections: '400' }
 
 const claimedAfter = `
 select count(*)::integer as ended,
@@ -25,7 +27,7 @@ export async function run(_, { progress }) {
   const instances = []
   for (const count of fleets) {
     progress(`growth: ${count} instances`)
-    instances.push({ count, ...(await onStage('holdfast', (stage) => fleet(stage, count))) })
+    instances.push({ count, ...(await onStage('holdfast', (stage) => fleet(stage, count), roomForAll)) })
   }
   const locks = await growingLocks(held, progress)
   const jobs = await growing(backlogs, progress)

@@ -56,7 +56,8 @@ export async function measure(url, { what, instances, schedules, settleMs }, ms)
   const ran = []
   const members = await Promise.all(
     Array.from({ length: instances }, async () => {
-      const child = fork(program, [url, JSON.stringify(schedules)])
+      const child = fork(program, [url])
+      child.send(schedules)
       await once(child, 'message')
       child.on('message', (run) => ran.push(run))
       return child

@@ -16,9 +16,9 @@ select
   (select coalesce(sum(calls), 0)::float8 from pg_stat_statements where query not like '%pg_stat_statements%') as statements`
 
 /** Does `measure` with an open queue, and takes everything away again. */
-export async function onStage(name, measure) {
+export async function onStage(name, measure, settings = {}) {
   const onRedis = contestants[name].onRedis === true
-  const database = await benchDatabase(counted)
+  const database = await benchDatabase({ ...counted, ...settings })
   const redis = onRedis ? await benchRedis() : undefined
   const at = { url: database.url, redisUrl: redis?.url }
   await query(database.url, 'create extension if not exists pg_stat_statements').catch(() => {})

@@ -199,9 +199,11 @@ export class Intake {
     checkDefinition(definition)
     const { delay, runAt, priority = 0, unique } = asked
     if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected delay or runAt, got both')
+    // No delay is none: such a job need not wait for a round to move it.
+    const isLater = (delay ?? 0) > 0 || runAt !== undefined
     const { queue, kind, maxCrashes } = definition
     let head = `{"queue":${this.#queues.keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
-    if (delay !== undefined) head += `,"delay_ms":${Math.ceil(delay)}`
+    if (delay) head += `,"delay_ms":${Math.ceil(delay)}`
     if (runAt !== undefined) head += `,"run_at":"${runAt.toISOString()}"`
     const ties = tiesOf(definition, asked, more)
     const trace = this.#tracing.tracer?.carry()
@@ -209,9 +211,9 @@ export class Intake {
     else if (ties) head += `,"ties":${JSON.stringify(ties)}`
     // Nothing has to be looked after for a job that only carries its trace, unless it has a key beside.
     const isTied = ties !== undefined || (trace !== undefined && unique !== undefined)
-    const way: Way = isTied ? 'enqueue_tied' : delay !== undefined || runAt !== undefined ? 'enqueue_later' : 'enqueue'
+    const way: Way = isTied ? 'enqueue_tied' : isLater ? 'enqueue_later' : 'enqueue'
     if (unique === undefined) return { head, way }
-    const uniqueOf = readUnique(unique, delay !== undefined || runAt !== undefined, many)
+    const uniqueOf = readUnique(unique, isLater, many)
     const slotOf = (input: unknown) => {
       const { key, json } = uniqueOf(input)
       return { head: `${head},"unique":${json}}`, slot: `${queue}\0${kind}\0${key}` }

@@ -52,6 +52,14 @@ test('the last connection of the pool in the hand of the caller is enough', asyn
   }
 })
 
+test('without a delay, or with none that is worth the name, a job is ready at once', async () => {
+  const { jobs } = await open({ url: fresh.url })
+  for (const options of [{}, { delay: 0 }, { delay: '0s' }] as const) {
+    const { id } = await jobs.enqueue(job, 1, options)
+    expect(await jobs.find(id), JSON.stringify(options)).toMatchObject({ state: 'ready' })
+  }
+})
+
 test('single enqueues of one turn keep their ids apart, whatever their options', async () => {
   const { jobs } = await open({ url: fresh.url })
   const refs = await Promise.all(

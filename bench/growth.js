@@ -54,6 +54,7 @@ async function fleet(stage, count) {
 }
 
 async function ticking(count) {
+  const secondOf = (at) => Math.floor((at * Math.max(1, 60 / count)) % 60)
   const database = await benchDatabase()
   try {
     return await measure(
@@ -61,7 +62,7 @@ async function ticking(count) {
       {
         what: `${count} schedules`,
         instances: 3,
-        schedules: Array.from({ length: count }, (_, at) => [`spread ${at}`, { cron: `${at % 60} * * * * *` }]),
+        schedules: Array.from({ length: count }, (_, at) => [`spread ${at}`, { cron: `${secondOf(at)} * * * * *` }]),
         settleMs: 8_000,
       },
       scheduleMs,
@@ -95,7 +96,7 @@ export function show({ instances, locks, jobs, ticks }) {
     ),
     table(
       ['Locks held', 'acquired/s', 'a pair beside them, p50 ms', 'pairs/s, 64 at once'],
-      locks.map((one) => [one.count, one.error ?? one.perSecond, one.p50Ms, one.pairsPerSecond]),
+      locks.map((one) => [one.count, one.code ?? one.perSecond, one.p50Ms, one.pairsPerSecond]),
     ),
     table(
       ['Jobs due', 'a claim of ten, ms', 'jobs/s of one worker'],

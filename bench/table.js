@@ -14,6 +14,6 @@ export function table(head, rows) {
 }
 
 function cell(value) {
-  if (value === undefined || value === null) return ''
+  if (value === undefined || value === null || Number.isNaN(value)) return ''
   return typeof value === 'number' ? value.toLocaleString('en') : String(value)
 }

@@ -7,7 +7,7 @@ import { benchDatabase } from '../server.js'
 const together = 500
 const slot = 2_000
 
-/** Ends with the first number for which the server has no room, and the words of the error. */
+/** Ends with the first number for which the server has no room, and what the error is called. */
 export async function growingLocks(counts, progress) {
   const database = await benchDatabase()
   const holdfast = await Holdfast.open({ url: database.url, namespace: 'bench' })
@@ -36,7 +36,7 @@ export async function growingLocks(counts, progress) {
     }
     return points
   } catch (error) {
-    return [...points, { count: counts[points.length], error: `${error.code}: ${error.message}` }]
+    return [...points, { count: counts[points.length], code: error.code }]
   } finally {
     await holdfast.close()
     await database.close()

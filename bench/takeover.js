@@ -1,5 +1,5 @@
-// Takeover, with default settings: how long the work of a worker that is killed, or frozen, stands still until another process runs
-// it; here and with the peers.
+// Takeover, with default settings: how long the work of a worker that is killed, frozen or cut off stands still until another process
+// runs it; here and with the peers.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,18 +7,22 @@ import { fileURLToPath } from 'node:url'
 import { defineJob, Holdfast } from 'holdfast'
 import { percentile } from './measure.js'
 import { table } from './table.js'
+import { wayTo } from './takeover/cut.js'
 import { peers } from './takeover/peers.js'
 
 const program = fileURLToPath(new URL('./takeover/worker.js', import.meta.url))
 const kills = 50
-const freezes = 10
+const victimsAtOnce = 10
 
 export async function run(url, { progress }) {
   const holdfast = await Holdfast.open({ url })
   try {
     return {
       killed: await killing(url, holdfast, progress),
-      frozen: await freezing(url, holdfast, progress),
+      frozen: await silencing(url, holdfast, progress, 'frozen', url, (victims) => {
+        for (const victim of victims) victim.kill('SIGSTOP')
+      }),
+      cut: await cutting(url, holdfast, progress),
       peers: await peers(progress),
     }
   } finally {
@@ -77,25 +81,35 @@ async function killing(url, holdfast, progress) {
   return tookMs
 }
 
-/** Workers with a queue each are frozen together; one more serves all of these queues. */
-async function freezing(url, holdfast, progress) {
-  progress(`takeover: ${freezes} frozen workers`)
-  const queues = Array.from({ length: freezes }, (_, at) => `frozen-${at}`)
+/** The way to the server falls silent, for all workers at once. */
+async function cutting(url, holdfast, progress) {
+  const way = await wayTo(url)
+  try {
+    return await silencing(url, holdfast, progress, 'cut', way.url, () => way.cut())
+  } finally {
+    way.close()
+  }
+}
+
+/** Workers with a queue each fall silent together; one more serves all of these queues. */
+async function silencing(url, holdfast, progress, what, through, silence) {
+  progress(`takeover: ${victimsAtOnce} workers, ${what}`)
+  const queues = Array.from({ length: victimsAtOnce }, (_, at) => `${what}-${at}`)
   const { onStart, of } = starts()
-  const victims = await Promise.all(queues.map((queue) => startWorker(url, [queue], onStart)))
+  const victims = await Promise.all(queues.map((queue) => startWorker(through, [queue], onStart)))
   const jobs = await Promise.all(
     queues.map((queue) => holdfast.jobs.enqueue(defineJob('hold', { queue, run() {} }), null)),
   )
   await Promise.all(jobs.map(({ id }) => of(id, 1)))
   const other = await startWorker(url, queues, onStart)
-  for (const victim of victims) victim.kill('SIGSTOP')
-  const frozenAt = Date.now()
-  const tookMs = await Promise.all(jobs.map(async ({ id }) => (await of(id, 2)).at - frozenAt))
+  silence(victims)
+  const silentAt = Date.now()
+  const tookMs = await Promise.all(jobs.map(async ({ id }) => (await of(id, 2)).at - silentAt))
   for (const child of [...victims, other]) child.kill('SIGKILL')
   return tookMs
 }
 
-export function show({ killed, frozen, peers }) {
+export function show({ killed, frozen, cut, peers }) {
   const row = (what, tookMs, goal) => [
     what,
     tookMs.length,
@@ -105,10 +119,11 @@ export function show({ killed, frozen, peers }) {
     goal,
   ]
   const seconds = (ms) => (ms === null ? 'not in 75 s' : `${(ms / 1_000).toFixed(1)} s`)
-  const theirs = Object.entries(peers).map(([name, { killedMs, frozenMs, documented }]) => [
+  const theirs = Object.entries(peers).map(([name, { killedMs, frozenMs, cutMs, documented }]) => [
     name,
     seconds(killedMs),
     seconds(frozenMs),
+    seconds(cutMs),
     documented,
   ])
   const ours = table(
@@ -116,7 +131,8 @@ export function show({ killed, frozen, peers }) {
     [
       row('killed (SIGKILL)', killed, 'p50 ≤ 500, p99 ≤ 1,000'),
       row('frozen (SIGSTOP), expiry 10 s', frozen, '≤ 10,000'),
+      row('cut off, expiry 10 s', cut, '≤ 10,000'),
     ],
   )
-  return `${ours}\n\n${table(['The peers, one each, at their defaults', 'killed', 'frozen', 'by their documents'], theirs)}`
+  return `${ours}\n\n${table(['The peers, one each, at their defaults', 'killed', 'frozen', 'cut off', 'by their documents'], theirs)}`
 }

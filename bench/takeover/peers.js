@@ -1,4 +1,4 @@
-// The same for the peers, at their defaults: whoever begins the one job is killed, or frozen, and another process stands by. All wait
+// The same for the peers, at their defaults: whoever begins the one job is killed, frozen or cut off, and another process stands by. All wait
 // at the same time, for nothing else is to do; what has not been taken over when patience ends is told as that, with what its
 // documents say.
 import { fork } from 'node:child_process'
@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { present } from '../jobs/contestants.js'
 import { onStage } from '../jobs/stage.js'
 import { installPeers } from '../peers/install.js'
+import { wayTo } from './cut.js'
 
 const program = fileURLToPath(new URL('./holder.js', import.meta.url))
 const patienceMs = 75_000
@@ -25,20 +26,23 @@ export async function peers(progress) {
   progress(`takeover: ${names.join('; ')}`)
   const outcomes = await Promise.all(
     names.map(async (name) => {
-      const [killedMs, frozenMs] = await Promise.all([
-        onStage(name, (stage) => lose(stage, 'SIGKILL')),
-        onStage(name, (stage) => lose(stage, 'SIGSTOP')),
-      ])
-      return [name, { killedMs, frozenMs, documented: documented[name] }]
+      const [killedMs, frozenMs, cutMs] = await Promise.all(
+        ['killed', 'frozen', 'cut'].map((how) => onStage(name, (stage) => lose(stage, how))),
+      )
+      return [name, { killedMs, frozenMs, cutMs, documented: documented[name] }]
     }),
   )
   return Object.fromEntries(outcomes)
 }
 
 /** Null when nobody took it over in time. */
-async function lose({ name, at, queue }, signal) {
-  const words = JSON.stringify({ name, at })
-  const children = [fork(program, [words]), fork(program, [words])]
+async function lose({ name, at, queue }, how) {
+  const known = at.redisUrl ? 'redisUrl' : 'url'
+  const ways = how === 'cut' ? [await wayTo(at[known]), await wayTo(at[known])] : []
+  const children = [0, 1].map((one) => {
+    const through = ways[one] ? { ...at, [known]: ways[one].url } : at
+    return fork(program, [JSON.stringify({ name, at: through })])
+  })
   await Promise.all(children.map((child) => once(child, 'message')))
   const begun = children.map(async (child) => {
     await once(child, 'message')
@@ -47,11 +51,13 @@ async function lose({ name, at, queue }, signal) {
   try {
     await queue.enqueue({ at: 0 })
     const victim = await Promise.race(begun)
-    victim.kill(signal)
+    if (how === 'cut') ways[children.indexOf(victim)].cut()
+    else victim.kill(how === 'killed' ? 'SIGKILL' : 'SIGSTOP')
     const from = performance.now()
     const other = begun[children.indexOf(victim) === 0 ? 1 : 0].then(() => performance.now() - from)
     return await Promise.race([other, new Promise((resolve) => setTimeout(resolve, patienceMs, null))])
   } finally {
     for (const child of children) child.kill('SIGKILL')
+    for (const way of ways) way.close()
   }
 }

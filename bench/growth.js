@@ -14,7 +14,7 @@ const backlogs = [1_000, 10_000, 100_000, 1_000_000, 10_000_000]
 const schedules = [10, 100, 1_000, 5_000]
 const scheduleMs = 20_000
 const singles = 100
-/** By default there are 100, which 32 instances that start together use up. */
+/** By default 100 may connect, which 32 instances that start together use up. */
 const roomForAll = { max_connections: '400' }
 
 const claimedAfter = `

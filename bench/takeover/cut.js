@@ -1,4 +1,4 @@
-// Worker processes whose network can be cut.
+// A way to a server that can be cut, for the workers that go by it.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

@@ -27,7 +27,7 @@ const worthHalving = 16
 
 /**
  * One session's tries and releases, sent in batches: all that was asked for in one turn of the event loop goes out as
- * one statement. While statements are under way, what is asked for gathers for the next. This is where 64 acquires at
+ * one statement, or in two halves when it is much. While statements are under way, what is asked for gathers for the next. This is where 64 acquires at
  * once cost hardly more than one.
  *
  * No key is in two statements at once, for one that fails gives back all of its keys.
@@ -75,11 +75,12 @@ export class Turns {
   }
 
   #schedule(): void {
-    if (this.#scheduled || this.#underWay === width) return
+    const isNothing = this.#releases.length + this.#tries.length === 0
+    if (isNothing || this.#scheduled || this.#underWay === width) return
     this.#scheduled = true
     setImmediate(() => {
       this.#scheduled = false
-      this.#take()
+      void this.#take()
     })
   }
 
@@ -95,7 +96,7 @@ export class Turns {
     const keys = [...releases, ...tries].map(({ key }) => key.key)
     for (const key of keys) this.#keysUnderWay.add(key)
     this.#underWay++
-    if (this.#releases.length + this.#tries.length > 0) this.#schedule()
+    this.#schedule()
     try {
       await this.#run(tries, releases)
     } catch (error) {
@@ -103,7 +104,7 @@ export class Turns {
     }
     for (const key of keys) this.#keysUnderWay.delete(key)
     this.#underWay--
-    if (this.#releases.length + this.#tries.length > 0) this.#schedule()
+    this.#schedule()
   }
 
   /** What may go now, and what comes later. */

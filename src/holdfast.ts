@@ -25,6 +25,7 @@ import { Locks } from './locks/index.js'
 import { Once } from './once/index.js'
 import {
   Anchor,
+  besidePostgresJs,
   type Connection,
   checkSchema,
   checkSchemaName,
@@ -33,7 +34,6 @@ import {
   Draining,
   drainWithinMs,
   fromPgPool,
-  fromPostgresJs,
   type Health,
   HealthCheck,
   type Keeper,
@@ -46,6 +46,7 @@ import {
   RowPresence,
   schemaState,
   Waits,
+  watchHosts,
 } from './postgres/index.js'
 import { Samples } from './samples/index.js'
 import { Schedules } from './schedules/index.js'
@@ -127,8 +128,11 @@ export {
   DatabaseError,
   DatabaseUnreachableError,
   DeadlockError,
+  HostsClient,
   KeyCollisionError,
   LockTableFullError,
+  MigrationBlockedError,
+  MigrationFailedError,
   PermissionError,
   ReadOnlyError,
   SchemaVersionError,
@@ -186,11 +190,17 @@ export interface DoctorOptions {
 }
 
 export interface HoldfastOptions {
-  /** Where PostgreSQL is: `postgres://user:password@host:5432/database`. Give this, or `pool`, or `sql`. */
+  /**
+   * Where PostgreSQL is: `postgres://user:password@host:5432/database`. Of several hosts, `…@one:5432,two:5432/database`, it is the
+   * one that is the primary. Give this, or `pool`, or `sql`.
+   */
   url?: string | undefined
-  /** Your pool of node-postgres. It stays yours: Holdfast never closes it. */
+  /** Your pool of node-postgres. It stays yours: Holdfast never closes it. With several hosts, make it with `Client: HostsClient`. */
   pool?: PgPool | undefined
-  /** Your postgres.js. */
+  /**
+   * Your postgres.js: Holdfast goes where it leads, on a few connections of its own. With several hosts it needs
+   * `target_session_attrs: 'primary'`.
+   */
   sql?: PostgresJs | undefined
   /** Where the anchor connects, past a pooler in transaction mode. The same database as the rest. */
   directUrl?: string | undefined
@@ -212,7 +222,7 @@ export interface HoldfastOptions {
 const rules = {
   url: text,
   pool: made<PgPool>('a pool of node-postgres', 'connect', 'query', 'on', 'options'),
-  sql: made<PostgresJs>('the sql of postgres.js', 'unsafe', 'begin', 'options'),
+  sql: made<PostgresJs>('the sql of postgres.js', 'options'),
   directUrl: text,
   namespace: text,
   schema: text,
@@ -277,6 +287,7 @@ export class Holdfast {
   readonly #anchor: Anchor | undefined
   readonly #draining: Draining
   readonly #waits: Waits
+  #stopWatching = () => {}
   #closing: Promise<void> | undefined
 
   /**
@@ -345,6 +356,8 @@ export class Holdfast {
       await anchor?.listen(schema, (payload) => instance.#hear(payload))
       // Now that it would hear of it.
       instance.#draining.listen()
+      // So often that what is believed in by way of an old primary has been cut before the new one grants it to others.
+      instance.#stopWatching = watchHosts([database.connection, ...(connection ? [connection] : [])], 0.4 * expiryMs)
       return instance
     } catch (error) {
       await anchor?.close()
@@ -480,6 +493,7 @@ export class Holdfast {
   }
 
   async #close(): Promise<void> {
+    this.#stopWatching()
     // Its runs may enqueue.
     await this.schedules.close()
     await this.jobs.close()
@@ -531,5 +545,5 @@ function databaseOf(options: HoldfastOptions): Database {
   }
   if (options.url !== undefined) return openPgPool({ connectionString: options.url })
   if (options.pool !== undefined) return fromPgPool(options.pool)
-  return fromPostgresJs(options.sql!)
+  return besidePostgresJs(options.sql!)
 }

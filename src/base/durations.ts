@@ -11,7 +11,7 @@ export function parseDuration(given: unknown): number | undefined {
   for (const [, amount, unit] of given.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)) {
     totalMs += Number(amount) * unitMs[unit!]!
   }
-  return totalMs
+  return Number.isFinite(totalMs) ? totalMs : undefined
 }
 
 /** The shortest way to say a number of milliseconds to a person: `950ms`, `2.5s`, `3m 20s`, `4h 2m`. */

@@ -43,10 +43,19 @@ export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value)
   if (typeof value === 'string')
     return `${JSON.stringify(value.length > 80 ? `${value.slice(0, 77)}…` : value)} (string)`
-  if (typeof value === 'object')
-    return Array.isArray(value) ? 'an array' : `an object (${value.constructor?.name ?? 'Object'})`
+  if (typeof value === 'object') return Array.isArray(value) ? 'an array' : `an object (${classOf(value)})`
   if (typeof value === 'function') return 'a function'
   return `${String(value)} (${typeof value})`
+}
+
+/** It may be anybody's object: one without a prototype, or whose getters throw. */
+function classOf(value: object): string {
+  try {
+    const name: unknown = value.constructor?.name
+    return typeof name === 'string' ? name : 'Object'
+  } catch {
+    return 'Object'
+  }
 }
 
 export function duration(atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): Rule<number> {

@@ -1,3 +1,5 @@
+import { describe } from './options.js'
+
 /** What is kept of an error. */
 export interface RecordedError {
   readonly name: string
@@ -10,13 +12,22 @@ const longestText = 4_000
 
 /** What a handler threw, as it is written down. */
 export function recordOf(error: unknown): RecordedError {
-  if (!(error instanceof Error)) return { name: 'Error', message: clip(String(error)) }
+  if (!(error instanceof Error)) return { name: 'Error', message: clip(textOf(error)) }
   const { name, message, stack, code } = error as Error & { code?: unknown }
   return {
-    name: clip(name),
-    message: clip(message),
+    name: clip(textOf(name)),
+    message: clip(textOf(message)),
     ...(typeof code === 'string' ? { code: clip(code) } : {}),
-    ...(stack ? { stack: clip(stack) } : {}),
+    ...(typeof stack === 'string' && stack !== '' ? { stack: clip(stack) } : {}),
+  }
+}
+
+/** Anything can be thrown: also what has no text of its own. */
+function textOf(given: unknown): string {
+  try {
+    return String(given)
+  } catch {
+    return describe(given)
   }
 }
 

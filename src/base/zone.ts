@@ -34,7 +34,8 @@ export function zoneOf(name: string): Zone {
  */
 export function isZone(name: string): boolean {
   if (zones.has(name)) return true
-  const listed = zoneNames().find((known) => known.toLowerCase() === name.toLowerCase())
+  const lower = name.toLowerCase()
+  const listed = zoneNames().find((known) => known.toLowerCase() === lower)
   if (listed !== undefined) return listed === name
   // What is not listed may be another name of a zone that is.
   if (!/^[A-Z].*\//.test(name)) return false

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { UsageError } from '../base/index.js'
 import type { Holdfast } from '../holdfast.js'
-import { checkSchema, checkUrl, type Database, fromPgPool, schemaState } from '../postgres/index.js'
+import { checkSchema, checkUrl, type Database, fromPgPool, HostsClient, schemaState } from '../postgres/index.js'
 import type { Settings } from './settings.js'
 
 const connectMs = 10_000
@@ -24,7 +24,12 @@ export function connect(settings: Settings, mostConnections = 5): Connection {
       : { connectionString: checkUrl(url, url === process.env.DATABASE_URL ? 'DATABASE_URL' : '--url') }),
     connectionTimeoutMillis: connectMs,
   }
-  const pool = new pg.Pool({ ...connection, max: mostConnections, application_name: 'holdfast command line' })
+  const pool = new pg.Pool({
+    ...connection,
+    Client: HostsClient,
+    max: mostConnections,
+    application_name: 'holdfast command line',
+  })
   return {
     pool,
     database: fromPgPool(pool, connection, { close: () => pool.end() }),

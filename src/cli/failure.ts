@@ -1,4 +1,5 @@
 import { CommanderError } from 'commander'
+import { visible } from './output.js'
 
 /** The exit codes of every command; `lock run` adds its own, see lock/supervise.ts. */
 export const exitCode = { done: 0, failed: 1, usage: 2, conditionNotMet: 3, unreachable: 4 } as const
@@ -32,9 +33,9 @@ export async function report(error: unknown, asJson: boolean): Promise<number> {
   return exitCode.failed
 }
 
-/** A line for people, beside the data. */
+/** A line for people, or several, beside the data. What is told may be anybody's text, which must not move the cursor. */
 export function say(message: string): void {
-  process.stderr.write(`${withoutSecrets(message)}\n`)
+  process.stderr.write(`${withoutSecrets(message).split('\n').map(visible).join('\n')}\n`)
 }
 
 /** Words that make no command: `error: unknown option '--jsn'`, with the suggestion in brackets on a second line. */

@@ -2,6 +2,9 @@ import type { Command } from 'commander'
 import { formatDuration, parseDuration, suggest, UsageError } from '../base/index.js'
 import type { TwinOption } from './options.js'
 
+/** A timer of Node.js that is set for longer ends at once. */
+export const longestTimerMs = 24 * 86_400_000
+
 interface Given {
   readonly value: unknown
   /** The word that people know it by: the option or the variable. */
@@ -41,10 +44,11 @@ export class Settings {
     return this.#given(name)?.value === false
   }
 
-  durationMs(name: string, atLeastMs = 0): number | undefined {
-    return this.#read(name, `a duration of at least ${formatDuration(atLeastMs)}, such as 30s or 5m`, (text) => {
+  durationMs(name: string, atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): number | undefined {
+    const most = Number.isFinite(atMostMs) ? ` and at most ${formatDuration(atMostMs)}` : ''
+    return this.#read(name, `a duration of at least ${formatDuration(atLeastMs)}${most}, such as 30s or 5m`, (text) => {
       const ms = parseDuration(text)
-      return ms !== undefined && ms >= atLeastMs ? ms : undefined
+      return ms !== undefined && ms >= atLeastMs && ms <= atMostMs ? ms : undefined
     })
   }
 

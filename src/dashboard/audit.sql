@@ -2,7 +2,18 @@
 
 -- name: begin
 -- Writes down that somebody is about to do something ($1 who, $2 the act, $3 to what, $4 its parameters, $5 what it said
--- would happen, $6 why).
+-- would happen, $6 why). Forgets some of what was done more than 90 days ago: whoever may not write the audit may not either.
+-- Relies on audit_at.
+with forgotten as (
+  delete from holdfast.audit
+  where id in (
+    select id
+    from holdfast.audit
+    where at < now() - interval '90 days'
+    order by at
+    limit 1000
+  )
+)
 insert into holdfast.audit (visitor, act, subject, params, consequence, because)
 values ($1, $2, $3, $4::text::jsonb, $5, $6)
 returning id::text as id

@@ -7,6 +7,7 @@ import {
   type Database,
   type Executor,
   fromPgPool,
+  HostsClient,
   loadStatements,
   type PgPool,
   type Statement,
@@ -57,7 +58,12 @@ export class Ground {
       this.#database = fromPgPool(this.#pool)
     } else {
       const connection = { connectionString: given.url, connectionTimeoutMillis: connectMs }
-      const pool = new pg.Pool({ ...connection, max: mostConnections, application_name: 'holdfast dashboard' })
+      const pool = new pg.Pool({
+        ...connection,
+        Client: HostsClient,
+        max: mostConnections,
+        application_name: 'holdfast dashboard',
+      })
       this.#pool = overheard(pool)
       this.#database = fromPgPool(this.#pool, connection, { close: () => pool.end() })
     }

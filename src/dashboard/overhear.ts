@@ -19,8 +19,8 @@ export function overheard(pool: PgPool): PgPool {
   return {
     query,
     connect: () => pool.connect(),
-    on: (event, listener) => pool.on(event, listener),
-    off: (event, listener) => pool.off(event, listener),
+    on: pool.on.bind(pool) as PgPool['on'],
+    off: pool.off.bind(pool) as PgPool['off'],
     options: pool.options,
   }
 }

@@ -9,8 +9,8 @@ export interface Blueprint {
   readonly tables: Map<string, Table>
   /** Index → its table and the statement that makes it. */
   readonly indexes: Map<string, { table: string; statement: string }>
-  /** Function → its body, and the statement that makes it or brings it back to what it was. */
-  readonly functions: Map<string, { body: string; statement: string }>
+  /** Function → its body, and the statements that make it or bring it back to what it was. */
+  readonly functions: Map<string, { body: string; statements: string[] }>
   readonly sequences: Map<string, string>
 }
 
@@ -51,6 +51,7 @@ function statementsOf(sql: string): string[] {
 function read(blueprint: Blueprint, statement: string, schema: string): void {
   const here = inSchema(statement, schema)
   const [, kind, name] = /^create (?:or replace |unlogged |unique )*(\w+) (?:holdfast\.)?(\w+)/.exec(statement) ?? []
+  const [, revoked] = /^revoke execute on function holdfast\.(\w+)/.exec(statement) ?? []
   const [, altered] = /^alter table holdfast\.(\w+)/.exec(statement) ?? []
   if (kind === 'table') blueprint.tables.set(name!, readTable(statement, here))
   else if (kind === 'sequence') blueprint.sequences.set(name!, here)
@@ -58,8 +59,9 @@ function read(blueprint: Blueprint, statement: string, schema: string): void {
     blueprint.indexes.set(name!, { table: / on holdfast\.(\w+)/.exec(statement)![1]!, statement: here })
   } else if (kind === 'function') {
     const replaced = here.replace(/^create function/, 'create or replace function')
-    blueprint.functions.set(name!, { body: here.split('$$')[1]!, statement: replaced })
-  } else if (altered !== undefined) {
+    blueprint.functions.set(name!, { body: here.split('$$')[1]!, statements: [replaced] })
+  } else if (revoked !== undefined) blueprint.functions.get(revoked)!.statements.push(here)
+  else if (altered !== undefined) {
     const table = blueprint.tables.get(altered)!
     table.statements.push(here)
     for (const [, column, definition] of statement.matchAll(/\badd column (\w+) ([^,;]+)/g)) {

@@ -71,14 +71,20 @@ group by rolname, rolconnlimit
 having bool_or(datname = current_database() and is_ours)
 
 -- name: rights
--- What the role may not do in the schema ($1, quoted), and needs to. The days of the history are reached through their parent.
+-- What the role may not do in the schema ($1, quoted), and an instance needs to. The days of the history are reached through
+-- their parent. Instances only look at what was migrated, and leave the audit to the dashboard.
 select 'usage' as lacks, 'schema' as kind, $1::text as thing
 where not has_schema_privilege(to_regnamespace($1::text), 'usage')
 union all
 select lacks, case relkind when 'S' then 'sequence' else 'table' end, relname
 from pg_class
 cross join lateral unnest(
-  case when relkind = 'S' then array['usage', 'select', 'update'] else array['select', 'insert', 'update', 'delete'] end
+  case
+    when relname = 'audit_number' then array[]::text[]
+    when relkind = 'S' then array['usage', 'select', 'update']
+    when relname in ('audit', 'migration') then array['select']
+    else array['select', 'insert', 'update', 'delete']
+  end
 ) as lacks
 where relnamespace = to_regnamespace($1::text)
   and relkind in ('r', 'p', 'S')
@@ -112,6 +118,48 @@ where datname = current_database()
   and not (select rolsuper from pg_roles where rolname = current_user)
   and (coalesce(rolsuper, false) or not (pg_has_role(usename, 'usage') or pg_has_role('pg_signal_backend', 'usage')))
 order by 1
+
+-- name: searched
+-- Schemas that a session of a pool searches, and should not trust: one that stands before pg_catalog, or in which somebody may
+-- create beside the role itself, those who rule the database, and the owner of our schema ($1, quoted). A maker without a name is
+-- everybody.
+with searched as (
+  select schema, place, array_position(current_schemas(true), 'pg_catalog') as catalog_at
+  from unnest(current_schemas(true)) with ordinality as s (schema, place)
+),
+trusted as (
+  select oid
+  from pg_roles
+  where rolsuper
+    or rolname in (current_user, 'pg_database_owner')
+    or oid = (select datdba from pg_database where datname = current_database())
+    or oid = (select nspowner from pg_namespace where oid = to_regnamespace($1::text))
+)
+select
+  schema::text as schema,
+  array(
+    select distinct coalesce(rolname::text, '')
+    from aclexplode(coalesce(nspacl, acldefault('n', nspowner))) as a
+    left join pg_roles on pg_roles.oid = grantee
+    where privilege_type = 'CREATE'
+      and grantee not in (select oid from trusted)
+    order by 1
+  ) as makers,
+  place < catalog_at as is_before_catalog
+from searched
+join pg_namespace on nspname = schema
+where schema <> 'pg_catalog'
+  and nspname !~ '^pg_temp_'
+  and (
+    place < catalog_at
+    or exists (
+      select
+      from aclexplode(coalesce(nspacl, acldefault('n', nspowner)))
+      where privilege_type = 'CREATE'
+        and grantee not in (select oid from trusted)
+    )
+  )
+order by place
 
 -- name: hidden
 -- How many sessions of this database the role is not shown.

@@ -125,7 +125,7 @@ function functions(blueprint: Blueprint, there: readonly Thing[]): Finding[] {
       facts: { missing: lost.length, changed: changed.length },
       mend: {
         what: 'Make them what they were.',
-        sql: [...lost, ...changed].map(([, { statement }]) => withoutEnd(statement)),
+        sql: [...lost, ...changed].flatMap(([, { statements }]) => statements.map(withoutEnd)),
         fixable: true,
       },
     }),

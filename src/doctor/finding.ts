@@ -36,6 +36,7 @@ export const findingIds = [
   'replication-slot',
   'schedule-orphan',
   'schema-newer',
+  'search-path',
   'sequences-missing',
   'session-locks',
   'session-pooler',

@@ -17,6 +17,7 @@ export type Asked =
   | 'rights'
   | 'ownership'
   | 'other_roles'
+  | 'searched'
   | 'hidden'
   | 'transactions'
   | 'prepared'

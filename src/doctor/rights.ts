@@ -1,6 +1,7 @@
-import { quoteIdentifier } from '../postgres/index.js'
+import { grantsFor, quoteIdentifier } from '../postgres/index.js'
 import { counted, type Finding, finding, listed } from './finding.js'
 import type { Check, Patient } from './patient.js'
+import { searchPath } from './search-path.js'
 
 interface Lack {
   lacks: string
@@ -14,50 +15,49 @@ interface Owner {
   database_owner: string
 }
 
-/** What the role that we connect with may do. */
+/** What the role that we connect with may do, and what others may do to it. */
 export const rights: Check = {
   name: 'rights of the role',
   needsSchema: false,
   async look(patient) {
     const lacks = await patient.ask<Lack>('rights', [patient.quotedSchema])
+    const [ownership] = (await patient.ask<Owner>('ownership', [patient.quotedSchema])) as [Owner]
     const others = await patient.ask<{ role: string; is_superuser: boolean }>('other_roles')
     return [
-      ...(lacks.length > 0 ? [missing(patient, lacks)] : []),
-      ...(await cannotMigrate(patient)),
+      ...(lacks.length > 0 && ownership.owner !== null ? [missing(patient, lacks, ownership.owner)] : []),
+      ...cannotMigrate(patient, ownership),
       ...(others.length > 0 ? [cannotEnd(patient, others)] : []),
+      ...(await searchPath(patient)),
     ]
   },
 }
 
-function missing({ server, quotedSchema }: Patient, lacks: readonly Lack[]): Finding {
-  const role = quoteIdentifier(server.role)
+function missing({ server, schema }: Patient, lacks: readonly Lack[], owner: string): Finding {
+  const { role } = server
   const things = [
     ...new Set(lacks.map(({ kind, thing }) => (kind === 'schema' ? 'the schema itself' : `${kind} ${thing}`))),
   ]
-  const grants: Record<Lack['kind'], string> = {
-    schema: `grant usage on schema ${quotedSchema} to ${role}`,
-    table: `grant select, insert, update, delete on all tables in schema ${quotedSchema} to ${role}`,
-    sequence: `grant usage, select, update on all sequences in schema ${quotedSchema} to ${role}`,
-    function: `grant execute on all functions in schema ${quotedSchema} to ${role}`,
-  }
-  const kinds = new Set(lacks.map(({ kind }) => kind))
+  const mayLook = !lacks.some(({ kind, lacks: right }) => kind === 'schema' || (kind === 'table' && right === 'select'))
+  const cannotOpen = lacks.some(({ thing, lacks: right }) => thing === 'instance' && right === 'insert')
+  const isObserver = mayLook && cannotOpen
   return finding({
     id: 'missing-rights',
-    severity: 'wrong',
-    seen: `The role ${server.role} lacks rights on ${listed(things)}`,
-    why: 'What an instance with this role asks for fails, some of it only when it is needed.',
-    facts: { role: server.role, things: things.length },
+    severity: isObserver ? 'note' : 'wrong',
+    seen: isObserver ? `The role ${role} may only look` : `The role ${role} lacks rights on ${listed(things)}`,
+    why: isObserver
+      ? 'As an observer should. No instance can open with it.'
+      : 'What an instance with this role asks for fails, some of it only when it is needed.',
+    facts: { role, things: things.length },
     mend: {
-      what: 'As the owner of the schema, or as a superuser:',
-      sql: Object.entries(grants).flatMap(([kind, grant]) => (kinds.has(kind as Lack['kind']) ? [grant] : [])),
+      what: `${isObserver ? 'If instances are to connect as this role: as' : 'As'} ${owner}, who owns the schema, or as a superuser:`,
+      sql: grantsFor({ role, as: 'application' }, schema, owner),
     },
   })
 }
 
 /** Asked only where there is something to migrate: not to be the owner is good practice otherwise. */
-async function cannotMigrate(patient: Patient): Promise<Finding[]> {
-  const { server, quotedSchema } = patient
-  const [{ may_migrate, owner, database_owner }] = (await patient.ask<Owner>('ownership', [quotedSchema])) as [Owner]
+function cannotMigrate(patient: Patient, { may_migrate, owner, database_owner }: Owner): Finding[] {
+  const { server } = patient
   if (may_migrate || (owner !== null && patient.pending === 0)) return []
   const role = quoteIdentifier(server.role)
   return [

@@ -44,6 +44,8 @@ export class Endings {
   readonly #onRecorded: () => void
   #done: Done[] = []
   #others: Ending[] = []
+  /** The fences of claims of which nothing is left. */
+  #emptied: number[] = []
   #unrecorded = 0
   readonly #awaited = new Map<number, () => void>()
   #running: Promise<void> | undefined
@@ -84,8 +86,8 @@ export class Endings {
 
   /** The job is somebody else's: nothing of it will be recorded. */
   drop(job: Held): void {
-    this.#claims.release([job])
-    this.#tell([job])
+    // Of a life that is over, whoever takes over finds the jobs by the claim, and forgets it.
+    this.recorded([job], job.claim.life.trusted ? [] : [job.claim.fence])
   }
 
   /** Resolves when nothing is left to record, or it was given up. */
@@ -96,8 +98,8 @@ export class Endings {
     }
   }
 
-  #added(): void {
-    this.#unrecorded++
+  #added(count = 1): void {
+    this.#unrecorded += count
     if (this.#running === undefined) this.#schedule()
   }
 
@@ -116,8 +118,9 @@ export class Endings {
     while (this.#unrecorded > 0 && !this.#givingUp.aborted) {
       const done = this.#done.splice(0, mostTogether)
       const others = this.#others.splice(0, mostTogether)
-      await Promise.all([this.#recordDone(done), this.#recordOthers(others)])
-      this.#unrecorded -= done.length + others.length
+      const emptied = this.#emptied.splice(0, mostTogether)
+      await Promise.all([this.#recordDone(done), this.#recordOthers(others, emptied)])
+      this.#unrecorded -= done.length + others.length + emptied.length
       this.#onRecorded()
     }
   }
@@ -126,11 +129,11 @@ export class Endings {
   recorded(batch: readonly Held[], forgotten: readonly number[]): void {
     this.#claims.release(batch)
     this.#tell(batch)
-    const empty: number[] = []
+    const before = this.#emptied.length
     for (const { claim } of batch) {
-      if (--claim.left === 0 && !forgotten.includes(claim.fence)) empty.push(claim.fence)
+      if (--claim.left === 0 && !forgotten.includes(claim.fence)) this.#emptied.push(claim.fence)
     }
-    if (empty.length > 0) void this.#ledger.run('end', ['[]', '{}', arrayOf(empty)]).catch(() => {})
+    if (this.#emptied.length > before) this.#added(this.#emptied.length - before)
   }
 
   #tell(batch: readonly Held[]): void {
@@ -174,15 +177,15 @@ export class Endings {
     }
   }
 
-  async #recordOthers(batch: readonly Ending[]): Promise<void> {
-    if (batch.length === 0) return
+  async #recordOthers(batch: readonly Ending[], emptiedBefore: readonly number[] = []): Promise<void> {
+    if (batch.length + emptiedBefore.length === 0) return
     const emptied = emptiedBy(batch)
     const sorted = [...batch].sort((a, b) => a.id - b.id)
     const values = [
       JSON.stringify(sorted.map((ending) => endingFor(this.#claims, ending))),
       unstamped(this.#claims, batch),
     ]
-    const rows = await this.#surely<Recorded>('end', [...values, arrayOf(emptied)])
+    const rows = await this.#surely<Recorded>('end', [...values, arrayOf([...emptiedBefore, ...emptied])])
     if (rows === undefined) return
     this.#looseEnds.found(rows[0]!.loose)
     this.refused += batch.length - rows[0]!.recorded!.length

@@ -7,7 +7,7 @@ import type { Ties } from './ties.js'
 import { type UniqueOptions, uniqueRule } from './unique.js'
 
 export interface EnqueueOptions {
-  /** An open transaction of yours (of pg or postgres.js): the job is there when it commits, and only then. */
+  /** An open transaction of yours (see docs/guides/transactions.md): the job is there when it commits, and only then. */
   tx?: CallerTransaction | undefined
   /** Not before so long from now, on the clock of the database. */
   delay?: Duration | undefined

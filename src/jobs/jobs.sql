@@ -15,7 +15,7 @@ select array_to_string(holdfast.job_enqueue_tied($1::text::json, $2::text::json,
 
 -- name: enqueue_unique
 -- Jobs that hold a key. See job_enqueue_unique.
-select array_to_string(ids, ',') as ids, array_to_string(are_new, ',') as are_new
+select array_to_string(ids, ',') as ids, array_to_string(are_new, ',') as fresh
 from holdfast.job_enqueue_unique($1::text::json, $2::text::json, $3::boolean, $4::text)
 
 -- name: know_queue

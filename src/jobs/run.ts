@@ -93,6 +93,9 @@ export class Run implements JobContext {
   }
 
   get signal(): AbortSignal {
+    // Notices a deadline that has passed while nothing could run.
+    const { life } = this.job.claim
+    if (!life.trusted) this.lose(life.loss)
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
       if (this.#reason) this.#controller.abort(this.#reason)

@@ -166,7 +166,7 @@ export class UniqueEnqueuing {
 
 interface Row {
   readonly ids: string
-  readonly are_new: string
+  readonly fresh: string
 }
 
 function valuesOf(asked: readonly UniqueAsked[]): unknown[] {
@@ -174,6 +174,6 @@ function valuesOf(asked: readonly UniqueAsked[]): unknown[] {
 }
 
 function refsOf([row]: readonly Row[]): JobRef[] {
-  const areNew = row!.are_new.split(',')
+  const areNew = row!.fresh.split(',')
   return row!.ids.split(',').map((id, at) => ({ id: Number(id), isNew: areNew[at] === 't' }))
 }

@@ -357,7 +357,8 @@ export class Worker {
     if (this.#busySince === 0) this.#busySince = now
     if (this.#isFlagged && now - this.#busySince > busyBeforeAwakeMs) {
       this.#isFlagged = false
-      void this.#flag(false)
+      // If it does not arrive, we are told of jobs although we look anyway.
+      void this.#flag(false).catch(() => {})
     }
   }
 

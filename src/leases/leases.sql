@@ -54,15 +54,20 @@ from holdfast.release_leases($1::bigint[], $2::text[], $3::bigint[], $4)
 
 -- name: sweep
 -- Removes names that have been free for an hour, a bounded number at a time. Relies on lease_expires_at.
-delete from holdfast.lease
-where key in (
-  select key
-  from holdfast.lease
-  where expires_at < now() - interval '1 hour'
-  order by expires_at
-  limit 1000
-  for update skip locked
+with removed as (
+  delete from holdfast.lease
+  where key in (
+    select key
+    from holdfast.lease
+    where expires_at < now() - interval '1 hour'
+    order by expires_at
+    limit $1::integer
+    for update skip locked
+  )
+  returning 1
 )
+select count(*)::integer as removed
+from removed
 
 -- name: guard
-select holdfast.guard_lease($1::bigint, $2::bigint)
+select holdfast.guard_lease($1::bigint, $2::bigint)::text as guarded

@@ -1,5 +1,12 @@
 import { Gather, type Key } from '../base/index.js'
-import { answerWithinMs, type Database, despiteCollisions, loadStatements, type Names } from '../postgres/index.js'
+import {
+  answerWithinMs,
+  type Database,
+  despiteCollisions,
+  loadStatements,
+  type Names,
+  Sweeper,
+} from '../postgres/index.js'
 import { idOf } from './renewals.js'
 
 export interface LedgerOptions {
@@ -37,6 +44,7 @@ export interface Release {
 type Name = 'acquire' | 'want' | 'renew_leases' | 'release' | 'sweep' | 'guard'
 
 const sweepEveryMs = 600_000
+const sweptAtOnce = 1_000
 
 /** The rows of leases, asked in batches: all that is asked for in one turn of the event loop is one statement. */
 export class Ledger {
@@ -46,7 +54,8 @@ export class Ledger {
   readonly #releases = new Gather<Release, boolean>((asks) => this.#releaseAll(asks))
   readonly #wants = new Gather<string, void>((keys) => this.#wantAll(keys))
   readonly #registrations = new Gather<Key, Error | undefined>((keys) => this.#registerAll(keys))
-  #sweptAt = performance.now() - sweepEveryMs * Math.random()
+  /** Rows of names that were leased once must not pile up. */
+  readonly #sweeper = new Sweeper({ everyMs: sweepEveryMs, sweep: () => this.#sweep() })
 
   constructor(options: LedgerOptions) {
     this.#options = options
@@ -75,11 +84,17 @@ export class Ledger {
     if (collision) throw collision
   }
 
-  /** Rows of names that were leased once must not pile up. Whoever uses the room removes some, now and then. */
   sweepSometimes(): void {
-    if (performance.now() - this.#sweptAt < sweepEveryMs) return
-    this.#sweptAt = performance.now()
-    void this.#options.database.query(this.sql.sweep.text, [], answerWithinMs).catch(() => {})
+    this.#sweeper.sometimes()
+  }
+
+  async #sweep(): Promise<boolean> {
+    const [row] = await this.#options.database.query<{ removed: number }>(
+      this.sql.sweep.text,
+      [sweptAtOnce],
+      answerWithinMs,
+    )
+    return row!.removed === sweptAtOnce
   }
 
   async #acquireAll(asks: readonly Ask[]): Promise<Answer[]> {

@@ -15,6 +15,9 @@ import type { Mode } from './turns.js'
  *
  * A wait that runs out, or a second name that is busy, must neither spoil the caller's transaction nor leave a lock
  * in it. So whatever may fail happens behind a savepoint, and rolling back to it gives back what was taken.
+ *
+ * After a restart or failover the first to see the new server begins its generation (`notice`), beside the caller's transaction:
+ * in it, its row would stay locked for everybody until the transaction ends. Until then names count as busy.
  */
 export interface TransactionLock {
   readonly name: string
@@ -25,32 +28,35 @@ export interface TransactionLock {
 }
 
 export type TransactionStatements = Record<
-  'in_transaction_try' | 'in_transaction_known' | 'in_transaction_wait',
+  'in_transaction_try' | 'in_transaction_known' | 'in_transaction_wait' | 'notice',
   Statement
 >
 
-/** The fence, or null when the names were not free within `waitMs`. The keys come in the order of their numbers. */
-export async function lockInTransaction(
-  client: CallerTransaction,
-  keys: readonly Key[],
-  mode: Mode,
-  waitMs: number,
-  statements: TransactionStatements,
-): Promise<number | null> {
-  const tx = executorOf(client)
-  const numbers = `{${keys.map(({ key }) => key).join(',')}}`
-  if (waitMs > 0) return waitFor(tx, numbers, mode, waitMs, statements)
+export interface TransactionAsk {
+  readonly client: CallerTransaction
+  /** In the order of their numbers. */
+  readonly keys: readonly Key[]
+  readonly mode: Mode
+  readonly waitMs: number
+  readonly statements: TransactionStatements
+  readonly notice: () => void
+}
+
+/** The fence, or null when the names were not free within `waitMs`. */
+export async function lockInTransaction(ask: TransactionAsk): Promise<number | null> {
+  const tx = executorOf(ask.client)
+  if (ask.waitMs > 0) return waitFor(tx, ask)
   // One name that is busy leaves nothing behind, so it needs no savepoint.
-  if (keys.length === 1) {
-    const { fence, known } = await tryAll(tx, numbers, mode, statements)
+  if (ask.keys.length === 1) {
+    const { fence, known } = await tryAll(tx, ask)
     // Asked once in each transaction. Outside of one the lock is gone already.
-    const [now] = known ? [{ known }] : await tx.query<{ known: boolean }>(statements.in_transaction_known.text)
+    const [now] = known ? [{ known }] : await tx.query<{ known: boolean }>(ask.statements.in_transaction_known.text)
     if (!now!.known) throw notInTransaction()
     return fence
   }
   return insideTransaction(
     tx.attempt(async (inner) => {
-      const { fence } = await tryAll(inner, numbers, mode, statements)
+      const { fence } = await tryAll(inner, ask)
       // Thrown, so that the names which were free are given back.
       if (fence === null) throw new SomeAreBusy()
       return fence
@@ -69,47 +75,45 @@ interface Tried {
   readonly known: boolean
 }
 
-async function tryAll(tx: Executor, numbers: string, mode: Mode, statements: TransactionStatements): Promise<Tried> {
-  const [row] = await tx.query<{ fence: string | null; known: boolean }>(statements.in_transaction_try.text, [
-    numbers,
-    mode === 'shared',
-  ])
-  const { fence, known } = row!
+interface Answer {
+  readonly fence: string | null
+  readonly unnoticed: boolean
+}
+
+function numbersOf(keys: readonly Key[]): string {
+  return `{${keys.map(({ key }) => key).join(',')}}`
+}
+
+async function tryAll(tx: Executor, { keys, mode, statements, notice }: TransactionAsk): Promise<Tried> {
+  const values = [numbersOf(keys), mode === 'shared']
+  const [row] = await tx.query<Answer & { known: boolean }>(statements.in_transaction_try.text, values)
+  const { fence, known, unnoticed } = row!
+  if (unnoticed) notice()
   return { fence: fence === null ? null : Number(fence), known }
 }
 
-async function waitFor(
-  tx: CallerExecutor,
-  numbers: string,
-  mode: Mode,
-  waitMs: number,
-  statements: TransactionStatements,
-): Promise<number | null> {
-  const until = performance.now() + waitMs
+async function waitFor(tx: CallerExecutor, ask: TransactionAsk): Promise<number | null> {
+  const until = performance.now() + ask.waitMs
   for (;;) {
     const leftMs = Math.max(1, Math.ceil(until - performance.now()))
     try {
-      return await insideTransaction(tx.attempt((inner) => waitOnce(inner, numbers, mode, leftMs, statements)))
+      return await insideTransaction(tx.attempt((inner) => waitOnce(inner, { ...ask, waitMs: leftMs })))
     } catch (error) {
       if (sqlstateOf(error) === sqlstate.lockNotAvailable) return null
       if (!(error instanceof SomeAreBusy)) throw error
-      // Leased, and a lease has no queue to stand in.
+      // Leased, and a lease has no queue to stand in; or the server is new.
       if (performance.now() >= until) return null
       await pause(Math.min(backoffMs(2, 25, 250), leftMs))
     }
   }
 }
 
-async function waitOnce(
-  tx: Executor,
-  numbers: string,
-  mode: Mode,
-  waitMs: number,
-  { in_transaction_wait: wait }: TransactionStatements,
-): Promise<number> {
+async function waitOnce(tx: Executor, { keys, mode, waitMs, statements, notice }: TransactionAsk): Promise<number> {
   // 0 means no limit to PostgreSQL.
   const lockTimeout = Number.isFinite(waitMs) ? String(waitMs) : '0'
-  const [row] = await tx.query<{ fence: string | null }>(wait.text, [numbers, mode === 'shared', lockTimeout])
+  const values = [numbersOf(keys), mode === 'shared', lockTimeout]
+  const [row] = await tx.query<Answer>(statements.in_transaction_wait.text, values)
+  if (row!.unnoticed) notice()
   // Thrown, so that what was taken is given back.
   if (row!.fence === null) throw new SomeAreBusy()
   return Number(row!.fence)

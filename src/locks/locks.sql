@@ -121,12 +121,20 @@ from holdfast.name
 where key = any($1::bigint[])
 
 -- name: guard
-select holdfast.guard_key($1::bigint, $2::bigint, $3::integer)
+select holdfast.guard_key($1::bigint, $2::bigint, $3::integer)::text as guarded
 
 -- name: in_transaction_try
 -- Takes names for the caller's transaction if all are free now. In key order; stops at the first busy one. Marks the
--- transaction, and answers whether it was marked before: if so, it is one that outlives its statements.
-with recursive before as materialized (
+-- transaction, and answers whether it was marked before: if so, it is one that outlives its statements. After a restart or
+-- failover nothing is free until nobody can believe in a lock of before, and until the fences have been moved ahead.
+with recursive server as materialized (
+  select holdfast.noticed_generation() as generation
+),
+settled as materialized (
+  select coalesce(holdfast.is_settled_in(generation), false) as yes
+  from server
+),
+before as materialized (
   select current_setting('holdfast_lock.in_transaction', true) = 'yes' as known
 ),
 marked as materialized (
@@ -135,7 +143,8 @@ marked as materialized (
 ),
 taken as (
   -- Before anything is taken, because one name alone is asked for without a savepoint.
-  select 0 as place, holdfast.leased($1::bigint[]) = '{}' as granted
+  select 0 as place, yes and holdfast.leased($1::bigint[]) = '{}' as granted
+  from settled
   union all
   select place + 1, case when $2::boolean
     then pg_try_advisory_xact_lock_shared(($1::bigint[])[place + 1])
@@ -147,9 +156,11 @@ taken as (
 )
 select
   case when bool_and(granted) and holdfast.leased($1::bigint[]) = '{}' then nextval('holdfast.fence') end as fence,
-  bool_and(marked.known and marked.mark = 'yes') as known
+  bool_and(marked.known and marked.mark = 'yes') as known,
+  bool_and(server.generation is null) as unnoticed
 from taken
 cross join marked
+cross join server
 
 -- name: in_transaction_known
 -- Whether the mark of an earlier statement is still there. Outside a transaction it was gone with that statement.
@@ -157,8 +168,11 @@ select current_setting('holdfast_lock.in_transaction', true) = 'yes' as known
 
 -- name: in_transaction_wait
 -- Waits for names, in key order, for the caller's transaction; the caller's own lock_timeout is put back. No fence: somebody
--- has one of them by lease.
-with before as materialized (
+-- has one of them by lease, or may still believe in it after a restart or failover.
+with server as materialized (
+  select holdfast.noticed_generation() as generation
+),
+before as materialized (
   select current_setting('lock_timeout') as lock_timeout
 ),
 slice as materialized (
@@ -173,9 +187,16 @@ granted as materialized (
   from slice, unnest($1::bigint[]) as key
 )
 select
-  case when holdfast.leased($1::bigint[]) = '{}' then nextval('holdfast.fence') end as fence,
+  case when holdfast.is_settled_in(generation) and holdfast.leased($1::bigint[]) = '{}' then nextval('holdfast.fence') end as fence,
+  generation is null as unnoticed,
   set_config('lock_timeout', min(lock_timeout), true)
 from granted
+cross join server
+group by generation
+
+-- name: notice
+-- Begins the generation of a server that nobody has noticed yet, and moves the fences ahead.
+select holdfast.generation()
 
 -- name: open_space
 -- Registers a key space under a random base, or finds the one that it has. Not by a second look: the snapshot of this

@@ -348,7 +348,10 @@ export class Locks {
     const { mode = 'exclusive', wait: waitMs = defaultWaitMs } = readOptions(where, given, transactionRules)
     const keys = this.#keysOf(names)
     const registered = this.#register(keys)
-    const fence = await lockInTransaction(client, keys, mode, waitMs, this.#sql).catch(async (error) => {
+    // Not waited for: the caller's transaction may hold the last connection of the pool.
+    const notice = () => void this.#options.database.query(this.#sql.notice.text).catch(() => {})
+    const ask = { client, keys, mode, waitMs, statements: this.#sql, notice }
+    const fence = await lockInTransaction(ask).catch(async (error) => {
       throw await nameDeadlock(error, executorOf(client), this.#sql.labels)
     })
     await registered

@@ -1,5 +1,12 @@
 import { Gather, hashedKey } from '../base/index.js'
-import { answerWithinMs, type Database, despiteCollisions, type Executor, loadStatements } from '../postgres/index.js'
+import {
+  answerWithinMs,
+  type Database,
+  despiteCollisions,
+  type Executor,
+  loadStatements,
+  Sweeper,
+} from '../postgres/index.js'
 import type { Written } from './answer.js'
 
 /** A run, as its row knows it. */
@@ -55,7 +62,6 @@ type Name = 'claim' | 'finish' | 'release' | 'withdraw' | 'recorded' | 'hurry' |
 const mostClaims = 100
 const sweptAtOnce = 1_000
 const sweepEveryMs = 60_000
-const sweepAgainMs = 250
 
 /** The rows of deliveries, asked in batches. */
 export class Ledger {
@@ -64,7 +70,10 @@ export class Ledger {
   readonly #claims = new Gather<Claim, Seen>((claims) => this.#claimAll(claims), { most: mostClaims })
   readonly #endings = new Gather<Ending, boolean>((endings) => this.#finishAll(endings), { most: mostClaims })
   readonly #releases = new Gather<RunId, undefined>((runs) => this.#releaseAll(runs))
-  #sweepAt = performance.now() + sweepEveryMs * Math.random()
+  readonly #sweeper = new Sweeper({
+    everyMs: sweepEveryMs,
+    sweep: async () => (await this.sweep()) === sweptAtOnce,
+  })
 
   constructor(options: LedgerOptions) {
     this.#options = options
@@ -72,7 +81,7 @@ export class Ledger {
   }
 
   claim(claim: Claim): Promise<Seen> {
-    this.#sweepSometimes()
+    this.#sweeper.sometimes()
     return this.#claims.ask(claim)
   }
 
@@ -172,21 +181,6 @@ export class Ledger {
       query: <Row>(text: string, values?: readonly unknown[]) =>
         despiteCollisions(() => database.query<Row>(text, values, answerWithinMs)),
     }
-  }
-
-  /**
-   * What has expired is removed by whoever uses the room: at a random moment of each minute, so that a fleet does not
-   * sweep together; and again soon when there was more than one piece can hold.
-   */
-  #sweepSometimes(): void {
-    if (performance.now() < this.#sweepAt) return
-    this.#sweepAt = performance.now() + sweepEveryMs * (0.5 + Math.random())
-    void this.sweep().then(
-      (removed) => {
-        if (removed === sweptAtOnce) this.#sweepAt = performance.now() + sweepAgainMs
-      },
-      () => {},
-    )
   }
 
   /** Removes one piece of what has expired; answers with how many that were. */

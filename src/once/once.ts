@@ -122,7 +122,7 @@ export class Once {
   }
 
   /**
-   * The same in an open transaction of the caller (of pg or postgres.js), with which the answer is recorded, or not. Until
+   * The same in an open transaction of the caller, with which the answer is recorded, or not. Until
    * it ends, duplicates elsewhere find the key in progress. A failing `work` is rolled back to where it began, and the
    * transaction can go on.
    *

@@ -38,6 +38,7 @@ export interface AnchorOptions {
 }
 
 const sweepEveryMs = 3_600_000
+const sweepAgainMs = 1_000
 const lookAgainMs = 50
 
 export class Anchor implements Presence {
@@ -274,12 +275,15 @@ export class Anchor implements Presence {
   }
 
   #sweepSoon(session: Session, inMs: number): void {
+    if (this.#session !== session || this.#closing.signal.aborted) return
     clearTimeout(this.#sweepTimer)
     this.#sweepTimer = setTimeout(() => {
       if (this.#session !== session) return
-      session.run(this.#sql.instance.sweep).catch(() => {})
-      // At different times in each instance, so that a fleet does not sweep together.
-      this.#sweepSoon(session, sweepEveryMs * (0.5 + Math.random()))
+      // At different times in each instance, so that a fleet does not sweep together; and again soon when there is more.
+      const later = () => this.#sweepSoon(session, sweepEveryMs * (0.5 + Math.random()))
+      session
+        .run(this.#sql.instance.sweep)
+        .then(([row]) => (Number(row![0]) > 0 ? this.#sweepSoon(session, sweepAgainMs) : later()), later)
     }, inMs).unref()
   }
 }

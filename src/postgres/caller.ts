@@ -2,18 +2,25 @@ import { describe, UsageError } from '../base/index.js'
 import { type PgClient, pgExecutor } from './node-postgres.js'
 import type { Executor } from './port.js'
 import { type PostgresJsExecutor, postgresJsExecutor } from './postgres-js.js'
+import { clientBeneath, type StackTransaction } from './stacks.js'
 
-/** A client inside a transaction of the caller: of node-postgres (or anything with its `query`), or of postgres.js. */
-export type CallerTransaction = PgClient | PostgresJsExecutor
+/**
+ * A transaction of the caller that is open: a client of node-postgres (or anything with its `query`), what postgres.js's
+ * `begin` hands out, or the transaction of Drizzle, Knex, Kysely, Prisma or TypeORM.
+ */
+export type CallerTransaction = PgClient | PostgresJsExecutor | StackTransaction
 
 export interface CallerExecutor extends Executor {
   /** Runs `work` behind a savepoint: when it throws, what it did is undone and the transaction can go on. */
   attempt<T>(work: (tx: Executor) => Promise<T>): Promise<T>
 }
 
-/** Whatever the caller runs a transaction with, behind our port. */
+/**
+ * Whatever the caller runs a transaction with, behind our port. What we ask there names its columns in one word each, which
+ * no library puts in another case, and has no column of type void, which Prisma does not know.
+ */
 export function executorOf(client: CallerTransaction): CallerExecutor {
-  const given = client as Partial<PgClient & PostgresJsExecutor> | null | undefined
+  const given = (clientBeneath(client) ?? client) as Partial<PgClient & PostgresJsExecutor> | null | undefined
   if (typeof given?.unsafe === 'function') return postgresJsCaller(given as PostgresJsExecutor)
   if (typeof given?.query === 'function') return withAttempts(pgExecutor(given as PgClient))
   throw new UsageError(

@@ -1,4 +1,4 @@
-import { HoldfastError, UsageError } from '../base/index.js'
+import { formatDuration, HoldfastError, UsageError } from '../base/index.js'
 
 /** An error that PostgreSQL answered with, for which there is no more telling class. `sqlstate` has its five letters. */
 export class DatabaseError extends HoldfastError {
@@ -44,7 +44,7 @@ export class PermissionError extends HoldfastError {
     super(`The role lacks a right: ${(cause as Error).message}`, {
       code: 'PERMISSION_DENIED',
       retryable: false,
-      hint: 'Run `holdfast migrate` as the owner, and grant this role usage on the schema and all rights on what is in it.',
+      hint: 'As the owner of the schema, run `holdfast migrate --application` with the name of this role; `holdfast doctor` prints the SQL.',
       cause,
     })
   }
@@ -106,6 +106,62 @@ export class StaleFenceError extends HoldfastError {
       hint: 'Stop this work and write nothing more: the name belongs to a later holder.',
       cause,
     })
+  }
+}
+
+/** A session that stands in the way. */
+export interface Holder {
+  readonly pid: number
+  readonly program: string
+  readonly state: string
+  readonly for_ms: number
+}
+
+/** A migration did not get the locks that it needs; it changed nothing. It gives way to whoever works, again and again. */
+export class MigrationBlockedError extends HoldfastError {
+  /** Which migration. */
+  readonly version: number
+  /** The server process of the oldest transaction that uses the schema; undefined when none was left to be seen. */
+  readonly pid: number | undefined
+
+  constructor(
+    { version, name }: { version: number; name: string },
+    triedMs: number,
+    holder: Holder | undefined,
+    cause: unknown,
+  ) {
+    const who = holder
+      ? `: session ${holder.pid} (${holder.program}, ${holder.state}) has used its tables for ${formatDuration(holder.for_ms)}`
+      : ''
+    super(
+      `Migration ${version} (${name}) did not get the locks that it needs within ${formatDuration(triedMs)}, and changed nothing${who}`,
+      {
+        code: 'MIGRATION_BLOCKED',
+        retryable: true,
+        hint: 'Wait until that transaction has ended, or end it, and migrate again. `holdfast doctor` lists long transactions.',
+        cause,
+      },
+    )
+    this.version = version
+    this.pid = holder?.pid
+  }
+}
+
+/** PostgreSQL refused a step of a migration; all of it was taken back. */
+export class MigrationFailedError extends HoldfastError {
+  /** Which migration. */
+  readonly version: number
+
+  constructor({ version, name }: { version: number; name: string }, cause: DatabaseError) {
+    super(`Migration ${version} (${name}) failed, and changed nothing: ${cause.message}`, {
+      code: 'MIGRATION_FAILED',
+      retryable: cause.retryable,
+      hint:
+        cause.hint ??
+        'Compare the schema with what this version expects: `holdfast doctor` lists what was changed by hand.',
+      cause,
+    })
+    this.version = version
   }
 }
 

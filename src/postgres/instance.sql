@@ -88,9 +88,9 @@ from holdfast.fencing
 left join holdfast.instance on instance.generation < fencing.generation
 
 -- name: sweep
--- Removes what belongs to sessions that nobody vouches for any more, names unused for a month, and what was done at the
--- dashboard more than 90 days ago. Every part is bounded, so that it stays a small statement whatever was left behind.
--- Relies on name_used_at and audit_at.
+-- Removes what belongs to lives that nobody vouches for any more; and names unused, fences that have guarded nothing, and elections in
+-- which nobody has led for a month. Every part is bounded, so that it stays a small statement whatever was left behind; it answers
+-- with how many parts there is more of. Relies on name_used_at and guarded_used_on.
 with alive as materialized (
   select objid::integer as session
   from pg_locks
@@ -99,6 +99,10 @@ with alive as materialized (
     and classid = (holdfast.session_class()::bigint & 4294967295)::oid
     and objsubid = 2
     and granted
+  union
+  select session
+  from holdfast.instance
+  where expires_at > now()
 ),
 dead_instances as (
   delete from holdfast.instance
@@ -109,8 +113,9 @@ dead_instances as (
       and life_since < now() - interval '1 minute'
       and (expires_at is null or expires_at < now() - interval '1 minute')
     limit 1000
+    for update skip locked
   )
-  returning id
+  returning 1
 ),
 dead_holds as (
   delete from holdfast.hold
@@ -119,12 +124,34 @@ dead_holds as (
     from holdfast.hold
     where session not in (select session from alive)
     limit 10000
+    for update skip locked
   )
+  returning 1
 ),
 dead_waits as (
   delete from holdfast.wait
   where instance not in (select id from holdfast.instance where session in (select session from alive))
     and coalesce(believed_until, since) < now() - interval '1 minute'
+),
+dead_candidates as (
+  delete from holdfast.candidate
+  where (namespace, name, session) in (
+    select namespace, name, session
+    from holdfast.candidate
+    where session not in (select session from alive)
+    limit 1000
+    for update skip locked
+  )
+),
+dead_members as (
+  delete from holdfast.share_member
+  where (namespace, share, instance) in (
+    select namespace, share, instance
+    from holdfast.share_member
+    where session not in (select session from alive)
+    limit 1000
+    for update skip locked
+  )
 ),
 unused_names as (
   delete from holdfast.name
@@ -134,16 +161,38 @@ unused_names as (
     where used_at < now() - interval '30 days'
     order by used_at
     limit 1000
+    for update skip locked
   )
+  returning 1
 ),
-old_audit as (
-  delete from holdfast.audit
-  where id in (
-    select id
-    from holdfast.audit
-    where at < now() - interval '90 days'
-    order by at
+unused_fences as (
+  delete from holdfast.guarded
+  where key in (
+    select key
+    from holdfast.guarded
+    where used_on < (now() at time zone 'UTC')::date - 31
+    order by used_on
     limit 1000
+    for update skip locked
   )
+  returning 1
+),
+unused_elections as (
+  delete from holdfast.election
+  where (namespace, name) in (
+    select namespace, name
+    from holdfast.election
+    where (session is null or session not in (select session from alive))
+      and since < now() - interval '30 days'
+    limit 1000
+    for update skip locked
+  )
+  returning 1
 )
-select count(*) from dead_instances
+select (
+    (select count(*) = 1000 from dead_instances)::integer
+    + (select count(*) = 10000 from dead_holds)::integer
+    + (select count(*) = 1000 from unused_names)::integer
+    + (select count(*) = 1000 from unused_fences)::integer
+    + (select count(*) = 1000 from unused_elections)::integer
+  ) as more

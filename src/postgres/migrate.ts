@@ -1,14 +1,21 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { internalClass } from '../base/index.js'
-import { SchemaVersionError } from './errors.js'
+import {
+  DatabaseError,
+  type Holder,
+  MigrationBlockedError,
+  MigrationFailedError,
+  SchemaVersionError,
+} from './errors.js'
 import type { Database, Executor } from './port.js'
 import { sqlstate, sqlstateOf } from './sqlstate.js'
-import { inSchema, quoteIdentifier } from './statements.js'
+import { inSchema, loadStatements, quoteIdentifier } from './statements.js'
 
 /**
  * The schema moves forward only, by numbered files, each in one transaction. Instances that start at once take turns
  * behind a transaction lock, so this is safe through any pooler. A migration names the oldest schema version whose
- * code can still live with it, so that the processes of a rolling deploy do not stumble over each other.
+ * code can still live with it, so that the processes of a rolling deploy do not stumble over each other. The rules for those
+ * who write one are in docs/operating/upgrades.md.
  */
 export interface Migration {
   readonly version: number
@@ -67,6 +74,9 @@ export function checkSchema(state: SchemaState, schema: string): void {
   if (state.version < known || state.worksFrom > known) throw new SchemaVersionError(state.version, known, schema)
 }
 
+/** How long a migration is tried when somebody holds locks on the tables that it changes. */
+const patienceMs = 60_000
+
 /** Applies what is pending and answers with what was applied. `onStep` hears of each migration before it is applied. */
 export async function migrate(
   database: Database,
@@ -78,29 +88,52 @@ export async function migrate(
   while (state.pending.length > 0) {
     const next = state.pending[0]!
     onStep(next, state.pending.length)
-    const done = await database.transaction(async (tx) => {
-      // A snapshot from before the wait, as other levels have it, would not show what the others did meanwhile.
-      await tx.query('set transaction isolation level read committed')
-      await tx.query('select pg_advisory_xact_lock($1::int, 0)', [internalClass(schema, 'migration')])
-      // Asked first, because "if not exists" demands the right to create schemas even where one exists.
-      const [{ absent }] = (await tx.query<{ absent: boolean }>('select to_regnamespace($1) is null as absent', [
-        quoteIdentifier(schema),
-      ])) as [{ absent: boolean }]
-      if (absent) await tx.query(createSchema(schema))
-      await tx.query(bookkeeping(schema))
-      const now = await schemaState(tx, schema)
-      if (now.version >= next.version) return false
-      await tx.query(next.sql)
-      await tx.query(
-        `insert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values ($1, $2, $3)`,
-        [next.version, next.name, next.worksFrom],
-      )
-      return true
-    })
-    if (done) applied.push(next)
+    if (await applyMigration(database, schema, next, patienceMs)) applied.push(next)
     state = await schemaState(database, schema)
   }
   return applied
+}
+
+/** Applies one migration, whole or not at all. False when somebody else has done so. */
+export async function applyMigration(
+  database: Database,
+  schema: string,
+  next: Migration,
+  withinMs: number,
+): Promise<boolean> {
+  const beganAt = performance.now()
+  const statements = loadStatements<'turn' | 'is_absent' | 'prepare' | 'apply' | 'in_the_way'>(
+    new URL('./migrate.sql', import.meta.url),
+    schema,
+  )
+  const apply = database.transaction(async (tx) => {
+    // A snapshot from before the wait, as other levels have it, would not show what the others did meanwhile.
+    await tx.query('set transaction isolation level read committed')
+    await tx.query(statements.turn.text, [internalClass(schema, 'migration')])
+    const [{ absent }] = (await tx.query<{ absent: boolean }>(statements.is_absent.text, [
+      quoteIdentifier(schema),
+    ])) as [{ absent: boolean }]
+    if (absent) await tx.query(createSchema(schema))
+    await tx.query(bookkeeping(schema))
+    const now = await schemaState(tx, schema)
+    if (now.version >= next.version) return false
+    // The wait for our turn counts, so that a fleet which waits in a row gives up together.
+    const leftMs = Math.max(0, withinMs - (performance.now() - beganAt))
+    await tx.query(statements.prepare.text, [next.sql, `${leftMs} ms`])
+    await tx.query(statements.apply.text)
+    await tx.query(`insert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values ($1, $2, $3)`, [
+      next.version,
+      next.name,
+      next.worksFrom,
+    ])
+    return true
+  })
+  return await apply.catch(async (error) => {
+    if (!(error instanceof DatabaseError)) throw error
+    if (error.sqlstate !== sqlstate.lockNotAvailable) throw new MigrationFailedError(next, error)
+    const [holder] = await database.query<Holder>(statements.in_the_way.text, [quoteIdentifier(schema)]).catch(() => [])
+    throw new MigrationBlockedError(next, performance.now() - beganAt, holder, error)
+  })
 }
 
 /** What `migrate` would run, for people who apply it by other means. */
@@ -110,7 +143,9 @@ export function migrationScript(pending: readonly Migration[], schema: string): 
       `-- migration ${version}: ${name}\n${sql.trim()}\ninsert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values (${version}, '${name}', ${worksFrom});\n`,
   )
   const start = pending[0]?.version === 1 ? [createSchema(schema)] : []
-  return ['begin;', ...start, bookkeeping(schema).trim(), ...steps, 'commit;'].join('\n\n')
+  const brief =
+    "-- Whoever waits for a lock on a table holds up all who come later. If it fails of this, run it again.\nset local lock_timeout = '200ms';"
+  return ['begin;', brief, ...start, bookkeeping(schema).trim(), ...steps, 'commit;'].join('\n\n')
 }
 
 function createSchema(schema: string): string {

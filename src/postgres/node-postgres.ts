@@ -3,6 +3,7 @@ import pg from 'pg'
 import { addressOf, checkUrl } from './address.js'
 import { withinDeadline } from './deadline.js'
 import { DatabaseError } from './errors.js'
+import { HostsClient } from './hosts.js'
 import type { Connection, Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
 
@@ -12,7 +13,9 @@ export interface PgPool {
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
   query(config: { text: string; query_timeout: number }, values?: unknown[]): Promise<{ rows: unknown[] }>
   on(event: 'error', listener: (error: Error) => void): unknown
+  on(event: 'acquire', listener: (client: PgPoolClient) => void): unknown
   off(event: 'error', listener: (error: Error) => void): unknown
+  off(event: 'acquire', listener: (client: PgPoolClient) => void): unknown
   readonly options: object
 }
 
@@ -41,9 +44,11 @@ export function pgExecutor(client: PgClient): Executor {
 }
 
 /** Gives up a connection that is not opened in time. The pool's own option would also end waiting for a free one. */
-class HurriedClient extends pg.Client {
+class HurriedClient extends HostsClient {
   constructor(config?: pg.ClientConfig) {
-    super({ ...config, connectionTimeoutMillis: 10_000, keepAlive: true })
+    // The pool hides the password from whoever copies its options.
+    const password = config?.password
+    super({ ...config, ...(password ? { password } : {}), connectionTimeoutMillis: 10_000, keepAlive: true })
   }
 }
 
@@ -83,13 +88,11 @@ class OwnPool {
     })
     // For good: its end does not wait for its connections, and one that the server ends meanwhile must not crash us.
     this.pool.on('error', () => {})
-    this.pool.on('connect', (client) => {
-      // Between the pool and whoever asked it for a connection there is a moment in which nobody listens. When the server
-      // ends the session in the same packet, the process would end, too.
-      client.on('error', () => {})
-      this.#clients.add(client)
+    this.pool.on('connect', (client) => this.#clients.add(client))
+    this.pool.on('acquire', (client) => {
+      listen(client)
+      this.#idle.delete(client)
     })
-    this.pool.on('acquire', (client) => this.#idle.delete(client))
     this.pool.on('release', (_, client) => this.#idle.add(client))
     this.pool.on('remove', (client) => {
       this.#clients.delete(client)
@@ -111,6 +114,18 @@ class OwnPool {
   }
 }
 
+/**
+ * Between a pool and whoever asked it for a connection there is a moment in which nobody listens. When the server ends the
+ * session in the same packet, the process would end, too.
+ */
+function listen(client: Pick<PgPoolClient, 'on' | 'off'>): void {
+  client.off('error', ignore)
+  client.on('error', ignore)
+}
+
+/** What failed says so itself. */
+const ignore = () => {}
+
 function cut(client: pg.PoolClient): void {
   ;(client.connection.stream as Socket).destroy()
 }
@@ -130,8 +145,8 @@ export function fromPgPool(
   own: { close(): Promise<void>; fellSilent?(): void; transactions?(): PgPool } = { async close() {} },
 ): Database {
   // Without a listener, an idle connection that dies takes the whole process with it.
-  const ignore = () => {}
   pool.on('error', ignore)
+  pool.on('acquire', listen)
   const { query } = pgExecutor(pool)
   return {
     query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
@@ -151,6 +166,7 @@ export function fromPgPool(
     async close() {
       await own.close()
       pool.off('error', ignore)
+      pool.off('acquire', listen)
     },
     async transaction<T>(work: (tx: Executor) => Promise<T>, withinMs?: number) {
       const transactions = own.transactions?.() ?? pool

@@ -1,5 +1,6 @@
-import pg from 'pg'
+import type pg from 'pg'
 import { SessionLocksUnavailableError } from './errors.js'
+import { HostsClient } from './hosts.js'
 import type { Connection } from './port.js'
 
 /**
@@ -14,12 +15,14 @@ import type { Connection } from './port.js'
 const rounds = 8
 
 export async function refuseTransactionPooler(client: pg.Client, connection: Connection, pid: number): Promise<void> {
-  const second = new pg.Client({ ...connection, connectionTimeoutMillis: 10_000 })
+  const second = new HostsClient({ ...connection, connectionTimeoutMillis: 10_000 })
   second.on('error', () => {})
   try {
     await second.connect()
     for (let round = 0; round < rounds; round++) {
       let foreign = (await backendPid(client)) !== pid
+      // Twice in a row: with two backends in turns, every other statement meets the same one.
+      foreign ||= (await backendPid(client)) !== pid
       await second.query('begin')
       foreign ||= (await backendPid(second)) === pid
       // Not asked once it is known: where there is one backend only, the second client sits on it now.

@@ -7,18 +7,20 @@ export interface Executor {
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
 }
 
-/** How to reach a server, as node-postgres takes it; our own type, so that users need not install its types. */
+/** How to reach a server, as `HostsClient` takes it, and for one host node-postgres; our own type, so that users need not install its types. */
 export interface Connection {
   readonly connectionString?: string
   readonly host?: string
   readonly port?: number
+  /** Several, of which one is the primary, in the place of `host` and `port`. */
+  readonly hosts?: readonly { readonly host: string; readonly port: number }[]
   readonly user?: string
   readonly password?: string | (() => string | Promise<string>)
   readonly database?: string
   readonly ssl?: boolean | object
 }
 
-/** The whole of what Holdfast asks of a driver. Two stand behind it: node-postgres and postgres.js. */
+/** The whole of what Holdfast asks of a database: a pool of node-postgres stands behind it, the user's or our own. */
 export interface Database extends Executor {
   /**
    * With `withinMs`, an answer that does not come within it is given up, and with it the connection, which may have fallen
@@ -27,7 +29,7 @@ export interface Database extends Executor {
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
   /**
    * Runs `work` in one transaction on one connection: commits when it resolves, rolls back when it throws. With `withinMs`,
-   * a beginning, commit or rollback that is not answered within it is given up like a query; postgres.js cannot.
+   * a beginning, commit or rollback that is not answered within it is given up like a query.
    */
   transaction<T>(work: (tx: Executor) => Promise<T>, withinMs?: number): Promise<T>
   /**

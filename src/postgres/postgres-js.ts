@@ -1,17 +1,16 @@
-import { addressOf } from './address.js'
-import { withinDeadline } from './deadline.js'
+import { describe, UsageError } from '../base/index.js'
+import { openPgPool } from './node-postgres.js'
 import type { Connection, Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
 
-/** What Holdfast needs of postgres.js: the function `sql`, or the `sql` of one of its transactions. */
+/** The `sql` of a transaction of postgres.js. */
 export interface PostgresJsExecutor {
   unsafe(text: string, values?: never[]): PromiseLike<readonly unknown[]>
-  /** Only the `sql` of a transaction has it. */
   savepoint?<T>(work: (tx: PostgresJsExecutor) => Promise<T>): Promise<unknown>
 }
 
-export interface PostgresJs extends PostgresJsExecutor {
-  begin<T>(work: (tx: PostgresJsExecutor) => Promise<T>): Promise<unknown>
+/** What Holdfast takes of the user's `sql`: where it leads. */
+export interface PostgresJs {
   readonly options: {
     host: string[]
     port: number[]
@@ -19,6 +18,7 @@ export interface PostgresJs extends PostgresJsExecutor {
     pass: unknown
     database: string
     ssl: unknown
+    target_session_attrs?: string | null | undefined
   }
 }
 
@@ -35,39 +35,26 @@ export function postgresJsExecutor(sql: PostgresJsExecutor): Executor {
   }
 }
 
-/** A database behind the user's own postgres.js. */
-export function fromPostgresJs(sql: PostgresJs): Database {
-  const connection = connectionOf(sql)
-  const { query } = postgresJsExecutor(sql)
-  return {
-    query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
-      // It has no deadline for a statement, and no way to give up its connection.
-      return withinMs === undefined ? query<Row>(text, values) : withinDeadline(query<Row>(text, values), withinMs)
-    },
-    connection,
-    address: addressOf(connection),
-    async close() {},
-    async transaction<T>(work: (tx: Executor) => Promise<T>) {
-      let outcome: { error: unknown } | undefined
-      try {
-        return (await sql.begin((tx) =>
-          work(postgresJsExecutor(tx)).catch((error: unknown) => {
-            outcome = { error }
-            throw error
-          }),
-        )) as T
-      } catch (error) {
-        throw outcome ? outcome.error : translate(error)
-      }
-    },
-  }
+/**
+ * A database where the user's postgres.js leads, by connections of our own: see docs/decisions/0003-two-drivers.md. Only
+ * what belongs into a transaction of the user goes through theirs.
+ */
+export function besidePostgresJs(sql: PostgresJs): Database {
+  return openPgPool(connectionOf(sql))
 }
 
 function connectionOf(sql: PostgresJs): Connection {
-  const { host, port, user, pass, database, ssl } = sql.options
+  const { host, port, user, pass, database, ssl, target_session_attrs: target } = sql.options
+  const hosts = host.map((one, at) => ({ host: one, port: port[at] ?? 5432 }))
+  // Unasked it takes whatever host answers, and for read-write also a standby.
+  if (hosts.length > 1 && target !== 'primary') {
+    throw new UsageError(
+      `Expected target_session_attrs of postgres.js to be primary, for it has several hosts, got ${describe(target ?? undefined)}`,
+      "Make it by postgres(url, { target_session_attrs: 'primary' }). With read-write it takes a standby, too.",
+    )
+  }
   return {
-    host: host[0] ?? 'localhost',
-    port: port[0] ?? 5432,
+    ...(hosts.length > 1 ? { hosts } : hosts[0]),
     user,
     password: pass as NonNullable<Connection['password']>,
     database,

@@ -9,10 +9,12 @@ import {
   pause,
   unlessAborted,
 } from '../base/index.js'
+import { answerWithinMs } from './deadline.js'
 import { DatabaseUnreachableError } from './errors.js'
 import type { Database } from './port.js'
 import { type DrainListener, type Life, type Presence, trustedFor } from './presence.js'
 import { loadStatements } from './statements.js'
+import { Sweeper } from './sweeper.js'
 
 /**
  * Presence by row, for instances without an anchor: no state of a session, so any pooler may stand between.
@@ -37,7 +39,7 @@ export interface RowPresenceOptions {
   readonly events: Events
 }
 
-type Name = 'record_row' | 'renew_row' | 'tell_state' | 'advance_fence' | 'grace' | 'depart'
+type Name = 'record_row' | 'renew_row' | 'tell_state' | 'advance_fence' | 'grace' | 'depart' | 'sweep'
 
 /** What the row says when it is written. */
 interface Recorded {
@@ -48,12 +50,14 @@ interface Recorded {
 }
 
 const lookAgainMs = 50
+const sweepEveryMs = 3_600_000
 const departWithinMs = 2_000
 
 export class RowPresence implements Presence {
   readonly instanceId = randomBytes(6).toString('hex')
   readonly #options: RowPresenceOptions
   readonly #sql
+  readonly #sweeper
   readonly #closing = new AbortController()
   #life: RowLife | undefined
   #lostAt: number | undefined
@@ -66,6 +70,7 @@ export class RowPresence implements Presence {
   constructor(options: RowPresenceOptions) {
     this.#options = options
     this.#sql = loadStatements<Name>(new URL('./instance.sql', import.meta.url), options.schema)
+    this.#sweeper = new Sweeper({ everyMs: sweepEveryMs, sweep: () => this.#sweep() })
   }
 
   get life(): Life | undefined {
@@ -148,6 +153,7 @@ export class RowPresence implements Presence {
     const life = new RowLife(number, expiryMs, sentAt, async () => {
       const [renewed] = await run('renew_row', [this.instanceId, number])
       this.#hear(renewed)
+      this.#sweeper.sometimes()
       return renewed !== undefined
     })
     try {
@@ -160,6 +166,12 @@ export class RowPresence implements Presence {
       await run('depart', [this.instanceId]).catch(() => {})
       throw error
     }
+  }
+
+  /** What is left behind, as an anchor does. */
+  async #sweep(): Promise<boolean> {
+    const [row] = await this.#options.database.query<{ more: number }>(this.#sql.sweep.text, [], answerWithinMs)
+    return row!.more > 0
   }
 
   #hear(recorded: Recorded | undefined): void {

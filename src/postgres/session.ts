@@ -1,7 +1,8 @@
 import { performance } from 'node:perf_hooks'
-import pg from 'pg'
+import type pg from 'pg'
 import { ClosedError, formatDuration, type HoldfastError } from '../base/index.js'
 import { DatabaseUnreachableError, SessionLocksUnavailableError, UnsupportedServerError } from './errors.js'
+import { HostsClient } from './hosts.js'
 import { refuseTransactionPooler } from './pooler.js'
 import type { Connection } from './port.js'
 import { trustedFor } from './presence.js'
@@ -75,7 +76,7 @@ export class Session {
   #deadlineTimer: NodeJS.Timeout | undefined
 
   static async open(options: SessionOptions): Promise<Session> {
-    const client = new pg.Client({
+    const client = new HostsClient({
       ...options.connection,
       application_name: options.applicationName,
       keepAlive: true,
@@ -306,6 +307,8 @@ function settingsFor(expiryMs: number): Record<string, string> {
     tcp_user_timeout: String(expiryMs),
     // Other levels, where they are the database's default, would fail statements that wait for each other's rows.
     default_transaction_isolation: 'read committed',
+    // Whoever may create in a schema that is searched by default must not be called instead of what is meant.
+    search_path: 'pg_catalog, pg_temp',
     // Fences need no flush: what a crash forgets, advance_fence() leaps over.
     synchronous_commit: 'off',
   }

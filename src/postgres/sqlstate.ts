@@ -76,7 +76,7 @@ function unreachable(message: string, cause: unknown) {
 }
 
 // Node reports a host with several addresses as an AggregateError with an empty message.
-function messageOf(error: unknown): string {
+export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return messageOf(error.errors[0])
   return error instanceof Error ? error.message : String(error)
 }

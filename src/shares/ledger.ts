@@ -1,5 +1,5 @@
 import { backoffMs, Gather, HoldfastError, pause } from '../base/index.js'
-import { answerWithinMs, type Database, type Presence, type Statement } from '../postgres/index.js'
+import { answerWithinMs, type Database, type Presence, type Statement, Sweeper } from '../postgres/index.js'
 import type { Owned } from './owned.js'
 
 export type LedgerStatements = Record<'look_done' | 'record_done' | 'sweep_done', Statement>
@@ -36,12 +36,14 @@ interface Entry {
 
 const retentionMs = 7 * 86_400_000
 const sweepEveryMs = 600_000
+const sweptAtOnce = 5_000
 
 /** What was worked on, in the table `share_done`: the authority on what a round still has to do. */
 export class Ledger {
   readonly #options: LedgerOptions
   readonly #entries = new Gather<Entry, boolean>((entries) => this.#recordAll(entries))
-  #sweptAt = performance.now() - sweepEveryMs * Math.random()
+  /** Rounds of the past must not pile up. */
+  readonly #sweeper = new Sweeper({ everyMs: sweepEveryMs, sweep: () => this.#sweep() })
 
   constructor(options: LedgerOptions) {
     this.#options = options
@@ -73,12 +75,15 @@ export class Ledger {
     }
   }
 
-  /** Rounds of the past must not pile up. Whoever uses the room removes some, now and then. */
   sweepSometimes(): void {
-    if (performance.now() - this.#sweptAt < sweepEveryMs) return
-    this.#sweptAt = performance.now()
+    this.#sweeper.sometimes()
+  }
+
+  async #sweep(): Promise<boolean> {
     const { database, statements } = this.#options
-    void database.query(statements.sweep_done.text, [retentionMs], answerWithinMs).catch(() => {})
+    const values = [retentionMs, sweptAtOnce]
+    const [row] = await database.query<{ removed: number }>(statements.sweep_done.text, values, answerWithinMs)
+    return row!.removed === sweptAtOnce
   }
 
   async #recordAll(entries: readonly Entry[]): Promise<boolean[]> {

@@ -61,15 +61,20 @@ returning fence::text
 
 -- name: sweep_done
 -- Forgets rounds of the past, some at a time. Relies on share_done_done_at.
-delete from holdfast.share_done
-where (namespace, share, round, resource) in (
-  select namespace, share, round, resource
-  from holdfast.share_done
-  where done_at < now() - make_interval(secs => $1::float8 / 1000)
-  order by done_at
-  limit 5000
-  for update skip locked
+with removed as (
+  delete from holdfast.share_done
+  where (namespace, share, round, resource) in (
+    select namespace, share, round, resource
+    from holdfast.share_done
+    where done_at < now() - make_interval(secs => $1::float8 / 1000)
+    order by done_at
+    limit $2::integer
+    for update skip locked
+  )
+  returning 1
 )
+select count(*)::integer as removed
+from removed
 
 -- name: join
 -- This instance takes part in some shares; members of the past are removed on the way. Those who take part are told.

@@ -34,6 +34,7 @@ test('--check is 3 while something is pending and 0 after; --dry-run and --check
     schema: 'coordination',
     version: 0,
     pending: all,
+    grants: [],
   })
   expect(await schemaExists('coordination')).toBe(false)
 

@@ -187,7 +187,10 @@ describe('what it refuses', () => {
   })
 
   test.each([
-    [['--drain', 'soon'], 'Expected --drain to be a duration of at least 0ms, such as 30s or 5m, got "soon"'],
+    [
+      ['--drain', 'soon'],
+      'Expected --drain to be a duration of at least 0ms and at most 24d, such as 30s or 5m, got "soon"',
+    ],
     [['--concurrency', '0'], 'Expected --concurrency to be a whole number between 1 and 10000, got "0"'],
   ])('%j', async (options, complaint) => {
     const { status, stderr } = await run(['work', file('jobs.js'), ...options], env)

@@ -12,7 +12,7 @@ test('the guide explains all findings, and no others', () => {
 
 test('each finding is provoked by a test', () => {
   const root = new URL('../', import.meta.url)
-  const tests = ['doctor', 'postgres'].flatMap((room) =>
+  const tests = ['doctor', 'postgres', 'security'].flatMap((room) =>
     readdirSync(new URL(room, root)).map((file) => readFileSync(new URL(`${room}/${file}`, root), 'utf8')),
   )
   const unseen = findingIds.filter((id) => !tests.some((text) => new RegExp(`'${id}[:']`).test(text)))

@@ -120,6 +120,14 @@ const commands: Record<string, RegExp | Expected> = {
     says: /^\d+ migrations to apply to the schema elsewhere\.$/m,
   },
   'holdfast migrate --dry-run': { env: elsewhere, says: /^1\tfoundation\n2\t/m },
+  'holdfast migrate --application app --observer grafana --show-sql': {
+    given: ({ roles }) => roles(),
+    says: /^grant usage on schema "holdfast" to "grafana";$/m,
+  },
+  'holdfast migrate --application app --observer grafana --operator ops': {
+    given: ({ roles }) => roles(),
+    says: /^The role ops has the rights of an operator\.$/m,
+  },
   'holdfast migrate': { env: elsewhere, says: /^\d+ migrations applied to the schema elsewhere\.$/m },
   'holdfast doctor': { given: ({ spoil }) => spoil(), status: 3, says: /^wrong\tindexes-differ\t/m },
   'holdfast doctor --fix': /^Done: indexes-differ/m,
@@ -169,6 +177,8 @@ const notHere: Record<string, string> = {
   'npm install @opentelemetry/api': 'needs the network; the tests of telemetry have it installed',
   'export DATABASE_URL=postgres://…': 'is true of each line here',
   'node examples/thousand-at-once.js': 'has a test that runs all examples',
+  'apt-get install etcd-server patroni postgresql haproxy': 'needs the network, and rights',
+  'node examples/cluster/run.js': 'takes minutes; its cluster has a test of its own',
   'holdfast lock run --tick "0 3 * * *" --timezone Europe/London nightly-report -- node report.js':
     'has tests of its own, for just before its tick it waits for it',
   'holdfast lock run --tick 15m --wait 10m invoices -- ./invoices.sh':

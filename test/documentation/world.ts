@@ -16,6 +16,8 @@ const bounces = defineJob('bounce', {
   run: () => Promise.reject(new Error('no')),
 })
 
+const roles = ['app', 'grafana', 'ops']
+
 /** How the documents call an instance. */
 const someInstance = '4f1c09aa52be'
 
@@ -101,11 +103,21 @@ export class World {
     await until('it is buried', async () => (await this.#home.jobs.find(id))?.state === 'buried')
   }
 
+  /** The roles that the documents name; of the whole server, and so there is one test file that makes them. */
+  roles = async () => {
+    for (const role of roles) {
+      const [known] = await sql(this.#database.url, 'select from pg_roles where rolname = $1', [role])
+      if (!known) await sql(this.#database.url, `create role ${role}`)
+    }
+  }
+
   /** What `holdfast doctor --fix` can mend. */
   spoil = () => sql(this.#database.url, 'drop index holdfast.tick_done')
 
   async end(): Promise<void> {
     await Promise.all([this.#home, this.#fragile, this.#waiter, this.#leaving, this.#billing].map((one) => one.close()))
+    // A role that was there before, on a server that is somebody's, may have more than this.
+    for (const role of roles) await sql(this.#database.url, `drop owned by ${role}; drop role ${role}`).catch(() => {})
     await this.#database.drop()
     rmSync(this.place, { recursive: true })
   }

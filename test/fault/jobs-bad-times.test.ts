@@ -1,13 +1,15 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { defineJob, type Holdfast } from '../../src/holdfast.js'
-import { until, within } from '../setup/facts.js'
+import { stays, until, within } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
 import { startWorker } from './jobs-stage.js'
 import { expiryMs, openDatabase, openInstance, openProxy, takeAwayAfterEach } from './stage.js'
 
 // What a worker meets: replies that are lost, a database that is gone for a while, handlers that misbehave.
 takeAwayAfterEach()
 
-describe.each(['rows', 'advisory'] as const)('claims by %s', (claims) => {
+describe.each(waysOf('claims of jobs-bad-times', ['rows', 'advisory']))('claims by %s', (claims) => {
   /** An instance that works by way of a proxy, and one beside it that does not. */
   async function stage(expiry = expiryMs) {
     const { url, witness } = await openDatabase()
@@ -57,6 +59,27 @@ describe.each(['rows', 'advisory'] as const)('claims by %s', (claims) => {
     expect(rows).toEqual([{ state: 'done' }])
   })
 
+  test('the reply to that a worker is awake is lost: it goes on', { timeout: 60_000 }, async () => {
+    const { proxy, beside, holdfast, witness } = await stage()
+    const job = defineJob('job', { run: () => pause(1) })
+    holdfast.jobs.work([job])
+    await until(
+      'it sleeps',
+      async () => (await witness.query('select from holdfast.worker where sleeping')).length === 1,
+    )
+    const swallowed = proxy.swallowReplyTo('set sleeping')
+    // Enough to keep it busy until it says so.
+    await beside.jobs.enqueueMany(job, Array(2_000).fill(null))
+    await within(10_000, 'Awakening', swallowed)
+    // Until the reply has been given up: a failure that nobody handles would end the process.
+    const runsAnother = async () => {
+      const { id } = await beside.jobs.enqueue(job, null)
+      await untilEnded(beside, [id])
+      return true
+    }
+    await stays('it works', runsAnother, expiryMs + 1_000)
+  })
+
   test('the reply to the commit of tx is lost: its effect and its end happened once', { timeout: 60_000 }, async () => {
     // A life that outlasts the silence, also on a loaded machine: or the job would rightly run again.
     const { proxy, beside, holdfast, witness } = await stage(20_000)
@@ -81,6 +104,34 @@ describe.each(['rows', 'advisory'] as const)('claims by %s', (claims) => {
     expect(await witness.query('select from effect')).toHaveLength(1)
     const rows = await witness.query('select state, failed from holdfast.job_history where id = $1', [id])
     expect(rows).toEqual([{ state: 'done', failed: 0 }])
+  })
+
+  test('a claim that cannot be forgotten with the last of its jobs is forgotten later', async () => {
+    const { beside, holdfast, witness } = await stage()
+    await witness.query(`
+      create function public.refuse() returns trigger language plpgsql as
+        $$ begin raise exception using errcode = '57P01', message = 'not now'; end $$;
+      create trigger refuse before delete on holdfast.claim for each statement execute function public.refuse()`)
+    const job = defineJob('job', { run: (_: null, { tx }) => tx.query('select').then(() => {}) })
+    holdfast.jobs.work([job])
+    const { id } = await beside.jobs.enqueue(job, null)
+    await untilEnded(beside, [id])
+    expect(await witness.query('select from holdfast.claim')).toHaveLength(1)
+    await witness.query('drop trigger refuse on holdfast.claim')
+    await until('nothing is left of it', async () => (await witness.query('select from holdfast.claim')).length === 0)
+  })
+
+  test('a job that is taken away from a worker leaves no claim', async () => {
+    const { beside, holdfast, witness } = await stage()
+    const job = defineJob('job', {
+      run: (_: null, { signal }) =>
+        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    })
+    holdfast.jobs.work([job])
+    const { id } = await beside.jobs.enqueue(job, null)
+    await until('it runs', async () => (await beside.jobs.find(id))?.state === 'running')
+    await witness.query('delete from holdfast.job where id = $1', [id])
+    await until('nothing is left of it', async () => (await witness.query('select from holdfast.claim')).length === 0)
   })
 
   test('the database is gone in mid-run, for longer than the expiry: everything ends, once', {
@@ -131,6 +182,23 @@ describe.each(['rows', 'advisory'] as const)('claims by %s', (claims) => {
     expect(await holdfast.jobs.result(next.id, { wait: '20s' })).toBe('mild')
     await worker.close()
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'done', result: 'elsewhere', crashes: 1, failed: 0 })
+  })
+
+  test('a handler that blocked its process beyond the expiry sees it in its signal at once', async () => {
+    const { holdfast } = await stage()
+    let seen: boolean | undefined
+    const job = defineJob('job', {
+      run(_: null, run) {
+        if (seen !== undefined) return
+        const from = performance.now()
+        while (performance.now() - from < expiryMs) Math.sqrt(2)
+        seen = run.signal.aborted
+      },
+    })
+    await holdfast.jobs.enqueue(job, null)
+    holdfast.jobs.work([job])
+    await until('it has looked', () => seen !== undefined)
+    expect(seen).toBe(true)
   })
 
   test('a handler that never returns loses its place and its job; what it says later changes nothing', {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { defineJob } from '../../src/holdfast.js'
 import { until, within } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
 import { startWorker } from './jobs-stage.js'
 import { expiryMs, openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
 
@@ -8,7 +9,7 @@ takeAwayAfterEach()
 
 const kills = 5
 
-describe.each(['rows', 'advisory'] as const)('claims by %s', (claims) => {
+describe.each(waysOf('claims of jobs-crash', ['rows', 'advisory']))('claims by %s', (claims) => {
   test(`after each of ${kills} kills of a worker its job runs elsewhere`, { timeout: 180_000 }, async () => {
     const { url, witness } = await openDatabase()
     const holdfast = await openInstance(url, { jobs: { claims } })

@@ -6,6 +6,7 @@ import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { randomFrom } from '../property/random.mjs'
 import { countOf, seedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
 import { startWorker, type WorkerProcess } from './jobs-stage.js'
 import { openDatabase, openInstance, openServer, takeAwayAfterEach } from './stage.js'
 
@@ -173,7 +174,7 @@ async function walk(world: World, seed: number, steps: number): Promise<void> {
   console.log(`${claims}: ${committed.length} jobs committed, ${undone.size} rolled back, ${steps} faults`)
 }
 
-describe.each(['rows', 'advisory'] as const)('claims by %s', (claims) => {
+describe.each(waysOf('claims of jobs-schedules', ['rows', 'advisory']))('claims by %s', (claims) => {
   const lightCount = countOf(4)
 
   test(`${lightCount} kills, freezes and ended sessions`, { timeout: 0 }, async () => {

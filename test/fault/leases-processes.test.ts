@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { within } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
 import { timed } from './leases.js'
 import { later, openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
 
@@ -19,7 +20,7 @@ async function startHolder(url: string, anchor: string): Promise<{ holder: Child
   return { holder, fence }
 }
 
-describe.each(['required', 'none'])('with anchor: %s', (anchor) => {
+describe.each(waysOf('the anchor of processes', ['required', 'none']))('with anchor: %s', (anchor) => {
   test('killed: the name is free when the lease expires, and not before', async () => {
     const { url, witness } = await openDatabase()
     const a = await openInstance(url)

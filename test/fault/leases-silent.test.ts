@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { LeaseLostError } from '../../src/holdfast.js'
 import { caught, until, within } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
 import { timed, whenTold } from './leases.js'
 import type { Direction } from './silent-proxy.js'
 import { openDatabase, openInstance, openProxy, takeAwayAfterEach } from './stage.js'
@@ -16,7 +17,7 @@ const directions: Record<string, Direction[]> = {
   'towards the client': ['to-client'],
 }
 
-describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
+describe.each(waysOf('the anchor in silence', ['required', 'none']))('with anchor: %s', (anchor) => {
   test.each(Object.entries(directions))(
     'silence %s: the holder is told before the next one is granted',
     async (_, silent) => {

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { DatabaseUnreachableError, LimitReachedError, PermitLostError } from '../../src/holdfast.js'
 import { nothingInUse, untilQueued } from '../limits/facts.js'
 import { caught, sql, until, within } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
 import { expiryMs, later, openDatabase, openInstance, openProxy, openServer, takeAwayAfterEach } from './stage.js'
 
 // Permits end with whoever held them: the process, its session, its server.
@@ -59,7 +60,7 @@ test('a waiting process that dies does not stand in the way of those behind it',
   await within(5_000, 'The one behind', behind)
 })
 
-describe.each(['required', 'none'] as const)('anchor: %s', (anchor) => {
+describe.each(waysOf('the anchor of limits', ['required', 'none']))('anchor: %s', (anchor) => {
   test('a frozen process loses its permits at the expiry, and knows it when it is thawed', async () => {
     const { url } = await openDatabase()
     const a = await openInstance(url)

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { DatabaseUnreachableError, Holdfast, OnceLostError } from '../../src/holdfast.js'
 import { countEffects, deliveries, effect, gate, makeEffects } from '../once/effects.js'
 import { caught, sql, until, within } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
 import { expiryMs, later, openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
 
 // What dies or falls silent in the middle of a run, and what becomes of its effect and its key.
@@ -45,7 +46,7 @@ const book = (holdfast: Holdfast, key: string, wait: string) =>
     { wait },
   )
 
-describe.each(['required', 'none'])('a process with anchor: %s', (anchor) => {
+describe.each(waysOf('the anchor of runs', ['required', 'none']))('a process with anchor: %s', (anchor) => {
   test.each(['before', 'after'])('killed %s its effect: a duplicate runs the key', async (stage) => {
     const { url } = await openDatabase()
     await accounts(url, 'k')

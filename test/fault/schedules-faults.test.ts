@@ -4,6 +4,7 @@ import type { Holdfast } from '../../src/holdfast.js'
 import { randomFrom } from '../property/random.mjs'
 import { countOf, seedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
 import { type Actor, type Given, openHistory, prove, startActor } from './schedules-stage.js'
 import { expiryMs, openDatabase, openInstance, openServer, takeAwayAfterEach } from './stage.js'
 
@@ -121,14 +122,18 @@ async function settled(witness: Witness): Promise<number> {
 /** HOLDFAST_TICKS: how many ticks, for each of the tests here; otherwise their few faults decide. */
 const ticks = Number(process.env.HOLDFAST_TICKS ?? 0)
 
-test.each(['required', 'none'] as const)('five instances under faults (anchor %s)', { timeout: 0 }, async (anchor) => {
-  const seed = seedOf(`schedules under faults, anchor ${anchor}`)
-  const { url, witness } = await openDatabase()
-  const operator = await openInstance(url)
-  const faults = ['kill', 'freeze', 'cut', 'deafen', 'terminate', 'move'] as const
-  const world: World = { url, witness, operator, anchor, faults, async restart() {}, cutAt: 0 }
-  await walk(world, seed, { faults: countOf(5), ticks })
-})
+test.each(waysOf('the anchor of schedules', ['required', 'none']))(
+  'five instances under faults (anchor %s)',
+  { timeout: 0 },
+  async (anchor) => {
+    const seed = seedOf(`schedules under faults, anchor ${anchor}`)
+    const { url, witness } = await openDatabase()
+    const operator = await openInstance(url)
+    const faults = ['kill', 'freeze', 'cut', 'deafen', 'terminate', 'move'] as const
+    const world: World = { url, witness, operator, anchor, faults, async restart() {}, cutAt: 0 }
+    await walk(world, seed, { faults: countOf(5), ticks })
+  },
+)
 
 test('five instances under restarts of the server, and kills', { timeout: 0 }, async () => {
   const seed = seedOf('schedules under restarts')

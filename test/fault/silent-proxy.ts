@@ -34,10 +34,14 @@ export class SilentProxy {
     })
   }
 
+  get port(): number {
+    return (this.#server.address() as net.AddressInfo).port
+  }
+
   /** The same address, by way of this proxy. */
   through(url: string): string {
     const changed = new URL(url)
-    changed.port = String((this.#server.address() as net.AddressInfo).port)
+    changed.port = String(this.port)
     return changed.href
   }
 

@@ -52,11 +52,19 @@ test('the last connection of the pool in the hand of the caller is enough', asyn
   }
 })
 
-test('without a delay, or with none that is worth the name, a job is ready at once', async () => {
+test('without a delay, with none that is worth the name, or after its time, a job is ready at once', async () => {
   const { jobs } = await open({ url: fresh.url })
-  for (const options of [{}, { delay: 0 }, { delay: '0s' }] as const) {
+  const past = new Date(Date.now() - 3_600_000)
+  for (const options of [{}, { delay: 0 }, { delay: '0s' }, { runAt: past }] as const) {
     const { id } = await jobs.enqueue(job, 1, options)
     expect(await jobs.find(id), JSON.stringify(options)).toMatchObject({ state: 'ready' })
+  }
+  for (const rest of ["delay => '0 s'", "run_at => now() - interval '1 h'"]) {
+    const [row] = await sql<{ id: string }>(
+      fresh.url,
+      `select holdfast.enqueue('${job.queue}', 'x', '1', ${rest}) as id`,
+    )
+    expect(await jobs.find(Number(row!.id)), rest).toMatchObject({ state: 'ready' })
   }
 })
 

@@ -236,7 +236,7 @@ test('names that have been free for an hour are swept', async () => {
   await sql(fresh.url, "update holdfast.lease set expires_at = now() - interval '2 h' where key = $1", [lease.key])
   const { loadStatements } = await import('../../src/postgres/index.js')
   const statements = loadStatements<'sweep'>(new URL('../../src/leases/leases.sql', import.meta.url), 'holdfast')
-  await sql(fresh.url, statements.sweep.text)
+  await sql(fresh.url, statements.sweep.text, [1_000])
   expect(await leaseRow(fresh.url, lease.key)).toBeUndefined()
   expect(await leaseRow(fresh.url, kept.key)).toBeDefined()
 })

@@ -205,7 +205,7 @@ test.each<[string, unknown]>([
   ['an object whose order counts', { b: 1, a: 2, 2: 'two', 1: 'one', '': null }],
   ['a nested one', { list: [1, [2, { three: [] }]], nothing: null }],
   ['a long one', 'x'.repeat(2_000_000)],
-])('%s is replayed exactly, by both drivers', async (name, value) => {
+])('%s is replayed exactly, however the instance was opened', async (name, value) => {
   const client = postgres(fresh.url, { max: 3, onnotice: () => {} })
   onTestFinished(() => client.end())
   const [byPg, byPostgresJs] = [await open({ url: fresh.url }), await open({ sql: client })]
@@ -410,17 +410,17 @@ test('a role that does not flush its commits has its answers flushed all the sam
     claimed = (await tx.query('show synchronous_commit')).rows
   })
   expect(claimed).toEqual([{ synchronous_commit: 'off' }])
-  await sql(fresh.url, 'create table flushing (setting text)')
+  await sql(fresh.url, 'create table holdfast.flushing (setting text)')
   await sql(
     fresh.url,
     `create function note_flushing() returns trigger language plpgsql as
-     $$ begin insert into flushing values (new.state || ' ' || current_setting('synchronous_commit')); return null; end $$;
+     $$ begin insert into holdfast.flushing values (new.state || ' ' || current_setting('synchronous_commit')); return null; end $$;
      create trigger note_flushing after insert or update on holdfast.delivery for each row execute function note_flushing()`,
   )
   await once.run('flushed 2', () => 1)
   await once.run('flushed 3', async ({ tx }) => (await tx.query('select 1')).rows)
   await sql(fresh.url, 'drop function note_flushing cascade')
-  expect(await sql(fresh.url, 'select setting from flushing')).toEqual([
+  expect(await sql(fresh.url, 'select setting from holdfast.flushing')).toEqual([
     { setting: 'in-flight off' },
     { setting: 'done on' },
     { setting: 'in-flight off' },

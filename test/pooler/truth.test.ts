@@ -3,6 +3,7 @@
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Holdfast, SessionLocksUnavailableError } from '../../src/holdfast.js'
+import { refuseTransactionPooler } from '../../src/postgres/pooler.js'
 import { countOf } from '../property/seed.js'
 import { caught, sql } from '../setup/facts.js'
 import { databaseUrl } from '../setup/instances.js'
@@ -41,7 +42,27 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
       for (const settings of await settingsOfBackends(url, backends)) expect(settings).toEqual(await settingsOf(direct))
     },
   )
+
+  test('and so is one that takes turns with somebody so that each always meets the same backend', async () => {
+    const pooler = await startPooler({ mode: 'transaction', backends: 2, roundRobin: true })
+    const connection = { connectionString: pooler.through(await databaseUrl()) }
+    const [client, other] = [new pg.Client(connection), new pg.Client(connection)]
+    for (const one of [client, other]) {
+      await one.connect()
+      onTestFinished(() => one.end())
+    }
+    // Two backends, and the next in turn is that of the client again.
+    await Promise.all([client, other].map((one) => one.query('select pg_sleep(0.1)')))
+    const pid = await backendPid(client)
+    expect(await backendPid(other)).not.toBe(pid)
+    const refusal = await caught(SessionLocksUnavailableError, refuseTransactionPooler(client, connection, pid))
+    expect(refusal.because).toBe('transaction-pooler')
+  })
 })
+
+async function backendPid(client: pg.Client): Promise<number> {
+  return (await client.query('select pg_backend_pid() as pid')).rows[0].pid
+}
 
 /** Others who use the pooler meanwhile, with statements and transactions of all lengths, until the test has finished. */
 function keepBusy(url: string, clients: number): void {

@@ -54,6 +54,7 @@ describe('the settings of a session', () => {
     expect(await show('idle_session_timeout')).toBe('4s')
     expect(await show('idle_in_transaction_session_timeout')).toBe('4s')
     expect(await show('statement_timeout')).toBe('4s')
+    expect(await show('search_path')).toBe('pg_catalog, pg_temp')
     expect(await show('client_connection_check_interval')).toBe('500ms')
     expect(await show('tcp_user_timeout')).toBe('4000')
     expect(await show('tcp_keepalives_idle')).toBe('1')

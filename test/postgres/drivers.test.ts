@@ -3,7 +3,7 @@ import pg from 'pg'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { DatabaseError, DatabaseUnreachableError, type HoldfastOptions, LockTimeoutError } from '../../src/holdfast.js'
-import { type Database, fromPgPool, fromPostgresJs, openPgPool } from '../../src/postgres/index.js'
+import { besidePostgresJs, type Database, fromPgPool, openPgPool } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
@@ -62,9 +62,11 @@ const drivers: Record<string, (url: string) => Driver> = {
   },
   'postgres.js'(url) {
     const client = newPostgresJs(url)
+    const database = besidePostgresJs(client)
+    onTestFinished(() => database.close())
     return {
       way: { sql: client as never },
-      database: fromPostgresJs(client as never),
+      database,
       begin: (work) => client.begin((tx) => work(tx as never)) as Promise<never>,
     }
   },
@@ -207,6 +209,17 @@ describe('a pool of the user', () => {
     const pool = newPool(fresh.url)
     for (let i = 0; i < 12; i++) await (await open({ pool })).close()
     expect(pool.listenerCount('error')).toBeLessThanOrEqual(1)
+  })
+
+  test('may lose a session in the moment in which it hands it out', async () => {
+    const pool = newPool(fresh.url)
+    const holdfast = await open({ pool })
+    // Before whoever asked for it can listen; without a listener the process would end.
+    pool.once('acquire', (client) => process.nextTick(() => client.emit('error', new Error('The server ended it'))))
+    const client = await pool.connect()
+    client.release(true)
+    await holdfast.close()
+    expect(pool.listenerCount('acquire')).toBe(0)
   })
 
   test('serves even when it has a single connection', async () => {

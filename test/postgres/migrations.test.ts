@@ -3,6 +3,7 @@ import { Holdfast, PermissionError, SchemaVersionError, UsageError } from '../..
 import { allMigrations, migrate, migrationScript, openPgPool, schemaState } from '../../src/postgres/index.js'
 import { catalogOf, uncommented } from '../setup/catalog.js'
 import { caught, sql } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
 import { databaseUrl, emptyDatabaseUrl, open, roleUrl } from '../setup/instances.js'
 
 const known = allMigrations('holdfast').length
@@ -26,21 +27,25 @@ test('the first opening installs the schema, the second finds it there', async (
   await expect(first.locks.tryAcquire('works')).resolves.not.toBeNull()
 })
 
-test.each([
+const isolations = [
   'read committed',
   // What some set for a whole database. A snapshot from before the wait for one's turn would show no schema.
   'repeatable read',
   'serializable',
-])('twenty instances open at once on an empty database, %s', async (isolation) => {
-  const url = await emptyDatabaseUrl()
-  const database = new URL(url).pathname.slice(1)
-  await sql(url, `alter database ${database} set default_transaction_isolation = '${isolation}'`)
-  const fleet = await Promise.all(Array.from({ length: 20 }, () => open({ url })))
-  expect(await sql(url, 'select count(*)::int from holdfast.instance')).toEqual([{ count: 20 }])
-  expect(await sql(url, 'select count(*)::int from holdfast.migration')).toEqual([{ count: known }])
-  const locks = await Promise.all(fleet.map(({ locks }) => locks.tryAcquire('one')))
-  expect(locks.filter((lock) => lock !== null)).toHaveLength(1)
-})
+]
+test.each(waysOf('the isolation of twenty', isolations))(
+  'twenty instances open at once on an empty database, %s',
+  async (isolation) => {
+    const url = await emptyDatabaseUrl()
+    const database = new URL(url).pathname.slice(1)
+    await sql(url, `alter database ${database} set default_transaction_isolation = '${isolation}'`)
+    const fleet = await Promise.all(Array.from({ length: 20 }, () => open({ url })))
+    expect(await sql(url, 'select count(*)::int from holdfast.instance')).toEqual([{ count: 20 }])
+    expect(await sql(url, 'select count(*)::int from holdfast.migration')).toEqual([{ count: known }])
+    const locks = await Promise.all(fleet.map(({ locks }) => locks.tryAcquire('one')))
+    expect(locks.filter((lock) => lock !== null)).toHaveLength(1)
+  },
+)
 
 describe('another schema', () => {
   test.each(['app', 'my-Schema', 'Über mütig', 'with "quotes"', 'a.b', 'select', 'a\\b'])(

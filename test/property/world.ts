@@ -106,7 +106,7 @@ export async function conclude(world: World): Promise<string> {
   const { fleet, witness, name, endings, proof } = world
   await fleet.fill()
   await fleet.close()
-  await until(`no session of ${name} is left`, async () => (await witness.sessions()).length === 0, expiryMs + 3_000)
+  await until(`no session of ${name} is left`, async () => (await witness.sessions()).length === 0)
   const { beliefs, answers, unexpected } = readHistory(fleet.histories)
   expect(unexpected.join('\n')).toBe('')
   const { violations, longestNewsMs } = (proof.judge ?? judge)(beliefs, endings)

@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import { UsageError } from '../../src/base/index.js'
-import { addressOf, checkUrl } from '../../src/postgres/index.js'
+import { addressOf, checkUrl, urlsOf } from '../../src/postgres/index.js'
 
 afterEach(() => vi.unstubAllEnvs())
 
@@ -9,6 +9,8 @@ test.each([
   'postgresql://host/database',
   'postgres://host',
   'postgres://user:p%40ss@[::1]:5432/database?sslmode=require',
+  'postgres://user:secret@one,two:5433,[::1]:5434/database',
+  'postgres://user:sec,ret@one:5432,two/database?target_session_attrs=primary',
 ])('%s is an address', (url) => {
   expect(checkUrl(url, 'url')).toBe(url)
 })
@@ -23,6 +25,9 @@ test.each([
   'postgres://user:100%secret@host/database',
   'postgres://us%er:secret@host/database',
   'postgres://user:secret@host/data%base',
+  'postgres://user:secret@one,,two/database',
+  'postgres://one,/database',
+  'postgres://user:secret@one,two:port/database',
 ])('%s is none, and is not repeated', (url) => {
   const complaint = () => checkUrl(url, 'directUrl')
   expect(complaint).toThrow(UsageError)
@@ -30,7 +35,37 @@ test.each([
   expect(complaint).toThrow(expect.not.objectContaining({ message: expect.stringContaining('secret') }))
 })
 
+test.each(['any', 'standby', 'read-only', 'prefer-standby'])(
+  'of several hosts none is sought that is %s',
+  (attributes) => {
+    const url = `postgres://user:secret@one,two/database?target_session_attrs=${attributes}`
+    const complaint = () => checkUrl(url, 'url')
+    expect(complaint).toThrow(UsageError)
+    expect(complaint).toThrow(`Expected target_session_attrs of url to be read-write or primary, got "${attributes}"`)
+  },
+)
+
+test('a URL of several hosts is a URL for each, with all else the same', () => {
+  expect(urlsOf('postgres://user:a,b@one,two:5433/database?sslmode=require')).toEqual([
+    'postgres://user:a,b@one/database?sslmode=require',
+    'postgres://user:a,b@two:5433/database?sslmode=require',
+  ])
+  expect(urlsOf('postgres://user:a,b@one/data,base')).toEqual(['postgres://user:a,b@one/data,base'])
+})
+
 test.each([
+  [{ connectionString: 'postgres://ann:secret@one,two:6432/app' }, 'ann@one:5432,two:6432/app'],
+  [
+    {
+      hosts: [
+        { host: 'one', port: 1 },
+        { host: 'two', port: 2 },
+      ],
+      user: 'ann',
+      database: 'app',
+    },
+    'ann@one:1,two:2/app',
+  ],
   [{ connectionString: 'postgres://ann:secret@db.example:6432/app' }, 'ann@db.example:6432/app'],
   [{ connectionString: 'postgres://a%40b:secret@db.example/app' }, 'a@b@db.example:5432/app'],
   [{ host: 'db.example', user: 'ann', password: 'secret', database: 'app' }, 'ann@db.example:5432/app'],
@@ -47,4 +82,14 @@ test('what is not given comes from where the driver takes it', () => {
   vi.stubEnv('PGPORT', '6543')
   vi.stubEnv('PGDATABASE', 'env-database')
   expect(addressOf({})).toBe('env-user@env-host:6543/env-database')
+})
+
+test.each([
+  ['6543,6544', 'u@one:6543,two:6544/d'],
+  ['6543', 'u@one:6543,two:6543/d'],
+  [undefined, 'u@one:5432,two:5432/d'],
+])('several hosts from the environment, with ports %s, as libpq reads them', (ports, address) => {
+  vi.stubEnv('PGHOST', 'one,two')
+  vi.stubEnv('PGPORT', ports)
+  expect(addressOf({ user: 'u', database: 'd' })).toBe(address)
 })

@@ -26,7 +26,7 @@ describe('each SQLSTATE', () => {
   test.each([
     ['25006', ReadOnlyError, 'READ_ONLY', true, /primary/],
     ['40P01', DeadlockError, 'DEADLOCK', true, /same order/],
-    ['42501', PermissionError, 'PERMISSION_DENIED', false, /grant/],
+    ['42501', PermissionError, 'PERMISSION_DENIED', false, /holdfast migrate --application/],
     ['53200', LockTableFullError, 'LOCK_TABLE_FULL', true, /max_locks_per_transaction/],
     ['53300', TooManyConnectionsError, 'TOO_MANY_CONNECTIONS', true, /max_connections/],
     ['57P01', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server runs/],

@@ -1,7 +1,7 @@
 import type { PoolClient } from 'pg'
 import { hashedKey } from '../../base/index.js'
 import { Holdfast } from '../../holdfast.js'
-import { addressOf } from '../../postgres/index.js'
+import { addressOf, urlsOf } from '../../postgres/index.js'
 import { onSignals, statusOfSignal } from '../child.js'
 import { agree } from '../confirm.js'
 import { connect } from '../connect.js'
@@ -51,7 +51,12 @@ export async function bench(settings: Settings): Promise<void> {
 
 /** The machine that we are on, by its address or through a socket. */
 function isLocal(url: string | undefined): boolean {
-  const host = url === undefined ? (process.env.PGHOST ?? '') : hostOf(new URL(url))
+  const hosts =
+    url === undefined ? (process.env.PGHOST ?? '').split(',') : urlsOf(url).map((one) => hostOf(new URL(one)))
+  return hosts.every(isHere)
+}
+
+function isHere(host: string): boolean {
   return host === '' || host.startsWith('/') || ['localhost', '127.0.0.1', '[::1]', '::1'].includes(host)
 }
 

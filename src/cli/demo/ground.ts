@@ -1,7 +1,6 @@
-import pg from 'pg'
 import { HoldfastError, hashedKey } from '../../base/index.js'
 import { startEmbedded } from '../../embedded/index.js'
-import { checkUrl, loadStatements, translate } from '../../postgres/index.js'
+import { checkUrl, HostsClient, loadStatements, translate } from '../../postgres/index.js'
 import { say } from '../failure.js'
 
 /** Where the demo takes place: a database, and the two schemas in it, that of Holdfast and that of the company. */
@@ -44,17 +43,20 @@ export async function openGround(given: Given): Promise<Ground> {
 /** In somebody's database: two schemas of the demo's own, which one demo at a time makes anew and drops at its end. */
 async function onServerOf(url: string, directUrl: string | undefined): Promise<Ground> {
   const [schema, tables] = ['holdfast_demo', 'holdfast_demo_company']
-  const keeper = new pg.Client({
-    connectionString: checkUrl(directUrl ?? url, '--url'),
-    connectionTimeoutMillis: 10_000,
-  })
-  keeper.on('error', () => {}) // The statement that fails says it.
-  const drop = async () => {
-    await keeper.query('set client_min_messages = warning')
-    await keeper.query(`drop schema if exists ${schema}, ${tables} cascade`)
+  const connectionString = checkUrl(directUrl ?? url, '--url')
+  const connect = async () => {
+    const client = new HostsClient({ connectionString, connectionTimeoutMillis: 10_000 })
+    client.on('error', () => {}) // The statement that fails says it.
+    await client.connect()
+    return client
   }
+  const drop = async (client: HostsClient) => {
+    await client.query('set client_min_messages = warning')
+    await client.query(`drop schema if exists ${schema}, ${tables} cascade`)
+  }
+  let keeper: HostsClient | undefined
   try {
-    await keeper.connect()
+    keeper = await connect()
     const { rows } = await keeper.query('select pg_try_advisory_lock($1) as is_ours', [hashedKey(schema, 'demo').key])
     if (!rows[0].is_ours) {
       throw new HoldfastError('Another demo runs in this database', {
@@ -63,10 +65,10 @@ async function onServerOf(url: string, directUrl: string | undefined): Promise<G
         hint: 'Wait for its end, or give another database. Without --url the demo brings its own.',
       })
     }
-    await drop()
+    await drop(keeper)
     await makeTables(url, tables)
   } catch (error) {
-    await keeper.end().catch(() => {})
+    await keeper?.end().catch(() => {})
     throw translate(error)
   }
   return {
@@ -77,17 +79,19 @@ async function onServerOf(url: string, directUrl: string | undefined): Promise<G
     told: `The demo runs in your database, in the schemas ${schema} and ${tables}, which it drops at its end.`,
     async [Symbol.asyncDispose]() {
       try {
-        await drop()
+        // The keeper's session is gone when the server was restarted, or failed over, while the demo ran.
+        const client = await connect()
+        await drop(client).finally(() => client.end())
       } catch (error) {
         say(`holdfast: the schemas ${schema} and ${tables} could not be dropped: ${(error as Error).message}`)
       }
-      await keeper.end()
+      await keeper.end().catch(() => {})
     },
   }
 }
 
 async function makeTables(url: string, schema: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url, options: `-c search_path=${schema}` })
+  const client = new HostsClient({ connectionString: url, options: `-c search_path=${schema}` })
   await client.connect()
   try {
     const { tables } = loadStatements<'tables'>(new URL('./company/company.sql', import.meta.url), schema)

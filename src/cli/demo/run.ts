@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto'
 import pg from 'pg'
+import { HostsClient } from '../../postgres/index.js'
 import { statusOfSignal } from '../child.js'
 import { defaultPort, isTaken, type Served, serve } from '../dashboard/serve.js'
 import { Exit, exitCode } from '../failure.js'
@@ -52,8 +53,9 @@ async function watchable({ url, schema }: Ground): Promise<Served> {
 }
 
 function poolOf({ url, tables }: Ground): pg.Pool {
-  const pool = new pg.Pool({ connectionString: url, max: 10, options: `-c search_path=${tables}` })
+  const pool = new pg.Pool({ connectionString: url, Client: HostsClient, max: 10, options: `-c search_path=${tables}` })
   pool.on('error', () => {}) // A session that ended while it was idle: the pool opens another.
+  pool.on('connect', (client) => client.on('error', () => {})) // And one that ends just when somebody is given it.
   return pool
 }
 

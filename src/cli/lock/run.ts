@@ -3,7 +3,7 @@ import { Holdfast, type LeaseOptions } from '../../holdfast.js'
 import { Child, onSignals, statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
 import { Exit, report, say } from '../failure.js'
-import type { Settings } from '../settings.js'
+import { longestTimerMs, type Settings } from '../settings.js'
 import { type CommandRun, type Ended, runExitCode, supervise } from './supervise.js'
 import { oncePerTick, readTick } from './tick.js'
 import { tellWhenWaiting } from './waiting.js'
@@ -53,7 +53,7 @@ function readAsked(settings: Settings, name: string, [program, ...args]: readonl
     rule,
     waitMs: settings.isNegated('wait') ? 0 : settings.durationMs('wait'),
     busyExit: settings.wholeNumber('busyExit', 0, 255),
-    killAfterMs: settings.durationMs('killAfter') ?? 5_000,
+    killAfterMs: settings.durationMs('killAfter', 0, longestTimerMs) ?? 5_000,
     mode: isShared ? 'shared' : 'exclusive',
     lease,
     tell: settings.flag('quiet') ? () => {} : say,

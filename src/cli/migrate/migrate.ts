@@ -1,9 +1,13 @@
 import {
   checkSchema,
   type Database,
+  type Grantee,
+  grant,
+  grantsOf,
   type Migration,
   migrate,
   migrationScript,
+  roleKinds,
   schemaState,
 } from '../../postgres/index.js'
 import { connect } from '../connect.js'
@@ -23,18 +27,22 @@ export async function migrateSchema(settings: Settings): Promise<void> {
     const state = await schemaState(database, schema)
     // With nothing pending, what remains to be wrong is a schema too new for this version of Holdfast.
     if (state.pending.length === 0) checkSchema(state, schema)
+    const grants = await grantsOf(database, schema, granteesOf(settings))
     if (settings.flag('showSql')) {
       if (state.pending.length > 0) write([migrationScript(state.pending, schema)])
-      else say(`The schema ${schema} is up to date.`)
+      else say(upToDate(schema))
+      write(grants.map((statement) => `${statement};`))
     } else if (settings.flag('check') || settings.flag('dryRun')) {
-      print(settings, { schema, version: state.version, pending: state.pending.map(step) }, 'pending')
+      print(settings, { schema, version: state.version, pending: state.pending.map(step), grants }, 'pending')
       say(state.pending.length > 0 ? `${count(state.pending)} to apply to the schema ${schema}.` : upToDate(schema))
       if (settings.flag('check') && state.pending.length > 0) throw new Exit(exitCode.conditionNotMet)
     } else {
       const applied = await apply(settings, database, schema, state.pending.length)
+      await grant(database, grants)
       const { version } = await schemaState(database, schema)
-      print(settings, { schema, version, applied: applied.map(step) }, 'applied')
+      print(settings, { schema, version, applied: applied.map(step), grants }, 'applied')
       say(applied.length > 0 ? `${count(applied)} applied to the schema ${schema}.` : upToDate(schema))
+      for (const { role, as } of granteesOf(settings)) say(`The role ${role} has the rights of an ${as}.`)
     }
   } finally {
     await database.close()
@@ -49,9 +57,13 @@ async function apply(settings: Settings, database: Database, schema: string, all
   )
 }
 
+function granteesOf(settings: Settings): Grantee[] {
+  return roleKinds.flatMap((as) => (settings.list(as) ?? []).map((role) => ({ role, as })))
+}
+
 function print<List extends string>(
   settings: Settings,
-  answer: { schema: string; version: number } & Record<List, Step[]>,
+  answer: { schema: string; version: number; grants: string[] } & Record<List, Step[]>,
   list: List,
 ): void {
   if (settings.flag('json')) printJson(answer)

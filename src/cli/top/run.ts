@@ -4,7 +4,7 @@ import { checkSchema, schemaState } from '../../postgres/index.js'
 import { connect } from '../connect.js'
 import { say } from '../failure.js'
 import { printJson, write } from '../output.js'
-import type { Settings } from '../settings.js'
+import { longestTimerMs, type Settings } from '../settings.js'
 
 const defaultIntervalMs = 2_000
 const shortestIntervalMs = 250
@@ -14,7 +14,7 @@ const closeMs = 200
 
 /** The overview: on a terminal live, elsewhere or with --once as one report. */
 export async function top(settings: Settings): Promise<void> {
-  const intervalMs = settings.durationMs('interval', shortestIntervalMs) ?? defaultIntervalMs
+  const intervalMs = settings.durationMs('interval', shortestIntervalMs, longestTimerMs) ?? defaultIntervalMs
   const namespace = settings.text('namespace')
   const { database, schema } = connect(settings, 1)
   const hurried = {

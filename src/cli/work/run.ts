@@ -3,7 +3,7 @@ import { Holdfast, type HoldfastEvents, type Schedule, type Worker } from '../..
 import { statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
 import { say } from '../failure.js'
-import type { Settings } from '../settings.js'
+import { longestTimerMs, type Settings } from '../settings.js'
 import { type Definitions, definitionsIn } from './definitions.js'
 import { exportsOf } from './exports.js'
 
@@ -19,7 +19,7 @@ interface Started {
 
 /** Runs the jobs and schedules that the files define, until it is told to stop. */
 export async function work(settings: Settings, files: readonly string[]): Promise<void> {
-  const drainMs = settings.durationMs('drain') ?? 20_000
+  const drainMs = settings.durationMs('drain', 0, longestTimerMs) ?? 20_000
   const concurrency = settings.wholeNumber('concurrency', 1, 10_000) ?? 10
   const queues = settings.list('queue')
   const definitions = definitionsIn(await exportsOf(files))

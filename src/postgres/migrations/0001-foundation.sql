@@ -89,11 +89,16 @@ comment on column holdfast.key_space.base is 'The first key. A multiple of 2^20,
 
 create table holdfast.guarded (
   key bigint primary key,
-  fence bigint not null
+  fence bigint not null,
+  used_on date not null default (now() at time zone 'UTC')::date
 ) with (fillfactor = 70);
-comment on table holdfast.guarded is 'The largest fence that has guarded a write, by key.';
+comment on table holdfast.guarded is
+  'The largest fence that has guarded a write, by key. Swept when it has guarded none for a month.';
 comment on column holdfast.guarded.key is 'The key of the name.';
 comment on column holdfast.guarded.fence is 'Writes under a smaller fence are refused.';
+comment on column holdfast.guarded.used_on is
+  'The day (UTC) on which it last guarded a write. A day, so that the index is written once a day for each key and not with each write.';
+create index guarded_used_on on holdfast.guarded (used_on);
 
 create unlogged table holdfast.hold (
   session integer not null,
@@ -136,6 +141,7 @@ comment on column holdfast.wait.believed_until is
 
 create function holdfast.lock_key(namespace text, name text) returns bigint
   language sql immutable strict parallel safe
+  set search_path = pg_catalog, pg_temp
   as $$
     select ('x' || encode(substr(sha256(convert_to(namespace, 'UTF8') || '\x00'::bytea || convert_to(name, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint
   $$;
@@ -144,11 +150,13 @@ comment on function holdfast.lock_key(text, text) is
 
 create function holdfast.pair_key(class integer, object integer) returns bigint
   language sql immutable strict parallel safe
+  set search_path = pg_catalog, pg_temp
   as $$ select (class::bigint << 32) | (object::bigint & 4294967295) $$;
 comment on function holdfast.pair_key(integer, integer) is 'The key of a (class, object) pair.';
 
 create function holdfast.space_key(namespace text, space text, number integer) returns bigint
   language sql stable strict parallel safe
+  set search_path = pg_catalog, pg_temp
   as $$
     select base + space_key.number
     from holdfast.key_space
@@ -161,6 +169,7 @@ comment on function holdfast.space_key(text, text, integer) is
 
 create function holdfast.advance_fence() returns void
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     recorded holdfast.fencing;
@@ -209,10 +218,14 @@ comment on function holdfast.advance_fence() is
 
 create function holdfast.guard_key(key bigint, fence bigint, session integer default null) returns void
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     insert into holdfast.guarded as known (key, fence) values (guard_key.key, guard_key.fence)
-    on conflict on constraint guarded_pkey do update set fence = excluded.fence where known.fence <= excluded.fence;
+    on conflict on constraint guarded_pkey do update
+    set fence = excluded.fence,
+        used_on = excluded.used_on
+    where known.fence <= excluded.fence;
     if not found then
       raise exception 'The fence % of key % is stale: a later holder has written already', guard_key.fence, guard_key.key
         using errcode = 'HF001';
@@ -229,6 +242,7 @@ comment on function holdfast.guard_key(bigint, bigint, integer) is
 
 create function holdfast.guard(namespace text, name text, fence bigint, session integer default null) returns void
   language sql
+  set search_path = pg_catalog, pg_temp
   as $$ select holdfast.guard_key(holdfast.lock_key(namespace, name), fence, session) $$;
 comment on function holdfast.guard(text, text, bigint, integer) is
   'Refuses (HF001) the writes of a stale holder of a name, in the transaction of those writes: select holdfast.guard(''billing'', ''nightly-report'', 1048577).';

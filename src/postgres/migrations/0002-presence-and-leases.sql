@@ -42,8 +42,9 @@ comment on column holdfast.lease.expires_at is 'From then on it is free.';
 comment on column holdfast.lease.wanted is 'Somebody waits for it, and wants to be told when it is released.';
 create index lease_expires_at on holdfast.lease (expires_at);
 
-create function holdfast.generation() returns integer
+create function holdfast.noticed_generation() returns integer
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     recorded holdfast.fencing;
@@ -52,27 +53,53 @@ create function holdfast.generation() returns integer
     -- A failover, too, leads to a server that started at another time.
     if recorded.started_at is distinct from greatest(pg_postmaster_start_time(), (select stats_reset from pg_stat_bgwriter))
     then
-      perform holdfast.advance_fence();
-      select * into recorded from holdfast.fencing;
+      return null;
     end if;
     return recorded.generation;
+  end
+  $$;
+comment on function holdfast.noticed_generation() is
+  'The generation of the server (see fencing); null when nobody has noticed its beginning yet, and the fences may lie behind.';
+
+create function holdfast.generation() returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    noticed integer := holdfast.noticed_generation();
+  begin
+    if noticed is null then
+      perform holdfast.advance_fence();
+      noticed := (select fencing.generation from holdfast.fencing);
+    end if;
+    return noticed;
   end
   $$;
 comment on function holdfast.generation() is
   'The generation of the server (see fencing), also when nobody has noticed its beginning before.';
 
-create function holdfast.is_settled() returns boolean
+create function holdfast.is_settled_in(generation integer) returns boolean
   language plpgsql
+  set search_path = pg_catalog, pg_temp
+  strict
   as $$
-  declare
-    present constant integer := holdfast.generation();
   begin
     return not exists (
       select
       from holdfast.fencing
-      join holdfast.instance on instance.generation < present
+      join holdfast.instance on instance.generation < is_settled_in.generation
       where clock_timestamp() < fencing.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
     );
+  end
+  $$;
+comment on function holdfast.is_settled_in(integer) is
+  'The same as is_settled() for a generation that is known already. For transactions of the user, where to notice one would lock a row that everybody needs.';
+
+create function holdfast.is_settled() returns boolean
+  language plpgsql
+  as $$
+  begin
+    return holdfast.is_settled_in(holdfast.generation());
   end
   $$;
 comment on function holdfast.is_settled() is
@@ -80,6 +107,7 @@ comment on function holdfast.is_settled() is
 
 create function holdfast.is_present(session integer) returns boolean
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     return not pg_try_advisory_xact_lock_shared(holdfast.session_class(), session)
@@ -95,12 +123,16 @@ comment on function holdfast.is_present(integer) is
   'Whether the instance whose present life has this number is alive: a session vouches for it, or its row has not expired. Not to be asked on the session that vouches: a session does not exclude itself.';
 
 -- In PL/pgSQL, because its statements see what was committed until now: the lock on the key was granted after the
--- statement that asks this had begun.
+-- statement that asks this had begun. Asked with every lock, so it names each thing where others set search_path, which
+-- would cost a tenth of it.
 create function holdfast.is_leased(key bigint) returns boolean
   language plpgsql
   as $$
   begin
-    perform from holdfast.lease where lease.key = is_leased.key and expires_at > clock_timestamp();
+    perform
+    from holdfast.lease
+    where lease.key operator(pg_catalog.=) is_leased.key
+      and expires_at operator(pg_catalog.>) pg_catalog.clock_timestamp();
     return found;
   end
   $$;
@@ -111,6 +143,7 @@ create function holdfast.leased(keys bigint[]) returns bigint[]
   language plpgsql
   -- To plan it anew for each array would cost more than to run it.
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     return array(select key from holdfast.lease where key = any(keys) and expires_at > clock_timestamp());
@@ -138,6 +171,7 @@ create function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms in
   language plpgsql
   -- To plan it anew for each array would cost more than to run it.
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     perform holdfast.flush_leases();
@@ -201,6 +235,7 @@ create function holdfast.release_leases(keys bigint[], tokens text[], fences big
   returns table (released_key bigint, released_token text, waiters_told text, holder_told text)
   language plpgsql
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     return query
@@ -241,6 +276,7 @@ comment on function holdfast.release_leases(bigint[], text[], bigint[], text) is
 
 create function holdfast.guard_lease(key bigint, fence bigint) returns void
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     perform holdfast.guard_key(guard_lease.key, guard_lease.fence);

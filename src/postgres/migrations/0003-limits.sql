@@ -68,6 +68,7 @@ create function holdfast.limit_strike(key bigint, out in_use bigint, out waiting
   set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     part record;
@@ -105,6 +106,7 @@ create function holdfast.limit_serve(key bigint, in_use bigint, channel text, ow
   set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     head holdfast.permit;
@@ -150,6 +152,7 @@ create function holdfast.limit_hand_on(key bigint, used bigint, queued integer, 
   set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     if queued > 0 and holdfast.is_settled() then
@@ -173,6 +176,7 @@ create function holdfast.limit_mend(key bigint, channel text) returns void
   set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     -- Whoever has it locked looks after it, or the next look will.
@@ -192,6 +196,7 @@ create function holdfast.limit_reset(key bigint, channel text)
   set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     perform set_config('synchronous_commit', 'off', true);
@@ -236,6 +241,7 @@ create function holdfast.limit_turn(
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     settled constant boolean := holdfast.is_settled();
@@ -503,6 +509,7 @@ create function holdfast.limit_look(channel text, asks jsonb)
   set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     keys constant bigint[] := array(select distinct a.key from jsonb_to_recordset(asks) as a (key bigint));
@@ -560,6 +567,7 @@ create function holdfast.rate_turn(asks jsonb, patient boolean)
   set jit = off
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     ask record;
@@ -652,6 +660,7 @@ comment on function holdfast.rate_turn(jsonb, boolean) is
 
 create function holdfast.limit_sweep(channel text, place float8, pages integer) returns void
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     block constant bigint := current_setting('block_size')::bigint;

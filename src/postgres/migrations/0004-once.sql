@@ -36,6 +36,7 @@ create index delivery_expires_at on holdfast.delivery (expires_at);
 create function holdfast.claim_deliveries(for_namespace text, asked_for json, alone boolean, by_instance text)
   returns table (key text, state text, fence bigint, fingerprint text, value text, body bytea)
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   #variable_conflict use_column
   begin

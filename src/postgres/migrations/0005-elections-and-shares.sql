@@ -11,7 +11,7 @@ create unlogged table holdfast.election (
   primary key (namespace, name)
 ) with (fillfactor = 50);
 comment on table holdfast.election is
-  'Who leads, for those who follow. Never an authority: the lock or lease on election/<name> decides, and a row is believed only while its session is present.';
+  'Who leads, for those who follow. Never an authority: the lock or lease on election/<name> decides, and a row is believed only while its session is present. Swept when nobody has led for it and its last term began a month ago.';
 comment on column holdfast.election.namespace is 'The namespace of the election.';
 comment on column holdfast.election.name is 'Its name.';
 comment on column holdfast.election.term is 'The present term, or the last one: the fence of the grant.';

@@ -246,11 +246,13 @@ create index unique_job_expires_at on holdfast.unique_job (expires_at) where exp
 
 create function holdfast.job_channel() returns text
   language sql stable
+  set search_path = pg_catalog, pg_temp
   as $$ select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace where pg_class.oid = 'holdfast.job'::regclass $$;
 comment on function holdfast.job_channel() is 'The channel on which the fleet listens: the name of this schema.';
 
 create function holdfast.job_wake(queue bigint, jobs bigint) returns void
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     chosen text;
@@ -276,6 +278,7 @@ comment on function holdfast.job_wake(bigint, bigint) is
 
 create function holdfast.job_know_queue(key bigint, namespace text, name text) returns void
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     perform from holdfast.queue where queue.key = job_know_queue.key;
@@ -291,6 +294,7 @@ comment on function holdfast.job_know_queue(bigint, text, text) is 'Writes down 
 
 create function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     ids bigint[];
@@ -323,10 +327,18 @@ comment on function holdfast.job_enqueue(json, json) is
 
 create function holdfast.job_enqueue_later(heads json, inputs json) returns bigint[]
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     ids bigint[];
   begin
+    -- What is due already need not wait for a round to move it.
+    if not exists (
+      select from json_to_recordset(heads) as h (delay_ms bigint, run_at timestamptz)
+      where delay_ms > 0 or run_at > clock_timestamp()
+    ) then
+      return holdfast.job_enqueue(heads, inputs);
+    end if;
     with enqueued as (
       insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
       select
@@ -361,6 +373,7 @@ create function holdfast.job_ready(ids bigint[]) returns integer
   set enable_hashjoin = off
   set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     moved integer;
@@ -394,6 +407,7 @@ create function holdfast.job_admit(ids bigint[]) returns integer
   set enable_hashjoin = off
   set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     admitted integer := 0;
@@ -442,6 +456,7 @@ create function holdfast.job_free_keys(tied jsonb) returns void
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     -- Nobody waits here: the row is locked only by who takes an expired window over, and then it is theirs.
@@ -468,6 +483,7 @@ comment on function holdfast.job_free_keys(jsonb) is
 
 create function holdfast.job_settle(tied jsonb) returns bigint[]
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     perform holdfast.job_free_keys(tied);
@@ -479,6 +495,7 @@ comment on function holdfast.job_settle(jsonb) is
 
 create function holdfast.job_enqueue_tied(heads json, inputs json, is_alone boolean) returns bigint[]
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     ids bigint[];
@@ -529,6 +546,7 @@ comment on function holdfast.job_enqueue_tied(json, json, boolean) is
 
 create function holdfast.job_hold_still(job_id bigint, is_to_change boolean) returns text
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     if is_to_change then
@@ -554,6 +572,7 @@ comment on function holdfast.job_hold_still(bigint, boolean) is
 
 create function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns void
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     moved jsonb;
@@ -631,6 +650,7 @@ create function holdfast.job_enqueue_unique(
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     one record;
@@ -756,6 +776,7 @@ comment on function holdfast.job_enqueue_unique(json, json, boolean, text) is
 
 create function holdfast.job_retake_key(job_id bigint, job_queue bigint, job_kind text, ties jsonb) returns boolean
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     wanted constant text := ties->'unique'->>'key';
@@ -781,6 +802,7 @@ create function holdfast.job_sweep_keys(most integer) returns integer
   language plpgsql
   set jit = off
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     swept integer;
@@ -804,6 +826,7 @@ comment on function holdfast.job_sweep_keys(integer) is 'Forgets keys whose wind
 
 create function holdfast.job_cancel(job_id bigint, reason text, out answer text, out loose bigint[])
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     life integer;
@@ -884,6 +907,7 @@ create function holdfast.enqueue(
   lane text default null
 ) returns bigint
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     key constant bigint := holdfast.lock_key(namespace, 'queue/' || queue);
@@ -959,6 +983,7 @@ create function holdfast.job_claim(
   set enable_bitmapscan = off
   set enable_sort = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     paused bigint[];
@@ -1100,6 +1125,7 @@ comment on function holdfast.job_claim(integer, bigint, bigint[], integer[], big
 
 create function holdfast.job_attempt(attempt integer, claimed_at timestamptz, session integer) returns jsonb
   language sql volatile
+  set search_path = pg_catalog, pg_temp
   as $$
     select jsonb_build_object(
       'attempt', attempt,
@@ -1122,6 +1148,7 @@ create function holdfast.job_done(
   set enable_nestloop = off
   set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     ended bigint;
@@ -1228,6 +1255,7 @@ create function holdfast.job_end(
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     tied jsonb;
@@ -1356,6 +1384,7 @@ create function holdfast.job_take_over(session integer) returns integer
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     one record;
@@ -1485,6 +1514,7 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
   set enable_bitmapscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     dead integer;
@@ -1613,6 +1643,9 @@ create function holdfast.job_days(keep integer) returns void
   $$;
 comment on function holdfast.job_days(integer) is
   'Makes the tables of the history for today and the days to come, and drops those of days whose time is over.';
+
+-- It runs as the owner, and drops what is older than it is told: not for whoever may merely look.
+revoke execute on function holdfast.job_days(integer) from public;
 
 -- Nobody may end a job while the table of the day is being made: that end would fail.
 select holdfast.job_days(7);

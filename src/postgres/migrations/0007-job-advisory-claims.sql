@@ -3,7 +3,7 @@
 
 create function holdfast.job_class() returns integer
   language sql immutable parallel safe
-  as $$ select holdfast.session_class() # 8 $$;
+  as $$ select holdfast.session_class() operator(pg_catalog.#) 8 $$;
 comment on function holdfast.job_class() is
   'The class, in the space of two integers, of the locks on jobs that were claimed by advisory lock.';
 
@@ -15,6 +15,7 @@ comment on function holdfast.job_lock_key(bigint) is
 
 create function holdfast.job_locks() returns table (pid integer, class integer, object bigint)
   language sql stable
+  set search_path = pg_catalog, pg_temp
   as $$
     select pid, classid::bigint::bit(32)::integer, objid::bigint
     from pg_locks
@@ -48,6 +49,7 @@ create function holdfast.job_look(
   set enable_bitmapscan = off
   set enable_sort = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     paused bigint[];
@@ -130,6 +132,7 @@ create function holdfast.job_take(
   set enable_hashjoin = off
   set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     locked bigint[];
@@ -234,6 +237,7 @@ create function holdfast.job_over(fences bigint[]) returns bigint[]
   set jit = off
   set enable_seqscan = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     return array(select fence from holdfast.claim where fence = any(fences) and not holdfast.is_present(session));
@@ -248,6 +252,7 @@ create function holdfast.job_prove(ids bigint[], fences bigint[]) returns void
   -- It knows nothing of how many locks there are, and any loop over them would be long.
   set enable_nestloop = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     perform
@@ -279,6 +284,7 @@ comment on function holdfast.job_prove(bigint[], bigint[]) is
 
 create function holdfast.job_at_rest(id bigint) returns boolean
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     return pg_try_advisory_xact_lock_shared(holdfast.job_class(), holdfast.job_lock_key(id));
@@ -297,6 +303,7 @@ create function holdfast.job_enlist(
   out other_queue bigint
 )
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     -- Two of different ways must not both miss each other.

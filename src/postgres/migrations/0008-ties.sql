@@ -77,6 +77,7 @@ comment on function holdfast.job_bind(jsonb, bigint, bigint, timestamptz) is
 
 create function holdfast.job_loosen(tied jsonb) returns bigint[]
   language sql
+  set search_path = pg_catalog, pg_temp
   as $$
     with loosened as (
       insert into holdfast.loose_end (session, tied)
@@ -93,6 +94,7 @@ comment on function holdfast.job_loosen(jsonb) is
 
 create function holdfast.job_call() returns void
   language sql
+  set search_path = pg_catalog, pg_temp
   as $$
     select pg_notify(holdfast.job_channel(), 'jobs-due ' || session)
     from (select session from holdfast.worker order by not sleeping, random() limit 1) as chosen
@@ -129,6 +131,7 @@ create function holdfast.lane_fill(keys bigint[], gone integer[]) returns intege
   set enable_hashjoin = off
   set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     now constant timestamptz := clock_timestamp();
@@ -232,6 +235,7 @@ create function holdfast.lane_enter(ids bigint[]) returns integer
   set enable_hashjoin = off
   set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     now constant timestamptz := clock_timestamp();
@@ -361,6 +365,7 @@ create function holdfast.job_cancel_after(ids bigint[], reasons text[]) returns 
   set enable_hashjoin = off
   set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     tied jsonb;
@@ -400,6 +405,7 @@ create function holdfast.job_await(ids bigint[]) returns bigint[]
   set enable_hashjoin = off
   set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     unmarked bigint[];
@@ -538,6 +544,7 @@ create function holdfast.job_release(ended jsonb, most integer, out released big
   set enable_hashjoin = off
   set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     reached integer;
@@ -615,6 +622,7 @@ create function holdfast.job_tie_up(numbers bigint[], ids bigint[], session inte
   set enable_hashjoin = off
   set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     keys bigint[];
@@ -689,6 +697,7 @@ comment on function holdfast.job_tie_up(bigint[], bigint[], integer) is
 
 create function holdfast.job_enqueue_workflow(jobs json) returns void
   language plpgsql
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
@@ -711,6 +720,7 @@ comment on function holdfast.job_enqueue_workflow(json) is
 
 create function holdfast.lane_faults() returns table (key bigint, name text, active integer, counted bigint)
   language sql stable
+  set search_path = pg_catalog, pg_temp
   as $$
     with placed as (
       select (ties->'lane'->>'key')::bigint as key from holdfast.job where ties ? 'lane'

@@ -143,6 +143,7 @@ create function holdfast.schedule_gap(
   language plpgsql
   set jit = off
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     update holdfast.gap as g
@@ -165,6 +166,7 @@ create function holdfast.schedule_room(of_schedule bigint, overlap text) returns
   language plpgsql
   set jit = off
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     runs boolean;
@@ -225,6 +227,7 @@ create function holdfast.schedule_settle(of_schedule bigint, older json, ticks t
   language plpgsql
   set jit = off
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     s holdfast.schedule;
@@ -308,6 +311,7 @@ create function holdfast.schedule_begin(of_schedule bigint, life integer, member
   language plpgsql
   set jit = off
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     begun json;
@@ -375,6 +379,7 @@ create function holdfast.schedule_states(keys bigint[]) returns json
   set jit = off
   set enable_seqscan = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   begin
     return (
@@ -412,6 +417,7 @@ create function holdfast.schedule_take(life integer, member text, asked json) re
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     one record;
@@ -463,11 +469,13 @@ comment on function holdfast.schedule_take(integer, text, json) is
 
 create function holdfast.schedule_resolve(key bigint) returns bigint
   language sql stable
+  set search_path = pg_catalog, pg_temp
   as $$ select coalesce((select n.schedule from holdfast.schedule_name n where n.key = schedule_resolve.key), schedule_resolve.key) $$;
 comment on function holdfast.schedule_resolve(bigint) is 'The key of the schedule that the key of a name leads to.';
 
 create function holdfast.schedule_is_declared(of_schedule bigint, with_rule text, but_for text) returns boolean
   language sql
+  set search_path = pg_catalog, pg_temp
   as $$
   with member as materialized (
     select session
@@ -485,6 +493,7 @@ create function holdfast.schedule_declare(life integer, member text, asked json)
   language plpgsql
   set jit = off
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     one record;
@@ -565,6 +574,7 @@ create function holdfast.schedule_change(asked json) returns text
   language plpgsql
   set jit = off
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     a record;
@@ -634,6 +644,7 @@ create function holdfast.schedule_recover(of_schedule bigint) returns void
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     dead integer[];
@@ -686,6 +697,7 @@ create function holdfast.schedule_run(of_schedule bigint) returns float8
   language plpgsql
   set jit = off
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     s holdfast.schedule;
@@ -723,6 +735,7 @@ create function holdfast.schedule_end(asked json) returns json
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     recorded bigint[];
@@ -777,6 +790,7 @@ create function holdfast.schedule_look(life integer, member text, fences bigint[
   set enable_hashjoin = off
   set enable_mergejoin = off
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     answer json;
@@ -869,6 +883,7 @@ create function holdfast.schedule_sweep(keep_days integer, most integer, least_k
   language plpgsql
   set jit = off
   set enable_seqscan = off
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     one bigint;
@@ -939,6 +954,7 @@ comment on function holdfast.schedule_sweep(integer, integer, integer) is
 
 create function holdfast.schedule_unproven(of_schedule bigint, ticks timestamptz[]) returns setof timestamptz
   language sql stable
+  set search_path = pg_catalog, pg_temp
   as $$
   select at
   from unnest(ticks) as t (at)

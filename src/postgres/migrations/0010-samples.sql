@@ -65,6 +65,7 @@ create function holdfast.sample_names(keys bigint[], held integer[], waited inte
   language plpgsql
   -- One plan, by index, whatever the table looked like when it was made.
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   #variable_conflict use_column
   declare
@@ -115,6 +116,7 @@ create function holdfast.term_over(key bigint, fence bigint)
   language plpgsql
   -- One plan, by index, whatever the tables looked like when it was made.
   set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
   as $$
   declare
     told holdfast.term;

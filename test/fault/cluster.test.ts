@@ -1,0 +1,119 @@
+import { once } from 'node:events'
+import { describe, expect, test } from 'vitest'
+import { judge } from '../property/history.js'
+import { sql, until, within } from '../setup/facts.js'
+import { Child } from './children.js'
+import { later, takeAwayAfterEach } from './stage.js'
+
+// The cluster of examples/cluster, whose leader is switched, killed and cut off, several times over if HOLDFAST_ROUNDS says so.
+takeAwayAfterEach()
+
+const faults = ['switchover', 'kill', 'cutOff'] as const
+
+interface Cluster extends Record<(typeof faults)[number], () => Promise<string>> {
+  readonly url: string
+  readonly pooledUrl: string | undefined
+  successorOf(former: string): Promise<string>
+  heal(): Promise<void>
+  stop(): Promise<void>
+}
+
+const example = new URL('../../examples/cluster/cluster.js', import.meta.url).href
+const { missing, startCluster }: { missing: string[]; startCluster(): Promise<Cluster> } = await import(example)
+if (missing.length > 0) console.warn(`The test on a Patroni cluster is skipped: apt-get install ${missing.join(' ')}`)
+
+type Told =
+  | { event: 'done'; at: string }
+  | { event: 'believed'; name: string; id: string; fence: number; from: string; to: string }
+  | { event: 'acknowledged'; name: string; at: string }
+  | { event: 'unexpected'; error: string }
+  | { event: 'rests' }
+
+const rounds = Number(process.env.HOLDFAST_ROUNDS ?? 1)
+/** The default, which is less than the `ttl` of the cluster's leader. */
+const expiryMs = 10_000
+
+describe.skipIf(missing.length > 0)('on a Patroni cluster', () => {
+  test('locks, leases and jobs bear that the leader changes', { timeout: 60_000 + rounds * 180_000 }, async () => {
+    const cluster = await startCluster()
+    later(() => cluster.stop())
+    await sql(cluster.url, 'create table effect (name text)')
+    const { url, pooledUrl = url } = cluster
+    const ways = [{ url }, { url }, { url: pooledUrl, directUrl: url }]
+    const members = ways.map((way) => new Child<Told>('./cluster-member.mjs', { ...way, expiryMs }))
+    const told = <Event extends Told['event']>(event: Event) =>
+      members.flatMap(({ messages }) =>
+        messages.filter((message): message is Extract<Told, { event: Event }> => message.event === event),
+      )
+    /** When each of these has happened, in order. */
+    const times = {
+      lock: () => told('believed').flatMap(({ name, from }) => (name === 'lock in turn' ? [BigInt(from)] : [])),
+      lease: () => told('believed').flatMap(({ name, from }) => (name === 'lease in turn' ? [BigInt(from)] : [])),
+      enqueued: () => told('acknowledged').map(({ at }) => BigInt(at)),
+      done: () => told('done').map(({ at }) => BigInt(at)),
+    }
+    const goesOn = async (withinMs: number) => {
+      const since = process.hrtime.bigint()
+      for (const [what, all] of Object.entries(times)) {
+        await until(`${what} goes on`, () => all().filter((at) => at > since).length > 5, withinMs)
+      }
+    }
+    const took = new Map<string, number[]>()
+    const note = (what: string, ms: number) => took.set(what, [...(took.get(what) ?? []), ms])
+
+    await goesOn(60_000)
+    for (const fault of Array.from({ length: rounds }, () => faults).flat()) {
+      const at = process.hrtime.bigint()
+      const former = await cluster[fault]()
+      await cluster.successorOf(former)
+      note(`${fault}: another leads`, msBetween(at, process.hrtime.bigint()))
+      await goesOn(60_000)
+      for (const [what, all] of Object.entries(times)) note(`${fault}: ${what} again`, endOfPause(at, all()))
+      await cluster.heal()
+    }
+    await goesOn(60_000)
+    for (const { process } of members) process.send('rest')
+    for (const member of members) await member.tells('it rests', ({ event }) => event === 'rests')
+    await until('no job is left', async () => (await sql(url, 'select from holdfast.job')).length === 0)
+    for (const { process } of members) {
+      const exited = once(process, 'exit')
+      process.send('close')
+      expect(await within(40_000, 'Closing', exited)).toEqual([0, null])
+    }
+    console.log([...took].map(([what, ms]) => `${what} after ${inSeconds(ms)}`).join('\n'))
+
+    expect(told('unexpected')).toEqual([])
+    const beliefs = told('believed').map(({ name, id, fence, from, to }) => {
+      const facts = { schedule: 0, names: [name], mode: 'exclusive' as const, toldAt: undefined }
+      return { ...facts, id, fence, from: BigInt(from), to: BigInt(to) }
+    })
+    expect(judge(beliefs, []).violations).toEqual([])
+    const kept = beliefs.filter(({ names }) => names[0] === 'lock kept')
+    expect(kept.length, 'how often the kept lock was lost').toBeGreaterThan(rounds * faults.length)
+    const effects = (await sql<{ name: string }>(url, 'select name from effect')).map(({ name }) => name)
+    const unique = new Set(effects)
+    expect(effects.length - unique.size, 'jobs whose effect is there twice').toBe(0)
+    expect(
+      told('acknowledged').filter(({ name }) => !unique.has(name)),
+      'acknowledged jobs that are lost',
+    ).toEqual([])
+  })
+})
+
+/** What happens all the time has stopped for a while after `at`: how many ms after it that was over. */
+function endOfPause(at: bigint, times: readonly bigint[]): number {
+  const [first, ...rest] = [at, ...times.filter((time) => time > at).sort((a, b) => Number(a - b))]
+  let [last, longest, end] = [first!, 0n, at]
+  for (const time of rest) {
+    if (time - last > longest) [longest, end] = [time - last, time]
+    last = time
+  }
+  return msBetween(at, end)
+}
+
+function inSeconds(ms: readonly number[]): string {
+  const sorted = ms.map((one) => (one / 1_000).toFixed(1)).sort((a, b) => Number(a) - Number(b))
+  return `${sorted.join(' ')} s, median ${sorted[Math.floor(sorted.length / 2)]}`
+}
+
+const msBetween = (from: bigint, to: bigint) => Number(to - from) / 1e6

@@ -1,0 +1,38 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { isInHurry } from '../setup/hurry.js'
+
+const program = fileURLToPath(new URL('../../faults/soak/run.js', import.meta.url))
+
+interface Ended {
+  readonly status: number
+  readonly said: string
+}
+
+/** Half a day's work in seven short days. */
+function soak(...options: string[]): Promise<Ended> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [program, '--minutes', '0.67', ...options], (error, stdout, stderr) => {
+      resolve({ status: error === null ? 0 : Number(error.code ?? -1), said: `${stdout}${stderr}` })
+    })
+  })
+}
+
+// What an hour of it would show better is run by hand: `npm run soak`.
+describe.skipIf(isInHurry)('a short soak', { timeout: 240_000 }, () => {
+  test('finds everything flat', async () => {
+    const { status, said } = await soak()
+    expect(said).toContain('\nAll flat.')
+    expect(status).toBe(0)
+  })
+
+  test.each([
+    ['handles', /^- heap of the one that stays, after GC: grows$/m],
+    ['rows', /^- rows of name: grows$/m],
+  ])('tells what leaks: %s', async (leak, told) => {
+    const { status, said } = await soak('--plant', leak)
+    expect(said).toMatch(told)
+    expect(status).toBe(1)
+  })
+})

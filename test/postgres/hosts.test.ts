@@ -1,0 +1,165 @@
+// Several hosts, of which one is the primary: which of them is taken, by everything that connects, and which never again.
+import pg from 'pg'
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { DatabaseError, DatabaseUnreachableError, Holdfast, HostsClient, UsageError } from '../../src/holdfast.js'
+import { run } from '../cli/program.js'
+import { board, raw, serve } from '../dashboard/stage.js'
+import { SilentProxy } from '../fault/silent-proxy.js'
+import { caught, sql, until } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { catchUp, type Pair, promote, samePlace, severalHosts, startPair } from '../setup/pair.js'
+
+let pair: Pair
+let primaryUrl: string
+let standbyUrl: string
+
+beforeAll(async () => {
+  pair = await startPair()
+  primaryUrl = await pair.primary.createDatabase('app', { template: inject('preparedServer').templateName })
+  standbyUrl = samePlace(pair.standby, primaryUrl)
+  await catchUp(pair)
+})
+afterAll(() => pair?.stop())
+
+const nobody = () => primaryUrl.replace(/:\d+\//, ':1/')
+
+async function silent(): Promise<string> {
+  const proxy = await SilentProxy.before(primaryUrl)
+  proxy.onConnection = () => new Promise(() => {})
+  onTestFinished(() => proxy.close())
+  return proxy.through(primaryUrl)
+}
+
+async function portOf(client: pg.Client): Promise<number> {
+  const { rows } = await client.query("select current_setting('port')::integer as port")
+  return rows[0].port
+}
+
+async function connected(url: string): Promise<pg.Client> {
+  const client = new HostsClient({ connectionString: url, connectionTimeoutMillis: 4_000 })
+  onTestFinished(() => client.end().catch(() => {}))
+  await client.connect()
+  return client
+}
+
+describe('the primary is found', () => {
+  test.each<[string, () => string | Promise<string>]>([
+    ['behind a standby', () => severalHosts(standbyUrl, primaryUrl)],
+    ['before a standby', () => severalHosts(primaryUrl, standbyUrl)],
+    ['behind a host where nobody listens', () => severalHosts(nobody(), primaryUrl)],
+    ['behind a host that is silent', async () => severalHosts(await silent(), primaryUrl)],
+    ['where the URL asks for it', () => `${severalHosts(standbyUrl, primaryUrl)}?target_session_attrs=read-write`],
+  ])('%s', async (_, makeUrl) => {
+    const url = await makeUrl()
+    expect(await portOf(await connected(url))).toBe(pair.primary.port)
+    const holdfast = await open({ url, expiry: '2s' })
+    await holdfast.locks.with('x', ({ fence }) => expect(fence).toBeGreaterThan(0))
+    expect(holdfast.ground.database.address).toBe(
+      `holdfast@${new URL(url.replace(/,[^/]*/, '')).host},${url.match(/,([^/]*)/)![1]}/app`,
+    )
+  })
+
+  test('by a pool of the user, of node-postgres', async () => {
+    const pool = new pg.Pool({ connectionString: severalHosts(standbyUrl, primaryUrl), Client: HostsClient })
+    onTestFinished(() => pool.end())
+    const holdfast = await open({ pool })
+    await holdfast.locks.with('x', () => {})
+    expect((await pool.query('select pg_is_in_recovery() as replica')).rows).toEqual([{ replica: false }])
+  })
+
+  test('by postgres.js, which has to be told that a standby will not do', async () => {
+    const url = severalHosts(standbyUrl, primaryUrl)
+    const told = postgres(url, { target_session_attrs: 'primary' })
+    const untold = postgres(url)
+    onTestFinished(async () => void (await Promise.all([told.end(), untold.end()])))
+    const holdfast = await open({ sql: told as never })
+    await holdfast.locks.with('x', () => {})
+    const error = await caught(UsageError, Holdfast.open({ sql: untold as never }))
+    expect(error.message).toBe(
+      'Expected target_session_attrs of postgres.js to be primary, for it has several hosts, got undefined',
+    )
+  })
+
+  test('by the command line, from a URL and from the variables of libpq', async () => {
+    const { username, password } = new URL(primaryUrl)
+    const byVariables = {
+      PGHOST: '127.0.0.1,127.0.0.1',
+      PGPORT: `${pair.standby.port},${pair.primary.port}`,
+      PGUSER: username,
+      PGPASSWORD: password,
+      PGDATABASE: 'app',
+    }
+    const url = severalHosts(standbyUrl, primaryUrl)
+    for (const env of [byVariables, { DATABASE_URL: url }]) {
+      expect(await run(['migrate', '--check'], env)).toMatchObject({ status: 0 })
+      const { stdout } = await run(['doctor'], env)
+      expect(stdout).toContain('history-not-replicated')
+    }
+  })
+
+  test('by the dashboard', async () => {
+    const base = await serve(board({ url: severalHosts(standbyUrl, primaryUrl), auth: () => ({ name: 'ann' }) }), '')
+    const { status, text } = await raw(`${base}/api/views/now`)
+    expect({ status, text }).toMatchObject({ status: 200 })
+  })
+})
+
+describe('no primary is found', () => {
+  test('where there are only a standby and a host that nobody listens at', async () => {
+    const error = await caught(DatabaseUnreachableError, connected(severalHosts(standbyUrl, nobody())))
+    expect(error.message).toBe(
+      `None of the hosts is a primary that can be reached: 127.0.0.1:${pair.standby.port} (a standby, or read-only), ` +
+        '127.0.0.1:1 (connect ECONNREFUSED 127.0.0.1:1)',
+    )
+    expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE', retryable: true })
+    await caught(DatabaseUnreachableError, Holdfast.open({ url: severalHosts(standbyUrl, nobody()) }))
+  })
+
+  test('where all are silent, within the time that there is to connect', async () => {
+    const url = severalHosts(await silent(), await silent())
+    const askedAt = performance.now()
+    await caught(DatabaseUnreachableError, Holdfast.open({ url, expiry: '2s' }))
+    expect(performance.now() - askedAt).toBeLessThan(2_000)
+  })
+
+  test('by a role that may only read', async () => {
+    await sql(primaryUrl, "create role reader login password 'secret'")
+    await sql(primaryUrl, 'alter role reader set default_transaction_read_only = on')
+    const url = new URL(primaryUrl)
+    Object.assign(url, { username: 'reader', password: 'secret' })
+    const error = await caught(DatabaseUnreachableError, connected(severalHosts(url.href, nobody())))
+    expect(error.message).toContain(`${pair.primary.port} (a standby, or read-only)`)
+  })
+
+  test('with a wrong password: that is what is said', async () => {
+    const url = new URL(primaryUrl)
+    url.password = 'wrong'
+    const error = await caught(DatabaseError, connected(severalHosts(url.href, nobody())))
+    expect(error).toMatchObject({ sqlstate: '28P01', retryable: false })
+  })
+
+  test('by a URL that asks for something else', async () => {
+    const url = `${severalHosts(standbyUrl, primaryUrl)}?target_session_attrs=any`
+    expect((await caught(UsageError, Holdfast.open({ url }))).hint).toContain('takes the primary')
+  })
+})
+
+test('of two that write the later one is the primary, and whoever has seen it never goes back', async () => {
+  const url = severalHosts(primaryUrl, standbyUrl)
+  const before = await connected(url)
+  const ended = new Promise((resolve) => before.once('end', resolve))
+  expect(await portOf(before)).toBe(pair.primary.port)
+  await promote(pair)
+  // The old one is the first in the list, and answers.
+  await until('the new one is found', async () => {
+    const client = await connected(url).catch(() => undefined)
+    return client && (await portOf(client).catch(() => 0)) === pair.standby.port
+  })
+  expect(await portOf(await connected(url))).toBe(pair.standby.port)
+  await ended
+  await pair.standby.stop('immediate')
+  expect(await sql(primaryUrl, 'select pg_is_in_recovery() as replica')).toEqual([{ replica: false }])
+  const error = await caught(DatabaseUnreachableError, connected(url))
+  expect(error.message).toContain(`127.0.0.1:${pair.primary.port} (was the primary, and another has taken its place)`)
+})

@@ -1,0 +1,302 @@
+// Roles with the rights that they need, and no others: what `holdfast migrate --application … --observer … --operator …` gives.
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { views } from '../../src/dashboard/views/index.js'
+import { defineJob, Holdfast } from '../../src/holdfast.js'
+import { grantsFor } from '../../src/postgres/index.js'
+import { run } from '../cli/program.js'
+import { fits } from '../cli/schemas.js'
+import { act, board, raw, serve } from '../dashboard/stage.js'
+import { follow, found, look } from '../doctor/stage.js'
+import { ways } from '../jobs/stage.js'
+import { sql, until } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
+import { databaseUrl, emptyDatabaseUrl, open, roleUrl } from '../setup/instances.js'
+import { tour } from './tour.js'
+
+/** A database in which an owner that is nobody special has migrated, for three roles that own nothing. */
+async function stage() {
+  const admin = await emptyDatabaseUrl()
+  const [owner, application, observer, operator] = [
+    await roleUrl(admin),
+    await roleUrl(admin),
+    await roleUrl(admin),
+    await roleUrl(admin),
+  ]
+  await sql(admin, `grant create on database ${new URL(admin).pathname.slice(1)} to ${owner.role}`)
+  const roles = ['--application', application.role, '--observer', observer.role, '--operator', operator.role]
+  const migrate = async (...words: string[]) => {
+    const ended = await run(['migrate', ...roles, ...words], { DATABASE_URL: owner.url })
+    expect(ended.status, ended.stderr).toBe(0)
+    return ended
+  }
+  return { admin, owner, application, observer, operator, migrate }
+}
+
+const acl = (url: string) =>
+  sql(
+    url,
+    `select relname, relacl::text from pg_class where relnamespace = 'holdfast'::regnamespace
+     union all select proname, proacl::text from pg_proc where pronamespace = 'holdfast'::regnamespace
+     union all select nspname, nspacl::text from pg_namespace where nspname = 'holdfast'
+     union all select defaclobjtype::text, defaclacl::text from pg_default_acl
+     order by 1, 2`,
+  )
+
+const denied = { code: '42501' }
+
+describe('migrate', () => {
+  test('shows the SQL first, runs it, and may be run again', async () => {
+    const { admin, owner, application, migrate } = await stage()
+    const script = (await migrate('--show-sql')).stdout
+    expect(script).toContain(`grant usage on schema "holdfast" to "${application.role}";`)
+    const dry = fits('migrate', JSON.parse((await migrate('--dry-run', '--json')).stdout)) as { grants: string[] }
+    expect(dry.grants).toHaveLength(21)
+    expect((await sql(admin, "select to_regnamespace('holdfast') is null as absent"))[0]).toEqual({ absent: true })
+
+    const { stderr } = await migrate()
+    expect(stderr).toContain(`The role ${application.role} has the rights of an application.`)
+    const granted = await acl(admin)
+    await migrate()
+    expect(await acl(admin)).toEqual(granted)
+    // What is printed does the same by other means.
+    await sql(admin, 'drop schema holdfast cascade')
+    await sql(owner.url, script)
+    expect(await acl(admin)).toEqual(granted)
+  })
+
+  test('refuses roles that are not there, and everybody', async () => {
+    const url = await databaseUrl()
+    for (const words of [
+      ['--observer', 'nobody-here'],
+      ['--application', 'public'],
+      ['--operator', 'PUBLIC'],
+      ['--observer', 'postgres', '--operator', 'postgres'],
+    ]) {
+      const { status, stderr } = await run(['migrate', ...words, '--show-sql'], { DATABASE_URL: url })
+      expect([words, status, stderr]).toEqual([
+        words,
+        2,
+        expect.stringMatching(/to be a role of the server|given once/),
+      ])
+    }
+  })
+
+  test('a role and a schema with any name, given what others made of it', async () => {
+    const url = await databaseUrl()
+    const [role, schema] = ['it\'s "me"; drop schema holdfast; --', 'a "schema"; --']
+    await sql(url, `create role ${'"it\'s ""me""; drop schema holdfast; --"'}`)
+    onTestFinished(async () => {
+      const quoted = '"it\'s ""me""; drop schema holdfast; --"'
+      await sql(url, `drop owned by ${quoted}; drop role ${quoted}`)
+    })
+    const { status, stderr } = await run(['migrate', '--schema', schema, '--observer', role], { DATABASE_URL: url })
+    expect(status, stderr).toBe(0)
+    expect(
+      await sql(
+        url,
+        `select has_table_privilege($1, to_regclass($2), 'select') as looks, has_table_privilege($1, to_regclass($2), 'insert') as writes`,
+        [role, '"a ""schema""; --".lease'],
+      ),
+    ).toEqual([{ looks: true, writes: false }])
+    expect(await sql(url, 'select from holdfast.lease')).toEqual([])
+  })
+})
+
+describe.each(waysOf('the way of an application', ways))(
+  'an application that owns nothing: $name',
+  ({ anchor, jobs }) => {
+    test('goes through every room', { timeout: 90_000 }, async () => {
+      const { application, migrate } = await stage()
+      await migrate()
+      await tour(application.url, { anchor, jobs, namespace: 'tour' })
+      const { findings } = await look(application.url)
+      expect(findings.filter(({ severity }) => severity === 'wrong')).toEqual([])
+    })
+  },
+)
+
+test('an application can neither write the audit nor pretend a migration, make anything nor take anything away', async () => {
+  const { application, owner, migrate } = await stage()
+  await migrate()
+  const refused = [
+    "insert into holdfast.audit (visitor, act, subject, params, consequence) values ('ada', '', '', '{}', '')",
+    'delete from holdfast.audit',
+    "update holdfast.audit set visitor = 'bob'",
+    "insert into holdfast.migration (version, name, works_from) values (99, 'later', 99)",
+    'delete from holdfast.migration',
+    'create table holdfast.mine ()',
+    'create function holdfast.mine() returns void language sql as $$ $$',
+    'alter table holdfast.job add column mine text',
+    'drop table holdfast.sample',
+    'truncate holdfast.job',
+    'drop schema holdfast cascade',
+    'alter function holdfast.job_days(integer) security invoker',
+    'create or replace function holdfast.job_channel() returns text language sql as $$ select 1::text $$',
+    'create trigger mine before insert on holdfast.job execute function suppress_redundant_updates_trigger()',
+  ]
+  for (const statement of refused) {
+    await expect(sql(application.url, statement), statement).rejects.toMatchObject(denied)
+  }
+  // A grant of what one may not hand on is only a warning.
+  await sql(application.url, 'grant select on holdfast.job to public')
+  const [given] = await sql(owner.url, "select relacl::text as acl from pg_class where oid = 'holdfast.job'::regclass")
+  expect(given!.acl).not.toMatch(/[{,]=/)
+  // What the owner makes later is theirs to use: the tables of the days, and those of later migrations.
+  await sql(owner.url, 'create table holdfast.later (a integer); create sequence holdfast.counter')
+  await sql(
+    application.url,
+    "insert into holdfast.later values (nextval('holdfast.counter')); select holdfast.job_days(7)",
+  )
+})
+
+describe('an observer', () => {
+  const reads = [
+    'lock ls',
+    'lock show held',
+    'lease ls',
+    'lease show leased',
+    'limit ls',
+    'limit show full',
+    'delivery ls',
+    'delivery show done',
+    'job ls',
+    'job show 1',
+    'queue ls',
+    'schedule ls',
+    'schedule show books',
+    'instance ls',
+    'graph',
+    'top --once',
+    'top --json',
+    'doctor',
+    'migrate --check',
+  ]
+  const acts = [
+    'lease expire leased',
+    'limit reset full',
+    'delivery forget done',
+    'job add default echo {}',
+    'job cancel 1',
+    'job retry 1',
+    'queue pause default',
+    'schedule run books',
+    'schedule pause books',
+    'schedule override books --every 5m',
+  ]
+
+  test('sees all that there is, and changes nothing', { timeout: 90_000 }, async () => {
+    const { application, observer, operator, admin, migrate } = await stage()
+    await migrate()
+    const holdfast = await open({ url: application.url })
+    const echo = defineJob('echo', { run: () => {} })
+    const lock = await holdfast.locks.acquire('held')
+    await holdfast.leases.acquire('leased')
+    await holdfast.limits.acquire('full', { max: 1 })
+    await holdfast.once.run('done', () => 1)
+    await holdfast.jobs.enqueue(echo, null, { delay: '1h' })
+    holdfast.schedules.add('books', { every: '1h' }, () => {})
+    await until('the schedule is known', () => holdfast.schedules.find('books'))
+
+    for (const line of reads) {
+      const { status, stderr } = await run(line.split(' '), { DATABASE_URL: observer.url })
+      expect([line, status, stderr.includes('denied')], stderr).toEqual([line, 0, false])
+    }
+    const before = await rows(admin)
+    for (const line of acts) {
+      const { status, stderr } = await run([...line.split(' ')], { DATABASE_URL: observer.url, HOLDFAST_YES: '1' })
+      expect([line, status, stderr]).toEqual([line, 1, expect.stringContaining('The role lacks a right')])
+    }
+    expect(await rows(admin)).toEqual(before)
+    expect(lock.signal.aborted).toBe(false)
+
+    const base = await serve(board({ url: observer.url }))
+    for (const [name, { needs }] of Object.entries(views)) {
+      if (Object.keys(needs).length > 0) continue
+      const { status, text } = await raw(`${base}/api/view/${name}`)
+      expect([name, status], text).toEqual([name, 200])
+    }
+    expect(await act(base, 'release-name', { params: { key: lock.keys[0] } })).toMatchObject({
+      status: 500,
+      answer: { error: { code: 'PERMISSION_DENIED' } },
+    })
+    expect(lock.signal.aborted).toBe(false)
+    // The application is no operator: what cannot be written down is not done.
+    const theirs = await serve(board({ url: application.url }))
+    expect((await act(theirs, 'release-name', { params: { key: lock.keys[0] } })).status).toBe(500)
+    const ours = await serve(board({ url: operator.url }))
+    expect(await act(ours, 'release-name', { params: { key: lock.keys[0] } })).toMatchObject({ status: 200 })
+    await until('the holder hears of it', () => lock.signal.aborted)
+    expect(await sql(operator.url, 'select act from holdfast.audit')).toEqual([{ act: 'release-name' }])
+  })
+
+  test('has no way to write in any table, sequence or function', async () => {
+    const { observer, owner, migrate } = await stage()
+    await migrate()
+    await sql(owner.url, 'create table holdfast.later (a integer)')
+    const written = await sql(
+      observer.url,
+      `select relname, what
+       from pg_class, unnest(array['insert', 'update', 'delete', 'truncate', 'references', 'trigger']) as what
+       where relnamespace = 'holdfast'::regnamespace and relkind in ('r', 'p') and has_table_privilege(oid, what)
+       union all
+       select relname, what
+       from pg_class, unnest(array['usage', 'update']) as what
+       where relnamespace = 'holdfast'::regnamespace and relkind = 'S' and has_sequence_privilege(oid, what)
+       union all
+       select proname, 'execute as the owner'
+       from pg_proc
+       where pronamespace = 'holdfast'::regnamespace and prosecdef and has_function_privilege(oid, 'execute')`,
+    )
+    expect(written).toEqual([])
+    expect(await sql(observer.url, 'select from holdfast.later')).toEqual([])
+    const [{ rolname }] = (await sql(observer.url, 'select current_user as rolname')) as [{ rolname: string }]
+    expect(rolname).toBe(observer.role)
+    await expect(sql(observer.url, 'select holdfast.job_days(-1000)')).rejects.toMatchObject(denied)
+    const [finding] = await found(observer.url, 'missing-rights')
+    expect(finding).toMatchObject({ severity: 'note', seen: `The role ${observer.role} may only look` })
+    await expect(Holdfast.open({ url: observer.url })).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
+    // What the doctor prints makes an application of it.
+    await follow(owner.url, finding!)
+    await open({ url: observer.url })
+  })
+})
+
+test('the doctor says which right of an application is missing', async () => {
+  const { application, owner, migrate } = await stage()
+  await migrate()
+  const looks = async () => (await look(application.url)).findings.filter(({ id }) => id === 'missing-rights')
+  expect(await looks()).toEqual([])
+  await sql(
+    owner.url,
+    `revoke delete on holdfast.delivery from ${application.role};
+     revoke update on sequence holdfast.fence from ${application.role};
+     revoke execute on function holdfast.job_days(integer) from ${application.role}`,
+  )
+  const [finding] = await looks()
+  expect(finding!.seen).toBe(
+    `The role ${application.role} lacks rights on function job_days, sequence fence and table delivery`,
+  )
+  expect(finding!.mend.sql).toEqual(grantsFor({ role: application.role, as: 'application' }, 'holdfast', owner.role))
+  await follow(owner.url, finding!)
+  expect(await looks()).toEqual([])
+})
+
+/** What there is, of all that does not change by merely being there. */
+async function rows(url: string) {
+  const tables = [
+    'delivery',
+    'job',
+    'waiting',
+    'job_history',
+    'unique_job',
+    'limited',
+    'permit',
+    'queue',
+    'tick',
+    'audit',
+  ]
+  const counted = tables.map(
+    (table) => `select '${table}' as name, array_agg(t::text order by t::text) from holdfast.${table} as t`,
+  )
+  return sql(url, counted.join(' union all '))
+}

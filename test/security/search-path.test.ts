@@ -1,0 +1,161 @@
+// Somebody may create functions and operators in a schema that a session searches. None of them may be called by Holdfast instead of
+// what is meant: not even one that fits the types of a call better than that of pg_catalog, which PostgreSQL prefers wherever it is.
+import { readdirSync } from 'node:fs'
+import { sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { loadStatements, type Statement } from '../../src/postgres/index.js'
+import { look, mends } from '../doctor/stage.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { sql, sqlSession } from '../setup/facts.js'
+import { roleUrl } from '../setup/instances.js'
+
+let database: FreshDatabase
+let url: string
+beforeAll(async () => {
+  database = await freshDatabase()
+  url = database.url
+})
+afterAll(() => database.drop())
+
+const source = fileURLToPath(new URL('../../src/', import.meta.url))
+const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter(
+  (file) => file.endsWith('.sql') && !file.includes(`migrations${sep}`) && !file.includes(`demo${sep}`),
+)
+const statements: [string, Statement][] = files.flatMap((file) =>
+  Object.values(loadStatements<string>(new URL(`file://${source}${file}`), 'holdfast')).map(
+    (statement): [string, Statement] => [`${file}: ${statement.name}`, statement],
+  ),
+)
+
+test('every function of the schema looks up what it names in pg_catalog alone', async () => {
+  const functions = await sql<{ name: string; path: string | null }>(
+    url,
+    `select
+       proname as name,
+       (select split_part(setting, '=', 2) from unnest(proconfig) as setting where setting like 'search_path=%') as path
+     from pg_proc
+     where pronamespace = 'holdfast'::regnamespace`,
+  )
+  expect(functions.length).toBeGreaterThan(80)
+  const loose = functions.filter(({ path }) => path !== 'pg_catalog, pg_temp').map(({ name }) => name)
+  // Hot, or inlined, which a setting would prevent. The first name nothing without its schema; the others are only called from
+  // functions that look in pg_catalog alone.
+  const nameNothing = ['session_class', 'job_class', 'job_lock_key', 'is_leased']
+  const calledWithin = ['flush_leases', 'is_settled', 'lane_is_empty', 'lane_room', 'job_bind']
+  expect(loose.sort()).toEqual([...nameNothing, ...calledWithin].sort())
+  const called = statements.flatMap(([, { text }]) => calledWithin.filter((name) => text.includes(`.${name}(`)))
+  expect(called).toEqual([])
+})
+
+test('only one runs with the rights of the owner, and not for everybody', async () => {
+  const definers = await sql(
+    url,
+    `select proname, has_function_privilege('public', oid, 'execute') as everybody
+     from pg_proc where pronamespace = 'holdfast'::regnamespace and prosecdef`,
+  )
+  expect(definers).toEqual([{ proname: 'job_days', everybody: false }])
+})
+
+const trapped = 'hijacked'
+
+/** Functions and operators of pg_catalog, those that can be copied, under the same names and types: each a trap. */
+const exactCopies = `
+do $$
+declare
+  one record;
+  body constant text := 'begin raise exception ''${trapped}''; end';
+begin
+  for one in
+    select proname, proargtypes::oid[] as types, format_type(prorettype, null) as result, proretset
+    from pg_proc
+    where pronamespace = 'pg_catalog'::regnamespace
+      and prokind = 'f'
+      and provariadic = 0
+      and proargmodes is null
+      and not exists (select from pg_type where typtype = 'p' and pg_type.oid = any(proargtypes::oid[] || prorettype))
+  loop
+    execute format(
+      'create function hostile.%I(%s) returns %s%s language plpgsql as %L',
+      one.proname,
+      (select string_agg(format_type(type, null), ', ' order by place) from unnest(one.types) with ordinality as t (type, place)),
+      case when one.proretset then 'setof ' end,
+      one.result,
+      body
+    );
+  end loop;
+  for one in
+    select oprname, format_type(oprleft, null) as l, format_type(oprright, null) as r, format_type(oprresult, null) as result
+    from pg_operator
+    where oprkind = 'b'
+      and oprnamespace = 'pg_catalog'::regnamespace
+      and not exists (select from pg_type where typtype = 'p' and pg_type.oid in (oprleft, oprright, oprresult))
+  loop
+    execute format('create or replace function hostile.%I(%s, %s) returns %s language plpgsql as %L',
+      'to ' || one.result, one.l, one.r, one.result, body);
+    execute format('create operator hostile.%s (leftarg = %s, rightarg = %s, function = hostile.%I)',
+      one.oprname, one.l, one.r, 'to ' || one.result);
+  end loop;
+end $$`
+
+test('functions that anybody may call are safe where an attacker stands before pg_catalog, and with temporary tables', async () => {
+  const client = await sqlSession(url)
+  await client.query('create schema hostile')
+  await client.query(exactCopies)
+  await client.query(
+    `create temporary table pg_class (oid oid, relnamespace oid);
+     create temporary table pg_namespace (oid oid, nspname name);
+     set search_path = hostile, pg_temp, pg_catalog, public`,
+  )
+  // The traps are set: plain SQL falls into them.
+  await expect(client.query('select length($1::text)', ['x'])).rejects.toThrow(trapped)
+  await expect(client.query('select $1::integer # $2::integer', [1, 2])).rejects.toThrow(trapped)
+  const calls: [string, unknown[]][] = [
+    ['lock_key($1, $2)', ['billing', 'nightly-report']],
+    ['pair_key($1, $2)', [1, 2]],
+    ['space_key($1, $2, $3)', ['billing', 'rooms', 7]],
+    ['advance_fence()', []],
+    ['guard($1, $2, $3)', ['billing', 'nightly-report', 1]],
+    ['is_present($1)', [1]],
+    ['is_leased($1)', [1]],
+    ['leased($1)', [[1, 2]]],
+    ['acquire_leases($1, $2, $3, $4, $5)', [[1], ['token'], [1000], [0], 'somebody']],
+    ['release_leases($1, $2, $3, $4)', [[1], ['token'], [null], 'holdfast']],
+    ['job_class()', []],
+    ['job_lock_key($1)', [42]],
+    ['job_channel()', []],
+    ['enqueue($1, $2, $3, namespace => $4)', ['default', 'echo', '{"a": [1, "b"]}', 'billing']],
+    ['enqueue($1, $2, $3, delay => $4, unique_key => $5)', ['default', 'echo', '{}', '1h', 'key']],
+    ['enqueue($1, $2, $3, lane => $4)', ['default', 'echo', '{}', 'shop:7']],
+    ['job_round($1)', [1000]],
+    ['job_days($1)', [7]],
+    ['lane_faults()', []],
+  ]
+  for (const [call, values] of calls) {
+    const error = await client.query(`select holdfast.${call}`, values).then(
+      () => undefined,
+      (failed: Error) => failed.message,
+    )
+    expect([call, error]).toEqual([call, undefined])
+  }
+})
+
+test('the doctor tells of schemas that sessions of pools search and others may create in', async () => {
+  const { url: ours, role } = await roleUrl(url)
+  const { role: other } = await roleUrl(url)
+  await sql(
+    url,
+    `create schema shop; grant usage on schema shop to public; grant create on schema shop to ${other}; create schema own authorization ${role}`,
+  )
+  await sql(url, `grant create on schema public to public; alter role ${role} set search_path = own, shop, public`)
+  const these = await mends(ours, 'search-path', { as: url })
+  expect(these.map(({ severity, subject, seen }) => [severity, subject, seen])).toEqual([
+    ['risky', 'shop', `The schema shop is searched by sessions of pools, and ${other} may create in it`],
+    ['risky', 'public', 'The schema public is searched by sessions of pools, and everybody may create in it'],
+  ])
+  await sql(url, `alter role ${role} set search_path = own, pg_catalog`)
+  const { findings } = await look(ours)
+  expect(findings.filter(({ id }) => id === 'search-path')).toMatchObject([
+    { subject: 'own', seen: 'The schema own is searched before pg_catalog' },
+  ])
+})

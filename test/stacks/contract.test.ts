@@ -1,0 +1,100 @@
+import { describe, expect, test } from 'vitest'
+import { defineJob, type Holdfast, LockTimeoutError, StaleFenceError, UsageError } from '../../src/holdfast.js'
+import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
+import { caught, sql } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
+import { databaseUrl, open } from '../setup/instances.js'
+import { stacks } from './stacks.js'
+
+// One contract for the transactions of every library that is named as supported: what Holdfast does in them is theirs.
+
+const sendEmail = defineJob('send-email', { run: (_: { to: string }) => {} })
+
+const ways = withoutPgBouncer ? ['direct'] : ['direct', 'through PgBouncer']
+
+describe.each(waysOf('the way to the server', ways))('%s', (way) => {
+  describe.each(Object.entries(stacks))('%s', (_, openStack) => {
+    async function stage() {
+      const url = await databaseUrl()
+      const holdfast: Holdfast = await open({ url })
+      const pooled = way === 'direct' ? url : (await startPooler({ mode: 'transaction' })).through(url)
+      const stack = await openStack(pooled)
+      return {
+        url,
+        holdfast,
+        stack,
+        jobs: () => sql(url, "select payload->>'to' as name from holdfast.job order by id"),
+      }
+    }
+
+    test('what is enqueued commits and rolls back with the transaction', async () => {
+      const { holdfast, stack, jobs } = await stage()
+      await stack.transaction(async (tx) => {
+        await holdfast.jobs.enqueue(sendEmail, { to: 'a' }, { tx })
+        await holdfast.jobs.enqueueMany(sendEmail, [{ to: 'b' }, { to: 'c' }], { tx })
+        expect(await jobs()).toEqual([])
+      })
+      expect(await jobs()).toEqual([{ name: 'a' }, { name: 'b' }, { name: 'c' }])
+      const undone = stack.transaction(async (tx) => {
+        await holdfast.jobs.enqueue(sendEmail, { to: 'd' }, { tx, unique: 'd' })
+        throw new Error('undo')
+      })
+      await expect(undone).rejects.toThrow('undo')
+      expect(await jobs()).toHaveLength(3)
+      await stack.close()
+    })
+
+    test('names are locked until the transaction ends, and a wait in vain leaves it whole', async () => {
+      const { holdfast, stack, jobs } = await stage()
+      await using other = await holdfast.locks.acquire('taken')
+      await stack.transaction(async (tx) => {
+        const lock = await holdfast.locks.inTransaction(tx, ['one', 'two'], { wait: '1s' })
+        expect(lock.fence).toBeGreaterThan(other.fence)
+        expect(await holdfast.locks.tryAcquire('one')).toBeNull()
+        expect(await holdfast.locks.tryInTransaction(tx, 'taken')).toBeNull()
+        await caught(LockTimeoutError, holdfast.locks.inTransaction(tx, 'taken', { wait: 50 }))
+        await holdfast.jobs.enqueue(sendEmail, { to: 'after it' }, { tx })
+      })
+      expect(await jobs()).toEqual([{ name: 'after it' }])
+      await using _free = await holdfast.locks.acquire(['one', 'two'], { wait: '1s' })
+      await stack.close()
+    })
+
+    test('a write is guarded by its fence', async () => {
+      const { url, holdfast, stack } = await stage()
+      await using lock = await holdfast.locks.acquire('report')
+      await stack.transaction((tx) => lock.guard(tx))
+      await using lease = await holdfast.leases.acquire('import')
+      await stack.transaction((tx) => lease.guard(tx))
+      // As if a later holder had written.
+      await sql(url, 'update holdfast.guarded set fence = fence + 1')
+      const late = stack.transaction(async (tx) => {
+        await holdfast.jobs.enqueue(sendEmail, { to: 'nobody' }, { tx })
+        await lock.guard(tx)
+      })
+      await caught(StaleFenceError, late)
+      expect(await sql(url, 'select from holdfast.job')).toEqual([])
+      await stack.close()
+    })
+
+    test('a delivery has its effect and its answer with the transaction', async () => {
+      const { holdfast, stack } = await stage()
+      const deliver = () => stack.transaction((tx) => holdfast.once.inTransaction(tx, 'event 1', () => ({ paid: 7 })))
+      expect(await deliver()).toEqual({ status: 'done', value: { paid: 7 } })
+      expect(await deliver()).toEqual({ status: 'replayed', value: { paid: 7 } })
+      await stack.close()
+    })
+
+    test('outside of a transaction it is refused, and nothing is enqueued', async ({ skip }) => {
+      const { holdfast, stack, jobs } = await stage()
+      if (stack.outside !== undefined) {
+        const tx = stack.outside as never
+        const error = await caught(UsageError, holdfast.jobs.enqueue(sendEmail, { to: 'a' }, { tx }))
+        expect(error.message).toMatch(/^Expected a transaction of \w+ that is open, got \w+ outside of one/)
+        expect(await jobs()).toEqual([])
+      }
+      await stack.close()
+      skip(stack.outside === undefined, 'a client of the driver itself does not tell')
+    })
+  })
+})

@@ -1,0 +1,138 @@
+import { PrismaPg } from '@prisma/adapter-pg'
+import { drizzle as drizzleOfPg } from 'drizzle-orm/node-postgres'
+import { drizzle as drizzleOfPostgresJs } from 'drizzle-orm/postgres-js'
+import knex from 'knex'
+import { CamelCasePlugin, Kysely, PostgresDialect } from 'kysely'
+import pg from 'pg'
+import postgres from 'postgres'
+import { DataSource } from 'typeorm'
+import type { CallerTransaction } from '../../src/holdfast.js'
+import { PrismaClient } from './prisma.js'
+
+/** A library with which people write their SQL: how it opens a transaction, and runs a statement in it. */
+export interface Stack {
+  transaction<T>(work: (tx: CallerTransaction) => Promise<T>): Promise<T>
+  /** What is easily mistaken for a transaction. */
+  readonly outside: unknown
+  close(): Promise<unknown>
+}
+
+const max = 3
+
+/** Each as its users have it, at times with settings that change what results look like. */
+export const stacks: Record<string, (url: string) => Promise<Stack>> = {
+  async 'node-postgres, a client'(url) {
+    const client = new pg.Client({ connectionString: url })
+    await client.connect()
+    return { transaction: (work) => byHand(client, work), outside: undefined, close: () => client.end() }
+  },
+
+  async 'node-postgres, a pool'(url) {
+    const pool = new pg.Pool({ connectionString: url, max })
+    return {
+      async transaction(work) {
+        const client = await pool.connect()
+        try {
+          return await byHand(client, work)
+        } finally {
+          client.release()
+        }
+      },
+      outside: undefined,
+      close: () => pool.end(),
+    }
+  },
+
+  async 'postgres.js'(url) {
+    const sql = postgres(url, { max, onnotice() {}, transform: postgres.camel })
+    return {
+      transaction: <T>(work: (tx: CallerTransaction) => Promise<T>) => sql.begin(work) as Promise<T>,
+      outside: undefined,
+      close: () => sql.end(),
+    }
+  },
+
+  async 'Drizzle over node-postgres'(url) {
+    const pool = new pg.Pool({ connectionString: url, max })
+    const db = drizzleOfPg(pool)
+    return { transaction: (work) => db.transaction((tx) => work(tx)), outside: db, close: () => pool.end() }
+  },
+
+  async 'Drizzle over postgres.js'(url) {
+    const sql = postgres(url, { max, onnotice() {} })
+    const db = drizzleOfPostgresJs(sql)
+    return { transaction: (work) => db.transaction((tx) => work(tx)), outside: db, close: () => sql.end() }
+  },
+
+  async Kysely(url) {
+    const dialect = new PostgresDialect({ pool: new pg.Pool({ connectionString: url, max }) })
+    const db = new Kysely<object>({ dialect, plugins: [new CamelCasePlugin()] })
+    return {
+      transaction: (work) => db.transaction().execute((trx) => work(trx)),
+      outside: db,
+      close: () => db.destroy(),
+    }
+  },
+
+  async Knex(url) {
+    const db = knex({
+      client: 'pg',
+      connection: url,
+      pool: { min: 0, max },
+      postProcessResponse: () => 'not for us',
+    })
+    return { transaction: (work) => db.transaction((trx) => work(trx)), outside: db, close: () => db.destroy() }
+  },
+
+  async Prisma(url) {
+    const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max }) })
+    return {
+      transaction: (work) => prisma.$transaction((tx: CallerTransaction) => work(tx), { timeout: 30_000 }),
+      outside: prisma,
+      close: () => prisma.$disconnect(),
+    }
+  },
+
+  async TypeORM(url) {
+    const source = await new DataSource({ type: 'postgres', url, extra: { max } }).initialize()
+    return {
+      transaction: (work) => source.transaction((manager) => work(manager)),
+      outside: source.manager,
+      close: () => source.destroy(),
+    }
+  },
+
+  async 'TypeORM, a query runner'(url) {
+    const source = await new DataSource({ type: 'postgres', url, extra: { max } }).initialize()
+    return {
+      async transaction(work) {
+        const runner = source.createQueryRunner()
+        await runner.startTransaction()
+        try {
+          const result = await work(runner)
+          await runner.commitTransaction()
+          return result
+        } catch (error) {
+          await runner.rollbackTransaction()
+          throw error
+        } finally {
+          await runner.release()
+        }
+      },
+      outside: source.createQueryRunner(),
+      close: () => source.destroy(),
+    }
+  },
+}
+
+async function byHand<T>(client: pg.ClientBase, work: (tx: CallerTransaction) => Promise<T>): Promise<T> {
+  await client.query('begin')
+  try {
+    const result = await work(client)
+    await client.query('commit')
+    return result
+  } catch (error) {
+    await client.query('rollback')
+    throw error
+  }
+}

@@ -1,0 +1,81 @@
+// npm run faults -- --mutants: whether the judge finds the bugs of mutations.js. Each is planted in a copy of the built package, which
+// then meets the same torment, until it is found or a minute has passed.
+import { execFile } from 'node:child_process'
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { mutations } from './mutations.js'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+/** After that a bug counts as not found. */
+const patienceMs = 60_000
+
+/** Plants one bug and looks for it. Answers with what was found. */
+export async function hunt({ name, edits, only, among, expiry = 2 }, seed) {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-mutant-'))
+  try {
+    for (const part of ['dist', 'faults', 'package.json', 'test/property/random.mjs']) {
+      cpSync(join(root, part), join(folder, part), { recursive: true })
+    }
+    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+    for (const [file, from, to] of edits) plant(join(folder, file), from, to, name)
+    const from = performance.now()
+    let [found, runs] = [undefined, 0]
+    while (!found && performance.now() - from < patienceMs) {
+      const words = [
+        '--seconds',
+        '20',
+        '--every',
+        '0.4',
+        '--patience',
+        '25',
+        '--expiry',
+        String(expiry),
+        '--seed',
+        String(seed + runs++),
+        '--rooms',
+        only.join(),
+        '--faults',
+        among.join(),
+      ]
+      found = await torment(folder, words)
+    }
+    return { name, found, runs, tookMs: Math.round(performance.now() - from) }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+function plant(file, from, to, name) {
+  const text = readFileSync(file, 'utf8')
+  const changed = text.replace(from, to)
+  if (changed === text) throw new Error(`"${name}" cannot be planted: ${file} has no ${from}`)
+  writeFileSync(file, changed)
+}
+
+/** The first violation, if there is one. */
+async function torment(folder, words) {
+  const run = promisify(execFile)(process.execPath, [join(folder, 'faults/run.js'), ...words, '--json', '--quiet'], {
+    maxBuffer: 2 ** 26,
+  })
+  const { stdout } = await run.catch((error) => error)
+  const { violations } = JSON.parse(stdout)
+  return violations[0]
+}
+
+export async function huntAll(names, seed, say) {
+  const outcomes = []
+  for (const mutation of mutations.filter(
+    ({ name }) => names.length === 0 || names.some((one) => name.includes(one)),
+  )) {
+    const outcome = await hunt(mutation, seed)
+    outcomes.push(outcome)
+    const { name, found, tookMs } = outcome
+    say(
+      `${found ? 'found' : 'MISSED'}  ${(tookMs / 1_000).toFixed(0).padStart(3)} s  ${name}: ${found ? `${found.promise}: ${found.says}` : 'nothing'}`,
+    )
+  }
+  return outcomes
+}

@@ -1,0 +1,25 @@
+import { writeUnder } from './ledger.js'
+
+const names = ['leader', 'index']
+
+/** A campaign for a while. Who leads believes it until it is told otherwise, or has led for long enough. */
+export function elections(stage) {
+  const { holdfast, believe, keep, sleep } = stage
+  return {
+    async step(random) {
+      const name = random.pick(names)
+      const lead = (leadership) =>
+        believe(leadership, [`election ${name}`], {}, async () => {
+          await keep(random, leadership.signal)
+          if (random.chance(0.3)) await writeUnder(stage, leadership, `election ${name}`, random)
+        })
+      const campaign = holdfast.elections.campaign(name, lead, { preferred: random.chance(0.2) })
+      try {
+        await sleep(200 + random.below(3_000))
+        if (random.chance(0.3)) await campaign.stepDown()
+      } finally {
+        await campaign.close()
+      }
+    },
+  }
+}

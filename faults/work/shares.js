@@ -1,0 +1,24 @@
+const resources = ['a', 'b', 'c', 'd', 'e']
+
+/** A round of work that is divided, or an assignment for a while. */
+export function shares({ holdfast, believe, keep, sleep }) {
+  const tend = (name, random) => (resource, owned) =>
+    believe(owned, [`share ${name}/${resource}`], {}, () => keep(random, owned.signal))
+  return {
+    async step(random) {
+      if (random.chance(0.6)) {
+        await holdfast.shares.each('round', resources, tend('round', random), {
+          hold: random.below(500),
+          concurrency: 2,
+        })
+        return
+      }
+      const assignment = holdfast.shares.assign('tended', resources, tend('tended', random))
+      try {
+        await sleep(200 + random.below(2_000))
+      } finally {
+        await assignment.close()
+      }
+    },
+  }
+}

@@ -1,0 +1,261 @@
+// The world of a run: a server, a pooler before it, a fleet. It is tormented by the plan, then everybody comes to rest, and then it is
+// judged from what the processes wrote down and from the tables.
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Holdfast, SessionLocksUnavailableError } from 'holdfast'
+import { startEmbedded } from 'holdfast/embedded'
+import pg from 'pg'
+import { check } from './check/index.js'
+import { Place, within } from './fleet.js'
+import { readHistory, writeHistory } from './history.js'
+import { faults } from './nemesis.js'
+import { planOf } from './plan.js'
+import { hasPgBouncer, startPooler } from './pooler.js'
+import { rules } from './work/schedules.js'
+
+const tables = `
+create table ledger (id bigint generated always as identity, what text, fence bigint, pid integer);
+create table effect (what text, id text, by text, fence bigint);
+create table begun (id bigint, fence bigint);
+create index on effect (what, id)`
+
+const settings = { max_connections: '150', deadlock_timeout: '200ms', log_min_messages: 'fatal' }
+
+/** Each place opens in its own way: with node-postgres or postgres.js, with an anchor, without one, or through a pooler. */
+const manners = [
+  { driver: 'pg', anchor: 'required' },
+  { driver: 'postgres.js', anchor: 'required' },
+  { driver: 'pg', anchor: 'required' },
+  { driver: 'pg', anchor: 'none', pooled: true },
+  { driver: 'pg', anchor: 'none' },
+]
+
+/**
+ * @param {{
+ *   seconds: number, seed: number, size: number, expiryMs: number, everyMs: number, patienceMs: number,
+ *   among?: string[], only?: string[], say: (line: string) => void
+ * }} asked  one fault in so many ms; how long coming to rest may take; among which faults, and only in which rooms
+ */
+export async function torment({ seconds, seed, size, expiryMs, everyMs, patienceMs, among, only, say }) {
+  const server = await startEmbedded({ settings })
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-faults-'))
+  const pooler = hasPgBouncer ? await startPooler(server.url, { roundRobin: true }) : undefined
+  const places = []
+  const closing = []
+  try {
+    const url = await server.createDatabase(`faults_${randomBytes(3).toString('hex')}`)
+    const holdfast = await Holdfast.open({ url, expiry: expiryMs })
+    closing.push(() => holdfast.close())
+    const query = asking(url, closing)
+    await query(tables)
+    for (let number = 0; number < size; number++) {
+      const { pooled, ...manner } = manners[number % manners.length]
+      const asked = {
+        url: pooled && pooler ? pooler.through(url) : url,
+        expiryMs,
+        number,
+        history: folder,
+        only,
+        seed,
+        ...manner,
+      }
+      // Clocks that tell the wrong time of day, which must change nothing.
+      places.push(await Place.make({ ...asked, clockMs: [0, 3_600_000, -3_600_000][number % 3] }))
+    }
+    const write = writeHistory(join(folder, 'nemesis.jsonl'))
+    for (const place of places) place.onDeath = (says) => write('wrong', { says })
+    await within(60_000, 'Opening the fleet', Promise.all(places.map((place) => place.start())))
+
+    const world = {
+      server,
+      pooler,
+      url,
+      expiryMs,
+      places,
+      holdfast,
+      query,
+      write,
+    }
+    const plan = planOf({ seed, seconds, size, expiryMs, everyMs, among })
+    const isOver = new AbortController()
+    const knocking = knock(world, isOver.signal)
+    const struck = await strike(world, plan, seconds, say)
+    isOver.abort()
+    await knocking
+    say('everybody comes to rest')
+    const unrest = await settle(world, patienceMs).then(
+      () => [],
+      (error) => [String(error.message)],
+    )
+    const history = await readHistory(folder)
+    return { seed, seconds, plan, struck, ...(await check(history, world, unrest)) }
+  } finally {
+    for (const place of places) {
+      place.thaw()
+      await place.kill()
+      await place.network.close()
+    }
+    for (const close of closing) await close().catch(() => {})
+    await pooler?.stop()
+    await server.stop('immediate')
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** Asks on a connection of its own, a new one after each failure. */
+function asking(url, closing) {
+  let client
+  closing.push(async () => client?.end())
+  return async (text, values) => {
+    if (!client) {
+      const opening = new pg.Client({
+        connectionString: url,
+        application_name: 'judge',
+        connectionTimeoutMillis: 10_000,
+      })
+      opening.on('error', () => {
+        if (client === opening) client = undefined
+      })
+      await opening.connect()
+      client = opening
+    }
+    return (await client.query(text, values)).rows
+  }
+}
+
+/** Whoever insists on locks of sessions must be refused behind a pooler that does not keep them, whatever else happens meanwhile. */
+async function knock({ url, expiryMs, pooler, write }, signal) {
+  while (pooler && !signal.aborted) {
+    await Holdfast.open({ url: pooler.through(url), expiry: expiryMs, anchor: 'required', migrate: false }).then(
+      async (holdfast) => {
+        write('wrong', { says: 'locks of sessions were promised behind a pooler in transaction mode' })
+        await holdfast.close()
+      },
+      (error) => {
+        if (error instanceof SessionLocksUnavailableError) write('refused')
+        else if (!error.retryable) write('wrong', { says: `the pooler was refused with ${error.stack}` })
+      },
+    )
+    await sleep(2_000, undefined, { signal }).catch(() => {})
+  }
+}
+
+/** After these a process may not hear any more that its session was ended. */
+const deafening = new Set(['freeze', 'cut', 'lose an answer', 'delay', 'block'])
+/** How long the news of an ended session may take to a process that is busy, on a busy machine. */
+const newsMs = 1_000
+
+/** Does what the plan says, each step at its time. Answers with how often each fault was done. */
+async function strike(world, plan, seconds, say) {
+  const from = performance.now()
+  /** Resolves when whoever lost a session by an administrator knows it: no lock survives both this and deafness. */
+  let heard = Promise.resolve()
+  const struck = {}
+  const busy = new Set()
+  const lasting = []
+  // One at a time of those that strike the whole server, and of those that strike one place.
+  const areaOf = ({ fault, on }) => (on === undefined ? fault : `place ${on}`)
+  for (const step of plan) {
+    await sleep(Math.max(0, from + step.at - performance.now()))
+    const area = areaOf(step)
+    if (busy.has(area)) continue
+    busy.add(area)
+    say(`${(step.at / 1_000).toFixed(1)} s: ${step.fault}${step.on === undefined ? '' : ` of place ${step.on}`}`)
+    const begun = (deafening.has(step.fault) ? heard : Promise.resolve()).then(() => begin(world, step))
+    if (step.fault === 'terminate') {
+      const told = begun.catch(() => {}).then(() => sleep(newsMs))
+      heard = Promise.all([heard, told])
+    }
+    const doing = begun
+      .then(async (end) => {
+        struck[step.fault] = (struck[step.fault] ?? 0) + 1
+        if (!end) return
+        await sleep(step.forMs)
+        await end()
+      })
+      // What fails because something else strikes at the same time is no fault of anybody.
+      .catch((error) => say(`${step.fault} was in vain: ${error.message}`))
+      .finally(() => busy.delete(area))
+    lasting.push(doing)
+  }
+  await sleep(Math.max(0, from + 1_000 * seconds - performance.now()))
+  await Promise.all(lasting)
+  return struck
+}
+
+async function begin(world, step) {
+  const { fault, on } = step
+  world.write('fault', { says: JSON.stringify({ ...step, pid: world.places[on]?.pid }) })
+  return faults[fault]({ ...world, ending: (pid) => noting(world, fault, pid) }, step)
+}
+
+/** Notes when something began that takes locks away at once, and when it was over. */
+function noting({ write }, fault, pid) {
+  const from = process.hrtime.bigint()
+  return () => write('fault', { ends: pid, says: fault, from: String(from), to: String(process.hrtime.bigint()) })
+}
+
+const held = `
+select 'lock ' || ((classid::bigint << 32) | objid::bigint) as what from pg_locks
+where locktype = 'advisory' and objsubid = 1 and database = (select oid from pg_database where datname = current_database())
+union all
+select 'lease ' || key from holdfast.lease where token <> '' and expires_at > clock_timestamp()
+union all
+select 'permit ' || key from holdfast.permit where weight > 0 and holdfast.is_present(session)
+union all
+select 'delivery ' || key from holdfast.delivery where state = 'in-flight' and holdfast.is_present(session)
+union all
+select 'claim of session ' || session from holdfast.claim`
+
+const unfinished = `
+select 'job ' || id || ' of kind ' || kind ||
+  case
+    when session is null then ', ready'
+    else ', claimed by ' || session || case when holdfast.is_present(session) then '' else ', who is gone' end
+  end || coalesce(', ' || (failures->-1->>'message'), '') as what
+from holdfast.job
+union all
+select 'waiting job ' || id || ' of kind ' || kind || ', ' || stage || coalesce(', ' || (failures->-1->>'message'), '')
+from holdfast.waiting
+union all
+select 'tick ' || at || ' ' || state from holdfast.tick where state in ('running', 'waiting')`
+
+/** Everybody lets go, all jobs and ticks come to their end, all close; then nothing may be held. */
+async function settle({ places, query, holdfast }, patienceMs) {
+  for (const place of places) {
+    place.network.heal()
+    place.network.delay(0)
+    place.thaw()
+    if (!place.child) await within(60_000, 'Opening', place.start())
+  }
+  await Promise.all(places.map((place) => place.rest(patienceMs)))
+  for (const name of Object.keys(rules)) {
+    // Those of a run without schedules are not there.
+    await holdfast.schedules.override(name, { at: new Date('2999-01-01T00:00:00Z') }).catch(() => {})
+  }
+  await nothingOf('unfinished', query, unfinished, patienceMs)
+  await Promise.all(places.map((place) => place.close()))
+  await nothingOf('held', query, held, patienceMs)
+}
+
+async function nothingOf(what, query, text, withinMs) {
+  // A backlog may take long, as long as it becomes less.
+  let least = Number.POSITIVE_INFINITY
+  let deadline = performance.now() + withinMs
+  for (;;) {
+    const rows = await query(text).catch(() => [{ what: 'unknown' }])
+    if (rows.length === 0) return
+    if (rows.length < least) deadline = performance.now() + withinMs
+    least = Math.min(least, rows.length)
+    if (performance.now() > deadline) {
+      const some = rows.slice(0, 5).map((row) => row.what)
+      throw new Error(
+        `${rows.length} still ${what} although nothing had ended for ${withinMs / 1_000} s: ${some.join(', ')}`,
+      )
+    }
+    await sleep(100)
+  }
+}

@@ -42,7 +42,13 @@ describeInBrowser('jobs and deliveries', () => {
     await page.keyboard.type('state:bu')
     await page.getByRole('button', { name: 'state:buried' }).waitFor()
     await page.keyboard.press('ArrowDown')
-    await page.keyboard.press('Enter')
+    // Whoever types on in the same moment types behind what was taken.
+    const taken = await page.evaluate(() => {
+      ;(document.activeElement as HTMLElement).click()
+      const field = document.activeElement as HTMLInputElement
+      return { value: field.value, caret: field.selectionStart }
+    })
+    expect(taken).toEqual({ value: 'state:buried ', caret: 'state:buried '.length })
     await page.keyboard.type('input.user:42')
     await page.waitForURL(/input\.user%3A42/)
     await list.getByText('after others').waitFor({ state: 'detached' })

@@ -70,8 +70,11 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
     setText(next)
     const at = from + term.length + end.length
     setCaret(at)
-    field.current?.focus()
-    requestAnimationFrame(() => field.current?.setSelectionRange(at, at))
+    if (!field.current) return
+    // In the field at once, not when it is drawn: what somebody types meanwhile belongs behind it.
+    field.current.value = next
+    field.current.focus()
+    field.current.setSelectionRange(at, at)
   }
   const moveTo = (step: number) => {
     const all = [field.current, ...(box.current?.querySelectorAll<HTMLElement>('.hint') ?? [])]

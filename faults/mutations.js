@@ -71,6 +71,7 @@ export const mutations = [
         'return not exists (\n      select\n      from holdfast.fencing',
         'return true or not exists (\n      select\n      from holdfast.fencing',
       ],
+      ['dist/postgres/instance.sql', 'on instance.generation < fencing.generation', 'on false'],
     ],
     only: ['locks', 'elections', 'leases'],
     among: ['cut', 'freeze', 'restart', 'crash a backend'],

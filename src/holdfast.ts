@@ -52,7 +52,7 @@ import { Samples } from './samples/index.js'
 import { Schedules } from './schedules/index.js'
 import { Shares } from './shares/index.js'
 
-export type { Duration, EventName, GivenRule, HoldfastEvents, Key } from './base/index.js'
+export type { Duration, EventName, GivenRule, Handle, HoldfastEvents, Key } from './base/index.js'
 export { ClosedError, HoldfastError, InstanceDrainingError, UsageError } from './base/index.js'
 export type { Diagnosis, Finding, Mend, Severity } from './doctor/index.js'
 export type { Campaign, CampaignOptions, Elections, Leader, Leadership, SteppingDown } from './elections/index.js'

@@ -6,8 +6,10 @@ import { describe } from './options.js'
  * the moment of the question, so that it is true to the clock even right after the process was frozen or its event loop
  * blocked, before any timer or socket could speak.
  *
- *     held ──► released
- *       └────► lost (told by `signal`, once, with the reason)
+ * ```text
+ * held ──► released
+ *   └────► lost (told by `signal`, once, with the reason)
+ * ```
  */
 export abstract class Handle {
   #controller: AbortController | undefined

@@ -224,6 +224,6 @@ test.each([...new Set(lines)])('the example makes a command: %s', async (line) =
 })
 
 test('the reference is what the definitions say', async () => {
-  const script = fileURLToPath(new URL('../../scripts/reference.js', import.meta.url))
+  const script = fileURLToPath(new URL('../../scripts/reference/index.js', import.meta.url))
   expect(await startProgram(process.execPath, [script, '--check']).ended).toEqual({ status: 0, stdout: '', stderr: '' })
 })

@@ -1,0 +1,147 @@
+// The package as a stranger gets it: packed, and unpacked in an empty project.
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { publint } from 'publint'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+
+const run = promisify(execFile)
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const modules = join(root, 'node_modules')
+
+let project: string
+let tarball: string
+const unpacked = () => join(project, 'node_modules/holdfast')
+
+beforeAll(async () => {
+  project = await mkdtemp(join(tmpdir(), 'holdfast-package-'))
+  // Without scripts: what they build is built already, and other tests are reading it.
+  const packing = ['pack', '--ignore-scripts', '--json', '--pack-destination', project]
+  await run('npm', packing, { cwd: root })
+  tarball = join(project, (await readdir(project)).find((name) => name.endsWith('.tgz'))!)
+  await mkdir(unpacked(), { recursive: true })
+  await run('tar', ['-xzf', tarball, '-C', unpacked(), '--strip-components', '1'])
+  await writeFile(join(project, 'package.json'), '{ "private": true }')
+  const { dependencies } = await manifest()
+  // What npm would fetch; nothing else of ours can be reached from there.
+  for (const name of ['@types', 'pg-types', 'pg-protocol', ...Object.keys(dependencies)]) {
+    await symlink(join(modules, name), join(project, 'node_modules', name))
+  }
+}, 60_000)
+afterAll(() => rm(project, { recursive: true, force: true }))
+
+const manifest = async () => JSON.parse(await readFile(join(unpacked(), 'package.json'), 'utf8'))
+
+async function write(name: string, text: string) {
+  await writeFile(join(project, name), text)
+  return join(project, name)
+}
+
+describe('what is in it', () => {
+  test('three dependencies, and nothing but what is needed at run time', async () => {
+    const { dependencies, scripts } = await manifest()
+    expect(Object.keys(dependencies)).toEqual(['commander', 'croner', 'pg'])
+    expect(Object.keys(scripts).filter((name) => /^(pre|post)?install$/.test(name))).toEqual([])
+    expect((await readdir(unpacked())).sort()).toEqual([
+      'CHANGELOG.md',
+      'LICENSE',
+      'README.md',
+      'dist',
+      'package.json',
+      'schemas',
+    ])
+    const files = await readdir(unpacked(), { recursive: true })
+    expect(files.filter((name) => /\.map$|(?<!\.d)\.ts$|\.test\.|\.tsx$/.test(name))).toEqual([])
+  })
+
+  test('it is small', async () => {
+    expect((await stat(tarball)).size).toBeLessThan(1_000_000)
+  })
+
+  test('what publint looks for is in order', async () => {
+    const { messages } = await publint({ pkgDir: unpacked(), pack: false, strict: true })
+    expect(messages).toEqual([])
+  })
+
+  test('types are found by every way to resolve modules that finds the code', async () => {
+    const { stdout } = await run(
+      process.execPath,
+      [join(modules, '@arethetypeswrong/cli/dist/index.js'), tarball, '--profile', 'esm-only', '--format', 'json'],
+      { maxBuffer: 2 ** 26 },
+    )
+    const kinds = Object.values(JSON.parse(stdout).analysis.problems as { kind: string; resolutionKind?: string }[])
+      .filter(({ resolutionKind }) => resolutionKind !== 'node10' && resolutionKind !== 'node16-cjs')
+      .map(({ kind }) => kind)
+    expect(kinds).toEqual([])
+  }, 60_000)
+})
+
+describe('in an empty project', () => {
+  test('every entry point is imported', async () => {
+    const { exports } = await manifest()
+    const names = Object.keys(exports).map((path) => `holdfast${path.slice(1)}`)
+    const file = await write(
+      'esm.mjs',
+      `${names
+        .map((name, at) => `import * as m${at} from '${name}'${name.endsWith('json') ? " with { type: 'json' }" : ''}`)
+        .join('\n')}\nconsole.log(JSON.stringify([${names.map((_, at) => `Object.keys(m${at}).length`)}]))`,
+    )
+    const { stdout } = await run(process.execPath, ['--no-warnings', file], { cwd: project })
+    expect(JSON.parse(stdout)).toHaveLength(names.length)
+    for (const count of JSON.parse(stdout)) expect(count).toBeGreaterThan(0)
+  })
+
+  // Node.js 20.19, 22.12 and later load modules so; before them, import() does.
+  test.runIf('require_module' in process.features)('CommonJS requires it', async () => {
+    const file = await write(
+      'commonjs.cjs',
+      "const { Holdfast, defineJob } = require('holdfast')\nconsole.log(typeof Holdfast.open, typeof defineJob)",
+    )
+    const { stdout } = await run(process.execPath, ['--no-warnings', file], { cwd: project })
+    expect(stdout.trim()).toBe('function function')
+  })
+
+  test('its command runs', async () => {
+    const { bin, version } = await manifest()
+    const { stdout } = await run(process.execPath, [join(unpacked(), bin.holdfast), '--version'], { cwd: project })
+    expect(stdout.trim()).toBe(version)
+  })
+
+  test('its types hold in strict projects, also in those that check libraries', async () => {
+    await write(
+      'typed.mts',
+      `import { defineJob, Holdfast } from 'holdfast'
+import { dashboard } from 'holdfast/dashboard'
+import { webhooks } from 'holdfast/http'
+import { enqueued } from 'holdfast/testing'
+const holdfast = await Holdfast.open({ url: 'postgres://' })
+const job = defineJob('mail', { run: (input: { to: string }) => input.to.length })
+const { id } = await holdfast.jobs.enqueue(job, { to: 'a' })
+// @ts-expect-error: a number is no address
+await holdfast.jobs.enqueue(job, { to: 7 })
+void [id, dashboard, webhooks, enqueued]
+`,
+    )
+    await write(
+      'tsconfig.json',
+      JSON.stringify({
+        compilerOptions: {
+          strict: true,
+          noEmit: true,
+          target: 'ES2022',
+          lib: ['ES2024', 'ESNext.Disposable'],
+          module: 'NodeNext',
+          types: ['node'],
+        },
+        files: ['typed.mts'],
+      }),
+    )
+    const { stdout } = await run(process.execPath, [join(modules, 'typescript/bin/tsc'), '-p', project]).catch(
+      (error: { stdout: string }) => error,
+    )
+    expect(stdout).toBe('')
+  }, 60_000)
+})

@@ -86,8 +86,10 @@ export class Endings {
 
   /** The job is somebody else's: nothing of it will be recorded. */
   drop(job: Held): void {
-    // Of a life that is over, whoever takes over finds the jobs by the claim, and forgets it.
-    this.recorded([job], job.claim.life.trusted ? [] : [job.claim.fence])
+    if (job.claim.life.trusted) return this.recorded([job], [])
+    // Of a life that is over, whoever takes over finds the job by the claim: it must stay, whatever else of it ends here.
+    this.#claims.release([job])
+    this.#tell([job])
   }
 
   /** Resolves when nothing is left to record, or it was given up. */

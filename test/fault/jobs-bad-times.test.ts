@@ -134,6 +134,43 @@ describe.each(waysOf('claims of jobs-bad-times', ['rows', 'advisory']))('claims 
     await until('nothing is left of it', async () => (await witness.query('select from holdfast.claim')).length === 0)
   })
 
+  // By advisory locks, nothing ends of a life that is over.
+  test.skipIf(claims === 'advisory')(
+    'a job that is lost runs again, although another of its claim has ended',
+    async () => {
+      const { beside, holdfast, witness } = await stage()
+      const begun: string[] = []
+      const job = defineJob('job', {
+        run: async (what: 'throws' | 'returns', { signal }) => {
+          begun.push(what)
+          if (begun.length > 10) return
+          await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
+          if (what === 'throws') throw signal.reason
+        },
+      })
+      const refs = await beside.jobs.enqueueMany(job, [...Array(9).fill('throws'), 'returns'])
+      const [{ id: last }] = refs.slice(-1) as [{ id: number }]
+      holdfast.jobs.work([job], { concurrency: 10 })
+      await until('all run', () => begun.length === 10)
+      const claimed = await witness.query('select from holdfast.claim where $1 = any(jobs) and cardinality(jobs) > 1', [
+        last,
+      ])
+      expect(claimed, 'it was claimed with others').toHaveLength(1)
+      // Nobody takes over until it has ended.
+      await witness.query('select pg_advisory_lock(holdfast.session_class() # 2, 0)')
+      await witness.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'holdfast ${holdfast.id}'`,
+      )
+      await untilEnded(beside, [last])
+      await witness.query('select pg_advisory_unlock(holdfast.session_class() # 2, 0)')
+      await untilEnded(
+        beside,
+        refs.map(({ id }) => id),
+      )
+      await until('nothing is left of it', async () => (await witness.query('select from holdfast.claim')).length === 0)
+    },
+  )
+
   test('the database is gone in mid-run, for longer than the expiry: everything ends, once', {
     timeout: 60_000,
   }, async () => {

@@ -149,7 +149,7 @@ describe.each(waysOf('claims of jobs-bad-times', ['rows', 'advisory']))('claims 
         },
       })
       const refs = await beside.jobs.enqueueMany(job, [...Array(9).fill('throws'), 'returns'])
-      const [{ id: last }] = refs.slice(-1) as [{ id: number }]
+      const last = refs[9]!.id
       holdfast.jobs.work([job], { concurrency: 10 })
       await until('all run', () => begun.length === 10)
       const claimed = await witness.query('select from holdfast.claim where $1 = any(jobs) and cardinality(jobs) > 1', [

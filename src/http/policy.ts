@@ -45,7 +45,7 @@ const deliveries = new WeakMap<object, Delivery>()
  *
  * @example
  * app.post('/invoices', idempotency.express(), async (request, response) => {
- *   const { tx } = deliveryOf(request)
+ *   const { tx } = deliveryOf(request)!
  *   await tx.query('insert into invoice (customer) values ($1)', [request.body.customer])
  *   response.status(201).json({ created: true })
  * })

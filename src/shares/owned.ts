@@ -5,7 +5,7 @@ import type { CallerTransaction, Kept } from '../postgres/index.js'
  * A resource that this instance has for itself, as the function that works on it is told.
  *
  * @example
- * await holdfast.shares.each('cities', cities, async (city, { signal, fence }) => number(city, { signal, fence }))
+ * await holdfast.shares.each('cities', cities, async (city, { signal, fence }) => draw(city, { signal, fence }))
  */
 export class Owned {
   readonly resource: string

@@ -1,0 +1,121 @@
+// Every block of TypeScript in the documents compiles against the package. What a page leaves to its reader (`files`, `load`) may be
+// anything; what it says of Holdfast must be true.
+import { execFile } from 'node:child_process'
+import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+
+const run = promisify(execFile)
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+interface Block {
+  readonly page: string
+  readonly line: number
+  readonly code: string
+}
+
+async function pages(): Promise<string[]> {
+  const all = await readdir(join(root, 'docs'), { recursive: true })
+  const rooms = await readdir(join(root, 'src'))
+  const found = [
+    'README.md',
+    'examples/README.md',
+    ...all.filter((name) => !name.includes('node_modules')).map((name) => `docs/${name}`),
+    ...rooms.map((room) => `src/${room}/README.md`),
+  ]
+  return found.filter((name) => name.endsWith('.md'))
+}
+
+async function blocksOf(page: string): Promise<Block[]> {
+  const text = await readFile(join(root, page), 'utf8').catch(() => '')
+  return [...text.matchAll(/(For example[^\n]*\n\n)?^```ts\n(.*?)^```/gms)]
+    .filter(([, example]) => example !== undefined || !page.startsWith('docs/reference/api/'))
+    .map(({ 2: code, index }) => ({ page, line: text.slice(0, index).split('\n').length + 1, code: code! }))
+}
+
+/** What is not said of parameters whose type depends on what is the reader's; modules of the reader, or not installed here. */
+const unjudged = new Set(['7006', '7031', '2307', '2882'])
+
+/** Given to every block, as every page does. */
+const given = `import type { Holdfast, Lock } from 'holdfast'
+import type pg from 'pg'
+declare global {
+  const holdfast: Holdfast
+  const lock: Lock
+  const client: pg.PoolClient
+  const pool: pg.Pool
+}
+`
+
+/** A module: its imports, what is unknown, and the rest in a function, where it may await and return. */
+function moduleOf({ code }: Block, unknown: ReadonlySet<string>, ours: ReadonlySet<string>): string {
+  const whole = code.replaceAll(/\(?…\)?|\(\.\.\.\)/g, (gap) => (gap.startsWith('(') ? '()' : ''))
+  const imports = [...whole.matchAll(/^import [^']*'[^']+'.*\n/gm)].map(([line]) => line)
+  const rest = imports.reduce((text, line) => text.replace(line, ''), whole)
+  const declared = [...unknown].map((name) =>
+    ours.has(name) ? `import { ${name} } from 'holdfast'\n` : `declare const ${name}: any\ntype ${name} = any\n`,
+  )
+  const body = /^export /m.test(rest) ? rest : `async function page() {\n${rest}\n}\nvoid page\n`
+  return [...imports, ...declared, body, 'export {}\n'].join('')
+}
+
+test('the code in the documents compiles', { timeout: 120_000 }, async () => {
+  const blocks = (await Promise.all((await pages()).map(blocksOf))).flat()
+  expect(blocks.length).toBeGreaterThan(100)
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-documents-'))
+  try {
+    await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+    await writeFile(join(folder, 'given.d.ts'), given)
+    const compilerOptions = {
+      strict: true,
+      noEmit: true,
+      skipLibCheck: true,
+      target: 'ES2022',
+      lib: ['ES2024', 'ESNext.Disposable'],
+      module: 'NodeNext',
+      types: ['node'],
+      experimentalDecorators: true,
+      paths: { holdfast: [join(root, 'dist/holdfast.d.ts')], 'holdfast/*': [join(root, 'dist/*/index.d.ts')] },
+    }
+    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts', '*.mts'] }))
+    const declarations = await readFile(join(root, 'dist/holdfast.d.ts'), 'utf8')
+    const ours = new Set(
+      [...declarations.matchAll(/^export (?:type )?\{([^}]*)\}|^export (?:declare )?\w+ (\w+)/gm)].flatMap(
+        ([, many, one]) => (many ?? one!).split(/[\s,]+/),
+      ),
+    )
+    const unknown = blocks.map(() => new Set<string>())
+    let wrong: string[] = []
+    // Names that are nobody's become known one after the other.
+    for (let round = 0; round < 4; round++) {
+      await Promise.all(
+        blocks.map((block, at) => writeFile(join(folder, `block${at}.mts`), moduleOf(block, unknown[at]!, ours))),
+      )
+      const { stdout } = await run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', folder], {
+        maxBuffer: 2 ** 26,
+        cwd: folder,
+      }).catch((error: { stdout: string }) => error)
+      const learnt = unknown.reduce((sum, { size }) => sum + size, 0)
+      wrong = []
+      for (const line of stdout.split('\n')) {
+        const error = /^block(\d+)\.mts\(\d+,\d+\): error TS(\d+): (.*)$/.exec(line)
+        if (!error) continue
+        const [, at, code, says] = error as unknown as [string, string, string, string]
+        const { page, line: where, code: text } = blocks[Number(at)]!
+        const name = /(?:Cannot find (?:name|namespace)|shorthand property) '([\w$]+)'/.exec(says)
+        // What a page leaves to its reader, or has imported further up.
+        if (name) unknown[Number(at)]!.add(name[1]!)
+        else if (!unjudged.has(code) || says.includes("'holdfast")) {
+          wrong.push(`${relative('.', page)}:${where}: ${says}\n${text}`)
+        }
+      }
+      if (unknown.reduce((sum, { size }) => sum + size, 0) === learnt) break
+    }
+    expect(wrong.join('\n\n')).toBe('')
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+})

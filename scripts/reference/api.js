@@ -213,8 +213,11 @@ function readComment(comment = '') {
   return { prose: prose.trim().replace(/\{@link (\w+)\}/g, '`$1`'), examples }
 }
 
-/** Comments indent by one, to save room. */
-const indented = (example) => example.replace(/^ +/gm, (spaces) => spaces.repeat(2))
+/** Without a fence of its own. Comments indent by one at times, to save room. */
+function indented(example) {
+  const code = example.replace(/^```ts\n(.*)\n```$/s, '$1')
+  return /^ (?! )/m.test(code) ? code.replace(/^ +/gm, (spaces) => spaces.repeat(2)) : code
+}
 
 const plainReference = (reference) => reference.replace(/\(\d+\)$/, '')
 const referencesOf = (items) => [

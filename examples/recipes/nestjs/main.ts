@@ -1,0 +1,6 @@
+import { NestFactory } from '@nestjs/core'
+import { AppModule } from './app.module'
+
+const app = await NestFactory.create(AppModule)
+app.enableShutdownHooks(['SIGTERM'])
+await app.listen(process.env.PORT ?? 3000)

@@ -1,10 +1,7 @@
-import { readFileSync } from 'node:fs'
 import { afterEach, expect, test } from 'vitest'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { load, operator, shops } from './shops.js'
-
-const tables = readFileSync(new URL('../../examples/recipes/shop.sql', import.meta.url), 'utf8')
+import { load, operator, shops, tables } from './shops.js'
 
 const env = { ...process.env }
 afterEach(() => {

@@ -1,5 +1,6 @@
 // The recipes, as their frameworks run them. Those that are written as people write for Node.js are processes; what a framework
 // compiles for itself is loaded here.
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { startProgram } from '../cli/program.js'
@@ -13,6 +14,8 @@ export interface Shop {
 export const operator = 'a-secret-of-the-operator'
 
 const recipes = new URL('../../examples/recipes/', import.meta.url)
+
+export const tables = readFileSync(new URL('shop.sql', recipes), 'utf8')
 
 /** With the environment that the recipes read. */
 export type Open = (env: { DATABASE_URL: string; OPERATOR_TOKEN: string; PORT: string }) => Promise<Shop>

@@ -5,10 +5,10 @@ import { dashboard } from 'holdfast/dashboard'
 import { webhooks } from 'holdfast/http'
 import pg from 'pg'
 import { operatorOf } from '../shop.js'
-import { BusyFilter } from './busy.filter'
-import { HoldfastModule } from './holdfast.module'
-import { HealthController, ShopController, WebhooksController } from './shop.controllers'
-import { ShopService } from './shop.service'
+import { BusyFilter } from './busy.filter.js'
+import { HoldfastModule } from './holdfast.module.js'
+import { HealthController, ShopController, WebhooksController } from './shop.controllers.js'
+import { ShopService } from './shop.service.js'
 
 @Module({
   imports: [HoldfastModule],

@@ -1,6 +1,9 @@
 import { NestFactory } from '@nestjs/core'
-import { AppModule } from './app.module'
+import { AppModule } from './app.module.js'
 
-const app = await NestFactory.create(AppModule)
-app.enableShutdownHooks(['SIGTERM'])
-await app.listen(process.env.PORT ?? 3000)
+async function bootstrap() {
+  const app = await NestFactory.create(AppModule)
+  app.enableShutdownHooks(['SIGTERM'])
+  await app.listen(process.env.PORT ?? 3000)
+}
+bootstrap()

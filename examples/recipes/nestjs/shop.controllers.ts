@@ -4,7 +4,7 @@ import { Holdfast } from 'holdfast'
 import { deliveryOf } from 'holdfast/http'
 import { healthHandler } from 'holdfast/telemetry'
 import { markPaid } from '../shop.js'
-import { ShopService } from './shop.service'
+import { ShopService } from './shop.service.js'
 
 @Controller()
 export class ShopController {

@@ -1,11 +1,9 @@
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { load, operator, shops, tables } from './shops.js'
 
-const env = { ...process.env }
 afterEach(() => {
-  process.env = { ...env }
   // Where the recipe for Next keeps its instance.
   Reflect.deleteProperty(globalThis, 'shop')
 })
@@ -81,11 +79,17 @@ test.each(Object.entries(shops))('a shop with %s', { timeout: 60_000 }, async (_
   expect((await shop.ask('/health/live')).status).toBe(200)
   await until('the schedule is known', () => outside.schedules.find('nightly-report'))
 
-  // It is told to end while a job waits for a table, and a page of the dashboard is open.
+  // It is told to end while a job and a request wait for tables, and a page of the dashboard is open.
   const session = await sqlSession(url)
   await session.query('begin; lock table invoice')
   const last = (await (await shop.ask('/orders', json({ customer: 'bob', total: 9 }))).json()) as { job: number }
   await until('the job runs', async () => (await outside.jobs.find(last.job))?.state === 'running')
+  await session.query('lock table customer_order')
+  const pending = report()
+  await until('the report waits', async () => {
+    const waiting = await sql(url, "select from pg_locks where relation = 'customer_order'::regclass and not granted")
+    return waiting.length === 1
+  })
   const news = await shop.ask('/admin/holdfast/api/live?view=audit', {
     headers: { authorization: `Bearer ${operator}` },
   })
@@ -101,6 +105,7 @@ test.each(Object.entries(shops))('a shop with %s', { timeout: 60_000 }, async (_
   expect(isOver).toBe(false)
   await session.query('commit')
   await stopped
+  expect((await pending).status).toBe(200)
   expect(await outside.jobs.find(last.job)).toMatchObject({ state: 'done', failures: [] })
   expect(await sql(url, 'select count(*)::int from invoice')).toEqual([{ count: 2 }])
   // Closed in good order: only who looks on is left.
@@ -111,9 +116,10 @@ test('with Next.js, modules that are loaded anew find the same instance, and one
   const url = await databaseUrl()
   const [first, anew] = [await load('next/lib/shop.ts'), await load('next/lib/shop.ts?anew')]
   expect(anew.shop).not.toBe(first.shop)
-  process.env.DATABASE_URL = `${url}_that_is_not_there`
+  vi.stubEnv('DATABASE_URL', `${url}_that_is_not_there`)
+  onTestFinished(() => void vi.unstubAllEnvs())
   await expect(first.shop()).rejects.toThrow('_that_is_not_there')
-  process.env.DATABASE_URL = url
+  vi.stubEnv('DATABASE_URL', url)
   const [one, other] = await Promise.all([first.shop(), anew.shop()])
   expect(other).toBe(one)
   await anew.shutDown()

@@ -15,7 +15,8 @@ describe.skipIf(withoutPgBouncer)('functions, through PgBouncer in transaction m
     await sql(url, tables)
     const pooler = await startPooler({ mode: 'transaction' })
     const outside = await open({ url, namespace: 'shop' })
-    const running = startProgram(process.execPath, [platform, recipe], { DATABASE_URL: pooler.through(url) })
+    const env = { DATABASE_URL: pooler.through(url) }
+    const running = startProgram(process.execPath, [platform, recipe], env, undefined, 60_000)
     const [, port] = await running.says(/^listening on (\d+)$/m)
     const ask = async (path: string, body: object) => {
       const response = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body: JSON.stringify(body) })

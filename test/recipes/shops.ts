@@ -2,7 +2,7 @@
 // compiles for itself is loaded here.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { onTestFinished } from 'vitest'
+import { onTestFinished, vi } from 'vitest'
 import { startProgram } from '../cli/program.js'
 
 export interface Shop {
@@ -26,7 +26,7 @@ export const shops: Record<string, Open> = {
   Hono: asProcess('hono.js'),
 
   async NestJS(env) {
-    Object.assign(process.env, env)
+    stub(env)
     const { NestFactory } = await import('@nestjs/core')
     const { AppModule } = await load('nestjs/app.module.ts')
     const app = await NestFactory.create(AppModule, { logger: false })
@@ -37,7 +37,7 @@ export const shops: Record<string, Open> = {
   },
 
   async 'Next.js'(env) {
-    Object.assign(process.env, env, { NEXT_RUNTIME: 'nodejs' })
+    stub({ ...env, NEXT_RUNTIME: 'nodejs' })
     const before = process.listeners('SIGTERM')
     const { register } = await load('next/instrumentation.ts')
     await register()
@@ -63,6 +63,11 @@ export const shops: Record<string, Open> = {
   },
 }
 
+function stub(env: Record<string, string>): void {
+  for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value)
+  onTestFinished(() => void vi.unstubAllEnvs())
+}
+
 /** Also when the test fails on its way there. */
 function atMostOnce(stop: () => Promise<void>): () => Promise<void> {
   let stopping: Promise<void> | undefined
@@ -81,7 +86,7 @@ export function load(path: string) {
 
 function asProcess(file: string): Open {
   return async (env) => {
-    const running = startProgram(process.execPath, [fileURLToPath(new URL(file, recipes))], env)
+    const running = startProgram(process.execPath, [fileURLToPath(new URL(file, recipes))], env, undefined, 60_000)
     const [, port] = await running.says(/^listening on (\d+)$/m)
     return {
       ask: (path, init) => fetch(`http://localhost:${port}${path}`, init),

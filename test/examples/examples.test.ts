@@ -6,7 +6,8 @@ import { expect, it } from 'vitest'
 import { freshDatabase } from '../setup/database.js'
 
 const directory = new URL('../../examples/', import.meta.url)
-const files = readdirSync(directory).filter((name) => name.endsWith('.js') && name !== 'database.js')
+const helpers = ['database.js', 'transactions/story.js']
+const files = [...examplesIn(''), ...examplesIn('transactions/')].filter((path) => !helpers.includes(path))
 const run = promisify(execFile)
 
 it.concurrent.each(files)('%s prints what it says', { timeout: 90_000 }, async (file) => {
@@ -21,3 +22,8 @@ it.concurrent.each(files)('%s prints what it says', { timeout: 90_000 }, async (
     await database.drop()
   }
 })
+
+function examplesIn(folder: string): string[] {
+  const names = readdirSync(new URL(folder, directory)).filter((name) => name.endsWith('.js'))
+  return names.map((name) => folder + name)
+}

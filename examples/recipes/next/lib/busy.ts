@@ -1,0 +1,10 @@
+import { LimitReachedError, LockTimeoutError } from 'holdfast'
+
+/** What a route answers when what it needs is taken. */
+export function busy(error: unknown): Response {
+  if (error instanceof LockTimeoutError) return Response.json({ busy: error.lock }, { status: 409 })
+  if (error instanceof LimitReachedError) {
+    return Response.json({ busy: error.limit }, { status: 429, headers: { 'retry-after': '1' } })
+  }
+  throw error
+}

@@ -1,0 +1,100 @@
+// The recipes, as their frameworks run them. Those that are written as people write for Node.js are processes; what a framework
+// compiles for itself is loaded here.
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { onTestFinished, vi } from 'vitest'
+import { startProgram } from '../cli/program.js'
+
+export interface Shop {
+  ask(path: string, init?: RequestInit): Promise<Response>
+  /** As SIGTERM does. Resolves when the shop has come to its end. */
+  stop(): Promise<void>
+}
+
+export const operator = 'a-secret-of-the-operator'
+
+const recipes = new URL('../../examples/recipes/', import.meta.url)
+
+export const tables = readFileSync(new URL('shop.sql', recipes), 'utf8')
+
+/** With the environment that the recipes read. */
+export type Open = (env: { DATABASE_URL: string; OPERATOR_TOKEN: string; PORT: string }) => Promise<Shop>
+
+export const shops: Record<string, Open> = {
+  Express: asProcess('express.js'),
+  Fastify: asProcess('fastify.js'),
+  Hono: asProcess('hono.js'),
+
+  async NestJS(env) {
+    stub(env)
+    const { NestFactory } = await import('@nestjs/core')
+    const { AppModule } = await load('nestjs/app.module.ts')
+    const app = await NestFactory.create(AppModule, { logger: false })
+    await app.listen(0, '127.0.0.1')
+    const address = await app.getUrl()
+    // What its shutdown hooks do with the signal.
+    return { ask: (path, init) => fetch(address + path, init), stop: atMostOnce(() => app.close()) }
+  },
+
+  async 'Next.js'(env) {
+    stub({ ...env, NEXT_RUNTIME: 'nodejs' })
+    const before = process.listeners('SIGTERM')
+    const { register } = await load('next/instrumentation.ts')
+    await register()
+    const signalled = process.listeners('SIGTERM').filter((listener) => !before.includes(listener))
+    for (const listener of signalled) process.off('SIGTERM', listener)
+    if (signalled.length !== 1) throw new Error(`Expected one handler of SIGTERM, got ${signalled.length}`)
+    const { shutDown } = await load('next/lib/shop.ts')
+    const find = async (path: string) => {
+      const [, first, second] = path.split('/')
+      if (first === 'admin') return { route: await load('next/app/admin/holdfast/[[...path]]/route.ts'), params: {} }
+      if (first === 'reports') return { route: await load('next/app/reports/[day]/route.ts'), params: { day: second } }
+      if (first === 'health') return { route: await load('next/app/health/[probe]/route.ts'), params: {} }
+      return { route: await load(`next/app${path}/route.ts`), params: {} }
+    }
+    return {
+      async ask(path, init) {
+        const { route, params } = await find(path)
+        const request = new Request(`http://localhost${path}`, init)
+        return route[request.method](request, { params: Promise.resolve(params) })
+      },
+      stop: atMostOnce(shutDown),
+    }
+  },
+}
+
+function stub(env: Record<string, string>): void {
+  for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value)
+  onTestFinished(() => void vi.unstubAllEnvs())
+}
+
+/** Also when the test fails on its way there. */
+function atMostOnce(stop: () => Promise<void>): () => Promise<void> {
+  let stopping: Promise<void> | undefined
+  const once = () => {
+    stopping ??= stop()
+    return stopping
+  }
+  onTestFinished(once)
+  return once
+}
+
+/** Not by a name that the compiler sees: recipes are checked by settings of their own. */
+export function load(path: string) {
+  return import(new URL(path, recipes).href)
+}
+
+function asProcess(file: string): Open {
+  return async (env) => {
+    const running = startProgram(process.execPath, [fileURLToPath(new URL(file, recipes))], env, undefined, 60_000)
+    const [, port] = await running.says(/^listening on (\d+)$/m)
+    return {
+      ask: (path, init) => fetch(`http://localhost:${port}${path}`, init),
+      async stop() {
+        running.process.kill('SIGTERM')
+        const { status, stderr } = await running.ended
+        if (status !== 0) throw new Error(`It ended with ${status}, and said:\n${stderr}`)
+      },
+    }
+  }
+}

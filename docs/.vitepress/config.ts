@@ -1,0 +1,99 @@
+// The documents as a site, with search: npm run docs. Pages lie where they are read in the repository, too; essays of the rooms lie
+// beside their code, and are part of it.
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { defineConfig } from 'vitepress'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+/** The name of a page is its first heading. */
+function titleOf(file: string): string {
+  return /^# (.*)$/m.exec(readFileSync(join(root, file), 'utf8'))?.[1] ?? file
+}
+
+const linkTo = (file: string) => ({ text: titleOf(file), link: `/${placeOf(file).replace(/(index)?\.md$/, '')}` })
+
+/** All pages of a folder, the introduction first, then in the order of their titles. */
+function room(text: string, folder: string) {
+  const names = readdirSync(join(root, folder)).filter((name) => name.endsWith('.md'))
+  const pages = names.map((name) => linkTo(`${folder}/${name}`))
+  const isFirst = ({ link }: { link: string }) => link.endsWith('/')
+  pages.sort((a, b) => Number(isFirst(b)) - Number(isFirst(a)) || a.text.localeCompare(b.text, 'en'))
+  return { text, collapsed: true, items: pages }
+}
+
+/** Where a file of the repository stands on the site. */
+function placeOf(file: string): string {
+  return file.replace(/^docs\//, '').replace(/README\.md$/, 'index.md')
+}
+
+/** Where a link of a page leads on the site: pages to pages, folders to what introduces them, and the rest to the files themselves. */
+function hrefFrom(page: string, href: string): string {
+  if (/^([a-z]+:|#|\/)/.test(href)) return href
+  const [path = '', hash] = href.split('#')
+  let target = relative(root, join(dirname(page), decodeURI(path)))
+  if (statSync(join(root, target), { throwIfNoEntry: false })?.isDirectory()) {
+    while (target !== '' && !existsSync(join(root, target, 'README.md'))) target = relative('.', dirname(target))
+    target = join(target, 'README.md')
+  }
+  return `/${placeOf(target)}${hash === undefined ? '' : `#${hash}`}`
+}
+
+const essays = ['locks', 'leases', 'elections', 'limits', 'once', 'shares', 'schedules', 'jobs', 'observe', 'cli']
+
+/** What documents link to that is no page, such as examples: it is served as it is. */
+const linked = ['examples', 'schemas', 'src', 'bench', 'faults', 'docs/images', 'LICENSE']
+
+export default defineConfig({
+  title: 'Holdfast',
+  description: 'Makes a fleet of Node.js processes act as one, with nothing but the PostgreSQL that they already have.',
+  srcDir: '..',
+  srcExclude: ['**/node_modules/**', '**/dist/**', 'faults/work/**', '.github/**', 'examples/cluster/data/**'],
+  rewrites: placeOf,
+  cleanUrls: true,
+  // Files that are served as they are.
+  ignoreDeadLinks: [/\.(sql|sh)$/],
+  markdown: {
+    config(md) {
+      const open = md.renderer.rules.link_open!
+      md.renderer.rules.link_open = (tokens, at, options, env, self) => {
+        const token = tokens[at]!
+        token.attrSet('href', hrefFrom(env.realPath ?? env.path, token.attrGet('href') ?? ''))
+        return open(tokens, at, options, env, self)
+      }
+    },
+  },
+  // What documents say between two braces is meant for their readers.
+  vue: { template: { compilerOptions: { delimiters: ['\u0001', '\u0002'] } } },
+  themeConfig: {
+    search: { provider: 'local' },
+    outline: [2, 3],
+    nav: [
+      { text: 'Start', link: '/start/' },
+      { text: 'Guides', link: '/guides/locks' },
+      { text: 'Operating', link: '/operating/runbooks' },
+      { text: 'Reference', link: '/reference/api/' },
+    ],
+    sidebar: [
+      { ...room('Start', 'docs/start'), collapsed: false },
+      room('Concepts', 'docs/concepts'),
+      room('Guides', 'docs/guides'),
+      room('Coming from', 'docs/guides/coming-from'),
+      room('Operating', 'docs/operating'),
+      room('Reference', 'docs/reference'),
+      room('What the package exports', 'docs/reference/api'),
+      { text: 'Essays', collapsed: true, items: essays.map((name) => linkTo(`src/${name}/README.md`)) },
+      room('Decisions', 'docs/decisions'),
+      { text: 'The project', collapsed: true, items: ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'].map(linkTo) },
+    ],
+  },
+  buildEnd({ outDir }) {
+    for (const name of linked) {
+      const to = join(outDir, placeOf(name))
+      if (!existsSync(join(root, name))) continue
+      mkdirSync(dirname(to), { recursive: true })
+      cpSync(join(root, name), to, { recursive: true, filter: (path) => !path.includes('node_modules') })
+    }
+  },
+})

@@ -46,9 +46,10 @@ const reasons: Record<WhyLeft, string> = {
 function sourceOf(word: string): ImportSource {
   const source = importSources.find((name) => name === word)
   if (source) return source
+  const meant = suggest(word, importSources)
   throw new UsageError(
     `Expected ${importSources.map((name) => `"${name}"`).join(' or ')}, got ${JSON.stringify(word)}`,
-    suggest(word, importSources),
+    meant && `Did you mean "${meant}"?`,
   )
 }
 

@@ -1,5 +1,5 @@
 -- What graphile-worker keeps, as whoever moves its jobs to Holdfast reads and takes it. Written for the schema graphile_worker, of the
--- versions 16 to 20.
+-- versions 18 to 20.
 
 -- name: version
 -- Which it is, and whether policies hide rows from this role.

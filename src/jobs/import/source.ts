@@ -7,7 +7,7 @@ export type ImportSource = 'pg-boss' | 'graphile-worker'
 /** Where each keeps its jobs unless it is told otherwise, which versions of its tables are known, and which table tells the version. */
 const known = {
   'pg-boss': { schema: 'pgboss', versions: [31, 43], release: '12.19 to 12.35', table: 'version' },
-  'graphile-worker': { schema: 'graphile_worker', versions: [16, 20], release: '0.16 to 0.18', table: 'migrations' },
+  'graphile-worker': { schema: 'graphile_worker', versions: [18, 20], release: '0.16.6 to 0.18', table: 'migrations' },
 } as const
 
 export const importSources = Object.keys(known) as ImportSource[]

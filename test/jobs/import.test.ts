@@ -2,6 +2,7 @@
 import { fork } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { defineJob, type Holdfast, UnknownSourceError, UsageError } from '../../src/holdfast.js'
+import { importSources } from '../../src/jobs/index.js'
 import { drain } from '../../src/testing/index.js'
 import { bin } from '../cli/program.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
@@ -154,6 +155,25 @@ describe('pg-boss', () => {
     expect(ran.there.length).toBeGreaterThan(0)
     expect(ran.here.length).toBeGreaterThan(0)
     expect([...ran.there, ...ran.here].sort((a, b) => a - b)).toEqual(all)
+  })
+
+  test('large inputs come a few at a time', async () => {
+    const { url, holdfast } = await opened()
+    const boss = await bossOf(url)
+    const graphile = await graphileOf(url)
+    await boss.createQueue('large')
+    const inputs = Array.from({ length: 6 }, (_, n) => ({ n, text: 'x'.repeat(900_000) }))
+    await boss.insert(
+      'large',
+      inputs.map((data) => ({ data })),
+    )
+    await graphile.addJobs(inputs.map((payload) => ({ identifier: 'large', payload })))
+    for (const from of importSources) {
+      const { imported, left } = await holdfast.jobs.importFrom(from)
+      expect([counts(imported), left]).toEqual([{ large: 6 }, []])
+    }
+    const ids = await sql<{ n: number }>(url, `select (payload->>'n')::integer as n from holdfast.job order by 1`)
+    expect(ids.map(({ n }) => n)).toEqual([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5])
   })
 
   test('a batch that cannot be removed there is not enqueued here', async () => {

@@ -8,27 +8,37 @@ from graphile_worker.migrations
 
 -- name: take
 -- The next jobs that wait, after $1, in the order in which they came: locked until the transaction ends. What somebody else has locked
--- is passed by, as its workers do. Why: what keeps a job here. The smaller priority goes first there; a named queue becomes a lane.
+-- is passed by, as its workers do. No more than some megabytes. Why: what keeps a job here. The smaller priority goes first there; a named
+-- queue becomes a lane.
+with next as materialized (
+  select job.*, task.identifier, line.queue_name, line.locked_at is not null as is_busy
+  from graphile_worker._private_jobs as job
+  join graphile_worker._private_tasks as task on task.id = job.task_id
+  left join graphile_worker._private_job_queues as line on line.id = job.job_queue_id
+  where job.is_available
+    and ($1::text is null or job.id > $1::text::bigint)
+    and ($2::text is null or task.identifier = $2)
+  order by job.id
+  limit $3::integer
+  for update of job skip locked
+),
+measured as (
+  select *, sum(octet_length(payload::text)) over (order by id rows between unbounded preceding and 1 preceding) as bytes_before
+  from next
+)
 select
-  job.id::text as id, task.identifier as kind, -job.priority as priority, job.payload::text as input,
-  case when job.run_at > clock_timestamp() then to_json(job.run_at) #>> '{}' end as "runAt",
-  job.attempts::integer as failed, job.key, 'started' as until,
-  line.queue_name as lane,
+  id::text as id, identifier as kind, -priority as priority, payload::text as input,
+  case when run_at > clock_timestamp() then to_json(run_at) #>> '{}' end as "runAt",
+  attempts::integer as failed, key, 'started' as until, queue_name as lane,
   case
-    when job.flags <> '{}' then 'flags'
-    when line.locked_at is not null then 'busy'
-    when octet_length(job.payload::text) > 1000000 or length(job.key) > 500 then 'large'
+    when flags <> '{}' then 'flags'
+    when is_busy then 'busy'
+    when octet_length(payload::text) > 1000000 or length(key) > 500 then 'large'
   end as why,
-  job.id::text as place
-from graphile_worker._private_jobs as job
-join graphile_worker._private_tasks as task on task.id = job.task_id
-left join graphile_worker._private_job_queues as line on line.id = job.job_queue_id
-where job.is_available
-  and ($1::text is null or job.id > $1::text::bigint)
-  and ($2::text is null or task.identifier = $2)
-order by job.id
-limit $3::integer
-for update of job skip locked
+  id::text as place
+from measured
+where coalesce(bytes_before, 0) < 4000000
+order by measured.id
 
 -- name: remove
 -- Those that were taken ($1: their ids).

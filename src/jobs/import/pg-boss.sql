@@ -7,7 +7,8 @@ from pgboss.version
 
 -- name: take
 -- The next jobs that wait, after $1, in the order in which they came: locked until the transaction ends. What somebody else has locked
--- is passed by, as its workers do. Why: what keeps a job here. A queue whose policy is about one at a time becomes a lane.
+-- is passed by, as its workers do. No more than some megabytes. Why: what keeps a job here. A queue whose policy is about one at a time
+-- becomes a lane.
 with next as materialized (
   select *
   from pgboss.job
@@ -24,7 +25,10 @@ busy as materialized (
   where state = 'active'
 ),
 lined as (
-  select *, case when policy in ('singleton', 'stately', 'key_strict_fifo') then coalesce(singleton_key, name) else group_id end as line
+  select
+    *,
+    case when policy in ('singleton', 'stately', 'key_strict_fifo') then coalesce(singleton_key, name) else group_id end as line,
+    sum(octet_length(data::text)) over (order by created_on, id rows between unbounded preceding and 1 preceding) as bytes_before
   from next
 )
 select
@@ -45,6 +49,7 @@ select
   end as why,
   array[created_on::text, id::text]::text as place
 from lined
+where coalesce(bytes_before, 0) < 4000000
 order by created_on, id
 
 -- name: remove

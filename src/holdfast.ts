@@ -66,6 +66,9 @@ export type {
   EnqueueManyOptions,
   EnqueueOptions,
   FailedAttempt,
+  Imported,
+  ImportOptions,
+  ImportSource,
   JobContext,
   JobDefinition,
   JobOptions,
@@ -81,6 +84,7 @@ export type {
   Schema,
   UniqueOptions,
   WaitsFor,
+  WhyLeft,
   Worker,
   WorkflowBuilder,
   WorkflowJob,
@@ -105,6 +109,7 @@ export {
   PayloadTooLargeError,
   retryAfter,
   UniqueKeyBusyError,
+  UnknownSourceError,
 } from './jobs/index.js'
 export type { Lease, LeaseOptions, Leases } from './leases/index.js'
 export { LeaseLostError, LeaseTimeoutError } from './leases/index.js'

@@ -49,7 +49,7 @@ export default defineConfig({
   title: 'Holdfast',
   description: 'Makes a fleet of Node.js processes act as one, with nothing but the PostgreSQL that they already have.',
   srcDir: '..',
-  srcExclude: ['**/node_modules/**', '**/dist/**', 'faults/work/**', '.github/**', 'examples/cluster/data/**'],
+  srcExclude: ['**/node_modules/**', '**/dist/**', '.github/**', 'examples/cluster/data/**'],
   rewrites: placeOf,
   cleanUrls: true,
   // Files that are served as they are.
@@ -64,8 +64,6 @@ export default defineConfig({
       }
     },
   },
-  // What documents say between two braces is meant for their readers.
-  vue: { template: { compilerOptions: { delimiters: ['\u0001', '\u0002'] } } },
   themeConfig: {
     search: { provider: 'local' },
     outline: [2, 3],

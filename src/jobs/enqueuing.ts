@@ -40,6 +40,22 @@ export class Enqueuing {
     return this.#run(way, [headOf(head, 0, payloads.length)], payloads, tx)
   }
 
+  /** Each with a head of its own, in this order, in one statement. */
+  each(asked: readonly Asked[], way: Way, tx: Executor): Promise<number[]> {
+    const heads: string[] = []
+    for (let from = 0, to = 0; from < asked.length; from = to) {
+      const { head } = asked[from]!
+      while (asked[to]?.head === head) to++
+      heads.push(headOf(head, from, to))
+    }
+    return this.#run(
+      way,
+      heads,
+      asked.map(({ payload }) => payload),
+      tx,
+    )
+  }
+
   async #run(way: Way, heads: readonly string[], payloads: readonly string[], tx?: Executor): Promise<number[]> {
     const values: unknown[] = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`]
     if (way === 'enqueue_tied') values.push(tx === undefined)

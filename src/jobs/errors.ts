@@ -135,3 +135,10 @@ export class MixedClaimsError extends HoldfastError {
     this.instance = instance
   }
 }
+
+/** Jobs cannot be imported from there: the tables of the other library are not in this database, or not as they are known. */
+export class UnknownSourceError extends HoldfastError {
+  constructor(message: string, hint: string) {
+    super(message, { code: 'UNKNOWN_SOURCE', retryable: false, hint })
+  }
+}

@@ -16,6 +16,8 @@ export {
 } from './define.js'
 export type { EnqueueManyOptions, EnqueueOptions, JobRef } from './enqueue-options.js'
 export * from './errors.js'
+export type { Imported, ImportOptions } from './import/import.js'
+export { type ImportSource, importSources, type WhyLeft } from './import/source.js'
 export {
   Jobs,
   type JobsOptions,

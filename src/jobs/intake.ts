@@ -1,5 +1,6 @@
 import { describe, type Events, readOptions, type Tracing, UsageError } from '../base/index.js'
 import { type CallerTransaction, type Executor, executorOf } from '../postgres/index.js'
+import { highestPriority, lowestPriority } from './cursors.js'
 import { type AnyDefinition, type ChildOptions, checkDefinition, validated } from './define.js'
 import {
   type Asked,
@@ -11,6 +12,7 @@ import {
   tiesOf,
 } from './enqueue-options.js'
 import { Enqueuing, type Way } from './enqueuing.js'
+import type { ForeignJob } from './import/source.js'
 import type { Ledger } from './ledger.js'
 import type { LooseEnds } from './loose-ends.js'
 import { writePayload } from './payload.js'
@@ -97,6 +99,50 @@ export class Intake {
     const jobs = ids.map((id) => ({ id, isNew: true }))
     for (const [at, { definition }] of plan.entries()) this.#tell(definition, [jobs[at]!], executor)
     return { id: ids[0]!, jobs }
+  }
+
+  /**
+   * Jobs that waited elsewhere, by the transaction that takes them from there. Answers with them, where they were enqueued: not where
+   * another job has the key.
+   */
+  async imported(jobs: readonly ForeignJob[], queue: string, from: string, tx: Executor): Promise<ForeignJob[]> {
+    const key = this.#queues.keyOf(queue)
+    const asked = jobs.map((job) => ({ job, ...foreign(job, key) }))
+    const refs: { job: ForeignJob; id: number }[] = []
+    const enqueue = async (way: Way, some: typeof asked) => {
+      if (some.length === 0) return
+      const ids = await this.#enqueuing.each(some, way, tx)
+      refs.push(...some.map(({ job }, at) => ({ job, id: ids[at]! })))
+    }
+    const enqueueUnique = async (some: typeof asked) => {
+      if (some.length === 0) return
+      const unique = await this.#unique.many(
+        some.map(({ head, payload, job }) => ({ head: `${head}}`, payload, slot: job.key! })),
+        tx,
+      )
+      for (const [at, { id, isNew }] of unique.entries()) if (isNew) refs.push({ job: some[at]!.job, id })
+    }
+    const free = asked.filter(({ job }) => job.lane === null)
+    const keyless = free.filter(({ job }) => job.key === null)
+    await enqueue(
+      'enqueue',
+      keyless.filter(({ job }) => job.runAt === null),
+    )
+    await enqueue(
+      'enqueue_later',
+      keyless.filter(({ job }) => job.runAt !== null),
+    )
+    await enqueueUnique(free.filter(({ job }) => job.key !== null))
+    // In a lane they go in the order of their numbers, with a key or without.
+    const inLanes = asked.filter(({ job }) => job.lane !== null)
+    for (let at = 0, to = 0; at < inLanes.length; at = to) {
+      while (to < inLanes.length && inLanes[to]!.job.key === null) to++
+      if (to > at) await enqueue('enqueue_tied', inLanes.slice(at, to))
+      else await enqueueUnique(inLanes.slice(at, ++to))
+    }
+    const told = refs.map(({ id, job }) => ({ id, failed: job.failed, line: `Imported from ${from}: ${job.id}` }))
+    await this.#ledger.runIn(tx, 'imported', [JSON.stringify(told)])
+    return refs.map(({ job }) => job)
   }
 
   #one(
@@ -261,4 +307,14 @@ export class Intake {
     if (this.#events.to('job.enqueued')) this.#tell(definition, [ref], tx)
     return ref
   }
+}
+
+/** A job that waited elsewhere, in the words that the database takes. */
+function foreign({ kind, priority, input, runAt, key, until, lane }: ForeignJob, queue: string) {
+  const rank = Math.max(lowestPriority, Math.min(highestPriority, priority))
+  let head = `{"queue":${queue},"kind":${JSON.stringify(kind)},"priority":${rank},"max_crashes":3`
+  if (runAt !== null) head += `,"run_at":${JSON.stringify(runAt)}`
+  if (lane !== null) head += `,"ties":${JSON.stringify({ lane: { name: lane, max: 1 } })}`
+  if (key !== null) head += `,"unique":${JSON.stringify({ key, until, existing: 'keep' })}`
+  return { head, payload: input ?? 'null' }
 }

@@ -173,6 +173,25 @@ select last_value from holdfast.job_number
 -- See job_enqueue_workflow.
 select holdfast.job_enqueue_workflow($1::text::json)
 
+-- name: imported
+-- What jobs bring along that were enqueued elsewhere: how often they have failed, and where they were.
+with brought as materialized (
+  select id, failed, line
+  from json_to_recordset($1::text::json) as b (id bigint, failed integer, line text)
+),
+ready as (
+  update holdfast.job
+  set failed = brought.failed,
+      log = array[brought.line]
+  from brought
+  where job.id = brought.id
+)
+update holdfast.waiting
+set failed = brought.failed,
+    log = array[brought.line]
+from brought
+where waiting.id = brought.id
+
 -- name: states
 -- Where jobs are, and what came of them.
 with asked as materialized (

@@ -27,6 +27,8 @@ import type { Claims, Way } from './claims.js'
 import { type AnyDefinition, checkDefinition, type JobDefinition } from './define.js'
 import type { EnqueueManyOptions, EnqueueOptions, JobRef } from './enqueue-options.js'
 import { clip, JobFailedError } from './errors.js'
+import { type Imported, type ImportOptions, importJobs } from './import/import.js'
+import type { ImportSource } from './import/source.js'
 import { Intake } from './intake.js'
 import { arrayOf, Ledger } from './ledger.js'
 import { LooseEnds } from './loose-ends.js'
@@ -181,6 +183,19 @@ export class Jobs {
   ): Promise<WorkflowRef> {
     this.#throwIfClosed()
     return this.#intake.workflow(build, options)
+  }
+
+  /**
+   * Moves the jobs that wait in the tables of another library in this database. A job is enqueued here and removed there in one
+   * transaction, so none is lost and none runs on both sides, also while workers still run there. Those that they have, and those that
+   * do not fit, stay: the answer says how many, and why.
+   *
+   * @example
+   * const { imported, left } = await holdfast.jobs.importFrom('pg-boss', { kind: 'send-email', dryRun: true })
+   */
+  async importFrom(from: ImportSource, options?: ImportOptions): Promise<Imported> {
+    this.#throwIfClosed()
+    return importJobs(this.#options.database, this.#intake, from, options)
   }
 
   /**

@@ -38,6 +38,7 @@ type Name =
   | 'numbers'
   | 'last_number'
   | 'enqueue_workflow'
+  | 'imported'
   | 'states'
   | 'workflow'
   | 'waits_for'

@@ -19,9 +19,13 @@ export function statementOf(text: string): Statement | undefined {
 /**
  * SQL stands in `.sql` files beside the room that uses it, so that it can be read and pasted into psql. A statement
  * starts at a line `-- name: acquire`; the comment lines below it say what it is for and which index it relies on.
- * The files are written for the schema `holdfast`; another schema's name is put in here.
+ * The files are written for the schema `holdfast`, or for `writtenFor`; another schema's name is put in here.
  */
-export function loadStatements<const Name extends string>(file: URL, schema: string): Record<Name, Statement> {
+export function loadStatements<const Name extends string>(
+  file: URL,
+  schema: string,
+  writtenFor = 'holdfast',
+): Record<Name, Statement> {
   const sections = readFileSync(file, 'utf8').split(/^-- name: (\w+)$/m)
   const statements: Record<string, Statement> = {}
   for (let at = 1; at < sections.length; at += 2) {
@@ -34,7 +38,7 @@ export function loadStatements<const Name extends string>(file: URL, schema: str
       .exec(section)![0]
       .replace(/\s*-- ?/g, ' ')
       .trim()
-    const text = inSchema(sql, schema)
+    const text = inSchema(sql, schema, writtenFor)
     statements[name] = { name, text, says }
     loaded.set(text, statements[name])
   }
@@ -42,8 +46,9 @@ export function loadStatements<const Name extends string>(file: URL, schema: str
 }
 
 /** The same SQL, for another schema. */
-export function inSchema(sql: string, schema: string): string {
-  return schema === 'holdfast' ? sql : sql.replace(/\bholdfast\.(?=[a-z_])/g, () => `${quoteIdentifier(schema)}.`)
+export function inSchema(sql: string, schema: string, writtenFor = 'holdfast'): string {
+  if (schema === writtenFor) return sql
+  return sql.replace(new RegExp(`\\b${writtenFor}\\.(?=[a-z_])`, 'g'), () => `${quoteIdentifier(schema)}.`)
 }
 
 /**

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { defineJob, type Holdfast, JobCancelledError } from '../../src/holdfast.js'
 import { drain } from '../../src/testing/index.js'
+import { bossOf } from '../jobs/import-stage.js'
 import { work } from '../jobs/stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { open } from '../setup/instances.js'
@@ -252,5 +253,38 @@ describe('job retry and job cancel', () => {
     const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' })
     expect((await run(['job', 'cancel', String(id), 'x'], env)).status).toBe(2)
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready' })
+  })
+})
+
+describe('job import', () => {
+  test('says what it would do; without a terminal and without --yes refuses; with it moves them', async () => {
+    const boss = await bossOf(database.url)
+    await boss.createQueue('send-email')
+    await boss.insert('send-email', [{ data: { to: 'ada' } }, { data: { to: 'bob' } }, { data: { to: 'cy' } }])
+    expect(await boss.fetch('send-email')).toHaveLength(1)
+    const plan = { from: 'pg-boss', imported: [{ kind: 'send-email', jobs: 2 }], left: [{ why: 'running', jobs: 1 }] }
+    expect(await json(['job', 'import', 'pg-boss', '--dry-run'])).toEqual({ ...plan, dryRun: true })
+    const { status, stderr } = await run(['job', 'import', 'pg-boss'], env)
+    expect(status).toBe(2)
+    expect(stderr).toContain('This moves 2 jobs of pg-boss here, and removes them there: 2 send-email.\n')
+    expect(await json(['job', 'ls'])).toEqual([])
+    expect(await json(['job', 'import', 'pg-boss', '--into', 'post', '--yes'])).toEqual({ ...plan, dryRun: false })
+    expect(await json(['job', 'ls', '--queue', 'post'])).toMatchObject([{ kind: 'send-email' }, { kind: 'send-email' }])
+    const { stderr: said } = await run(['job', 'import', 'pg-boss', '--kind', 'send-email'], env)
+    expect(said).toBe(
+      'No job of pg-boss is to be moved.\n' +
+        '1 job stays there: workers have them; what fails there and is tried again can be imported then.\n',
+    )
+  })
+
+  test('knows what it can import from', async () => {
+    const mistyped = await run(['job', 'import', 'pgboss'], env)
+    expect(mistyped.stderr).toBe(
+      'holdfast: Expected "pg-boss" or "graphile-worker", got "pgboss"\nDid you mean "pg-boss"?\n',
+    )
+    expect(mistyped.status).toBe(2)
+    const absent = await run(['job', 'import', 'pg-boss', '--from-schema', 'nowhere'], env)
+    expect(absent.stderr).toContain('There is no pg-boss in the schema "nowhere" of this database')
+    expect(absent.status).toBe(1)
   })
 })

@@ -70,6 +70,15 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast job show 42 --json': /"kind": "send-email"/,
   'holdfast job add mail send-email \'{"to": "ada@example.com"}\'': /^\d+$/m,
   'holdfast job add reports make-report --delay 10m --priority 2': /^\d+$/m,
+  'holdfast job import pg-boss --dry-run': {
+    given: ({ elsewhere }) => elsewhere(),
+    says: /^Would move 1 job of pg-boss: 1 send-email\.$/m,
+  },
+  'holdfast job import pg-boss': /^Moved 1 job of pg-boss: 1 send-email\.$/m,
+  'holdfast job import graphile-worker --dry-run': /^Would move 1 job of graphile-worker: 1 send-email\.$/m,
+  'holdfast job import graphile-worker --kind send-email --into mail':
+    /^Moved 1 job of graphile-worker: 1 send-email\.$/m,
+  'holdfast job import graphile-worker': /^No job of graphile-worker is to be moved\.$/m,
   'holdfast job cancel 42': /^Cancelled job 42\.$/m,
   'holdfast job retry 42': /^Job 42 may run now\.$/m,
   "holdfast job cancel 42 43 --reason 'the order was withdrawn'": /^Cancelled job 42\.\nCancelled job 43\.$/m,

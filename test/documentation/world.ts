@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { defineJob, Holdfast } from '../../src/holdfast.js'
 import { bin } from '../cli/program.js'
+import { bossOf, graphileOf } from '../jobs/import-stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, until } from '../setup/facts.js'
 import { root } from './lines.js'
@@ -109,6 +110,15 @@ export class World {
       const [known] = await sql(this.#database.url, 'select from pg_roles where rolname = $1', [role])
       if (!known) await sql(this.#database.url, `create role ${role}`)
     }
+  }
+
+  /** A job that waits in pg-boss, and one in graphile-worker. */
+  elsewhere = async () => {
+    const boss = await bossOf(this.#database.url)
+    await boss.createQueue('send-email')
+    await boss.send('send-email', { to: 'ada@example.com' })
+    const graphile = await graphileOf(this.#database.url)
+    await graphile.addJob('send-email', { to: 'ada@example.com' })
   }
 
   /** What `holdfast doctor --fix` can mend. */

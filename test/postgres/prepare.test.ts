@@ -1,7 +1,9 @@
 // Every statement of every .sql file is understood by every PostgreSQL that is at hand.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { Logger, runMigrations } from 'graphile-worker'
 import pg from 'pg'
+import { getConstructionPlans } from 'pg-boss'
 import { expect, inject, test } from 'vitest'
 import { startEmbedded } from '../../src/embedded/index.js'
 import { loadStatements, migrate, openPgPool } from '../../src/postgres/index.js'
@@ -19,7 +21,7 @@ const statements = readdirSync(source, { recursive: true, encoding: 'utf8' })
     })),
   )
 
-/** What statements read that is not made by migrations: the tables of the company in the demo. */
+/** What statements read that is not made by migrations: the tables of the company in the demo, and of those whose jobs are imported. */
 const { text: tables } = statements.find(({ label }) => label === 'cli/demo/company/company.sql tables')!
 
 /** Only these can be prepared; a utility statement is parsed when it is run. */
@@ -31,6 +33,8 @@ async function complaints(url: string): Promise<string[]> {
   await client.connect()
   try {
     const found: string[] = []
+    await client.query(getConstructionPlans('pgboss'))
+    await runMigrations({ connectionString: url, logger: new Logger(() => () => {}) })
     await client.query(`create schema company; set search_path to company; ${tables}`)
     for (const { label, text } of statements.filter(({ text }) => preparable.test(text))) {
       await client.query(`prepare anything as ${text}`).then(

@@ -3,7 +3,7 @@ import { settingsOf, TwinOption } from '../options.js'
 import { noun, withExamples, withoutGlobalOptions } from '../words.js'
 
 export function addJob(program: Command): void {
-  const job = noun(program, 'job', 'see, add, retry and cancel jobs')
+  const job = noun(program, 'job', 'see, add, import, retry and cancel jobs')
   withExamples(job, ['holdfast job ls', 'holdfast job show 42', 'holdfast job retry 42'])
   const ls = job
     .command('ls')
@@ -61,6 +61,29 @@ export function addJob(program: Command): void {
     `holdfast job add mail send-email '{"to": "ada@example.com"}'`,
     'holdfast job add reports make-report --delay 10m --priority 2',
     'jq -c . input.json | holdfast job add default import -',
+  ])
+
+  const moved = job
+    .command('import')
+    .summary('move the pending jobs of another library here')
+    .description(
+      'Moves the jobs that wait in the tables of pg-boss or graphile-worker in this database. A job is enqueued here and removed ' +
+        'there in one transaction, so none is lost and none runs on both sides, also while workers still run there. Tells how ' +
+        'many stay, and why.',
+    )
+    .argument('<library>', 'pg-boss or graphile-worker')
+    .addOption(new TwinOption('--from-schema <name>', 'where its tables are (default: "pgboss", "graphile_worker")'))
+    .addOption(new TwinOption('--kind <name>', 'only those of this queue of pg-boss, or task of graphile-worker'))
+    .addOption(new TwinOption('--into <queue>', 'the queue in which they wait here (default: "default")'))
+    .addOption(new TwinOption('--dry-run', 'only say what would be done'))
+    .addOption(new TwinOption('--yes', 'do not ask'))
+    .action(async (library: string, _options, self: Command) =>
+      (await import('./import.js')).jobImport(await settingsOf(self), library),
+    )
+  withExamples(moved, [
+    'holdfast job import pg-boss --dry-run',
+    'holdfast job import pg-boss',
+    'holdfast job import graphile-worker --kind send-email --into mail',
   ])
 
   const retry = job

@@ -1,0 +1,113 @@
+import { checkName, describe, flag, readOptions, UsageError } from '../../base/index.js'
+import { checkSchemaName, type Database, type Executor } from '../../postgres/index.js'
+import type { Intake } from '../intake.js'
+import { type ForeignJob, type ImportSource, importSources, Source, type WhyLeft } from './source.js'
+
+export interface ImportOptions {
+  /** Where the other library keeps its tables. Default `pgboss`, or `graphile_worker`. */
+  schema?: string | undefined
+  /** Only the jobs of this queue of pg-boss, or this task of graphile-worker. Default: all. */
+  kind?: string | undefined
+  /** The queue in which they wait here. Default `default`, as that of a definition. */
+  into?: string | undefined
+  /** Takes everything back, and says what would have been done. */
+  dryRun?: boolean | undefined
+}
+
+export interface Imported {
+  /** How many jobs wait here now and no longer there, by their kind. */
+  readonly imported: readonly { readonly kind: string; readonly jobs: number }[]
+  /** How many stay there, and why. */
+  readonly left: readonly { readonly why: WhyLeft; readonly jobs: number }[]
+}
+
+const rules = {
+  schema: { expected: 'the name of a schema', read: (given: unknown) => checkSchemaName(given as string) },
+  kind: { expected: 'a name', read: (given: unknown) => checkName(given, 'kind') },
+  into: { expected: 'a name', read: (given: unknown) => checkName(given, 'into') },
+  dryRun: flag,
+}
+
+/** A transaction has so many: it is short, because the workers of both sides have to pass by what it has locked. */
+const mostTogether = 1_000
+
+/**
+ * Moves the jobs that wait in the tables of another library. Each is enqueued here and removed there in one transaction, which keeps its
+ * row locked: whatever dies, it is in one of the two places, and a worker that still runs there passes it by.
+ */
+export async function importJobs(
+  database: Database,
+  intake: Intake,
+  from: ImportSource,
+  options: ImportOptions | undefined,
+): Promise<Imported> {
+  const { schema, kind = null, into = 'default', dryRun = false } = readOptions('jobs.importFrom', options, rules)
+  const source = new Source(checkSource(from), schema)
+  await source.check(database)
+  const imported = new Tally<string>()
+  const left = new Tally<WhyLeft>()
+  for (let after: string | null = null; ; ) {
+    const batch = await undoneIf(dryRun, database, async (tx) => {
+      const found = await source.take(tx, after, kind, mostTogether)
+      const wanted = found.filter(({ why }) => why === null)
+      const enqueued = await intake.imported(wanted, into, from, tx)
+      await source.remove(tx, enqueued)
+      return { found, wanted, enqueued }
+    })
+    for (const { kind } of batch.enqueued) imported.add(kind)
+    for (const { why } of batch.found) if (why !== null) left.add(why)
+    left.add('key', batch.wanted.length - batch.enqueued.length)
+    const last: ForeignJob | undefined = batch.found.at(-1)
+    if (last === undefined) break
+    after = last.place
+  }
+  const { pending, running, ended } = await source.rest(database, kind)
+  left.add('locked', Math.max(0, pending - left.total - (dryRun ? imported.total : 0)))
+  left.add('running', running)
+  left.add('ended', ended)
+  return {
+    imported: imported.list.map(([kind, jobs]) => ({ kind, jobs })),
+    left: left.list.map(([why, jobs]) => ({ why, jobs })),
+  }
+}
+
+function checkSource(given: unknown): ImportSource {
+  const name = importSources.find((name) => name === given)
+  if (name) return name
+  const words = importSources.map((name) => `"${name}"`).join(' or ')
+  throw new UsageError(`Expected the library whose jobs are imported to be ${words}, got ${describe(given)}`)
+}
+
+/** Runs `work` in a transaction, and takes back what it did, if it is not to be done. */
+async function undoneIf<T>(isDry: boolean, database: Database, work: (tx: Executor) => Promise<T>): Promise<T> {
+  if (!isDry) return database.transaction(work)
+  let answer: { readonly value: T } | undefined
+  await database
+    .transaction(async (tx) => {
+      answer = { value: await work(tx) }
+      throw new Undone()
+    })
+    .catch((error) => {
+      if (!(error instanceof Undone)) throw error
+    })
+  return answer!.value
+}
+
+class Undone extends Error {}
+
+/** Counts what is alike, and tells it in the order in which it came. */
+class Tally<Key> {
+  readonly #counts = new Map<Key, number>()
+
+  add(key: Key, count = 1): void {
+    if (count > 0) this.#counts.set(key, (this.#counts.get(key) ?? 0) + count)
+  }
+
+  get list(): readonly (readonly [Key, number])[] {
+    return [...this.#counts]
+  }
+
+  get total(): number {
+    return [...this.#counts.values()].reduce((all, count) => all + count, 0)
+  }
+}

@@ -1,0 +1,100 @@
+import { type Executor, loadStatements, quoteIdentifier, type Statement } from '../../postgres/index.js'
+import { UnknownSourceError } from '../errors.js'
+
+/** What jobs may be imported from. */
+export type ImportSource = 'pg-boss' | 'graphile-worker'
+
+/** Where each keeps its jobs unless it is told otherwise, which versions of its tables are known, and which table tells the version. */
+const known = {
+  'pg-boss': { schema: 'pgboss', versions: [31, 43], release: '12.19 to 12.35', table: 'version' },
+  'graphile-worker': { schema: 'graphile_worker', versions: [18, 20], release: '0.16.6 to 0.18', table: 'migrations' },
+} as const
+
+export const importSources = Object.keys(known) as ImportSource[]
+
+/** Why a job stays where it is. */
+export type WhyLeft = 'running' | 'ended' | 'locked' | 'key' | 'busy' | 'tied' | 'flags' | 'large' | 'internal'
+
+/** A job that waits elsewhere. */
+export interface ForeignJob {
+  readonly id: string
+  readonly kind: string
+  /** As many as there are there. */
+  readonly priority: number
+  /** JSON. */
+  readonly input: string | null
+  /** Null when it may run now. */
+  readonly runAt: string | null
+  readonly failed: number
+  readonly key: string | null
+  readonly until: 'started' | 'ended'
+  readonly lane: string | null
+  /** What keeps it there. */
+  readonly why: WhyLeft | null
+  /** Where it stands among the others. */
+  readonly place: string
+}
+
+/** How many there are, by what they do. */
+export interface Rest {
+  readonly pending: number
+  readonly running: number
+  readonly ended: number
+}
+
+type Name = 'version' | 'take' | 'remove' | 'rest'
+
+/** The jobs of another library in this database. */
+export class Source {
+  readonly name: ImportSource
+  readonly schema: string
+  readonly #sql: Record<Name, Statement>
+
+  constructor(name: ImportSource, schema: string = known[name].schema) {
+    this.name = name
+    this.schema = schema
+    this.#sql = loadStatements<Name>(new URL(`./${name}.sql`, import.meta.url), schema, known[name].schema)
+  }
+
+  /** Throws where its tables are not there, are of a version that is not known, or hide their rows. */
+  async check(executor: Executor): Promise<void> {
+    const { versions, release, table } = known[this.name]
+    const [found] = await executor.query<{ yes: boolean }>('select to_regclass($1) is not null as yes', [
+      `${quoteIdentifier(this.schema)}.${table}`,
+    ])
+    if (!found!.yes) {
+      throw new UnknownSourceError(
+        `There is no ${this.name} in the schema "${this.schema}" of this database`,
+        'Its tables have to be in the database of Holdfast. Name their schema, if it is another one.',
+      )
+    }
+    const [row] = await executor.query<{ version: number | null; is_hidden: boolean }>(this.#sql.version.text)
+    const { version, is_hidden } = row!
+    if (version === null || version < versions[0] || version > versions[1]) {
+      throw new UnknownSourceError(
+        `The tables of ${this.name} in the schema "${this.schema}" have the version ${version}, and ${versions.join(' to ')} are known`,
+        `Those are of ${this.name} ${release}. Start one of these releases once, so that it migrates its tables, or let its workers come to an end of their jobs.`,
+      )
+    }
+    if (is_hidden) {
+      throw new UnknownSourceError(
+        `Row level security hides the jobs of ${this.name} from this role`,
+        'Import as the role that owns its tables.',
+      )
+    }
+  }
+
+  /** The next ones that wait, locked. */
+  take(tx: Executor, after: string | null, kind: string | null, most: number): Promise<ForeignJob[]> {
+    return tx.query(this.#sql.take.text, [after, kind, most])
+  }
+
+  /** Answers how many were removed. */
+  async remove(tx: Executor, jobs: readonly ForeignJob[]): Promise<number> {
+    return (await tx.query(this.#sql.remove.text, [JSON.stringify(jobs.map(({ id, kind }) => ({ id, kind })))])).length
+  }
+
+  async rest(executor: Executor, kind: string | null): Promise<Rest> {
+    return (await executor.query<Rest>(this.#sql.rest.text, [kind]))[0]!
+  }
+}

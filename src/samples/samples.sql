@@ -26,11 +26,13 @@ told as (
   left join holdfast.instance i on i.id = $1
   order by t.key, t.fence
   on conflict (key, fence) do update
-  -- A lease may be passed on by its token, and is the same holding still.
+  -- A lease may be passed on by its token, and is the same holding still. Of what is told again the earlier moment is the true one: a
+  -- statement that travels long makes all that it tells later.
   set instance = excluded.instance,
       host = excluded.host,
       os_pid = excluded.os_pid,
-      ended_at = excluded.ended_at,
+      began_at = least(term.began_at, excluded.began_at),
+      ended_at = case when term.why = excluded.why then least(term.ended_at, excluded.ended_at) else excluded.ended_at end,
       gone_by = null,
       why = excluded.why
   returning key

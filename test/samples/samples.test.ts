@@ -3,6 +3,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { Network } from '../../faults/network.js'
 import type { Holdfast } from '../../src/holdfast.js'
 import { Observer } from '../../src/observe/index.js'
 import { Operator } from '../../src/operate/index.js'
@@ -257,4 +258,23 @@ test('latencies of jobs, by queue, from the history alone', async () => {
   }
   const [post] = (await observer.latencies({ namespace: 'late', queue: 'post', hours: 4 })).queues
   expect(post!.points.reduce((sum, { jobs }) => sum + jobs, 0)).toBe(59)
+})
+
+test('a term that was told by a slow network began when it began', async () => {
+  const network = await Network.before(fresh.url)
+  onTestFinished(() => network.close())
+  const holdfast = await open({ url: network.through(fresh.url) })
+  const lock = await holdfast.locks.acquire('slow')
+  const [{ at }] = (await query<{ at: Date }>('select clock_timestamp() as at')) as [{ at: Date }]
+  const heldFrom = performance.now()
+  await passed(heldFrom + 1_100)
+  const terms = () => observer.terms(holdfast.namespace, 'slow')
+  network.delay(1_500)
+  const written = holdfast.samples.write()
+  await until('it is told', async () => (await terms()).length === 1)
+  network.delay(0)
+  await written
+  const beganAt = (await terms())[0]!.beganAt
+  expect(beganAt.getTime() - at.getTime()).toBeLessThan(1_000)
+  await lock.release()
 })

@@ -86,10 +86,9 @@ export class Endings {
 
   /** The job is somebody else's: nothing of it will be recorded. */
   drop(job: Held): void {
-    if (job.claim.life.trusted) return this.recorded([job], [])
+    if (job.claim.life.trusted) this.recorded([job], [])
     // Of a life that is over, whoever takes over finds the job by the claim: it must stay, whatever else of it ends here.
-    this.#claims.release([job])
-    this.#tell([job])
+    else this.#left([job])
   }
 
   /** Resolves when nothing is left to record, or it was given up. */
@@ -129,8 +128,7 @@ export class Endings {
 
   /** They have left their claims. A claim is forgotten with the last of its jobs, whichever statement recorded that. */
   recorded(batch: readonly Held[], forgotten: readonly number[]): void {
-    this.#claims.release(batch)
-    this.#tell(batch)
+    this.#left(batch)
     const before = this.#emptied.length
     for (const { claim } of batch) {
       if (--claim.left === 0 && !forgotten.includes(claim.fence)) this.#emptied.push(claim.fence)
@@ -138,7 +136,9 @@ export class Endings {
     if (this.#emptied.length > before) this.#added(this.#emptied.length - before)
   }
 
-  #tell(batch: readonly Held[]): void {
+  /** Nothing more of them will come from here. */
+  #left(batch: readonly Held[]): void {
+    this.#claims.release(batch)
     if (this.#awaited.size === 0) return
     for (const { id } of batch) {
       this.#awaited.get(id)?.()

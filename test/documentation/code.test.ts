@@ -58,7 +58,7 @@ function moduleOf({ code }: Block, unknown: ReadonlySet<string>, ours: ReadonlyS
   const declared = [...unknown].map((name) =>
     ours.has(name) ? `import { ${name} } from 'holdfast'\n` : `declare const ${name}: any\ntype ${name} = any\n`,
   )
-  const body = /^export /m.test(rest) ? rest : `async function page() {\n${rest}\n}\nvoid page\n`
+  const body = /^(export|declare) /m.test(rest) ? rest : `async function page() {\n${rest}\n}\nvoid page\n`
   return [...imports, ...declared, body, 'export {}\n'].join('')
 }
 

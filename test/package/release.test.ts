@@ -1,0 +1,73 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+
+const run = promisify(execFile)
+const script = fileURLToPath(new URL('../../scripts/release.js', import.meta.url))
+
+/** A clone of a project like ours, whose tests pass at once. */
+async function makeProject(manifest: object = {}) {
+  const cwd = await mkdtemp(join(tmpdir(), 'holdfast-release-'))
+  onTestFinished(() => rm(cwd, { recursive: true, force: true }))
+  const git = async (...words: string[]) => (await run('git', words, { cwd })).stdout.trim()
+  const whole = { version: '0.1.0', repository: 'someone/something', scripts: { test: 'echo tested' }, ...manifest }
+  await writeFile(join(cwd, 'package.json'), JSON.stringify(whole, null, 2))
+  const lock = { version: '0.1.0', packages: { '': { version: '0.1.0' }, other: { version: '0.1.0' } } }
+  await writeFile(join(cwd, 'package-lock.json'), JSON.stringify(lock, null, 2))
+  await writeFile(
+    join(cwd, 'CHANGELOG.md'),
+    '# Changelog\n\n## Unreleased\n\n- Something.\n\n## 0.1.0, 2026-01-01\n\n- The first.\n',
+  )
+  await git('init', '--quiet', '--initial-branch', 'main')
+  await git('config', 'user.name', 'nobody')
+  await git('config', 'user.email', 'nobody@example.com')
+  await git('add', '.')
+  await git('commit', '--quiet', '--message', 'all')
+  const release = (...words: string[]) =>
+    run(process.execPath, [script, ...words], { cwd }).then(
+      ({ stdout }) => stdout,
+      ({ stderr }: { stderr: string }) => stderr,
+    )
+  return { cwd, git, release, read: (name: string) => readFile(join(cwd, name), 'utf8') }
+}
+
+test('a release is tested, numbered, told of, committed and tagged', async () => {
+  const { release, git, read } = await makeProject()
+  expect(await release('0.2.0')).toMatch(/tested.*Made v0\.2\.0/s)
+  expect(await read('CHANGELOG.md')).toMatch(
+    /^## Unreleased\n\n## 0\.2\.0, \d{4}-\d\d-\d\d\n\n- Something\.\n\n## 0\.1\.0/m,
+  )
+  expect(JSON.parse(await read('package.json')).version).toBe('0.2.0')
+  const lock = JSON.parse(await read('package-lock.json'))
+  expect([lock.version, lock.packages[''].version, lock.packages.other.version]).toEqual(['0.2.0', '0.2.0', '0.1.0'])
+  expect(await git('status', '--porcelain')).toBe('')
+  expect(await git('tag', '--list', '--format', '%(subject) %(body)')).toBe('Holdfast 0.2.0 - Something.')
+})
+
+test('what cannot be released is refused, and nothing is changed', async () => {
+  const { release, git, cwd } = await makeProject()
+  const before = await git('rev-parse', 'HEAD')
+  expect(await release()).toMatch('Expected a version')
+  for (const wrong of ['0.1.0', '0.3.0', '0.2.1', '2.0.0', '0.0.9']) {
+    expect(await release(wrong)).toMatch(`Expected the version after 0.1.0`)
+  }
+  await writeFile(join(cwd, 'left.txt'), '')
+  expect(await release('0.2.0')).toMatch('Something is not committed')
+  await rm(join(cwd, 'left.txt'))
+  await git('checkout', '--quiet', '-b', 'other')
+  expect(await release('0.2.0')).toMatch('from main')
+  expect(await git('rev-parse', 'HEAD')).toBe(before)
+})
+
+test('tests that fail, and a package of nowhere, make no release', async () => {
+  const failing = await makeProject({ scripts: { test: 'exit 1' } })
+  await failing.release('0.2.0')
+  expect(await failing.git('tag')).toBe('')
+  expect(await failing.git('status', '--porcelain')).toBe('')
+  const homeless = await makeProject({ repository: undefined })
+  expect(await homeless.release('0.2.0')).toMatch('has no repository')
+})

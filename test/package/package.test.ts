@@ -1,12 +1,13 @@
 // The package as a stranger gets it: packed, and unpacked in an empty project.
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { publint } from 'publint'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { freshDatabase } from '../setup/database.js'
 
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -93,6 +94,14 @@ describe('in an empty project', () => {
     expect(JSON.parse(stdout)).toHaveLength(names.length)
     for (const count of JSON.parse(stdout)) expect(count).toBeGreaterThan(0)
   })
+
+  test('every room works', async () => {
+    await copyFile(join(root, 'test/package/everything.mjs'), join(project, 'everything.mjs'))
+    const database = await freshDatabase()
+    onTestFinished(() => database.drop())
+    const { stdout } = await run(process.execPath, ['everything.mjs', database.url], { cwd: project })
+    expect(stdout.trim()).toBe('locks leases elections limits once shares schedules jobs')
+  }, 30_000)
 
   // Node.js 20.19, 22.12 and later load modules so; before them, import() does.
   test.runIf('require_module' in process.features)('CommonJS requires it', async () => {

@@ -41,14 +41,10 @@ export async function drain(
   const worker = holdfast.jobs.work(definitions, { queues })
   try {
     for (;;) {
-      const [left] = await ground.run<{ active: string[]; due: boolean }>('left', values)
-      if (left!.active.length === 0) {
+      const [left] = await ground.run<{ active: string[]; due: boolean; loose: boolean }>('left', values)
+      if (left!.active.length === 0 && !left!.loose) {
         if (!left!.due) break
-        // Where a round moves nothing, something else than their time holds them.
-        if (await ground.round()) {
-          const [still] = await ground.run<{ active: string[] }>('left', values)
-          if (still!.active.length === 0) break
-        }
+        await ground.round()
       }
       if (performance.now() > until) {
         throw await timedOut(holdfast, 'The drain has not come to its end', left!.active.map(Number), within)

@@ -76,7 +76,7 @@ order by attempted.id
 
 -- name: left
 -- What keeps a drain going: jobs that run, or that are ready in a queue which is not paused, a hundred at most; and whether
--- others are due.
+-- others are due; and whether what follows from an end, such as that the next of a lane may run, has still to be done.
 select
   array(
     select id::text
@@ -96,8 +96,14 @@ select
     from holdfast.waiting
     where queue = any($1::text::bigint[])
       and kind = any($2::text[])
+      and stage = 'time'
       and run_at <= clock_timestamp()
-  ) as due
+  ) as due,
+  exists (
+    select
+    from holdfast.loose_end
+    where (tied ->> 'queue')::bigint = any($1::text::bigint[])
+  ) as loose
 
 -- name: round
 -- Lets run what is due. Null when somebody else is at it.

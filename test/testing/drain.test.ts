@@ -79,6 +79,16 @@ test('what fails is in the answer, and what is tried again later does not hold i
   expect(await drain(holdfast, all)).toMatchObject([{ id: ids[0], state: 'buried', failed: 2 }])
 })
 
+test('runs a lane to its end, one job after the other', async () => {
+  const holdfast = await openAlone()
+  const inLane = defineJob('in lane', { queue: 'lanes', lanes: { max: 1 }, run: (n: number) => n })
+  for (let round = 0; round < 5; round++) {
+    await holdfast.jobs.enqueueMany(inLane, [1, 2, 3, 4], { lane: 'one' })
+    const answer = await drain(holdfast, [inLane])
+    expect(answer.map(({ state, result }) => [state, result])).toEqual([1, 2, 3, 4].map((n) => ['done', n]))
+  }
+})
+
 test('leaves other kinds, other queues and paused queues alone', async () => {
   const holdfast = await openAlone()
   const elsewhere = defineJob('double', { queue: 'elsewhere', run: (n: number) => n * 2 })

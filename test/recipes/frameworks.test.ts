@@ -1,5 +1,6 @@
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { sql, sqlSession, until } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { load, operator, shops, tables } from './shops.js'
 
@@ -14,7 +15,7 @@ const json = (body: object): RequestInit => ({
   body: JSON.stringify(body),
 })
 
-test.each(Object.entries(shops))('a shop with %s', { timeout: 60_000 }, async (_, start) => {
+test.each(waysOf('shops', Object.entries(shops)))('a shop with %s', { timeout: 60_000 }, async (_, start) => {
   const url = await databaseUrl()
   await sql(url, tables)
   const outside = await open({ url, namespace: 'shop' })

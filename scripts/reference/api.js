@@ -16,7 +16,8 @@ const entries = Object.entries(exports).flatMap(([path, { types }]) =>
 const order = ['holdfast', 'locks', 'leases', 'elections', 'limits', 'once', 'shares', 'schedules', 'jobs']
 
 /** Which page a declaration of the main entry belongs to, by the room in which it lies. */
-const pageOf = (room) => (['base', 'postgres', 'observe', 'doctor', 'holdfast.d.ts'].includes(room) ? 'holdfast' : room)
+const common = ['base', 'postgres', 'observe', 'doctor']
+const pageOf = (room) => (common.includes(room) || room.endsWith('.d.ts') ? 'holdfast' : room)
 
 const placeOf = (page) => (order.includes(page) ? order.indexOf(page) : order.length)
 

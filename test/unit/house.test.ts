@@ -26,6 +26,8 @@ const floors: Record<string, number> = {
   jobs: 4,
   // What stands before the handlers of web servers: made of once.
   http: 4,
+  // What an instance stands on; and the rooms, put together on it.
+  'ground.ts': 4,
   'holdfast.ts': 5,
   dashboard: 6,
   telemetry: 6,

@@ -30,7 +30,9 @@ export const mentioned: readonly string[] = [
 
 function documentsIn(directory: string): string[] {
   const files = readdirSync(`${root}${directory}`, { recursive: true, encoding: 'utf8' })
-  return files.filter((file) => file.endsWith('.md') && !file.includes('node_modules')).map((file) => `${directory}/${file}`)
+  return files
+    .filter((file) => file.endsWith('.md') && !file.includes('node_modules'))
+    .map((file) => `${directory}/${file}`)
 }
 
 function read(file: string): string {

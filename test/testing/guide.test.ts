@@ -8,10 +8,10 @@ test('the test in the guide passes', async () => {
   const guide = readFileSync(new URL('../../docs/guides/testing.md', import.meta.url), 'utf8')
   const [, code] = /```js\n(.*?)```/s.exec(guide)!
   const url = await databaseUrl()
-  const text = code!
-    .replace('server = await startEmbedded()', `server = { createDatabase: () => ${JSON.stringify(url)}, stop() {} }`)
-    // The oldest Node.js that we run on cannot read it yet.
-    .replace('await using worker', 'const worker')
+  const text = code!.replace(
+    'server = await startEmbedded()',
+    `server = { createDatabase: () => ${JSON.stringify(url)}, stop() {} }`,
+  )
   expect(text).not.toContain('await startEmbedded')
   // From stdin a module is read as if it stood in the working directory, where the package knows itself by name.
   const home = fileURLToPath(new URL('../..', import.meta.url))

@@ -51,5 +51,6 @@ if (values.mutants) {
   process.exit(outcomes.every(({ found }) => found) ? 0 : 1)
 }
 const outcome = await torment({ ...asked, say: values.quiet ? () => {} : (line) => console.error(line) })
-console.log(values.json ? JSON.stringify(outcome, null, 2) : show(outcome))
-process.exit(outcome.violations.length > 0 ? 1 : 0)
+const text = values.json ? JSON.stringify(outcome, null, 2) : show(outcome)
+// Whoever reads by a pipe must have all of it before the end.
+process.stdout.write(`${text}\n`, () => process.exit(outcome.violations.length > 0 ? 1 : 0))

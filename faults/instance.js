@@ -144,8 +144,8 @@ const isExpected = (error) => error.cause === ofTheUser || error.retryable || ex
 const resting = new AbortController()
 
 /** Mostly for a moment, at times so long that a fault strikes meanwhile, and outlasts the expiry; until the signal says that it is over. */
-function keep(random, signal) {
-  const ms = random.chance(0.05) ? random.below(4 * expiryMs) : random.below(15)
+function keep(random, signal, often = 0.05) {
+  const ms = random.chance(often) ? random.below(4 * expiryMs) : random.below(15)
   const ends = [resting.signal, signal].filter((one) => one !== undefined)
   return sleep(ms, undefined, { signal: AbortSignal.any(ends) }).catch(() => {})
 }

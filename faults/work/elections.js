@@ -10,7 +10,8 @@ export function elections(stage) {
       const name = random.pick(names)
       const lead = (leadership) =>
         believe(leadership, [`election ${name}`], {}, async () => {
-          await keep(random, leadership.signal)
+          // Leaders are there to lead for long.
+          await keep(random, leadership.signal, 0.4)
           if (random.chance(0.3)) await writeUnder(stage, leadership, `election ${name}`, random)
         })
       const campaign = holdfast.elections.campaign(name, lead, { preferred: random.chance(0.2) })

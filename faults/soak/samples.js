@@ -22,7 +22,8 @@ const kinds = {
   'handles of the one that stays': { room: 10 },
   connections: { room: 10 },
   'advisory locks': { room: 50 },
-  'dead rows': { room: 5_000 },
+  // Of all tables, and of each.
+  dead: { room: 5_000 },
   'WAL a second': { room: MB / 2, unit: 'bytes' },
   rows: { room: 400 },
   // The last hundred of each schedule are never swept.
@@ -63,10 +64,15 @@ export class Samples {
     this.#add(day, 'handles of the one that stays', handles)
     this.#add(day, 'connections', now.connections)
     this.#add(day, 'advisory locks', now.locks)
-    this.#add(day, 'dead rows', now.dead)
+    this.#add(
+      day,
+      'dead rows',
+      tables.reduce((sum, { dead }) => sum + dead, 0),
+    )
     if (this.#wal) this.#add(day, 'WAL a second', ((now.wal - this.#wal.lsn) / (at - this.#wal.at)) * 1_000)
     this.#wal = { lsn: now.wal, at }
-    for (const { name, bytes, indexes } of tables) {
+    for (const { name, bytes, indexes, dead } of tables) {
+      this.#add(day, `dead rows of ${name}`, dead)
       this.#add(day, `bytes of ${name}`, bytes)
       this.#add(day, `indexes of ${name}`, indexes)
     }

@@ -4,7 +4,6 @@
 select
   (select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid())::integer as connections,
   (select count(*) from pg_locks where locktype = 'advisory')::integer as locks,
-  (select coalesce(sum(n_dead_tup), 0) from pg_stat_user_tables where schemaname = 'holdfast')::float8 as dead,
   pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 as wal
 
 -- name: tables
@@ -12,8 +11,10 @@ select
 select
   coalesce(parent.relname, pg_class.relname) as name,
   sum(pg_table_size(pg_class.oid))::float8 as bytes,
-  sum(pg_indexes_size(pg_class.oid))::float8 as indexes
+  sum(pg_indexes_size(pg_class.oid))::float8 as indexes,
+  sum(coalesce(n_dead_tup, 0))::float8 as dead
 from pg_class
+left join pg_stat_user_tables on pg_stat_user_tables.relid = pg_class.oid
 left join pg_inherits on inhrelid = pg_class.oid
 left join pg_class as parent on parent.oid = inhparent
 where pg_class.relnamespace = 'holdfast'::regnamespace

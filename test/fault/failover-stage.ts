@@ -123,7 +123,12 @@ export class Fleet {
   async drains(url: string): Promise<void> {
     for (const { process } of this.members) process.send('enough')
     await Promise.all(this.members.map((member) => member.tells('quiet', ({ event }) => event === 'quiet')))
-    await until('all jobs have ended', async () => (await sql(url, 'select from holdfast.job limit 1')).length === 0)
+    const left = () =>
+      sql(url, 'select id, session, holdfast.is_present(session) as present, crashes, failed from holdfast.job limit 3')
+    // Connections that fell silent with the old primary are found out one after the other, each by its own deadline.
+    await until('all jobs have ended', async () => (await left()).length === 0, 45_000).catch(async (error) => {
+      throw new Error(`${error.message}: ${JSON.stringify(await left())}`)
+    })
   }
 
   async close(): Promise<void> {

@@ -69,6 +69,7 @@ test('asynchronous: what was acknowledged and not yet replicated is lost, and no
   const { pair, clients, stream, primaryUrl, standbyUrl, url } = await openStage()
   const fleet = new Fleet(url, { expiryMs })
   await fleet.works()
+  await until('jobs run there', async () => (await noted(primaryUrl)).length > 0)
   const kept = fleet.acknowledged
   await catchUp(pair)
   // The standby hears no more, and the primary goes on for a while: that is what asynchronous allows.

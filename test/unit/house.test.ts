@@ -15,6 +15,8 @@ const floors: Record<string, number> = {
   observe: 2,
   operate: 2,
   samples: 2,
+  // What an instance stands on, made from its options.
+  'ground.ts': 2,
   doctor: 3,
   // A server of one's own: made of base alone, and used by the command line.
   embedded: 2,
@@ -26,8 +28,7 @@ const floors: Record<string, number> = {
   jobs: 4,
   // What stands before the handlers of web servers: made of once.
   http: 4,
-  // What an instance stands on; and the rooms, put together on it.
-  'ground.ts': 4,
+  // The rooms, put together.
   'holdfast.ts': 5,
   dashboard: 6,
   telemetry: 6,

@@ -3,10 +3,8 @@ import { expect, test } from 'vitest'
 import { sqlSession } from '../setup/facts.js'
 import { isInHurry } from '../setup/hurry.js'
 import { Load } from './load.js'
-import { takeAwayAfterEach } from './stage.js'
 
 // What administrators and their tools do to tables while the fleet works.
-takeAwayAfterEach()
 
 /** How long a tool keeps a table for itself. */
 const heldMs = 2_000

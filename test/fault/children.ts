@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
 import { until } from '../setup/facts.js'
-import { later } from './stage.js'
 
 /** A process of the test's own, and everything that it has told. */
 export class Child<Message extends { event: string }> {
@@ -13,7 +13,7 @@ export class Child<Message extends { event: string }> {
     const path = fileURLToPath(new URL(program, import.meta.url))
     this.process = fork(path, [JSON.stringify(details)])
     this.process.on('message', (message) => this.messages.push(message as Message))
-    later(async () => this.process.kill('SIGKILL'))
+    onTestFinished(() => void this.process.kill('SIGKILL'))
   }
 
   /** The first message that fits, once it has come. */

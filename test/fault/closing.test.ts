@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest'
 import { until, within } from '../setup/facts.js'
-import { expiryMs, openDatabase, openInstance, openProxy, openServer, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './stage.js'
 
 // After close() nothing of the instance is left, whatever it was in the middle of.
-takeAwayAfterEach()
 
 test('close releases all that is held, waited for and just asked for, and leaves no session', async () => {
   const { url, witness } = await openDatabase()

@@ -1,12 +1,10 @@
 import { once } from 'node:events'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { judge } from '../property/history.js'
 import { sql, until, within } from '../setup/facts.js'
 import { Child } from './children.js'
-import { later, takeAwayAfterEach } from './stage.js'
 
 // The cluster of examples/cluster, whose leader is switched, killed and cut off, several times over if HOLDFAST_ROUNDS says so.
-takeAwayAfterEach()
 
 const faults = ['switchover', 'kill', 'cutOff'] as const
 
@@ -36,7 +34,7 @@ const expiryMs = 10_000
 describe.skipIf(missing.length > 0)('on a Patroni cluster', () => {
   test('locks, leases and jobs bear that the leader changes', { timeout: 60_000 + rounds * 180_000 }, async () => {
     const cluster = await startCluster()
-    later(() => cluster.stop())
+    onTestFinished(() => cluster.stop())
     await sql(cluster.url, 'create table effect (name text)')
     const { url, pooledUrl = url } = cluster
     const ways = [{ url }, { url }, { url: pooledUrl, directUrl: url }]

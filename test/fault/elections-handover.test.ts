@@ -3,10 +3,9 @@ import type { Holdfast } from '../../src/holdfast.js'
 import { judge } from '../property/history.js'
 import { until, within } from '../setup/facts.js'
 import { Child, quantiles } from './children.js'
-import { expiryMs, openDatabase, openInstance, openServer, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase, openInstance, openServer } from './stage.js'
 
 // From a leader that dies, stands still or is cut off, to the next one.
-takeAwayAfterEach()
 
 interface Told {
   event: 'stands' | 'leads' | 'ends' | 'looks'

@@ -1,19 +1,17 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { Actor } from '../property/fleet.js'
 import { until } from '../setup/facts.js'
-import { expiryMs, later, openDatabase, takeAwayAfterEach } from './stage.js'
-
-takeAwayAfterEach()
+import { expiryMs, openDatabase } from './stage.js'
 
 test('a process that has closed in a silent network ends by itself', async () => {
   const { url } = await openDatabase()
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-ending-'))
-  later(async () => rmSync(directory, { recursive: true }))
+  onTestFinished(async () => rmSync(directory, { recursive: true }))
   const actor = await Actor.start(url, { room: 'locks', expiryMs, anchor: 'required' }, join(directory, 'history'), 0)
-  later(() => actor.kill())
+  onTestFinished(() => actor.kill())
   actor.proxy.silence('to-server', 'to-client')
   await actor.close()
   expect(actor.child.exitCode).toBe(0)
@@ -22,9 +20,9 @@ test('a process that has closed in a silent network ends by itself', async () =>
 test('a process that was frozen in silence and has closed ends by itself', async () => {
   const { url, witness } = await openDatabase()
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-ending-'))
-  later(async () => rmSync(directory, { recursive: true }))
+  onTestFinished(async () => rmSync(directory, { recursive: true }))
   const actor = await Actor.start(url, { room: 'locks', expiryMs, anchor: 'required' }, join(directory, 'history'), 0)
-  later(() => actor.kill())
+  onTestFinished(() => actor.kill())
   await until('its last heartbeat was answered', async () => {
     const last = 'select pg_backend_pid()'
     const idle = await witness.query(`select from pg_stat_activity where state = 'idle' and query = $1`, [last])

@@ -4,9 +4,7 @@ import type { Holdfast } from '../../src/holdfast.js'
 import { sql, sqlSession, until, within } from '../setup/facts.js'
 import { catchUp, promote } from '../setup/pair.js'
 import { cutOff, openStage, type Stage } from './failover-stage.js'
-import { expiryMs, openInstance, takeAwayAfterEach } from './stage.js'
-
-takeAwayAfterEach()
+import { expiryMs, openInstance } from './stage.js'
 
 /** Fences that the standby has never heard of. */
 async function drawUnheard({ locks }: Holdfast, stage: Stage): Promise<number> {

@@ -1,9 +1,9 @@
-import { expect, inject } from 'vitest'
+import { expect, inject, onTestFinished } from 'vitest'
 import { sql, until } from '../setup/facts.js'
 import { catchUp, type Pair, samePlace, severalHosts, startPair } from '../setup/pair.js'
 import { Child } from './children.js'
 import type { SilentProxy } from './silent-proxy.js'
-import { later, openProxy } from './stage.js'
+import { openProxy } from './stage.js'
 
 /** A pair whose old primary can be cut off: from the clients that come by its proxy, and from its standby. */
 export interface Stage {
@@ -25,7 +25,7 @@ export async function openStage({ synchronous = false } = {}): Promise<Stage> {
     stream = await openProxy(url)
     return stream.port
   })
-  later(() => pair.stop())
+  onTestFinished(() => pair.stop())
   const primaryUrl = await pair.primary.createDatabase('app', { template: inject('preparedServer').templateName })
   await sql(primaryUrl, 'create table noted (number text)')
   if (synchronous) {

@@ -5,9 +5,7 @@ import { caught, sql, until } from '../setup/facts.js'
 import { isInHurry } from '../setup/hurry.js'
 import { catchUp, promote } from '../setup/pair.js'
 import { cutOff, Fleet, hadOneHolder, noted, openStage } from './failover-stage.js'
-import { expiryMs, openInstance, takeAwayAfterEach } from './stage.js'
-
-takeAwayAfterEach()
+import { expiryMs, openInstance } from './stage.js'
 
 const patience = { timeout: 120_000 }
 

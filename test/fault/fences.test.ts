@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { until, within } from '../setup/facts.js'
-import { openInstance, openProxy, openServer, takeAwayAfterEach } from './stage.js'
+import { openInstance, openProxy, openServer } from './stage.js'
 
 // A crash of the server forgets what was not flushed, fences included. This server flushes nothing by itself.
-takeAwayAfterEach()
+
 const lazy = { wal_writer_delay: '10s', wal_writer_flush_after: '1GB', checkpoint_timeout: '1h' }
 
 test('fences grow over crashes that follow each other closely', async () => {

@@ -1,19 +1,18 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { until, within } from '../setup/facts.js'
-import { expiryMs, later, openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase, openInstance } from './stage.js'
 
 // From a holder that dies, or stands still, to the next one that waits.
-takeAwayAfterEach()
 
 const program = fileURLToPath(new URL('./holder.mjs', import.meta.url))
 const kills = 5
 
 async function startHolder(url: string, name: string): Promise<{ holder: ChildProcess; fence: number }> {
   const holder = fork(program, [JSON.stringify({ url, expiryMs, name })])
-  later(async () => holder.kill('SIGKILL'))
+  onTestFinished(() => void holder.kill('SIGKILL'))
   const [{ fence }] = (await within(20_000, 'Taking the name', once(holder, 'message'))) as [{ fence: number }]
   return { holder, fence }
 }
@@ -86,7 +85,7 @@ test('a waiter that is killed leaves the queue of the server in less than a seco
   const a = await openInstance(url)
   const lock = await a.locks.acquire('x')
   const waiter = fork(program, [JSON.stringify({ url, expiryMs: 60_000, name: 'x' })])
-  later(async () => waiter.kill('SIGKILL'))
+  onTestFinished(() => void waiter.kill('SIGKILL'))
   await witness.seesWaiter()
   const killedAt = performance.now()
   waiter.kill('SIGKILL')

@@ -4,10 +4,9 @@ import { defineJob, type Holdfast } from '../../src/holdfast.js'
 import { stays, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
 import { startWorker } from './jobs-stage.js'
-import { expiryMs, openDatabase, openInstance, openProxy, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase, openInstance, openProxy } from './stage.js'
 
 // What a worker meets: replies that are lost, a database that is gone for a while, handlers that misbehave.
-takeAwayAfterEach()
 
 describe.each(waysOf('claims of jobs-bad-times', ['rows', 'advisory']))('claims by %s', (claims) => {
   /** An instance that works by way of a proxy, and one beside it that does not. */

@@ -3,9 +3,7 @@ import { defineJob } from '../../src/holdfast.js'
 import { until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
 import { startWorker } from './jobs-stage.js'
-import { expiryMs, openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
-
-takeAwayAfterEach()
+import { expiryMs, openDatabase, openInstance } from './stage.js'
 
 const kills = 5
 

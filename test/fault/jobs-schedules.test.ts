@@ -8,12 +8,11 @@ import { countOf, seedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
 import { startWorker, type WorkerProcess } from './jobs-stage.js'
-import { openDatabase, openInstance, openServer, takeAwayAfterEach } from './stage.js'
+import { openDatabase, openInstance, openServer } from './stage.js'
 
 // Several processes work while they are killed, frozen, cut from their sessions, and the server restarts. Afterwards every
 // job that was committed has ended once, its effect by tx happened once, nothing of what was rolled back ever was, and
 // no end was recorded of an attempt after which another had begun.
-takeAwayAfterEach()
 
 interface World {
   readonly url: string

@@ -1,8 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
 import { within } from '../setup/facts.js'
-import { expiryMs, later } from './stage.js'
+import { expiryMs } from './stage.js'
 
 const program = fileURLToPath(new URL('./jobs-worker.mjs', import.meta.url))
 
@@ -26,7 +27,7 @@ export async function startWorker(
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     },
   )
-  later(async () => child.kill('SIGKILL'))
+  onTestFinished(() => void child.kill('SIGKILL'))
   const held = new Map<number, number>()
   const waiting = new Map<number, (attempt: number) => void>()
   let opened = (_: string) => {}

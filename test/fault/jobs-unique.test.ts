@@ -1,13 +1,11 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { randomFrom } from '../property/random.mjs'
 import { countOf, seedOf } from '../property/seed.js'
 import { sql, until, within } from '../setup/facts.js'
-import { later, openDatabase, takeAwayAfterEach } from './stage.js'
-
-takeAwayAfterEach()
+import { openDatabase } from './stage.js'
 
 const program = fileURLToPath(new URL('./unique-enqueuer.mjs', import.meta.url))
 const documents = 5
@@ -45,7 +43,7 @@ test.each(['rows', 'advisory'])(
         stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
       }),
     )
-    for (const child of children) later(async () => child.kill('SIGKILL'))
+    for (const child of children) onTestFinished(() => void child.kill('SIGKILL'))
     const reports = children.map((child) => once(child, 'message').then(([report]) => report))
     let isOver = false
     const watching = (async () => {

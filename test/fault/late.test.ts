@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { within } from '../setup/facts.js'
-import { openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
+import { openDatabase, openInstance } from './stage.js'
 
 // What comes too late: a cancel that strikes the next statement, a place in the queue that nobody waits at any more.
-takeAwayAfterEach()
 
 test('a cancel that strikes another statement than the one it was meant for fails nobody', async () => {
   const { url, witness } = await openDatabase()

@@ -1,21 +1,20 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
 import { timed } from './leases.js'
-import { later, openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
+import { openDatabase, openInstance } from './stage.js'
 
 // The process that holds a lease is killed, or frozen.
-takeAwayAfterEach()
 
 const program = fileURLToPath(new URL('./lease-holder.mjs', import.meta.url))
 const ttlMs = 2_000
 
 async function startHolder(url: string, anchor: string): Promise<{ holder: ChildProcess; fence: number }> {
   const holder = fork(program, [JSON.stringify({ url, ttlMs, name: 'x', anchor })])
-  later(async () => holder.kill('SIGKILL'))
+  onTestFinished(() => void holder.kill('SIGKILL'))
   const [{ fence }] = (await within(20_000, 'Taking the name', once(holder, 'message'))) as [{ fence: number }]
   return { holder, fence }
 }

@@ -1,11 +1,10 @@
 import pg from 'pg'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { stays, until, within } from '../setup/facts.js'
 import { timed, whenTold } from './leases.js'
-import { later, openDatabase, openInstance, openProxy, openServer, takeAwayAfterEach } from './stage.js'
+import { openDatabase, openInstance, openProxy, openServer } from './stage.js'
 
 // The server ends sessions, or restarts, or the program uses up its pool.
-takeAwayAfterEach()
 
 test('the anchor is ended: the lease lives on, and goes on renewing itself', async () => {
   const { url, witness } = await openDatabase()
@@ -114,7 +113,7 @@ test.each(['required', 'none'] as const)(
   async (anchor) => {
     const { url } = await openDatabase()
     const pool = new pg.Pool({ connectionString: url, max: 3 })
-    later(() => pool.end())
+    onTestFinished(() => pool.end())
     const a = await openInstance(url, { url: undefined, pool, anchor })
     const lease = await a.leases.acquire('x', { ttl: '1s' })
     // Bound to the presence, which has an expiry of two seconds.

@@ -4,10 +4,9 @@ import { caught, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
 import { timed, whenTold } from './leases.js'
 import type { Direction } from './silent-proxy.js'
-import { openDatabase, openInstance, openProxy, takeAwayAfterEach } from './stage.js'
+import { openDatabase, openInstance, openProxy } from './stage.js'
 
 // The network goes silent: nothing arrives any more, and nobody is told.
-takeAwayAfterEach()
 
 const ttlMs = 2_000
 

@@ -1,15 +1,14 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { DatabaseUnreachableError, LimitReachedError, PermitLostError } from '../../src/holdfast.js'
 import { nothingInUse, untilQueued } from '../limits/facts.js'
 import { caught, sql, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
-import { expiryMs, later, openDatabase, openInstance, openProxy, openServer, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './stage.js'
 
 // Permits end with whoever held them: the process, its session, its server.
-takeAwayAfterEach()
 
 const program = fileURLToPath(new URL('./limits-holder.mjs', import.meta.url))
 
@@ -22,7 +21,7 @@ interface HolderOptions {
 
 async function startHolder(url: string, options: HolderOptions): Promise<{ holder: ChildProcess; fence: number }> {
   const holder = fork(program, [JSON.stringify({ url, expiryMs: 60_000, max: 1, ...options })])
-  later(async () => holder.kill('SIGKILL'))
+  onTestFinished(() => void holder.kill('SIGKILL'))
   const [{ fence }] = (await within(20_000, 'Taking the permits', once(holder, 'message'))) as [{ fence: number }]
   return { holder, fence }
 }

@@ -4,10 +4,9 @@ import { nothingInUse } from '../limits/facts.js'
 import { type Random, randomFrom } from '../property/random.mjs'
 import { countOf, seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
-import { openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
+import { openDatabase, openInstance } from './stage.js'
 
 // The end of a wait and the grant in the same instant. Whoever wins, nothing may be left behind.
-takeAwayAfterEach()
 
 type Outcome = 'granted' | 'given up'
 

@@ -5,15 +5,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { nothingInUse } from '../limits/facts.js'
 import { randomFrom } from '../property/random.mjs'
 import { seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
-import { expiryMs, later, openDatabase, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase } from './stage.js'
 
 // Processes that take permits at random while they are killed, frozen and thawed: never more in use than the limit.
-takeAwayAfterEach()
 
 const program = fileURLToPath(new URL('./limits-worker.mjs', import.meta.url))
 const limits = [
@@ -91,7 +90,7 @@ test('killed, frozen and thawed at random: never over the limit, and nothing is 
   const random = randomFrom(seed)
   const { url } = await openDatabase()
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-limits-'))
-  later(async () => rmSync(directory, { recursive: true, force: true }))
+  onTestFinished(async () => rmSync(directory, { recursive: true, force: true }))
   const histories: string[] = []
   const workers = new Set<ChildProcess>()
   let started = 0
@@ -102,7 +101,7 @@ test('killed, frozen and thawed at random: never over the limit, and nothing is 
     const anchor = random.chance(0.3) ? 'none' : 'required'
     const facts = { url, expiryMs, history, limits, anchor, seed: seed + started, lanes: 4 }
     const worker = fork(program, [JSON.stringify(facts)])
-    later(async () => worker.kill('SIGKILL'))
+    onTestFinished(() => void worker.kill('SIGKILL'))
     workers.add(worker)
     await once(worker, 'message')
     return worker
@@ -148,7 +147,7 @@ test('killed, frozen and thawed at random: never over the limit, and nothing is 
   // The dead left permits behind; whoever comes finds them free.
   const { Holdfast } = await import('../../src/holdfast.js')
   const holdfast = await Holdfast.open({ url })
-  later(() => holdfast.close())
+  onTestFinished(() => holdfast.close())
   for (const { name, max } of limits)
     await (await holdfast.limits.acquire(name, { max, weight: max, wait: '5s' })).release()
   await until('nothing is in use', () => nothingInUse(url))

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { expect } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { defineJob, type Holdfast } from '../../src/holdfast.js'
 import { until, type Witness } from '../setup/facts.js'
-import { later, openDatabase, openInstance } from './stage.js'
+import { openDatabase, openInstance } from './stage.js'
 
 const size = 3
 
@@ -27,7 +27,7 @@ export class Load {
     const { url, witness } = await openDatabase()
     const load = new Load(url, witness)
     for (let at = 0; at < size; at++) await load.joins()
-    later(() => load.end())
+    onTestFinished(() => load.end())
     await load.goesOn()
     return load
   }

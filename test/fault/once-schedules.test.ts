@@ -5,17 +5,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import type { EmbeddedServer } from '../../src/embedded/index.js'
 import { type Random, randomFrom } from '../property/random.mjs'
 import { countOf, seedOf } from '../property/seed.js'
 import { sql, type Witness, within } from '../setup/facts.js'
 import { SilentProxy } from './silent-proxy.js'
-import { expiryMs, later, openDatabase, openInstance, openServer, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase, openInstance, openServer } from './stage.js'
 
 // Processes work off the same deliveries at random, while they are killed, frozen, cut off, and lose their sessions. Each key
 // must have its effect once, and whoever was answered must have heard of that one.
-takeAwayAfterEach()
 
 const program = fileURLToPath(new URL('./once-actor.mjs', import.meta.url))
 
@@ -41,7 +40,7 @@ class Stage {
     readonly url: string,
     readonly random: Random,
   ) {
-    later(async () => {
+    onTestFinished(async () => {
       await Promise.all(this.actors.map((actor) => this.kill(actor)))
       rmSync(this.#directory, { recursive: true, force: true })
     })

@@ -2,15 +2,14 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { DatabaseUnreachableError, Holdfast, OnceLostError } from '../../src/holdfast.js'
 import { countEffects, deliveries, effect, gate, makeEffects } from '../once/effects.js'
 import { caught, sql, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
-import { expiryMs, later, openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase, openInstance } from './stage.js'
 
 // What dies or falls silent in the middle of a run, and what becomes of its effect and its key.
-takeAwayAfterEach()
 
 const program = fileURLToPath(new URL('./once-holder.mjs', import.meta.url))
 
@@ -18,7 +17,7 @@ async function hold(url: string, key: string, stage: string, anchor: string): Pr
   const child = fork(program, [JSON.stringify({ url, expiryMs, key, stage, anchor })], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
-  later(async () => {
+  onTestFinished(async () => {
     const exited = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined
     child.kill('SIGKILL')
     await exited
@@ -186,9 +185,9 @@ async function forgetfulPool(url: string) {
   }
   const pool = new pg.Pool({ connectionString: url, Client: Forgetful })
   pool.on('connect', (client) => client.on('error', () => {}))
-  later(() => pool.end())
+  onTestFinished(() => pool.end())
   const holdfast = await Holdfast.open({ pool, expiry: expiryMs })
-  later(() => holdfast.close())
+  onTestFinished(() => holdfast.close())
   return { holdfast, fate }
 }
 

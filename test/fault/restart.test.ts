@@ -1,11 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { startEmbedded } from '../../src/embedded/index.js'
 import { LockLostError } from '../../src/holdfast.js'
 import { until, within } from '../setup/facts.js'
-import { expiryMs, later, openInstance, openProxy, openServer, takeAwayAfterEach } from './stage.js'
-
-takeAwayAfterEach()
+import { expiryMs, openInstance, openProxy, openServer } from './stage.js'
 
 for (const mode of ['fast', 'immediate'] as const) {
   test(`a server that restarts (${mode}): the holder is told, whoever waits gets the name afterwards`, async () => {
@@ -96,7 +94,7 @@ test('a server that is away for 5 seconds: those who wait go on, those who would
   await sleep(2_000)
   const { dataDir, port } = server
   const again = await startEmbedded({ dataDir, port, settings: { fsync: 'off' } })
-  later(() => again.stop('immediate'))
+  onTestFinished(() => again.stop('immediate'))
 
   await within(15_000, 'The grants', Promise.all(waiting.map(async (asked) => (await asked).release())))
 })

@@ -2,9 +2,7 @@ import { expect, test } from 'vitest'
 import { until } from '../setup/facts.js'
 import { quantiles } from './children.js'
 import { type Actor, openHistory, prove, startActor } from './schedules-stage.js'
-import { expiryMs, openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
-
-takeAwayAfterEach()
+import { expiryMs, openDatabase, openInstance } from './stage.js'
 
 const schedules = [{ name: 'hold', every: '365d' }]
 const kills = 4

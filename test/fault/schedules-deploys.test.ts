@@ -4,11 +4,10 @@ import { randomFrom } from '../property/random.mjs'
 import { countOf, seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
 import { type Actor, type Given, openHistory, prove, startActor } from './schedules-stage.js'
-import { openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
+import { openDatabase, openInstance } from './stage.js'
 
 // Versions of a program with different rules, and different names, for the same schedules live side by side: they are
 // rolled out, killed in between, and rolled back. Every tick of the rule that was in force runs once, or has one reason.
-takeAwayAfterEach()
 
 const versions: Given[][] = [
   [

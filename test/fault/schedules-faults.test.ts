@@ -6,12 +6,11 @@ import { countOf, seedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
 import { type Actor, type Given, openHistory, prove, startActor } from './schedules-stage.js'
-import { expiryMs, openDatabase, openInstance, openServer, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase, openInstance, openServer } from './stage.js'
 
 // Five processes have schedules of every second, and clocks that are wrong by hours, while they are killed, frozen, cut off and
 // parted from their sessions, and the server restarts. Afterwards every tick has run once or has one reason why it did not,
 // and nobody ever believed in a run while another did.
-takeAwayAfterEach()
 
 const schedules: Given[] = [
   { name: 'skip', every: '1s' },

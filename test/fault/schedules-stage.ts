@@ -4,12 +4,12 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { ruleOf } from '../../src/base/index.js'
 import type { ScheduleOptions } from '../../src/holdfast.js'
 import { type Witness, within } from '../setup/facts.js'
 import { SilentProxy } from './silent-proxy.js'
-import { expiryMs, later } from './stage.js'
+import { expiryMs } from './stage.js'
 
 const program = fileURLToPath(new URL('./schedules-actor.mjs', import.meta.url))
 
@@ -27,7 +27,7 @@ export interface Actor {
 /** Where the actors of a test write what they believe. */
 export function openHistory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-schedules-'))
-  later(async () => rmSync(directory, { recursive: true, force: true }))
+  onTestFinished(async () => rmSync(directory, { recursive: true, force: true }))
   return directory
 }
 
@@ -41,7 +41,7 @@ export async function startActor(
   const proxy = await SilentProxy.before(url)
   const given = { url: proxy.through(url), expiryMs, history: join(history, String(actors++)), ...options }
   const child = fork(program, [JSON.stringify(given)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
-  later(async () => {
+  onTestFinished(async () => {
     child.kill('SIGKILL')
     await proxy.close()
   })

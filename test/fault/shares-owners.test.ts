@@ -2,10 +2,9 @@ import { expect, test } from 'vitest'
 import { type Belief, type Ending, judge } from '../property/history.js'
 import { until } from '../setup/facts.js'
 import { Child, quantiles } from './children.js'
-import { expiryMs, openDatabase, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase } from './stage.js'
 
 // Owners that come, go, die and stand still: nothing is owned twice, and everything is owned again soon.
-takeAwayAfterEach()
 
 interface Told {
   event: 'ready' | 'begins' | 'ends'

@@ -4,10 +4,9 @@ import { randomFrom } from '../property/random.mjs'
 import { seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
 import { Child } from './children.js'
-import { expiryMs, openDatabase, openInstance, openServer, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase, openInstance, openServer } from './stage.js'
 
 // Rounds of several processes: each resource once, whoever dies. What was begun and not recorded is begun again, and only that.
-takeAwayAfterEach()
 
 interface Told {
   event: 'ready' | 'begins' | 'ends' | 'over'

@@ -1,11 +1,10 @@
 import postgres from 'postgres'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { defineJob, Holdfast } from '../../src/holdfast.js'
 import { until, within } from '../setup/facts.js'
-import { expiryMs, later, openDatabase, openProxy, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase, openProxy } from './stage.js'
 
 // postgres.js cannot give up a connection: those that have fallen silent stay in the user's pool, and fill it. Nothing of ours may go there.
-takeAwayAfterEach()
 
 test.each(['required', 'none'] as const)(
   'all connections of postgres.js fall silent, with anchor %s: everything goes on over others',
@@ -14,9 +13,9 @@ test.each(['required', 'none'] as const)(
     const { url, witness } = await openDatabase()
     const proxy = await openProxy(url)
     const sql = postgres(proxy.through(url), { max: 2, onnotice() {} })
-    later(() => sql.end({ timeout: 0 }))
+    onTestFinished(() => sql.end({ timeout: 0 }))
     const holdfast = await Holdfast.open({ sql, expiry: expiryMs, anchor })
-    later(() => holdfast.close())
+    onTestFinished(() => holdfast.close())
     const [first] = await Promise.all([
       holdfast.shares.each('before', ['a', 'b'], () => {}),
       Promise.all([sql`select pg_sleep(0.2)`, sql`select pg_sleep(0.2)`]),
@@ -40,9 +39,9 @@ test('a transaction that is not begun, or whose commit is not answered, is not w
   const { url, witness } = await openDatabase()
   const proxy = await openProxy(url)
   const sql = postgres(proxy.through(url), { max: 2, onnotice() {} })
-  later(() => sql.end({ timeout: 0 }))
+  onTestFinished(() => sql.end({ timeout: 0 }))
   const holdfast = await Holdfast.open({ sql, expiry: expiryMs })
-  later(() => holdfast.close())
+  onTestFinished(() => holdfast.close())
   await witness.query('create table effect (id bigint)')
   const ran: number[] = []
   const write = defineJob('write', {

@@ -2,10 +2,9 @@ import { expect, test } from 'vitest'
 import { LockLostError } from '../../src/holdfast.js'
 import { until, within } from '../setup/facts.js'
 import type { Direction } from './silent-proxy.js'
-import { expiryMs, openDatabase, openInstance, openProxy, takeAwayAfterEach } from './stage.js'
+import { expiryMs, openDatabase, openInstance, openProxy } from './stage.js'
 
 // The network goes silent: nothing arrives any more, and nobody is told.
-takeAwayAfterEach()
 
 const directions: Record<string, Direction[]> = {
   'both ways': ['to-server', 'to-client'],

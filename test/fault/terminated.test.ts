@@ -1,10 +1,9 @@
 import { expect, test } from 'vitest'
 import { LockLostError } from '../../src/holdfast.js'
 import { until, within } from '../setup/facts.js'
-import { openDatabase, openInstance, takeAwayAfterEach } from './stage.js'
+import { openDatabase, openInstance } from './stage.js'
 
 // The backend of a session is ended from outside: by an administrator, the out-of-memory killer, `lock break`.
-takeAwayAfterEach()
 
 test('the handles are told, a new life begins, and whoever waits goes on waiting', async () => {
   const { url, witness } = await openDatabase()

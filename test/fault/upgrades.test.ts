@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { MigrationBlockedError, MigrationFailedError } from '../../src/holdfast.js'
 import {
   allMigrations,
@@ -11,10 +11,8 @@ import {
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { isInHurry } from '../setup/hurry.js'
 import { Load } from './load.js'
-import { later, takeAwayAfterEach } from './stage.js'
 
 // A schema of the future under the code of today: every table has another column, every function was replaced, by itself.
-takeAwayAfterEach()
 
 const known = allMigrations('holdfast').length
 
@@ -47,7 +45,7 @@ const next: Migration = {
 
 function databaseAt(url: string): Database {
   const database = openPgPool({ connectionString: url })
-  later(() => database.close())
+  onTestFinished(() => database.close())
   return database
 }
 

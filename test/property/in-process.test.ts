@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { type Holdfast, type Lock, LockTimeoutError } from '../../src/holdfast.js'
-import { openDatabase, openInstance, takeAwayAfterEach } from '../fault/stage.js'
+import { openDatabase, openInstance } from '../fault/stage.js'
 import { until } from '../setup/facts.js'
 import { type Random, randomFrom } from './random.mjs'
 import { countOf, seedOf } from './seed.js'
 
 // Two instances with many handles in one process. Here all that happens has one order, so every step can be judged at once.
-takeAwayAfterEach()
 
 /** Who has what, told at each grant and at each release. */
 class Judge {

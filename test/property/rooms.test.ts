@@ -1,4 +1,4 @@
-import { test } from 'vitest'
+import { onTestFinished, test } from 'vitest'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { freshDatabase } from '../setup/database.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
@@ -6,11 +6,10 @@ import type { Opening } from './fleet.js'
 import { proofs } from './proofs.js'
 import { randomFrom } from './random.mjs'
 import { countOf, seedOf } from './seed.js'
-import { build, later, takeAwayAfterEach, walkHeavily, walkLightly } from './world.js'
+import { build, walkHeavily, walkLightly } from './world.js'
 
 // The same walks through the rooms that are made of locks, leases and presence, with an anchor, without one, and through
 // a pooler in transaction mode.
-takeAwayAfterEach()
 
 const rooms: Exclude<Opening['room'], 'locks'>[] = ['leases', 'either', 'elections', 'limits', 'once', 'shares']
 const usual = 32
@@ -21,7 +20,7 @@ test(`${lightCount} schedules of kills and ended backends through ${rooms.join('
   const worlds = []
   for (const [at, room] of rooms.entries()) {
     const database = await freshDatabase()
-    later(() => database.drop())
+    onTestFinished(() => database.drop())
     const opening = { room, anchor: 'required' } as const
     worlds.push(await build({ name: room, url: database.url, opening, seed: seed + at, proof: proofs[room] }))
   }
@@ -41,7 +40,7 @@ test.skipIf(withoutPgBouncer)(
     const worlds = []
     for (const [at, room] of pooledRooms.entries()) {
       const { url, drop } = await freshDatabase()
-      later(drop)
+      onTestFinished(drop)
       const name = `pooled-${room}`
       const opening = { room, anchor: 'none' } as const
       const setting = { name, url: pooler.through(url), directUrl: url, opening, seed: seed + at, proof: proofs[room] }

@@ -1,14 +1,13 @@
-import { test } from 'vitest'
+import { onTestFinished, test } from 'vitest'
 import { freshDatabase } from '../setup/database.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
 import { proofs } from './proofs.js'
 import { randomFrom } from './random.mjs'
 import { countOf, seedOf } from './seed.js'
-import { build, later, takeAwayAfterEach, walkHeavily, walkLightly } from './world.js'
+import { build, walkHeavily, walkLightly } from './world.js'
 
 // Several processes take and release locks at random while everything happens to them that can. What must be true is in
 // history.ts, and: when they come to rest, nothing is held; when they close, nothing is left.
-takeAwayAfterEach()
 
 const opening = { room: 'locks', anchor: 'required' } as const
 const lightCount = countOf(24, 60)
@@ -20,7 +19,7 @@ test(`${lightCount} schedules of acquire, release, timeout, abort, kill and ende
   const worlds = []
   for (let i = 0; i < 3; i++) {
     const database = await freshDatabase()
-    later(() => database.drop())
+    onTestFinished(() => database.drop())
     worlds.push(await build({ name: `light-${i}`, url: database.url, opening, seed: seed + i, proof: proofs.locks }))
   }
   await walkLightly(worlds, lightCount)

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, expect } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import type { EmbeddedServer } from '../../src/embedded/index.js'
 import type { Direction } from '../fault/silent-proxy.js'
 import { until, Witness } from '../setup/facts.js'
@@ -9,18 +9,6 @@ import { type Random, randomFrom } from './random.mjs'
 
 /** The shortest expiry that there is. */
 export const expiryMs = 2_000
-
-const leftovers: (() => Promise<unknown>)[] = []
-
-export function later(remove: () => Promise<unknown>): void {
-  leftovers.push(remove)
-}
-
-export function takeAwayAfterEach(): void {
-  afterEach(async () => {
-    for (const remove of leftovers.splice(0).reverse()) await remove()
-  })
-}
 
 /** What must be true of a room, beyond what is true of all. */
 export interface Proof {
@@ -57,7 +45,7 @@ export interface Setting {
 export async function build({ name, url, directUrl = url, opening, seed, proof }: Setting): Promise<World> {
   const fleet = new Fleet(url, 3, { ...opening, expiryMs })
   const witness = new Witness(directUrl)
-  later(async () => {
+  onTestFinished(async () => {
     await fleet.destroy()
     await witness.close()
   })

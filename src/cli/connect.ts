@@ -1,10 +1,8 @@
-import pg from 'pg'
+import type pg from 'pg'
 import { UsageError } from '../base/index.js'
 import type { Holdfast } from '../holdfast.js'
-import { checkSchema, checkUrl, type Database, fromPgPool, HostsClient, schemaState } from '../postgres/index.js'
+import { checkSchema, checkUrl, type Database, fromPgPool, OwnPool, schemaState } from '../postgres/index.js'
 import type { Settings } from './settings.js'
-
-const connectMs = 10_000
 
 export interface Connection {
   readonly pool: pg.Pool
@@ -18,21 +16,14 @@ export function connect(settings: Settings, mostConnections = 5): Connection {
   if (url === undefined && !Object.keys(process.env).some((name) => /^PG(HOST|DATABASE|USER|PORT)$/.test(name))) {
     throw new UsageError('No database was given', 'Set DATABASE_URL, or PGHOST and its kin, or give --url.')
   }
-  const connection = {
-    ...(url === undefined
+  const connection =
+    url === undefined
       ? {}
-      : { connectionString: checkUrl(url, url === process.env.DATABASE_URL ? 'DATABASE_URL' : '--url') }),
-    connectionTimeoutMillis: connectMs,
-  }
-  const pool = new pg.Pool({
-    ...connection,
-    Client: HostsClient,
-    max: mostConnections,
-    application_name: 'holdfast command line',
-  })
+      : { connectionString: checkUrl(url, url === process.env.DATABASE_URL ? 'DATABASE_URL' : '--url') }
+  const own = new OwnPool(connection, { max: mostConnections, applicationName: 'holdfast command line' })
   return {
-    pool,
-    database: fromPgPool(pool, connection, { close: () => pool.end() }),
+    pool: own.pool,
+    database: fromPgPool(own.pool, connection, own),
     schema: settings.text('schema') ?? 'holdfast',
   }
 }

@@ -1,4 +1,3 @@
-import pg from 'pg'
 import { ClosedError } from '../base/index.js'
 import { Holdfast } from '../holdfast.js'
 import { Observer } from '../observe/index.js'
@@ -7,8 +6,8 @@ import {
   type Database,
   type Executor,
   fromPgPool,
-  HostsClient,
   loadStatements,
+  OwnPool,
   type PgPool,
   type Statement,
   schemaState,
@@ -19,7 +18,6 @@ import type { Redact } from './redact.js'
 import type { Asking } from './view.js'
 
 const mostConnections = 5
-const connectMs = 10_000
 /** A database that is asked anew before it has answered would only become slower. */
 const answerMs = 10_000
 /** A member that nobody has needed for so long is closed: it costs a row and its renewals. */
@@ -57,15 +55,10 @@ export class Ground {
       this.#pool = overheard(given.pool)
       this.#database = fromPgPool(this.#pool)
     } else {
-      const connection = { connectionString: given.url, connectionTimeoutMillis: connectMs }
-      const pool = new pg.Pool({
-        ...connection,
-        Client: HostsClient,
-        max: mostConnections,
-        application_name: 'holdfast dashboard',
-      })
-      this.#pool = overheard(pool)
-      this.#database = fromPgPool(this.#pool, connection, { close: () => pool.end() })
+      const connection = { connectionString: given.url }
+      const own = new OwnPool(connection, { max: mostConnections, applicationName: 'holdfast dashboard' })
+      this.#pool = overheard(own.pool)
+      this.#database = fromPgPool(this.#pool, connection, own)
     }
     this.#sql = loadStatements(new URL('./ground.sql', import.meta.url), schema)
     const executor: Executor = { query: (text, values) => this.#database.query(text, values, answerMs) }

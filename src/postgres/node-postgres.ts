@@ -1,9 +1,7 @@
-import type { Socket } from 'node:net'
-import pg from 'pg'
 import { addressOf, checkUrl } from './address.js'
 import { withinDeadline } from './deadline.js'
 import { DatabaseError } from './errors.js'
-import { HostsClient } from './hosts.js'
+import { ignore, listen, OwnPool } from './own-pool.js'
 import type { Connection, Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
 
@@ -43,94 +41,25 @@ export function pgExecutor(client: PgClient): Executor {
   }
 }
 
-/** Gives up a connection that is not opened in time. The pool's own option would also end waiting for a free one. */
-class HurriedClient extends HostsClient {
-  constructor(config?: pg.ClientConfig) {
-    // The pool hides the password from whoever copies its options.
-    const password = config?.password
-    super({ ...config, ...(password ? { password } : {}), connectionTimeoutMillis: 10_000, keepAlive: true })
-  }
-}
-
 /**
  * A database behind pools that Holdfast opens, and closes, itself: one for statements, one for transactions. Work inside
  * a transaction may ask Holdfast for something else, and must not have taken the last connection for it.
  */
 export function openPgPool(connection: Connection, mostConnections = 5): Database {
   if (connection.connectionString) checkUrl(connection.connectionString, 'url')
-  const statements = new OwnPool(connection, mostConnections)
+  const statements = new OwnPool(connection, { max: mostConnections })
   let transactions: OwnPool | undefined
   return fromPgPool(statements.pool, connection, {
     async close() {
       await Promise.all([statements.close(), transactions?.close()])
     },
-    // Each of them would cost the same time to be found out one by one.
-    fellSilent: () => statements.cutIdle(),
+    fellSilent: () => statements.fellSilent(),
     transactions() {
-      transactions ??= new OwnPool(connection, 2 * mostConnections)
+      transactions ??= new OwnPool(connection, { max: 2 * mostConnections })
       return transactions.pool
     },
   })
 }
-
-class OwnPool {
-  readonly pool: pg.Pool
-  readonly #clients = new Set<pg.PoolClient>()
-  readonly #idle = new Set<pg.PoolClient>()
-
-  constructor(connection: Connection, mostConnections: number) {
-    this.pool = new pg.Pool({
-      ...connection,
-      Client: HurriedClient,
-      max: mostConnections,
-      idleTimeoutMillis: 10_000,
-      application_name: 'holdfast',
-    })
-    // For good: its end does not wait for its connections, and one that the server ends meanwhile must not crash us.
-    this.pool.on('error', () => {})
-    this.pool.on('connect', (client) => this.#clients.add(client))
-    this.pool.on('acquire', (client) => {
-      listen(client)
-      this.#idle.delete(client)
-    })
-    this.pool.on('release', (_, client) => this.#idle.add(client))
-    this.pool.on('remove', (client) => {
-      this.#clients.delete(client)
-      this.#idle.delete(client)
-    })
-  }
-
-  cutIdle(): void {
-    for (const client of this.#idle) cut(client)
-  }
-
-  async close(): Promise<void> {
-    // Nobody needs an answer any more: what is still out has fallen silent, or was left behind.
-    const patience = setTimeout(() => this.#clients.forEach(cut), closeWithinMs)
-    await this.pool.end()
-    clearTimeout(patience)
-    // A goodbye that a silent network never answers must not keep the process from ending.
-    for (const { connection } of this.#clients) (connection.stream as Socket).unref()
-  }
-}
-
-/**
- * Between a pool and whoever asked it for a connection there is a moment in which nobody listens. When the server ends the
- * session in the same packet, the process would end, too.
- */
-function listen(client: Pick<PgPoolClient, 'on' | 'off'>): void {
-  client.off('error', ignore)
-  client.on('error', ignore)
-}
-
-/** What failed says so itself. */
-const ignore = () => {}
-
-function cut(client: pg.PoolClient): void {
-  ;(client.connection.stream as Socket).destroy()
-}
-
-const closeWithinMs = 2_000
 
 /** What node-postgres says when `query_timeout` is over; it has no code. */
 const readTimedOut = 'Query read timeout'

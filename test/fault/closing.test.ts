@@ -1,4 +1,8 @@
+import { Command } from 'commander'
 import { expect, test } from 'vitest'
+import { connect } from '../../src/cli/connect.js'
+import { Settings } from '../../src/cli/settings.js'
+import { dashboard } from '../../src/dashboard/index.js'
 import { until, within } from '../setup/facts.js'
 import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './stage.js'
 
@@ -59,22 +63,49 @@ test('close while the database is away does not wait for it', async () => {
   for (const error of await refused) expect(error?.held === false || error?.code === 'CLOSED').toBe(true)
 })
 
-test('a connection of the pool that is ended while it says goodbye does not end the process', async () => {
-  const { url, witness } = await openDatabase()
-  const proxy = await openProxy(url)
-  const a = await openInstance(proxy.through(url))
-  const uncaught: Error[] = []
-  const note = (error: Error) => uncaught.push(error)
-  process.on('uncaughtException', note)
-  // The server does not hear the goodbye, and speaks first.
-  proxy.silence('to-server')
-  const pooled = await witness.query<{ pid: number }>(
-    `select pid from pg_stat_activity where application_name = 'holdfast' and datname = current_database()`,
-  )
-  expect(pooled).not.toEqual([])
-  await a.close()
-  for (const { pid } of pooled) await witness.terminate(pid)
-  await until('the news has come', () => proxy.open === 0)
-  process.off('uncaughtException', note)
-  expect(uncaught).toEqual([])
-})
+const withPools: Record<string, { name: string; open(url: string): Promise<{ close(): Promise<void> }> }> = {
+  'an instance': { name: 'holdfast', open: (url) => openInstance(url) },
+  'a dashboard': {
+    name: 'holdfast dashboard',
+    async open(url) {
+      const board = dashboard({ url })
+      await board.fetch(new Request('http://localhost/api/me'), { remoteAddress: '127.0.0.1' })
+      return board
+    },
+  },
+  'the command line': {
+    name: 'holdfast command line',
+    async open(url) {
+      const { database } = connect(
+        new Settings(new Command().option('--url <url>').setOptionValueWithSource('url', url, 'cli')),
+      )
+      await database.query('select')
+      return database
+    },
+  },
+}
+
+test.each(Object.keys(withPools))(
+  'a connection of the pool of %s that is ended while it says goodbye does not end the process',
+  async (what) => {
+    const { name, open } = withPools[what]!
+    const { url, witness } = await openDatabase()
+    const proxy = await openProxy(url)
+    const opened = await open(proxy.through(url))
+    const uncaught: Error[] = []
+    const note = (error: Error) => uncaught.push(error)
+    process.on('uncaughtException', note)
+    // The server does not hear the goodbye, and speaks first.
+    proxy.silence('to-server')
+    const pooled = await witness.query<{ pid: number }>(
+      'select pid from pg_stat_activity where application_name = $1 and datname = current_database()',
+      [name],
+    )
+    expect(pooled).not.toEqual([])
+    await opened.close()
+    for (const { pid } of pooled) await witness.terminate(pid)
+    await until('the news has come', () => proxy.open === 0)
+    process.off('uncaughtException', note)
+    expect(uncaught).toEqual([])
+  },
+)

@@ -1,0 +1,80 @@
+import type { Socket } from 'node:net'
+import pg from 'pg'
+import { HostsClient } from './hosts.js'
+import type { Connection } from './port.js'
+
+const connectMs = 10_000
+const closeWithinMs = 2_000
+
+export interface OwnPoolOptions {
+  readonly max: number
+  /** What the server calls its sessions. */
+  readonly applicationName?: string
+}
+
+/** A pool of node-postgres that Holdfast opens, and closes, itself. */
+export class OwnPool {
+  readonly pool: pg.Pool
+  readonly #clients = new Set<pg.PoolClient>()
+  readonly #idle = new Set<pg.PoolClient>()
+
+  constructor(connection: Connection, { max, applicationName = 'holdfast' }: OwnPoolOptions) {
+    this.pool = new pg.Pool({ ...connection, Client: HurriedClient, max, application_name: applicationName })
+    // For good: its end does not wait for its connections, and one that the server ends meanwhile must not crash us.
+    this.pool.on('error', ignore)
+    this.pool.on('connect', (client) => this.#clients.add(client))
+    this.pool.on('acquire', (client) => {
+      listen(client)
+      this.#idle.delete(client)
+    })
+    this.pool.on('release', (_, client) => this.#idle.add(client))
+    this.pool.on('remove', (client) => {
+      this.#clients.delete(client)
+      this.#idle.delete(client)
+    })
+  }
+
+  /** One of its connections gave no answer. Each idle one would cost the same time to be found out. */
+  fellSilent(): void {
+    for (const client of this.#idle) cut(client)
+  }
+
+  async close(): Promise<void> {
+    // Nobody needs an answer any more: what is still out has fallen silent, or was left behind.
+    const patience = setTimeout(() => this.#clients.forEach(cut), closeWithinMs)
+    await this.pool.end()
+    clearTimeout(patience)
+    // A goodbye that a silent network never answers must not keep the process from ending.
+    for (const { connection } of this.#clients) (connection.stream as Socket).unref()
+  }
+}
+
+/** Gives up a connection that is not opened in time. The pool's own option would also end waiting for a free one. */
+class HurriedClient extends HostsClient {
+  constructor(config?: pg.ClientConfig) {
+    // The pool hides the password from whoever copies its options.
+    const password = config?.password
+    super({ ...config, ...(password ? { password } : {}), connectionTimeoutMillis: connectMs, keepAlive: true })
+  }
+}
+
+/**
+ * Between a pool and whoever asked it for a connection there is a moment in which nobody listens. When the server ends the
+ * session in the same packet, the process would end, too.
+ */
+export function listen(client: Speaker): void {
+  client.off('error', ignore)
+  client.on('error', ignore)
+}
+
+interface Speaker {
+  on(event: 'error', listener: () => void): unknown
+  off(event: 'error', listener: () => void): unknown
+}
+
+/** What failed says so itself. */
+export const ignore = () => {}
+
+function cut(client: pg.PoolClient): void {
+  ;(client.connection.stream as Socket).destroy()
+}

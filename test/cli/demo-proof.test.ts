@@ -47,6 +47,8 @@ beforeAll(async () => {
   database = await freshDatabase()
   // One session, so that a transaction of the test is where everything is asked.
   pool = new pg.Pool({ connectionString: database.url, max: 1, options: '-c search_path=company' })
+  // Its end does not wait for its connection, and the database is dropped after it.
+  pool.on('error', () => {})
   const tables = readFileSync(new URL('../../src/cli/demo/company/company.sql', import.meta.url), 'utf8')
   await pool.query(`create schema company; ${tables}`)
 })

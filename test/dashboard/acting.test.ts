@@ -1,9 +1,9 @@
 // What visitors do: with its consequence before, its outcome after, and an entry in the audit whatever comes.
-import pg from 'pg'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import type pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { redactWith } from '../../src/dashboard/redact.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { sql, until } from '../setup/facts.js'
+import { sql, sqlPool, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { act, board, serve, watch } from './stage.js'
 
@@ -59,7 +59,7 @@ test('what fails is written down as failed; what cannot be written down is not d
   await sql(url, 'delete from holdfast.audit')
   const holdfast = await open({ url })
   const lock = await holdfast.locks.acquire('kept')
-  const pool = new pg.Pool({ connectionString: url })
+  const pool = sqlPool({ connectionString: url })
   let refuses = 'pg_notify'
   const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<{ rows: unknown[] }>
   const refusing = Object.assign(Object.create(pool) as pg.Pool, {
@@ -68,7 +68,6 @@ test('what fails is written down as failed; what cannot be written down is not d
       return query(given, values)
     },
   })
-  onTestFinished(() => pool.end())
   const base = await serve(board({ pool: refusing }))
   const params = { key: lock.keys[0]! }
   expect(await act(base, 'release-name', { params })).toMatchObject({

@@ -1,11 +1,10 @@
 // What the pages Schedules and Instances are told, and what they do, against the database.
 
-import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Holdfast } from '../../src/holdfast.js'
 import { Observer } from '../../src/observe/index.js'
 import { fromPgPool } from '../../src/postgres/index.js'
-import { sql, until } from '../setup/facts.js'
+import { sql, sqlPool, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { board, serve } from './stage.js'
 
@@ -33,8 +32,7 @@ async function openBoard(url: string, options: object = {}) {
 }
 
 function observerOf(url: string): Observer {
-  const pool = new pg.Pool({ connectionString: url, max: 2 })
-  onTestFinished(() => pool.end())
+  const pool = sqlPool({ connectionString: url, max: 2 })
   return new Observer(fromPgPool(pool))
 }
 

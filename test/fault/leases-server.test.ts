@@ -1,6 +1,5 @@
-import pg from 'pg'
-import { expect, onTestFinished, test } from 'vitest'
-import { stays, until, within } from '../setup/facts.js'
+import { expect, test } from 'vitest'
+import { sqlPool, stays, until, within } from '../setup/facts.js'
 import { timed, whenTold } from './leases.js'
 import { openDatabase, openInstance, openProxy, openServer } from './stage.js'
 
@@ -112,8 +111,7 @@ test.each(['required', 'none'] as const)(
   'the program uses its pool up: the renewals go on, anchor: %s',
   async (anchor) => {
     const { url } = await openDatabase()
-    const pool = new pg.Pool({ connectionString: url, max: 3 })
-    onTestFinished(() => pool.end())
+    const pool = sqlPool({ connectionString: url, max: 3 })
     const a = await openInstance(url, { url: undefined, pool, anchor })
     const lease = await a.leases.acquire('x', { ttl: '1s' })
     // Bound to the presence, which has an expiry of two seconds.

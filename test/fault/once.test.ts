@@ -5,7 +5,7 @@ import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { DatabaseUnreachableError, Holdfast, OnceLostError } from '../../src/holdfast.js'
 import { countEffects, deliveries, effect, gate, makeEffects } from '../once/effects.js'
-import { caught, sql, until, within } from '../setup/facts.js'
+import { caught, sql, sqlPool, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
 import { expiryMs, openDatabase, openInstance } from './stage.js'
 
@@ -183,9 +183,8 @@ async function forgetfulPool(url: string) {
       return (super.query as (...args: unknown[]) => Promise<unknown>).apply(this, given).then(lose)
     }
   }
-  const pool = new pg.Pool({ connectionString: url, Client: Forgetful })
+  const pool = sqlPool({ connectionString: url, Client: Forgetful })
   pool.on('connect', (client) => client.on('error', () => {}))
-  onTestFinished(() => pool.end())
   const holdfast = await Holdfast.open({ pool, expiry: expiryMs })
   onTestFinished(() => holdfast.close())
   return { holdfast, fate }

@@ -1,9 +1,8 @@
-import pg from 'pg'
 import postgres from 'postgres'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { defineJob } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { sql, sqlSession, within } from '../setup/facts.js'
+import { sql, sqlPool, sqlSession, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { rowsOf, work } from './stage.js'
 
@@ -38,8 +37,7 @@ test('inside a transaction of postgres.js', async () => {
 })
 
 test('the last connection of the pool in the hand of the caller is enough', async () => {
-  const pool = new pg.Pool({ connectionString: fresh.url, max: 1 })
-  onTestFinished(() => pool.end())
+  const pool = sqlPool({ connectionString: fresh.url, max: 1 })
   const { jobs } = await open({ pool })
   const fromNowhere = defineJob('job', { queue: 'never heard of', run: () => {} })
   const client = await pool.connect()

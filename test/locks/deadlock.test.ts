@@ -1,8 +1,7 @@
-import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DeadlockError, type Holdfast } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { sqlSession } from '../setup/facts.js'
+import { sqlPool, sqlSession } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { untilNoLocks, untilWaiting } from '../setup/locking.js'
 
@@ -92,8 +91,7 @@ describe('session locks, which PostgreSQL cannot see through', () => {
 
 describe('locks of transactions, which PostgreSQL judges', () => {
   test.each([4, 2])('in opposite orders, with a pool of %i: one fails and the names are told', async (max) => {
-    const pool = new pg.Pool({ connectionString: fresh.url, max })
-    onTestFinished(() => pool.end())
+    const pool = sqlPool({ connectionString: fresh.url, max })
     const { locks } = await open({ pool })
     const meet = meetingOf(2)
     const inOrder = async (first: string, second: string) => {

@@ -2,7 +2,7 @@ import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { FingerprintMismatchError, RecordedFailureError, UsageError } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sqlSession, within } from '../setup/facts.js'
+import { caught, sqlPool, sqlSession, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { countEffects, deliveries, effect, gate, makeEffects } from './effects.js'
 
@@ -214,9 +214,7 @@ test('the option signal, which would leave the transaction in between, is refuse
 })
 
 test('the last connection of the pool in the hand of the caller is enough', async () => {
-  const { default: pg } = await import('pg')
-  const pool = new pg.Pool({ connectionString: fresh.url, max: 1 })
-  onTestFinished(() => pool.end())
+  const pool = sqlPool({ connectionString: fresh.url, max: 1 })
   const { once } = await open({ pool })
   const client = await pool.connect()
   try {

@@ -3,11 +3,10 @@
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { loadStatements, Session, type SessionStatements } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { sql, until } from '../setup/facts.js'
+import { sql, sqlPool, until } from '../setup/facts.js'
 import { anchorPid, open } from '../setup/instances.js'
 import { ownServer } from '../setup/own-server.js'
 
@@ -82,8 +81,7 @@ describe('the settings of a session', () => {
     onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
     const server = await ownServer({ fsync: 'off', unix_socket_directories: directory })
     const { username, password, port } = new URL(server.url)
-    const pool = new pg.Pool({ host: directory, port: Number(port), user: username, password, database: 'postgres' })
-    onTestFinished(() => pool.end())
+    const pool = sqlPool({ host: directory, port: Number(port), user: username, password, database: 'postgres' })
     const instance = await open({ pool, expiry: '5s' })
     const { refused_settings: refused } = await rowOf(server.url, instance.id)
     expect(refused.tcp_user_timeout).toEqual({ wanted: '5000', got: '0' })

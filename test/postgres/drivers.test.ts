@@ -1,11 +1,11 @@
 // One contract for all ways in: a URL, the user's pool of node-postgres, the user's postgres.js.
-import pg from 'pg'
+import type pg from 'pg'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { DatabaseError, DatabaseUnreachableError, type HoldfastOptions, LockTimeoutError } from '../../src/holdfast.js'
 import { besidePostgresJs, type Database, fromPgPool, openPgPool } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sql } from '../setup/facts.js'
+import { caught, sql, sqlPool } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 
 let fresh: FreshDatabase
@@ -23,8 +23,7 @@ interface Driver {
 }
 
 function newPool(url: string): pg.Pool {
-  const pool = new pg.Pool({ connectionString: url, max: 4 })
-  onTestFinished(() => pool.end())
+  const pool = sqlPool({ connectionString: url, max: 4 })
   return pool
 }
 
@@ -223,8 +222,7 @@ describe('a pool of the user', () => {
   })
 
   test('serves even when it has a single connection', async () => {
-    const pool = new pg.Pool({ connectionString: fresh.url, max: 1 })
-    onTestFinished(() => pool.end())
+    const pool = sqlPool({ connectionString: fresh.url, max: 1 })
     const holdfast = await open({ pool })
     await holdfast.locks.with('with one connection', () => {})
   })

@@ -1,12 +1,12 @@
 // Several hosts, of which one is the primary: which of them is taken, by everything that connects, and which never again.
-import pg from 'pg'
+import type pg from 'pg'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { DatabaseError, DatabaseUnreachableError, Holdfast, HostsClient, UsageError } from '../../src/holdfast.js'
 import { run } from '../cli/program.js'
 import { board, raw, serve } from '../dashboard/stage.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
-import { caught, sql, until } from '../setup/facts.js'
+import { caught, sql, sqlPool, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { catchUp, type Pair, promote, samePlace, severalHosts, startPair } from '../setup/pair.js'
 
@@ -61,8 +61,7 @@ describe('the primary is found', () => {
   })
 
   test('by a pool of the user, of node-postgres', async () => {
-    const pool = new pg.Pool({ connectionString: severalHosts(standbyUrl, primaryUrl), Client: HostsClient })
-    onTestFinished(() => pool.end())
+    const pool = sqlPool({ connectionString: severalHosts(standbyUrl, primaryUrl), Client: HostsClient })
     const holdfast = await open({ pool })
     await holdfast.locks.with('x', () => {})
     expect((await pool.query('select pg_is_in_recovery() as replica')).rows).toEqual([{ replica: false }])

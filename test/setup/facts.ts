@@ -53,6 +53,15 @@ export async function sqlSession(url: string, settings: pg.ClientConfig = {}): P
   return client
 }
 
+/** A pool as users have one, ended when the test has finished. */
+export function sqlPool(settings: pg.PoolConfig): pg.Pool {
+  const pool = new pg.Pool(settings)
+  // Its end does not wait for its connections, and their database may be dropped right after it.
+  pool.on('error', () => {})
+  onTestFinished(() => pool.end())
+  return pool
+}
+
 /** Runs one statement, or several without values, on a connection of its own. */
 export async function sql<Row extends object = Record<string, unknown>>(
   url: string,

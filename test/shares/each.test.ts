@@ -1,9 +1,8 @@
 // Rounds: each resource once, by whoever comes to it first.
-import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClosedError, type HoldfastOptions, ResourcesFailedError, UsageError } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sql, stays, until, within } from '../setup/facts.js'
+import { caught, sql, sqlPool, stays, until, within } from '../setup/facts.js'
 import { anchorPid, open, openFleet } from '../setup/instances.js'
 import { heldLocks, untilNoLocks } from '../setup/locking.js'
 
@@ -219,9 +218,7 @@ test('a record under an older fence is refused', async () => {
 })
 
 test('a record that reaches the server after its life is over is refused, and the work done again', async () => {
-  const pool = new pg.Pool({ connectionString: fresh.url })
-  pool.on('error', () => {})
-  onTestFinished(() => pool.end())
+  const pool = sqlPool({ connectionString: fresh.url })
   const holdfast = await open({ pool, namespace: 'late record' })
   const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<unknown>
   let wasLate = false

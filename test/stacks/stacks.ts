@@ -19,6 +19,13 @@ export interface Stack {
 
 const max = 3
 
+function poolOf(url: string): pg.Pool {
+  const pool = new pg.Pool({ connectionString: url, max })
+  // Its end does not wait for its connections, and the database is dropped after it.
+  pool.on('error', () => {})
+  return pool
+}
+
 /** Each as its users have it, at times with settings that change what results look like. */
 export const stacks: Record<string, (url: string) => Promise<Stack>> = {
   async 'node-postgres, a client'(url) {
@@ -28,7 +35,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
   },
 
   async 'node-postgres, a pool'(url) {
-    const pool = new pg.Pool({ connectionString: url, max })
+    const pool = poolOf(url)
     return {
       async transaction(work) {
         const client = await pool.connect()
@@ -53,7 +60,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
   },
 
   async 'Drizzle over node-postgres'(url) {
-    const pool = new pg.Pool({ connectionString: url, max })
+    const pool = poolOf(url)
     const db = drizzleOfPg(pool)
     return { transaction: (work) => db.transaction((tx) => work(tx)), outside: db, close: () => pool.end() }
   },
@@ -65,7 +72,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
   },
 
   async Kysely(url) {
-    const dialect = new PostgresDialect({ pool: new pg.Pool({ connectionString: url, max }) })
+    const dialect = new PostgresDialect({ pool: poolOf(url) })
     const db = new Kysely<object>({ dialect, plugins: [new CamelCasePlugin()] })
     return {
       transaction: (work) => db.transaction().execute((trx) => work(trx)),

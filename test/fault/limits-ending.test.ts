@@ -243,6 +243,8 @@ test('a request that arrives after it was taken back is not granted', async () =
     // What is not there has no row.
     return row?.verdict ?? 'gone'
   }
-  expect([await turn('void'), await turn('take'), await turn('wait')]).toEqual(['gone', 'gone', 'gone'])
+  // Twice, as when the first answer was lost.
+  const answers = [await turn('void'), await turn('void'), await turn('take'), await turn('wait')]
+  expect(answers).toEqual(['gone', 'gone', 'gone', 'gone'])
   await using _permit = await a.limits.acquire('x', { max: 1 })
 })

@@ -385,9 +385,11 @@ create function holdfast.limit_turn(
       end if;
 
       if ask.kind in ('give', 'void') then
+        -- Not the mark below, when a void is asked again: what it waits for may still come.
         delete from holdfast.permit p
         where p.key = ask.key
           and p.token = ask.token
+          and p.weight > 0
         returning p.* into given;
         if found then
           verdict := 'given';
@@ -402,7 +404,8 @@ create function holdfast.limit_turn(
           if ask.kind = 'void' then
             -- The request may still be on its way: it will find that it was taken back.
             insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
-            values (ask.key, ask.token, ask.session, own, 0, 0, 0, clock_timestamp());
+            values (ask.key, ask.token, ask.session, own, 0, 0, 0, clock_timestamp())
+            on conflict on constraint permit_pkey do nothing;
           end if;
         end if;
 

@@ -1,4 +1,4 @@
-import { describe, HoldfastError, UsageError } from '../base/index.js'
+import { HoldfastError, recordOf, UsageError, writeJson } from '../base/index.js'
 import type { RecordedFailure } from './errors.js'
 
 /** An answer as it is written down. */
@@ -17,45 +17,17 @@ export interface Form<T> {
   keepsEffect?(answer: T): boolean
 }
 
-const refused = new Set(['bigint', 'function', 'symbol'])
-
 /** Answers of any kind that JSON can carry, and undefined. What it cannot carry is refused, not silently changed. */
 export const json: Form<unknown> = {
-  write(answer) {
-    if (answer === undefined) return { value: null, body: null }
-    try {
-      const value = JSON.stringify(answer, (_, part: unknown) => {
-        if (refused.has(typeof part) || (typeof part === 'number' && !Number.isFinite(part))) throw new Uncarried(part)
-        return part
-      })
-      if (value !== undefined) return { value, body: null }
-    } catch (error) {
-      throw new UsageError(
-        `Expected an answer that JSON can carry, got one with ${error instanceof Uncarried ? error.message : error}`,
-        'Return plain data: strings, finite numbers, booleans, null, arrays and objects of these.',
-      )
-    }
-    // An object whose toJSON answers with nothing.
-    return { value: null, body: null }
-  },
+  // Nothing, too, is an object whose toJSON answers with nothing.
+  write: (answer) => ({ value: writeJson(answer, 'an answer') ?? null, body: null }),
   read: ({ value }) => (value === null ? undefined : JSON.parse(value)),
 }
 
-class Uncarried extends Error {
-  constructor(part: unknown) {
-    super(describe(part))
-  }
-}
-
-/** What a run threw, as it is written down. */
+/** What a run threw, as it is written down: without its stack, for duplicates hear it, and they may be far away. */
 export function writeFailure(error: unknown): Written {
-  const { name, message, code } = (error instanceof Error ? error : { name: 'Error', message: String(error) }) as {
-    name: string
-    message: string
-    code?: unknown
-  }
-  const failure: RecordedFailure = { name, message, ...(typeof code === 'string' ? { code } : {}) }
-  return { value: JSON.stringify(failure), body: null }
+  const { stack: _, ...failure } = recordOf(error)
+  return { value: JSON.stringify(failure satisfies RecordedFailure), body: null }
 }
 
 export function readFailure({ value }: Written): RecordedFailure {

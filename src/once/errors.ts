@@ -1,4 +1,4 @@
-import { HoldfastError } from '../base/index.js'
+import { HoldfastError, type RecordedError } from '../base/index.js'
 
 /** The key was used before, or is in use, for something else: its fingerprint is another. */
 export class FingerprintMismatchError extends HoldfastError {
@@ -32,11 +32,7 @@ export class RecordedFailureError extends HoldfastError {
 }
 
 /** What is kept of an error that a run threw. */
-export interface RecordedFailure {
-  readonly name: string
-  readonly message: string
-  readonly code?: string | undefined
-}
+export type RecordedFailure = Omit<RecordedError, 'stack'>
 
 /** The run may have been taken over by another, and no answer of it was recorded; the reason of its signal. */
 export class OnceLostError extends HoldfastError {

@@ -142,6 +142,24 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
     expect(await one.run(key, () => 'second')).toEqual({ status: 'done', value: 'second' })
   })
 
+  test('what is thrown may have no text of its own, or too much: it is recorded nevertheless', async () => {
+    const { one, other } = await two()
+    for (const [name, thrown, message] of [
+      ['no text', Object.create(null), /^an object/],
+      ['too much', new Error('x'.repeat(100_000)), /^x{4000}$/],
+      ['zero bytes', 'a\0b', /^a\uFFFDb$/],
+    ] as const) {
+      const key = named(name)
+      const failing = one.run(key, () => Promise.reject(thrown), { failures: 'record' })
+      expect(await failing.catch((error) => error)).toBe(thrown)
+      const { failure } = await caught(
+        RecordedFailureError,
+        other.run(key, () => 'second'),
+      )
+      expect(failure).toEqual({ name: 'Error', message: expect.stringMatching(message) })
+    }
+  })
+
   test('another fingerprint is an error, in flight and afterwards', async () => {
     const { one, other } = await two()
     const key = named('fingerprint')
@@ -232,7 +250,7 @@ circle.self = circle
 
 test.each<[string, unknown, string]>([
   ['a bigint', { amount: 1n }, 'got one with 1 (bigint)'],
-  ['a circle', circle, 'got one with TypeError: Converting circular structure to JSON'],
+  ['a circle', circle, 'got one with Converting circular structure to JSON'],
   ['a function', () => 1, 'got one with a function'],
   ['a function inside', { deep: [() => 1] }, 'got one with a function'],
   ['a symbol', Symbol('s'), 'got one with Symbol(s) (symbol)'],

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type Duration, flag, readOptions, text, UsageError } from '../base/index.js'
 import { type Once, retainRule, waitRule } from '../once/index.js'
-import { type AnyRequest, aFunction, type Exchange, type Policy } from './policy.js'
+import { type AnyRequest, aFunction, type Exchange, missing, type Policy } from './policy.js'
 import { Protection } from './protection.js'
 import { jsonResponse, type RecordedResponse } from './response.js'
 import { readStringItem } from './string-item.js'
@@ -54,7 +54,7 @@ const longestKey = 255
 export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOptions<Given>): Protection {
   const read = readOptions('idempotent', options, rules)
   const { required = true, bare = false, methods = ['POST', 'PATCH'], wait, retain, docs } = read
-  const scope = read.scope ?? aFunction.missing('scope', rules.scope)
+  const scope = read.scope ?? missing('scope', rules.scope)
 
   const problem = (status: number, title: string, detail: string, headers?: Record<string, string>): RecordedResponse =>
     jsonResponse(status, 'application/problem+json', { type: docs ?? 'about:blank', title, status, detail }, headers)

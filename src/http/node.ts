@@ -40,7 +40,7 @@ export async function protectNode(
 }
 
 export function headerOf(req: IncomingMessage, name: string): string | null {
-  // As it came, not as Node.js joined it: a header that was sent twice is none.
+  // One that was sent twice was joined by a comma, and what follows its string is refused as it is read.
   const value = req.headers[name]
   return value === undefined ? null : String(value)
 }

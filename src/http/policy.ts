@@ -32,8 +32,8 @@ export interface Policy {
   plan(exchange: Exchange): Promise<Plan>
   /** The answer to a duplicate of a request that is still being handled. */
   inFlight(): RecordedResponse
-  /** The answer to another payload under the same key. */
-  mismatch(): RecordedResponse
+  /** The answer to another payload under the same key, where payloads are compared. */
+  mismatch?(): RecordedResponse
 }
 
 const deliveries = new WeakMap<object, Delivery>()
@@ -83,7 +83,7 @@ export async function respond(
     return answer.status === 'done' ? answer.value : withHeader(answer.value, 'idempotent-replayed', 'true')
   } catch (error) {
     if (error instanceof NotRecorded) return error.response
-    if (error instanceof FingerprintMismatchError) return policy.mismatch()
+    if (error instanceof FingerprintMismatchError && policy.mismatch) return policy.mismatch()
     throw error
   }
 }
@@ -94,6 +94,7 @@ export function aFunction(expected: string): Rule<Callback> {
   return { expected, read: (given) => (typeof given === 'function' ? (given as Callback) : undefined) }
 }
 
-aFunction.missing = (option: string, { expected }: Rule<Callback>): never => {
+/** Complains that an option is not there which must be. */
+export function missing(option: string, { expected }: Rule<Callback>): never {
   throw new UsageError(`Expected ${option} to be ${expected}, got ${describe(undefined)}`)
 }

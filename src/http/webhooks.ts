@@ -1,6 +1,6 @@
 import { type Duration, readOptions, wholeNumber } from '../base/index.js'
 import { type Once, retainRule, waitRule } from '../once/index.js'
-import { type AnyRequest, aFunction, type Policy } from './policy.js'
+import { type AnyRequest, aFunction, missing, type Policy } from './policy.js'
 import { Protection } from './protection.js'
 import { jsonResponse } from './response.js'
 
@@ -33,13 +33,11 @@ const rules = {
  */
 export function webhooks<Given = AnyRequest>(once: Once, options: WebhookOptions<Given>): Protection {
   const { key, wait, retain, inFlight = 202 } = readOptions('webhooks', options, rules)
-  const name = key ?? aFunction.missing('key', rules.key)
+  const name = key ?? missing('key', rules.key)
   const policy: Policy = {
     name: 'webhooks',
     plan: async ({ given }) => ({ do: 'run', key: await name(given()), options: { wait, retain } }),
     inFlight: () => jsonResponse(inFlight, 'application/json', { status: 'in-progress' }, { 'retry-after': '1' }),
-    // No fingerprint is compared, so nothing mismatches.
-    mismatch: () => jsonResponse(422, 'application/json', { status: 'mismatch' }),
   }
   return new Protection(once, policy)
 }

@@ -1,4 +1,4 @@
-import { backoffMs, ClosedError, Gather, HoldfastError, pause } from '../base/index.js'
+import { backoffMs, ClosedError, Gather, HoldfastError, Nudge } from '../base/index.js'
 import { answerWithinMs, type Database, type Presence, type Statement } from '../postgres/index.js'
 import { electionKey } from './names.js'
 
@@ -44,8 +44,7 @@ export class Lookout {
   readonly #looks = new Gather<string, Sight>((names) => this.#lookAll(names))
   readonly #followers = new Map<string, Set<Follower>>()
   readonly #closing = new AbortController()
-  #pausing: AbortController | undefined
-  #wasNudged = false
+  readonly #nudge = new Nudge()
   #isTurning = false
   #turning: Promise<void> | undefined
 
@@ -62,37 +61,33 @@ export class Lookout {
   follow(name: string, follower: Follower): () => void {
     const followers = this.#followers.get(name) ?? new Set()
     this.#followers.set(name, followers.add(follower))
-    this.#nudge()
+    this.#nudge.give()
     if (!this.#isTurning) this.#turning = this.#turn()
     return () => {
       followers.delete(follower)
       if (followers.size > 0 || this.#followers.get(name) !== followers) return
       this.#followers.delete(name)
-      if (this.#followers.size === 0) this.#nudge()
+      if (this.#followers.size === 0) this.#nudge.give()
     }
   }
 
   /** Something has changed in the election with this key. */
   hear(key: string): void {
-    for (const name of this.#followers.keys()) if (electionKey(this.#options.namespace, name) === key) this.#nudge()
+    for (const name of this.#followers.keys())
+      if (electionKey(this.#options.namespace, name) === key) this.#nudge.give()
   }
 
   async close(): Promise<void> {
     this.#closing.abort(new ClosedError('This instance'))
-    this.#nudge()
+    this.#nudge.give()
     await this.#turning
-  }
-
-  #nudge(): void {
-    this.#wasNudged = true
-    this.#pausing?.abort()
   }
 
   async #turn(): Promise<void> {
     let failures = 0
     this.#isTurning = true
     while (this.#followers.size > 0 && !this.#closing.signal.aborted) {
-      this.#wasNudged = false
+      this.#nudge.heed()
       try {
         await Promise.all([...this.#followers].map(([name, followers]) => this.#show(name, followers)))
         failures = 0
@@ -100,11 +95,9 @@ export class Lookout {
         failures++
         if (!(error instanceof HoldfastError && error.retryable)) this.#fail(error)
       }
-      if (this.#wasNudged) continue
-      this.#pausing = new AbortController()
-      const pauseMs =
-        failures > 0 ? backoffMs(failures, everyMs / 8, everyMs * 2) : everyMs * (0.75 + Math.random() / 2)
-      await pause(pauseMs, this.#pausing.signal)
+      await this.#nudge.pause(
+        failures > 0 ? backoffMs(failures, everyMs / 8, everyMs * 2) : everyMs * (0.75 + Math.random() / 2),
+      )
     }
     // In the same breath as the last look at the condition, so that nobody who comes is overlooked.
     this.#isTurning = false

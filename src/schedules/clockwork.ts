@@ -1,4 +1,4 @@
-import { backoffMs, type Events, pause, type Tracing } from '../base/index.js'
+import { backoffMs, type Events, Nudge, pause, type Tracing } from '../base/index.js'
 import type { Life, Presence } from '../postgres/index.js'
 import { DatabaseClock } from './clock.js'
 import { type Definition, keyOfSchedule } from './definition.js'
@@ -71,8 +71,7 @@ export class Clockwork {
   #seenFence = 0
   /** So many looks must yet be made, also when no schedule is left: a take may have begun what we have not heard of. */
   #owedLooks = 0
-  #nudge: (() => void) | undefined
-  #wasNudged = false
+  readonly #nudge = new Nudge()
   #working: Promise<void> | undefined
 
   constructor(options: ClockworkOptions) {
@@ -84,7 +83,7 @@ export class Clockwork {
       tracing: options.tracing,
       onWaiting: (keys) => {
         for (const key of keys) if (this.#byKey.has(key)) this.#begins.add(key)
-        this.#wake()
+        this.#nudge.give()
       },
     })
   }
@@ -92,7 +91,7 @@ export class Clockwork {
   add(definition: Definition): void {
     this.#entries.set(definition.name, { definition, key: undefined, standing: undefined, wakeAt: Infinity })
     this.#working ??= this.#work()
-    this.#wake()
+    this.#nudge.give()
   }
 
   /** Takes no more ticks of a schedule, and lets its runs come to their ends. */
@@ -111,18 +110,18 @@ export class Clockwork {
     if (key !== undefined && !this.#byKey.has(key)) return
     this.#longLookAt = 0
     this.#lookAt = 0
-    this.#wake()
+    this.#nudge.give()
   }
 
   /** One of our runs is to stop, or there is something to begin. */
   lookSoon(): void {
     this.#lookAt = 0
-    this.#wake()
+    this.#nudge.give()
   }
 
   async close(withinMs: number): Promise<void> {
     this.#closing.abort()
-    this.#wake()
+    this.#nudge.give()
     await this.#working
     const keys = [...this.#byKey.keys()]
     this.#entries.clear()
@@ -320,20 +319,10 @@ export class Clockwork {
     return this.#options.presence.instanceId
   }
 
-  #wake(): void {
-    this.#wasNudged = true
-    this.#nudge?.()
-  }
-
   /** For so long, or until there may be something to do. */
   async #rest(ms: number): Promise<void> {
-    if (!this.#wasNudged && !this.#closing.signal.aborted) {
-      const nudged = new AbortController()
-      this.#nudge = () => nudged.abort()
-      await pause(Math.min(Math.max(0, ms), 60_000), nudged.signal)
-      this.#nudge = undefined
-    }
-    this.#wasNudged = false
+    await this.#nudge.pause(Math.min(Math.max(0, ms), 60_000))
+    this.#nudge.heed()
   }
 }
 

@@ -1,4 +1,4 @@
-import { backoffMs, type Events, HoldfastError, pause } from '../base/index.js'
+import { backoffMs, type Events, HoldfastError, Nudge } from '../base/index.js'
 import type { Keeper, Kept } from '../postgres/index.js'
 import { distribute } from './distribute.js'
 import { ResourceMovedError } from './errors.js'
@@ -54,8 +54,7 @@ export class Assignment {
   #dividedFor = ''
   #isClaiming = false
   #claiming: Promise<void> | undefined
-  #pausing: AbortController | undefined
-  #wasNudged = false
+  readonly #nudge = new Nudge()
   #isAsking = false
   #closed: Promise<void> | undefined
 
@@ -113,8 +112,7 @@ export class Assignment {
 
   /** @internal Somebody let go of resources: perhaps of those that this instance waits for. */
   nudge(): void {
-    this.#wasNudged = true
-    this.#pausing?.abort()
+    this.#nudge.give()
   }
 
   /** @internal */
@@ -170,12 +168,10 @@ export class Assignment {
     let attempt = 0
     this.#isClaiming = true
     for (let missing = this.#missing(); missing.length > 0 && !signal.aborted; missing = this.#missing()) {
-      this.#wasNudged = false
+      this.#nudge.heed()
       for (let at = 0; at < missing.length; at += mostAtOnce) await this.#tryAll(missing.slice(at, at + mostAtOnce))
-      this.#pausing = new AbortController()
-      const pauseMs = backoffMs(attempt++, shortestPauseMs, longestPauseMs)
-      if (this.#missing().length > 0) await pause(pauseMs, this.#pausing.signal)
-      if (this.#wasNudged) attempt = 0
+      if (this.#missing().length === 0) break
+      if (await this.#nudge.pause(backoffMs(attempt++, shortestPauseMs, longestPauseMs))) attempt = 0
     }
     // In the same breath as the last look at what is missing, so that nothing is overlooked.
     this.#isClaiming = false
@@ -216,7 +212,7 @@ export class Assignment {
 
   async #close(): Promise<void> {
     this.#closing.abort()
-    this.#pausing?.abort()
+    this.#nudge.give()
     for (const [resource, task] of this.#tasks) task.letGo(new ResourceMovedError(this.name, resource, 'closing'))
     const left = this.#ground.leave(this)
     await this.#claiming

@@ -1,4 +1,4 @@
-import { backoffMs, ClosedError, HoldfastError, pause } from '../base/index.js'
+import { backoffMs, ClosedError, HoldfastError, Nudge } from '../base/index.js'
 import { answerWithinMs, type Database, type Presence, type Statement } from '../postgres/index.js'
 import type { Assignment } from './assignment.js'
 
@@ -31,8 +31,7 @@ export class Roster {
   readonly #parts = new Map<string, Part>()
   readonly #closing = new AbortController()
   readonly #letGo = new Set<string>()
-  #pausing: AbortController | undefined
-  #wasNudged = false
+  readonly #nudge = new Nudge()
   #isTurning = false
   #turning: Promise<void> | undefined
   #joining: Promise<unknown> = Promise.resolve()
@@ -72,8 +71,7 @@ export class Roster {
 
   /** Look again, now. */
   nudge(): void {
-    this.#wasNudged = true
-    this.#pausing?.abort()
+    this.#nudge.give()
   }
 
   /** Somebody has joined the share with this key, or left it. */
@@ -109,7 +107,7 @@ export class Roster {
     let failures = 0
     this.#isTurning = true
     while (this.#parts.size > 0 && !this.#closing.signal.aborted) {
-      this.#wasNudged = false
+      this.#nudge.heed()
       try {
         await this.#look()
         failures = 0
@@ -119,12 +117,10 @@ export class Roster {
         if (!passes && !this.#closing.signal.aborted)
           for (const assignment of this.assignments) assignment.report(error)
       }
-      if (this.#wasNudged) continue
-      this.#pausing = new AbortController()
       // Not in step with the others, and never much later than a second.
-      const pauseMs =
-        failures > 0 ? backoffMs(failures, everyMs / 4, everyMs * 4) : everyMs * (0.7 + Math.random() * 0.4)
-      await pause(pauseMs, this.#pausing.signal)
+      await this.#nudge.pause(
+        failures > 0 ? backoffMs(failures, everyMs / 4, everyMs * 4) : everyMs * (0.7 + Math.random() * 0.4),
+      )
     }
     // In the same breath as the last look at the condition, so that nobody who comes is overlooked.
     this.#isTurning = false

@@ -64,3 +64,16 @@ export function firstToAbort(...signals: readonly (AbortSignal | undefined)[]): 
     },
   }
 }
+
+/** The answer, or undefined when it takes longer than `ms`; it goes on by itself. */
+export async function atMost<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), ms)
+  })
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}

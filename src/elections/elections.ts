@@ -1,12 +1,12 @@
 import {
   abortSignal,
+  atMost,
   ClosedError,
   callback,
   describe,
   type Events,
   flag,
   InstanceDrainingError,
-  pause,
   readOptions,
   type Tracing,
   UsageError,
@@ -136,9 +136,8 @@ export class Elections {
   /** @internal Gives the leaders of this instance its expiry to end in. */
   async close(): Promise<void> {
     this.#closing.abort(new ClosedError('This instance'))
-    const ended = new AbortController()
-    const closing = Promise.all([...this.#campaigns.values()].map((campaign) => campaign.close()))
-    await Promise.race([closing.then(() => ended.abort()), pause(this.#options.expiryMs, ended.signal)])
+    const closing = [...this.#campaigns.values()].map((campaign) => campaign.close())
+    await atMost(this.#options.expiryMs, Promise.all(closing))
     await this.#lookout.close()
   }
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import {
   abortSignal,
+  atMost,
   ClosedError,
   checkName,
   checkWork,
@@ -209,11 +210,9 @@ export class Leases {
     }
     // By then all who were asking have given up, and what they may still be granted is being chased.
     await new Promise(setImmediate)
-    const over = new AbortController()
-    const released = Promise.all([...holdings.map((holding) => this.#releasing.surely(holding)), this.#taking.chased()])
+    const released = holdings.map((holding) => this.#releasing.surely(holding))
     // A pool that the program has used up must not keep it from ending: what is left expires.
-    await Promise.race([released, pause(answerWithinMs, over.signal)])
-    over.abort()
+    await atMost(answerWithinMs, Promise.all([...released, this.#taking.chased()]))
   }
 
   async #take(

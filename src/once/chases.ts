@@ -1,4 +1,4 @@
-import { backoffMs, HoldfastError, pause } from '../base/index.js'
+import { atMost, backoffMs, HoldfastError, pause } from '../base/index.js'
 
 /**
  * What must be brought to its end although the database does not answer: a claim that may have been granted to nobody, an
@@ -41,18 +41,5 @@ export class Chases {
   /** Resolves when none is under way. */
   async over(): Promise<void> {
     await Promise.all(this.#underWay)
-  }
-}
-
-/** The answer, or undefined when it takes longer; it goes on by itself. */
-export async function atMost<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), ms)
-  })
-  try {
-    return await Promise.race([promise, late])
-  } finally {
-    clearTimeout(timer)
   }
 }

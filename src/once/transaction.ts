@@ -1,4 +1,4 @@
-import { UsageError, unlessAborted } from '../base/index.js'
+import { atMost, UsageError, unlessAborted } from '../base/index.js'
 import {
   answerWithinMs,
   type Database,
@@ -7,7 +7,6 @@ import {
   loadStatements,
   type Statement,
 } from '../postgres/index.js'
-import { atMost } from './chases.js'
 
 /** What a run writes with, so that its effect and its answer commit together. It has the `query` of a client of `pg`. */
 export interface Transaction {

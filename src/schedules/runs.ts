@@ -1,4 +1,13 @@
-import { backoffMs, type Events, Gather, pause, type RecordedError, recordOf, type Tracing } from '../base/index.js'
+import {
+  atMost,
+  backoffMs,
+  type Events,
+  Gather,
+  pause,
+  type RecordedError,
+  recordOf,
+  type Tracing,
+} from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
 import type { Life } from '../postgres/index.js'
 import type { Definition } from './definition.js'
@@ -91,14 +100,13 @@ export class Runs {
   /** Lets runs come to their ends; after `withinMs` tells them to stop, and in the end gives them up. */
   async drain(isMeant: (run: Run) => boolean, withinMs: number): Promise<void> {
     const runs = [...this.#running.values()].filter(isMeant)
-    const over = new AbortController()
-    const all = Promise.all(runs.map((run) => run.over)).then(() => over.abort())
-    await Promise.race([all, pause(withinMs, over.signal)])
+    const all = Promise.all(runs.map((run) => run.over))
+    await atMost(withinMs, all)
     const left = () => runs.filter((run) => this.#running.get(run.fence) === run)
     for (const run of left()) run.stop(new RunDrainingError(run.name))
-    await Promise.race([all, pause(stopMs, over.signal)])
+    await atMost(stopMs, all)
     for (const run of left()) this.#giveUp(run)
-    await Promise.race([all, pause(this.#ledger.expiryMs, over.signal)])
+    await atMost(this.#ledger.expiryMs, all)
   }
 
   /** Records nothing any more. */

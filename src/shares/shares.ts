@@ -1,10 +1,10 @@
 import {
+  atMost,
   ClosedError,
   type Duration,
   type Events,
   hashedKey,
   InstanceDrainingError,
-  pause,
   UsageError,
   whenAborted,
 } from '../base/index.js'
@@ -181,22 +181,16 @@ export class Shares {
     const reason = new InstanceDrainingError()
     this.#draining.abort(reason)
     const left = Promise.all(this.#roster.assignments.map((assignment) => assignment.close()))
-    const over = new AbortController()
-    const rounds = Promise.allSettled([...this.#rounds]).then(() => over.abort())
-    await Promise.race([rounds, pause(withinMs, over.signal)])
-    if (!over.signal.aborted) this.#stopping.abort(reason)
+    const rounds = Promise.allSettled([...this.#rounds])
+    if (!(await atMost(withinMs, rounds))) this.#stopping.abort(reason)
     await Promise.all([left, rounds])
   }
 
   /** @internal Gives what is at work in this instance its expiry to end in. */
   async close(): Promise<void> {
     this.#closing.abort(new ClosedError('This instance'))
-    const ended = new AbortController()
-    const closing = Promise.allSettled([
-      ...this.#rounds,
-      ...this.#roster.assignments.map((assignment) => assignment.close()),
-    ])
-    await Promise.race([closing.then(() => ended.abort()), pause(this.#options.expiryMs, ended.signal)])
+    const assignments = this.#roster.assignments.map((assignment) => assignment.close())
+    await atMost(this.#options.expiryMs, Promise.allSettled([...this.#rounds, ...assignments]))
     await this.#roster.close()
   }
 }

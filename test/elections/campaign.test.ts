@@ -13,6 +13,16 @@ afterAll(() => fresh.drop())
 
 const fleet = (size: number, options?: Partial<HoldfastOptions>) => openFleet(fresh.url, size, options)
 
+async function isWaitedFor(key: string): Promise<boolean> {
+  const waits = await sql(
+    fresh.url,
+    `select from pg_locks
+     where locktype = 'advisory' and not granted and ((classid::bigint << 32) | objid::bigint) = $1`,
+    [key],
+  )
+  return waits.length > 0
+}
+
 describe.each<[string, Partial<HoldfastOptions>]>([
   ['by locks', {}],
   ['by leases', { anchor: 'none', expiry: '2s' }],
@@ -39,6 +49,8 @@ describe.each<[string, Partial<HoldfastOptions>]>([
   test('a leader that steps down is followed by another, with a larger term', async () => {
     const candidates = (await fleet(2, options)).map((holdfast) => campaign(holdfast, 'indexer'))
     const first = await leading(candidates)
+    const key = first.holdfast.locks.key('election/indexer')
+    if (options.anchor !== 'none') await until('the other stands', () => isWaitedFor(key))
     await first.campaign.stepDown()
     expect(first.campaign.leads).toBe(false)
     expect(first.terms[0]!.held).toBe(false)
@@ -182,6 +194,8 @@ test('an operator asks the leader to step down as it asks the holder of a lock',
   const candidates = (await fleet(2)).map((holdfast) => campaign(holdfast, 'released'))
   const first = await leading(candidates)
   const key = first.holdfast.locks.key('election/released')
+  // The pause of whoever was asked is a start for those who stand, and for nobody else.
+  await until('the other stands', () => isWaitedFor(key))
   await sql(fresh.url, "select pg_notify('holdfast', 'release ' || $1)", [key])
   await until('it was asked', () => first.terms[0]!.signal.aborted)
   expect(first.terms[0]!.signal.reason).toMatchObject({ code: 'RELEASE_REQUESTED' })

@@ -1,6 +1,6 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { pause } from '../../base/index.js'
+import { atMost } from '../../base/index.js'
 import type { Ground } from './ground.js'
 import type { Orders, Said } from './said.js'
 
@@ -84,10 +84,9 @@ export class Member {
     await this.thaw()
     this.isExpectedToEnd = true
     this.#tell('close')
-    const over = new AbortController()
-    await Promise.race([this.ended.then(() => over.abort()), pause(closeMs, over.signal)])
-    if (!over.signal.aborted) this.kill()
-    await this.ended
+    const ended = this.ended.then(() => true)
+    if (!(await atMost(closeMs, ended))) this.kill()
+    await ended
   }
 
   #tell(message: Orders | 'close'): void {

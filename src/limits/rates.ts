@@ -1,5 +1,5 @@
 import type { Key } from '../base/index.js'
-import { Lanes } from './lanes.js'
+import { Lines } from './lines.js'
 import type { Server } from './server.js'
 
 export interface Spending {
@@ -29,14 +29,14 @@ interface Row {
 /** What an instance asks of rates: all of one turn of the event loop as one statement. */
 export class Rates {
   readonly #server: Server
-  readonly #lanes = new Lanes<Spending, Decision>((asks, patient) => this.#send(asks, patient))
+  readonly #lines = new Lines<Spending, Decision>((asks, patient) => this.#send(asks, patient))
 
   constructor(server: Server) {
     this.#server = server
   }
 
   spend(spending: Spending): Promise<Decision> {
-    return this.#lanes.ask(spending)
+    return this.#lines.ask(spending)
   }
 
   async #send(asks: readonly Spending[], patient: boolean): Promise<readonly Decision[]> {

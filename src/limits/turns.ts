@@ -1,6 +1,6 @@
 import { backoffMs, type Key, pause } from '../base/index.js'
 import { DatabaseUnreachableError, type Life } from '../postgres/index.js'
-import { Lanes } from './lanes.js'
+import { Lines } from './lines.js'
 import type { Server } from './server.js'
 
 /** One request for a permit: what is asked under one life, known by its token. */
@@ -50,7 +50,7 @@ export class Turns {
   readonly #server: Server
   readonly #instanceId: string
   readonly #onServed: (token: string, fence: number) => void
-  readonly #lanes = new Lanes<Ask, Answer>((asks, patient) => this.#send(asks, patient))
+  readonly #lines = new Lines<Ask, Answer>((asks, patient) => this.#send(asks, patient))
 
   /** `onServed` is told of the instance's own waits that were granted because of something else that it asked. */
   constructor(server: Server, instanceId: string, onServed: (token: string, fence: number) => void) {
@@ -60,7 +60,7 @@ export class Turns {
   }
 
   ask(kind: Kind, request: Request): Promise<Answer> {
-    return this.#lanes.ask({ ...request, kind })
+    return this.#lines.ask({ ...request, kind })
   }
 
   /**

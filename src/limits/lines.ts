@@ -16,13 +16,13 @@ const most = 250
 
 /**
  * No entity slows another. What is asked in one turn of the event loop goes out together, but an entity whose row
- * somebody else has locked just then is not waited for: it is answered with `locked`, and asked for again in a lane of its own,
+ * somebody else has locked just then is not waited for: it is answered with `locked`, and asked for again in a line of its own,
  * patiently, together with whatever else is asked of it meanwhile.
  */
-export class Lanes<Ask extends Keyed, Answer extends { readonly verdict: string }> {
+export class Lines<Ask extends Keyed, Answer extends { readonly verdict: string }> {
   readonly #send: Send<Ask, Answer>
   readonly #common: Gather<Ask, Answer>
-  readonly #lanes = new Map<string, { readonly gather: Gather<Ask, Answer>; users: number }>()
+  readonly #lines = new Map<string, { readonly gather: Gather<Ask, Answer>; users: number }>()
   readonly #queue: (() => void)[] = []
   #patient = 0
 
@@ -32,7 +32,7 @@ export class Lanes<Ask extends Keyed, Answer extends { readonly verdict: string 
   }
 
   async ask(ask: Ask): Promise<Answer> {
-    if (!this.#lanes.has(ask.key.key)) {
+    if (!this.#lines.has(ask.key.key)) {
       const answer = await this.#common.ask(ask)
       if (answer.verdict !== 'locked') return answer
     }
@@ -42,20 +42,20 @@ export class Lanes<Ask extends Keyed, Answer extends { readonly verdict: string 
   async #askAlone(ask: Ask): Promise<Answer> {
     const { key, label } = ask.key
     const until = performance.now() + patienceMs
-    const lane = this.#lanes.get(key) ?? { gather: new Gather((asks) => this.#sendPatiently(asks), { most }), users: 0 }
-    this.#lanes.set(key, lane)
-    lane.users++
+    const line = this.#lines.get(key) ?? { gather: new Gather((asks) => this.#sendPatiently(asks), { most }), users: 0 }
+    this.#lines.set(key, line)
+    line.users++
     try {
       for (;;) {
-        const answer = await lane.gather.ask(ask)
+        const answer = await line.gather.ask(ask)
         if (answer.verdict !== 'locked') return answer
         if (performance.now() > until) {
           throw new DatabaseUnreachableError(`Another transaction keeps the row of "${label}" locked`)
         }
       }
     } finally {
-      lane.users--
-      if (lane.users === 0) this.#lanes.delete(key)
+      line.users--
+      if (line.users === 0) this.#lines.delete(key)
     }
   }
 

@@ -201,7 +201,9 @@ function untilAborted(signal) {
 function sample() {
   globalThis.gc()
   const { heapUsed, rss } = process.memoryUsage()
-  return { heap: heapUsed, rss, handles: process.getActiveResourcesInfo().length, done, refused }
+  const handles = process.getActiveResourcesInfo()
+  const countOf = (kind) => handles.filter((one) => one === kind).length
+  return { heap: heapUsed, rss, sockets: countOf('TCPSocketWrap'), timers: countOf('Timeout'), done, refused }
 }
 
 async function leave() {

@@ -19,7 +19,9 @@ const MB = 1_048_576
 const kinds = {
   'heap of the one that stays, after GC': { room: 2 * MB, unit: 'bytes' },
   'memory of the one that stays': { room: 16 * MB, unit: 'bytes' },
-  'handles of the one that stays': { room: 10 },
+  // Pools fill, and grow empty again, as the machine is busy.
+  'sockets of the one that stays': { room: 10 },
+  'timers of the one that stays': { room: 10 },
   connections: { room: 10 },
   'advisory locks': { room: 50 },
   // Midnight alone leaves as many in a table as it ages there, and what is seen of them is a matter of the moment.
@@ -50,7 +52,7 @@ export class Samples {
     this.#client = client
   }
 
-  async take(day, { heap, rss, handles }) {
+  async take(day, { heap, rss, sockets, timers }) {
     const ask = async (text) => (await this.#client.query(text)).rows
     const [now] = await ask(sql.now)
     const tables = await ask(sql.tables)
@@ -61,7 +63,8 @@ export class Samples {
     const at = performance.now()
     this.#add(day, 'heap of the one that stays, after GC', heap)
     this.#add(day, 'memory of the one that stays', rss)
-    this.#add(day, 'handles of the one that stays', handles)
+    this.#add(day, 'sockets of the one that stays', sockets)
+    this.#add(day, 'timers of the one that stays', timers)
     this.#add(day, 'connections', now.connections)
     this.#add(day, 'advisory locks', now.locks)
     if (this.#wal) this.#add(day, 'WAL a second', ((now.wal - this.#wal.lsn) / (at - this.#wal.at)) * 1_000)

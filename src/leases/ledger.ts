@@ -29,6 +29,8 @@ export interface Answer {
   readonly settled: boolean
   /** Null when somebody else has it. */
   readonly fence: number | null
+  /** Whether it was granted by this ask; else the token had it before, and somebody else may rely on that. */
+  readonly isFresh: boolean
   readonly freeInMs: number | null
   readonly wanted: boolean
   readonly sentAt: number
@@ -118,6 +120,7 @@ export class Ledger {
       database.query<{
         settled: boolean
         fence: string | null
+        fresh: boolean
         free_in_ms: number | null
         wanted: boolean | null
       }>(this.sql.acquire.text, values, answerWithinMs),
@@ -128,6 +131,7 @@ export class Ledger {
         {
           settled: row.settled,
           fence: row.fence === null ? null : Number(row.fence),
+          isFresh: row.fresh,
           freeInMs: row.free_in_ms,
           wanted: row.wanted ?? false,
           sentAt,
@@ -138,7 +142,9 @@ export class Ledger {
       const answer = answers.get(ask.key.key)!
       const { token, ttlMs } = first.get(ask.key.key)!
       const isOurs = token === ask.token
-      return isOurs || answer.fence === null ? answer : { ...answer, fence: null, freeInMs: ttlMs, wanted: false }
+      return isOurs || answer.fence === null
+        ? answer
+        : { ...answer, fence: null, isFresh: false, freeInMs: ttlMs, wanted: false }
     })
   }
 

@@ -148,9 +148,10 @@ export class Taking {
     } catch (error) {
       // Granted late, or perhaps granted without our having heard of it, or granted for a key that is another's.
       // Released only when it has been decided: a release that overtook the acquisition would find nothing.
+      // Only what this ask was granted: what its token had before is another's to give back. Where that is not known, it expires.
       const chase = acquiring.then(
-        (answer) => (answer.fence === null ? undefined : releasing.surely({ ...ask, fence: answer.fence })),
-        () => releasing.surely({ ...ask, fence: null }),
+        ({ isFresh, fence }) => (isFresh ? releasing.surely({ ...ask, fence }) : undefined),
+        () => (ask.isShared ? undefined : releasing.surely({ ...ask, fence: null })),
       )
       this.#chases.add(chase)
       releasing.mark(idOf(ask.key.key, ask.token), chase)

@@ -1,8 +1,8 @@
 // Who knows the token is the holder: acquires again, releases from elsewhere. Nobody else is.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { LeaseLostError, UsageError } from '../../src/holdfast.js'
+import { DatabaseUnreachableError, LeaseLostError, UsageError } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sqlSession, until } from '../setup/facts.js'
+import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { leaseRow, letExpire, takeAway } from './rows.js'
 
@@ -143,6 +143,80 @@ test('released by its token, from elsewhere: true, the name is free, and its hol
   expect(lease.held).toBe(false)
   expect(await b.leases.release('from elsewhere', lease.token)).toBe(false)
   await using _next = await b.leases.acquire('from elsewhere', { wait: 0 })
+})
+
+test('a handle that is released in another instance ends the holding for all who have its token, and they hear at once', async () => {
+  const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
+  for (const [round, releases] of [0, 1].entries()) {
+    const one = await a.leases.acquire('handles elsewhere', { ttl: '1h', token: `of both, ${round}` })
+    const other = await b.leases.acquire('handles elsewhere', { ttl: '1h', token: one.token })
+    const [released, left] = releases === 0 ? [one, other] : [other, one]
+    await released!.release()
+    await until('the other hears of it', () => left!.signal.aborted, 5_000)
+    expect(left!.signal.reason).toBeInstanceOf(LeaseLostError)
+    expect([left!.held, await isFree(one.key)]).toEqual([false, true])
+  }
+})
+
+test('an acquire that is aborted takes nothing from another instance which has the same token', async () => {
+  const a = await open({ url: fresh.url })
+  const lease = await a.leases.acquire('aborted elsewhere', { token: 'of both' })
+  for (let round = 0; round < 5; round++) {
+    const b = await open({ url: fresh.url })
+    const abort = new AbortController()
+    const asked = b.leases.acquire('aborted elsewhere', { token: 'of both', signal: abort.signal }).catch(() => {})
+    for (let turn = 0; turn <= round; turn++) await new Promise(setImmediate)
+    abort.abort()
+    await asked
+    // What it may have been granted has been given back by then.
+    await b.close()
+    await lease.extend()
+  }
+  expect(lease.held).toBe(true)
+})
+
+test('an acquire whose answer is lost takes nothing from another instance which has the same token', async () => {
+  const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
+  const lease = await a.leases.acquire('answer lost', { token: 'of both' })
+  const blocker = await sqlSession(fresh.url)
+  await blocker.query('begin')
+  await blocker.query('select from holdfast.lease where key = $1 for update', [lease.key])
+  const asked = caught(DatabaseUnreachableError, b.leases.tryAcquire('answer lost', { token: 'of both' }))
+  await until('its session has been ended', async () => {
+    const ended = await sql(
+      fresh.url,
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where wait_event_type = 'Lock' and datname = current_database() and query like '%from %acquire_leases%'`,
+    )
+    return ended.length === 1
+  })
+  await asked
+  await blocker.query('commit')
+  await b.close()
+  await lease.extend()
+  expect(lease.held).toBe(true)
+})
+
+test('what a token of the caller is granted after an abort is given back', async () => {
+  const b = await open({ url: fresh.url })
+  const blocker = await sqlSession(fresh.url)
+  await letExpire(fresh.url, (await b.leases.acquire('granted late')).key)
+  const key = b.locks.key('granted late')
+  await blocker.query('begin')
+  await blocker.query('select from holdfast.lease where key = $1 for update', [key])
+  const abort = new AbortController()
+  const asked = b.leases.acquire('granted late', { ttl: '1h', token: 'mine', signal: abort.signal }).catch(() => {})
+  await until('it waits in the database', async () => {
+    const { rowCount } = await blocker.query(
+      "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+    )
+    return rowCount === 1
+  })
+  abort.abort()
+  await asked
+  await blocker.query('commit')
+  await until('it is free', () => isFree(key))
+  expect((await leaseRow(fresh.url, key))!.token).toBe('')
 })
 
 test('released by its token in the same process: the handle knows before anybody else can have it', async () => {

@@ -27,7 +27,8 @@ create table holdfast.lease (
   hold_ms bigint not null,
   granted_at timestamptz not null,
   expires_at timestamptz not null,
-  wanted boolean not null default false
+  wanted boolean not null default false,
+  joined boolean not null default false
 ) with (fillfactor = 50);
 comment on table holdfast.lease is
   'Leases: who has a name, until when, on the clock of this database. A row whose time is over is a name that is free.';
@@ -40,6 +41,8 @@ comment on column holdfast.lease.hold_ms is 'How long the name stays taken, coun
 comment on column holdfast.lease.granted_at is 'When it was granted.';
 comment on column holdfast.lease.expires_at is 'From then on it is free.';
 comment on column holdfast.lease.wanted is 'Somebody waits for it, and wants to be told when it is released.';
+comment on column holdfast.lease.joined is
+  'Another instance has acquired it with the same token: whoever relies on it is told when it is released.';
 create index lease_expires_at on holdfast.lease (expires_at);
 
 create function holdfast.noticed_generation() returns integer
@@ -167,7 +170,7 @@ comment on function holdfast.flush_leases() is
 -- and the fence is drawn in the order of the grants. Not waited for: a name about which somebody else decides at this
 -- moment counts as taken.
 create function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms integer[], holds_ms bigint[], for_instance text)
-  returns table (settled boolean, granted_fence bigint, free_in_ms float8, is_wanted boolean)
+  returns table (settled boolean, granted_fence bigint, is_fresh boolean, free_in_ms float8, is_wanted boolean)
   language plpgsql
   -- To plan it anew for each array would cost more than to run it.
   set plan_cache_mode = force_generic_plan
@@ -176,7 +179,7 @@ create function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms in
   begin
     perform holdfast.flush_leases();
     if not holdfast.is_settled() then
-      return query select false, null::bigint, null::float8, null::boolean from unnest(keys);
+      return query select false, null::bigint, false, null::float8, null::boolean from unnest(keys);
       return;
     end if;
     return query
@@ -189,12 +192,16 @@ create function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms in
       select *, pg_try_advisory_xact_lock(key) as by_us
       from asked
     ),
+    drawn as materialized (
+      select *, case when by_us then nextval('holdfast.fence') end as fence
+      from decided
+    ),
     granted as (
       insert into holdfast.lease as held (key, token, instance, fence, ttl_ms, hold_ms, granted_at, expires_at)
       select
-        key, token, for_instance, nextval('holdfast.fence'), ttl_ms, hold_ms, clock_timestamp(),
+        key, token, for_instance, fence, ttl_ms, hold_ms, clock_timestamp(),
         clock_timestamp() + make_interval(secs => ttl_ms / 1000.0)
-      from decided
+      from drawn
       where by_us
       on conflict (key) do update
       set token = excluded.token,
@@ -205,7 +212,8 @@ create function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms in
           hold_ms = case when held.expires_at > clock_timestamp() then greatest(held.hold_ms, excluded.hold_ms) else excluded.hold_ms end,
           ttl_ms = excluded.ttl_ms,
           expires_at = greatest(held.expires_at, excluded.expires_at),
-          wanted = held.wanted and held.expires_at > clock_timestamp()
+          wanted = held.wanted and held.expires_at > clock_timestamp(),
+          joined = (held.joined or held.instance <> excluded.instance) and held.expires_at > clock_timestamp()
       where held.expires_at <= clock_timestamp()
         or held.token = excluded.token
       returning key, fence
@@ -213,26 +221,27 @@ create function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms in
     select
       true,
       granted.fence,
+      coalesce(granted.fence = drawn.fence, false),
       -- Looked up one by one, and only where it was not granted: a join would be planned as a read of the whole table.
       case when granted.fence is null then (
         select (extract(epoch from lease.expires_at - clock_timestamp()) * 1000)::float8
         from holdfast.lease
-        where lease.key = asked.key
+        where lease.key = drawn.key
       ) end,
-      case when granted.fence is null then (select lease.wanted from holdfast.lease where lease.key = asked.key) end
-    from asked
+      case when granted.fence is null then (select lease.wanted from holdfast.lease where lease.key = drawn.key) end
+    from drawn
     left join granted using (key)
-    order by asked.place;
+    order by drawn.place;
   end
   $$;
 comment on function holdfast.acquire_leases(bigint[], text[], integer[], bigint[], text) is
-  'Grants those of the names that are free. Answers for each, in order: the fence if it was granted, else in how many ms it expires.';
+  'Grants those of the names that are free. Answers for each, in order: the fence if it was granted, and whether by this call or before, else in how many ms it expires.';
 
 -- The name stays taken, by nobody, until its hold is over. Who waits is told, unless there is still a hold. With a fence:
--- only that grant, for the same token may have been granted anew since. Without one, by the token alone: whoever else
--- relies on it is told.
+-- only that grant, for the same token may have been granted anew since. Without one, by the token alone. Whoever else may
+-- rely on the token is told: where it is released by the token alone, and where another instance has joined.
 create function holdfast.release_leases(keys bigint[], tokens text[], fences bigint[], channel text)
-  returns table (released_key bigint, released_token text, waiters_told text, holder_told text)
+  returns table (released_key bigint, released_token text, waiters_told text, holders_told text)
   language plpgsql
   set plan_cache_mode = force_generic_plan
   set search_path = pg_catalog, pg_temp
@@ -245,7 +254,7 @@ create function holdfast.release_leases(keys bigint[], tokens text[], fences big
         lease.token,
         lease.wanted,
         lease.granted_at + make_interval(secs => lease.hold_ms / 1000.0) as held_until,
-        asked.fence is null as by_token
+        lease.joined or asked.fence is null as tell_holders
       from unnest(keys, tokens, fences) as asked (key, token, fence)
       join holdfast.lease
         on lease.key = asked.key
@@ -258,16 +267,17 @@ create function holdfast.release_leases(keys bigint[], tokens text[], fences big
       update holdfast.lease
       set token = '',
           wanted = false,
+          joined = false,
           expires_at = greatest(held_until, clock_timestamp())
       from rows
       where lease.key = rows.key
-      returning lease.key, rows.token, rows.by_token, rows.wanted and held_until <= clock_timestamp() as tell
+      returning lease.key, rows.token, rows.tell_holders, rows.wanted and held_until <= clock_timestamp() as tell_waiters
     )
     select
       key,
       token,
-      case when tell then pg_notify(channel, 'lease ' || key)::text end as waiters_told,
-      case when by_token then pg_notify(channel, 'expire ' || key)::text end as holder_told
+      case when tell_waiters then pg_notify(channel, 'lease ' || key)::text end as waiters_told,
+      case when tell_holders then pg_notify(channel, 'expire ' || key)::text end as holders_told
     from released;
   end
   $$;

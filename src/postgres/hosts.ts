@@ -128,7 +128,13 @@ export function watchHosts(connections: readonly Connection[], everyMs: number):
 
 function hostsFrom(config: HostsConfig): Host[] {
   const all = hostsOf(config as Connection)
-  return eachHost(config as Connection).map((host) => ({ config: { ...config, ...host }, all }))
+  return eachHost(config as Connection).map((host) => ({ config: { ...copyOf(config), ...host }, all }))
+}
+
+/** With the password, which a pool hides from whoever copies its options. */
+export function copyOf<Config extends pg.ClientConfig>(config: Config): Config {
+  const { password } = config
+  return password ? { ...config, password } : { ...config }
 }
 
 async function findPrimary(hosts: readonly Host[], patienceMs: number): Promise<Primary> {

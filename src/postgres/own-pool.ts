@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
-import { HostsClient } from './hosts.js'
+import { copyOf, HostsClient } from './hosts.js'
 import type { Connection } from './port.js'
 
 const connectMs = 10_000
@@ -51,10 +51,8 @@ export class OwnPool {
 
 /** Gives up a connection that is not opened in time. The pool's own option would also end waiting for a free one. */
 class HurriedClient extends HostsClient {
-  constructor(config?: pg.ClientConfig) {
-    // The pool hides the password from whoever copies its options.
-    const password = config?.password
-    super({ ...config, ...(password ? { password } : {}), connectionTimeoutMillis: connectMs, keepAlive: true })
+  constructor(config: pg.ClientConfig = {}) {
+    super({ ...copyOf(config), connectionTimeoutMillis: connectMs, keepAlive: true })
   }
 }
 

@@ -67,6 +67,19 @@ describe('the primary is found', () => {
     expect((await pool.query('select pg_is_in_recovery() as replica')).rows).toEqual([{ replica: false }])
   })
 
+  test('by a pool whose fields say where, which hides its password from whoever copies them', async () => {
+    const { username, password, pathname } = new URL(primaryUrl)
+    const pool = sqlPool({
+      host: '127.0.0.1,127.0.0.1',
+      port: `${pair.standby.port},${pair.primary.port}` as never,
+      user: username,
+      password,
+      database: pathname.slice(1),
+      Client: HostsClient,
+    })
+    expect((await pool.query('select pg_is_in_recovery() as replica')).rows).toEqual([{ replica: false }])
+  })
+
   test('by postgres.js, which has to be told that a standby will not do', async () => {
     const url = severalHosts(standbyUrl, primaryUrl)
     const told = postgres(url, { target_session_attrs: 'primary' })

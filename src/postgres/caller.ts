@@ -38,7 +38,11 @@ function withAttempts(tx: Executor): CallerExecutor {
         await tx.query('release savepoint holdfast')
         return result
       } catch (error) {
-        await tx.query('rollback to savepoint holdfast').catch(() => {})
+        // Rolled back to, it is still open, and the next one would nest below it. Not in one text: not every library sends two.
+        await tx
+          .query('rollback to savepoint holdfast')
+          .then(() => tx.query('release savepoint holdfast'))
+          .catch(() => {})
         throw error
       }
     },

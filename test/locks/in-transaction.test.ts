@@ -68,6 +68,14 @@ test('a wait that runs out leaves the transaction usable, what it held, and its 
   expect((await client.query('show lock_timeout')).rows).toEqual([{ lock_timeout: '0' }])
 })
 
+test('a wait that runs out leaves no savepoint open, for the next would nest below it', async () => {
+  const { locks } = await open({ url: fresh.url })
+  await using _held = await locks.acquire('nested')
+  const client = await begun()
+  await caught(LockTimeoutError, locks.inTransaction(client, 'nested', { wait: 20 }))
+  await expect(client.query('release savepoint holdfast')).rejects.toThrow('does not exist')
+})
+
 test('a wait without a limit is not cut by the lock_timeout of the transaction', async () => {
   const { locks } = await open({ url: fresh.url })
   const held = await locks.acquire('no limit')

@@ -167,24 +167,29 @@ cross join server
 select current_setting('holdfast_lock.in_transaction', true) = 'yes' as known
 
 -- name: in_transaction_wait
--- Waits for names, in key order, for the caller's transaction; the caller's own lock_timeout is put back. No fence: somebody
--- has one of them by lease, or may still believe in it after a restart or failover.
+-- Waits for names, in key order, for the caller's transaction; the caller's own lock_timeout is put back. The server counts that
+-- for each lock, we for all together: each has what the ones before it have left. No fence: somebody has one of them by lease,
+-- or may still believe in it after a restart or failover.
 with server as materialized (
   select holdfast.noticed_generation() as generation
 ),
 before as materialized (
   select current_setting('lock_timeout') as lock_timeout
 ),
-slice as materialized (
-  select lock_timeout, set_config('lock_timeout', $3, true) as set_to
-  from before
-),
 granted as materialized (
-  select slice.lock_timeout, case
+  select before.lock_timeout, case
+    when set_config(
+      'lock_timeout',
+      case when $3::integer > 0
+        then greatest(1, $3::integer - floor(extract(epoch from clock_timestamp() - statement_timestamp()) * 1000))
+        else 0
+      end::text,
+      true
+    ) is null then null
     when $2::boolean then pg_advisory_xact_lock_shared(key)::text
     else pg_advisory_xact_lock(key)::text
   end as granted
-  from slice, unnest($1::bigint[]) as key
+  from before, unnest($1::bigint[]) as key
 )
 select
   case when holdfast.is_settled_in(generation) and holdfast.leased($1::bigint[]) = '{}' then nextval('holdfast.fence') end as fence,

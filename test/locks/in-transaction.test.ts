@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LockTimeoutError, UsageError } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sqlSession } from '../setup/facts.js'
+import { caught, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { heldLocks, untilNoLocks, untilWaiting } from '../setup/locking.js'
 
@@ -66,6 +66,21 @@ test('a wait that runs out leaves the transaction usable, what it held, and its 
   expect(await locks.tryAcquire('kept')).toBeNull()
   await client.query('commit')
   expect((await client.query('show lock_timeout')).rows).toEqual([{ lock_timeout: '0' }])
+})
+
+test('the time to wait is for all names together', async () => {
+  const { locks } = await open({ url: fresh.url })
+  const names = ['first in order', 'second in order'].sort((a, b) => Number(BigInt(locks.key(a)) - BigInt(locks.key(b))))
+  const [first, second] = await Promise.all(names.map((name) => locks.acquire(name)))
+  const client = await begun()
+  const askedAt = performance.now()
+  const failing = caught(LockTimeoutError, locks.inTransaction(client, names, { wait: 800 }))
+  await until('most of the time is over', () => performance.now() - askedAt > 700)
+  await first!.release()
+  await failing
+  // With as much time for each name it would be 1500 ms at least.
+  expect(performance.now() - askedAt).toBeLessThan(1_400)
+  await second!.release()
 })
 
 test('a wait that runs out leaves no savepoint open, for the next would nest below it', async () => {

@@ -347,6 +347,8 @@ export class Locks {
     const { signal: _, ...transactionRules } = rules
     const { mode = 'exclusive', wait: waitMs = defaultWaitMs } = readOptions(where, given, transactionRules)
     const keys = this.#keysOf(names)
+    // Throws; for a reader that reads again nothing is another here: its transaction is another holder.
+    for (const key of keys) isReentrant(key, mode, this)
     const registered = this.#register(keys)
     // Not waited for: the caller's transaction may hold the last connection of the pool.
     const notice = () => void this.#options.database.query(this.#sql.notice.text).catch(() => {})

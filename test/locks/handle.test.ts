@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LockLostError, ReleaseRequestedError, UsageError } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sql, until } from '../setup/facts.js'
+import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { heldLocks, terminateHolder, untilNoLocks, untilWaiting } from '../setup/locking.js'
 
@@ -140,18 +140,32 @@ describe('re-entrance inside with', () => {
     ['shared', 'exclusive'],
   ] as const)('%s, then %s: would wait for itself, so it is a mistake', async (outer, inner) => {
     const { locks } = await open({ url: fresh.url })
+    const client = await sqlSession(fresh.url)
+    await client.query('begin')
     await locks.with('itself', { mode: outer }, async () => {
       for (const ask of [
         () => locks.acquire('itself', { mode: inner }),
         () => locks.tryAcquire('itself', { mode: inner }),
         () => locks.acquire(['beside itself', 'itself'], { mode: inner }),
         () => locks.with('between', () => locks.acquire('itself', { mode: inner })),
+        () => locks.inTransaction(client, ['beside itself', 'itself'], { mode: inner, wait: 50 }),
+        () => locks.tryInTransaction(client, 'itself', { mode: inner }),
       ]) {
         const error = await caught(UsageError, ask)
         expect(error.message).toBe(`"itself" is held already (${outer}) by the handler that asks for it (${inner})`)
       }
     })
     await untilNoLocks(fresh.url)
+  })
+
+  test('a reader may read in a transaction, too', async () => {
+    const { locks } = await open({ url: fresh.url })
+    const client = await sqlSession(fresh.url)
+    await client.query('begin')
+    await locks.with('read in both', { mode: 'shared' }, async ({ fence }) => {
+      const inner = await locks.inTransaction(client, 'read in both', { mode: 'shared' })
+      expect(inner.fence).toBeGreaterThan(fence)
+    })
   })
 
   test('a reader may read again, even while a writer waits elsewhere', async () => {

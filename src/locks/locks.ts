@@ -349,6 +349,7 @@ export class Locks {
     const keys = this.#keysOf(names)
     // Throws; for a reader that reads again nothing is another here: its transaction is another holder.
     for (const key of keys) isReentrant(key, mode, this)
+    for (const key of keys) this.#options.names.check(key)
     const registered = this.#register(keys)
     // Not waited for: the caller's transaction may hold the last connection of the pool.
     const notice = () => void this.#options.database.query(this.#sql.notice.text).catch(() => {})
@@ -356,22 +357,33 @@ export class Locks {
     const fence = await lockInTransaction(ask).catch(async (error) => {
       throw await nameDeadlock(error, executorOf(client), this.#sql.labels)
     })
-    await registered
+    const collision = await registered
+    if (collision) throw collision
     const labels = this.#inCallersOrder(names)
     return fence === null ? null : { name: labels.join(', '), names: labels, mode, fence }
   }
 
-  /** Registers beside the caller's transaction, not in it: its rows would stay locked until it ends. */
-  async #register(keys: readonly Key[]): Promise<void> {
+  /**
+   * Registers beside the caller's transaction, not in it: its rows would stay locked until it ends. Answers with a collision.
+   * What fails is done again with the next call.
+   */
+  async #register(keys: readonly Key[]): Promise<Error | undefined> {
     const { names, anchor, database } = this.#options
-    for (const key of keys) names.check(key)
     const fresh = keys.filter((key) => !names.isKnown(key))
-    if (fresh.length === 0) return
+    if (fresh.length === 0) return undefined
     const values = names.valuesFor(fresh)
     const session = anchor?.session
-    if (session) names.learn(fresh, await session.run(names.register, values).catch(() => []))
+    const registered = session
+      ? session.run(names.register, values)
+      : database
+          .query<{ key: string; namespace: string; label: string }>(names.register.text, values)
+          .then((rows) => rows.map(({ key, namespace, label }) => [key, namespace, label]))
+    const learned = registered.then(
+      (rows) => [...names.learn(fresh, rows as string[][]).values()][0],
+      () => undefined,
+    )
     // Without an anchor not waited for: the caller's transaction may hold the last connection of the pool.
-    else void database.query(names.register.text, values).catch(() => {})
+    return session && learned
   }
 
   /** The keys, in the order in which everybody takes them. */

@@ -1,9 +1,10 @@
 // Two names with one key: four billion names make it likely, a row in the registry makes it happen here.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Client } from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hashedKey } from '../../src/base/index.js'
 import { KeyCollisionError } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sql } from '../setup/facts.js'
+import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { heldLocks, untilNoLocks } from '../setup/locking.js'
 
@@ -58,4 +59,48 @@ test('a name that the registry knows already is none', async () => {
   await occupy('known', 'known', 'default')
   await using lock = await locks.acquire('known')
   expect(lock.held).toBe(true)
+})
+
+async function begun(): Promise<Client> {
+  const client = await sqlSession(fresh.url)
+  await client.query('begin')
+  return client
+}
+
+describe('in a transaction of the caller', () => {
+  test('is told at the first call, and at each', async () => {
+    const { locks } = await open({ url: fresh.url })
+    await occupy('of a transaction')
+    const client = await begun()
+    await caught(KeyCollisionError, locks.inTransaction(client, 'of a transaction'))
+    await caught(KeyCollisionError, locks.tryInTransaction(client, 'of a transaction'))
+  })
+
+  test('is told without an anchor as soon as it is known, for nobody waits for that', async () => {
+    const { locks } = await open({ url: fresh.url, anchor: 'none' })
+    await occupy('without an anchor')
+    const client = await begun()
+    await until('it is told', () =>
+      locks.tryInTransaction(client, 'without an anchor').then(
+        () => false,
+        (error) => error instanceof KeyCollisionError,
+      ),
+    )
+  })
+
+  test.each(['required', 'none'] as const)('a registration that fails is done again, anchor %s', async (anchor) => {
+    const { locks } = await open({ url: fresh.url, anchor })
+    const client = await begun()
+    const name = `registered later, anchor ${anchor}`
+    await sql(fresh.url, 'alter table holdfast.name rename to away')
+    try {
+      await locks.inTransaction(client, name)
+    } finally {
+      await sql(fresh.url, 'alter table holdfast.away rename to name')
+    }
+    await until('it is registered', async () => {
+      await locks.inTransaction(client, name)
+      return (await sql(fresh.url, 'select from holdfast.name where label = $1', [name])).length === 1
+    })
+  })
 })

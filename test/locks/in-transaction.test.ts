@@ -70,7 +70,9 @@ test('a wait that runs out leaves the transaction usable, what it held, and its 
 
 test('the time to wait is for all names together', async () => {
   const { locks } = await open({ url: fresh.url })
-  const names = ['first in order', 'second in order'].sort((a, b) => Number(BigInt(locks.key(a)) - BigInt(locks.key(b))))
+  const names = ['first in order', 'second in order'].sort((a, b) =>
+    Number(BigInt(locks.key(a)) - BigInt(locks.key(b))),
+  )
   const [first, second] = await Promise.all(names.map((name) => locks.acquire(name)))
   const client = await begun()
   const askedAt = performance.now()

@@ -52,8 +52,8 @@ export interface Ask {
   /** 0: only if it is free now. */
   readonly waitMs: number
   readonly signal?: AbortSignal | undefined
-  /** A reader inside a reader: it must not stand behind a writer that waits for the outer one. */
-  readonly reentrant?: boolean
+  /** The keys that the same flow of control reads: a reader inside it must not stand behind a writer that waits for it. */
+  readonly reading?: readonly string[]
   /** The keys that the same flow of control holds, for finding deadlocks. */
   readonly holding?: readonly string[]
 }
@@ -105,11 +105,15 @@ export class Arbiter {
     return new Promise((resolve, reject) => {
       if (this.#closing.signal.aborted) throw new ClosedError('This instance')
       this.#options.names.check(key)
+      const outer = ask.reading?.includes(key.key) ? this.holdOf(key.key) : undefined
+      if (outer?.mode === 'shared') {
+        outer.users++
+        return resolve(outer)
+      }
       if (ask.waitMs === 0 && !this.#options.anchor.session) throw reconnecting()
       const entry = this.#entry(key)
       if (ask.waitMs === 0 && this.#isTakenHere(entry, ask)) return resolve(null)
-      const request = this.#enqueue(entry, ask, resolve, reject)
-      if (ask.reentrant && entry.hold?.mode === 'shared') return request.settle(entry.hold)
+      this.#enqueue(entry, ask, resolve, reject)
       void this.#work(entry)
     })
   }
@@ -183,7 +187,7 @@ export class Arbiter {
     return entry.hold?.mode === 'exclusive' || entry.queue.some((request) => request.ask.mode === 'exclusive')
   }
 
-  #enqueue(entry: Entry, ask: Ask, resolve: (hold: Hold | null) => void, reject: (error: unknown) => void): Request {
+  #enqueue(entry: Entry, ask: Ask, resolve: (hold: Hold | null) => void, reject: (error: unknown) => void): void {
     let timer: NodeJS.Timeout | undefined
     let forgetSignal = () => {}
     const leave = () => {
@@ -214,7 +218,6 @@ export class Arbiter {
     if (entry.parked) this.#tellWaits(entry)
     if (ask.waitMs > 0 && Number.isFinite(ask.waitMs)) timer = setTimeout(() => request.settle(null), ask.waitMs)
     if (ask.signal) forgetSignal = whenAborted(ask.signal, request.fail)
-    return request
   }
 
   /** Brings the queue of one name forward, as far as it goes now. Runs once at a time for each name. */

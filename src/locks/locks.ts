@@ -268,12 +268,12 @@ export class Locks {
     const keys = this.#keysOf(names)
     if (!this.#arbiter) throw new SessionLocksUnavailableError('not-asked-for')
     signal?.throwIfAborted()
-    const reentrant = keys.map((key) => isReentrant(key, mode, this)).includes(true)
+    const reading = keys.filter((key) => isReentrant(key, mode, this)).map(({ key }) => key)
     const ask = {
       mode,
       waitMs,
       signal,
-      reentrant,
+      reading,
       holding: waitMs > 0 ? keysHeldHere(this.#options.database.address) : [],
     }
     this.#notes!.wake()

@@ -158,6 +158,29 @@ describe('re-entrance inside with', () => {
     await untilNoLocks(fresh.url)
   })
 
+  test('a reader may read again while a writer of its own process waits, and jumps no other queue by that', async () => {
+    const { locks } = await open({ url: fresh.url })
+    const names = ['read again here', 'read by another']
+    const other = await locks.acquire('read by another', { mode: 'shared' })
+    let begin = () => {}
+    const writersWait = new Promise<void>((resolve) => (begin = resolve))
+    const reading = locks.with('read again here', { mode: 'shared' }, async (outer) => {
+      await writersWait
+      const inner = await locks.tryAcquire('read again here', { mode: 'shared' })
+      expect(inner?.fence).toBe(outer.fence)
+      await inner!.release()
+      expect(outer.held).toBe(true)
+      expect(await locks.tryAcquire(names, { mode: 'shared', wait: 50 })).toBeNull()
+    })
+    await until('it reads', async () => (await heldLocks(fresh.url, locks.key('read again here'))) === 1)
+    // In the queue of this process at once, for it is this process that reads.
+    const writing = names.map((name) => locks.acquire(name))
+    begin()
+    await reading
+    await other.release()
+    for (const lock of await Promise.all(writing)) await lock.release()
+  })
+
   test('a reader may read in a transaction, too', async () => {
     const { locks } = await open({ url: fresh.url })
     const client = await sqlSession(fresh.url)

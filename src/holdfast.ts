@@ -4,6 +4,7 @@ import {
   duration,
   type EventName,
   type HoldfastEvents,
+  longestTimerMs,
   readOptions,
 } from './base/index.js'
 import { type Diagnosis, examine } from './doctor/index.js'
@@ -307,7 +308,7 @@ export class Holdfast {
    * })
    */
   drain(options?: { within?: Duration | undefined }): Promise<boolean> {
-    const { within = drainWithinMs } = readOptions('drain', options, { within: duration(0, 24 * 86_400_000) })
+    const { within = drainWithinMs } = readOptions('drain', options, { within: duration(0, longestTimerMs) })
     return this.#draining.begin(within)
   }
 

@@ -1,6 +1,9 @@
 /** A length of time: milliseconds, or a number with its unit: `'250ms'`, `'30s'`, `'5m'`, `'2h'`, `'1d'`, `'1m30s'`. */
 export type Duration = number | string
 
+/** A timer of Node.js that is set for longer ends at once. */
+export const longestTimerMs = 24 * 86_400_000
+
 const unitMs: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** The duration in milliseconds, or undefined when it is none. */

@@ -2,9 +2,6 @@ import type { Command } from 'commander'
 import { formatDuration, parseDuration, suggest, UsageError } from '../base/index.js'
 import type { TwinOption } from './options.js'
 
-/** A timer of Node.js that is set for longer ends at once. */
-export const longestTimerMs = 24 * 86_400_000
-
 interface Given {
   readonly value: unknown
   /** The word that people know it by: the option or the variable. */

@@ -5,6 +5,7 @@ import {
   type Events,
   Handle,
   type HoldfastError,
+  longestTimerMs,
   UsageError,
   whenAborted,
 } from '../base/index.js'
@@ -13,7 +14,7 @@ import { LeaseLostError } from './errors.js'
 import type { Holding, HoldingWatcher } from './holding.js'
 
 /** From a second, below which a busy process would lose it for nothing, to what a timer of Node can count. */
-export const ttlRule = duration(1_000, 24 * 86_400_000)
+export const ttlRule = duration(1_000, longestTimerMs)
 
 /** What a lease asks of the room. */
 export interface Keeping {

@@ -12,6 +12,7 @@ import {
   firstToAbort,
   hashedKey,
   type Key,
+  longestTimerMs,
   pause,
   readOptions,
   runHolding,
@@ -59,12 +60,11 @@ export interface LeasesOptions {
   readonly waits: Waits
 }
 
-const longest = 24 * 86_400_000
 const rules = {
   ttl: ttlRule,
-  hold: duration(0, longest),
-  wait: duration(0, longest),
-  spread: duration(0, longest),
+  hold: duration(0, longestTimerMs),
+  wait: duration(0, longestTimerMs),
+  spread: duration(0, longestTimerMs),
   token: text,
   signal: abortSignal,
 }

@@ -1,4 +1,12 @@
-import { backoffMs, formatDuration, type Key, keysHeldHere, unlessAborted, whenAborted } from '../base/index.js'
+import {
+  backoffMs,
+  formatDuration,
+  type Key,
+  keysHeldHere,
+  longestTimerMs,
+  unlessAborted,
+  whenAborted,
+} from '../base/index.js'
 import { answerWithinMs, type Database, DatabaseUnreachableError, type Waiting, type Waits } from '../postgres/index.js'
 import { LeaseLostError } from './errors.js'
 import { Holding } from './holding.js'
@@ -26,8 +34,6 @@ interface Wait extends Waiting {
 
 /** An answer may take this long also where the name itself is waited for less. */
 const leastPatienceMs = 1_000
-/** What a timer of Node can count. */
-const longestTimerMs = 24 * 86_400_000
 
 /** Takes names: asks, sleeps while somebody else has it, and asks again. What is granted after the caller has given up is given back. */
 export class Taking {

@@ -10,6 +10,7 @@ import {
   firstToAbort,
   hashedKey,
   type Key,
+  longestTimerMs,
   pause,
   readOptions,
   runHolding,
@@ -93,19 +94,18 @@ export interface LimitsOptions {
 }
 
 const largest = 1_000_000_000
-const longestWaitMs = 24 * 86_400_000
 
 const limitRules = {
   max: wholeNumber(1, largest),
   weight: wholeNumber(1, largest),
-  wait: duration(0, longestWaitMs),
+  wait: duration(0, longestTimerMs),
   signal: abortSignal,
 }
 const consumeRules = {
   rate: rateRule,
   burst: wholeNumber(1, largest),
   cost: wholeNumber(1, largest),
-  wait: duration(0, longestWaitMs),
+  wait: duration(0, longestTimerMs),
   signal: abortSignal,
 }
 

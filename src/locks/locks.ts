@@ -9,6 +9,7 @@ import {
   hashedKey,
   type Key,
   keysHeldHere,
+  longestTimerMs,
   numberedKey,
   numbersPerSpace,
   oneOf,
@@ -83,8 +84,7 @@ type LockStatements = ArbiterOptions['statements'] &
 
 const rules = {
   mode: oneOf('exclusive', 'shared'),
-  // The longest that a timer of Node can count.
-  wait: duration(0, 24 * 86_400_000),
+  wait: duration(0, longestTimerMs),
   signal: abortSignal,
 }
 

@@ -8,6 +8,7 @@ import {
   duration,
   type Events,
   firstToAbort,
+  longestTimerMs,
   oneOf,
   pause,
   readOptions,
@@ -54,10 +55,9 @@ export interface OnceSettings {
   readonly tracing: Tracing
 }
 
-const longestWait = 24 * 86_400_000
 const longestRetain = 3_650 * 86_400_000
 
-export const waitRule = duration(0, longestWait)
+export const waitRule = duration(0, longestTimerMs)
 export const retainRule = duration(1_000, longestRetain)
 
 const transactionRules = {

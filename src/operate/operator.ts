@@ -50,7 +50,7 @@ export class Operator {
    * there is none.
    */
   async requestDrain(instance: string, withinMs: number | undefined): Promise<boolean> {
-    const values = [this.#schema, instance, withinMs ?? null]
+    const values = [this.#schema, instance, withinMs === undefined ? null : Math.ceil(withinMs)]
     return (await this.#executor.query(this.#sql.request_drain.text, values)).length > 0
   }
 

@@ -6,6 +6,7 @@ import {
   type Events,
   type GivenRule,
   InstanceDrainingError,
+  longestTimerMs,
   readOptions,
   readRule,
   type TickRule,
@@ -151,7 +152,7 @@ export class Schedules {
     this.#clockwork.add(definition)
     let closing: Promise<void> | undefined
     const close: Schedule['close'] = (given) => {
-      const { within = closeWithinMs } = readOptions('close', given, { within: duration(0, 24 * 86_400_000) })
+      const { within = closeWithinMs } = readOptions('close', given, { within: duration(0, longestTimerMs) })
       closing ??= this.#clockwork.remove(definition, within).finally(() => {
         if (this.#definitions.get(name) === definition) this.#definitions.delete(name)
       })

@@ -1,4 +1,4 @@
-import { pause } from '../../base/index.js'
+import { longestTimerMs, pause } from '../../base/index.js'
 import { type ObservedInstance, Observer } from '../../observe/index.js'
 import { Operator } from '../../operate/index.js'
 import { withDatabase } from '../connect.js'
@@ -11,7 +11,7 @@ const lookAgainMs = 100
 
 /** Asks an instance to take no new work, and perhaps waits until what it had has come to its end. */
 export async function instanceDrain(settings: Settings, id: string): Promise<void> {
-  const withinMs = settings.durationMs('within')
+  const withinMs = settings.durationMs('within', 0, longestTimerMs)
   await withDatabase(settings, async (database, schema) => {
     const observer = new Observer(database, schema)
     const find = () => findInstance(observer, id)

@@ -1,10 +1,10 @@
-import { HoldfastError, pause } from '../../base/index.js'
+import { HoldfastError, longestTimerMs, pause } from '../../base/index.js'
 import { Observer, type Overview } from '../../observe/index.js'
 import { checkSchema, schemaState } from '../../postgres/index.js'
 import { connect } from '../connect.js'
 import { say } from '../failure.js'
 import { printJson, write } from '../output.js'
-import { longestTimerMs, type Settings } from '../settings.js'
+import type { Settings } from '../settings.js'
 
 const defaultIntervalMs = 2_000
 const shortestIntervalMs = 250

@@ -1,9 +1,9 @@
-import { formatDuration, pause } from '../../base/index.js'
+import { formatDuration, longestTimerMs, pause } from '../../base/index.js'
 import { Holdfast, type HoldfastEvents, type Schedule, type Worker } from '../../holdfast.js'
 import { statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
 import { say } from '../failure.js'
-import { longestTimerMs, type Settings } from '../settings.js'
+import type { Settings } from '../settings.js'
 import { type Definitions, definitionsIn } from './definitions.js'
 import { exportsOf } from './exports.js'
 

@@ -6,6 +6,7 @@ import {
   runHolding,
   saysAborted,
   type Tracing,
+  unlessAborted,
   whenAborted,
 } from '../base/index.js'
 import type { Database, Keeper, Kept, Presence, Statement } from '../postgres/index.js'
@@ -83,7 +84,8 @@ export class Campaign {
   /** Under which number it is a preferred candidate, and the writing of it. */
   #enrolledAs: number | undefined
   #enrolling: Promise<void> = Promise.resolve()
-  #isAsking = false
+  /** Whether it is eligible, while that is being asked. */
+  #asking: Promise<boolean> | undefined
 
   /** @internal */
   constructor(
@@ -175,7 +177,7 @@ export class Campaign {
   async #stand(): Promise<Kept> {
     const { keeper, presence } = this.#ground
     const { signal } = this.#closing
-    while (!(await this.#isEligible())) {
+    while (!(await unlessAborted(signal, this.#isEligible()))) {
       await pause(lookAgainMs, signal)
       signal.throwIfAborted()
     }
@@ -247,24 +249,28 @@ export class Campaign {
     const leadership = this.#leadership
     if (leadership && !this.#options.preferred && sight.preferred) leadership.askToStepDown('preferred')
     if (leadership && number !== this.#toldAs) void this.#announceAgain(leadership)
-    if ((leadership || this.#standing) && !(await this.#isEligible())) {
+    // Whoever asked last acts on the answer, however long that takes.
+    if ((leadership || this.#standing) && !this.#asking && !(await this.#isEligible())) {
       this.#standing?.abort(new NotEligible())
       this.#leadership?.askToStepDown('not-eligible')
     }
   }
 
-  async #isEligible(): Promise<boolean> {
+  /** One question at a time, however long its answer takes. */
+  #isEligible(): Promise<boolean> {
+    this.#asking ??= this.#ask().finally(() => {
+      this.#asking = undefined
+    })
+    return this.#asking
+  }
+
+  async #ask(): Promise<boolean> {
     const { eligible } = this.#options
-    // One question at a time, however long its answer takes.
-    if (!eligible || this.#isAsking) return true
-    this.#isAsking = true
     try {
-      return await eligible()
+      return !eligible || (await eligible())
     } catch (error) {
       this.#report(error)
       return false
-    } finally {
-      this.#isAsking = false
     }
   }
 

@@ -292,6 +292,28 @@ describe('an instance that is not eligible', () => {
     await until('the other leads', () => other.campaign.leads)
   })
 
+  test('does not stand before it has answered, also where it was asked while it led', async () => {
+    const [a] = await fleet(1)
+    const answers: ((answer: boolean) => void)[] = []
+    let hasLed = false
+    const slow = campaign(a!, 'slow to tell', {
+      eligible: () => !hasLed || new Promise((resolve) => answers.push(resolve)),
+      work: (leadership) => {
+        hasLed = true
+        return untilAborted(leadership)
+      },
+    })
+    await until('it is asked while it leads', () => slow.campaign.leads && answers.length > 0)
+    await slow.campaign.stepDown()
+    // The pause before it stands again is a second.
+    await stays('it leads no second term', () => slow.terms.length === 1, 1_300)
+    answers[0]!(true)
+    await until('it leads', () => slow.terms.length === 2)
+    await until('it is asked again', () => answers.length === 2)
+    await slow.campaign.stepDown()
+    await within(5_000, 'Closing without an answer', slow.campaign.close())
+  })
+
   test('is also one that cannot tell', async () => {
     const [a] = await fleet(1)
     const unsure = campaign(a!, 'unsure', {

@@ -1,5 +1,4 @@
-import type { HoldfastError, Key } from '../base/index.js'
-import { formatDuration } from '../base/index.js'
+import { formatDuration, type HoldfastError, type Key } from '../base/index.js'
 import { DatabaseUnreachableError } from '../postgres/index.js'
 
 /** Whoever relies on a holding and must be told about it. */

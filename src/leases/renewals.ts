@@ -12,8 +12,8 @@ const mostTogether = 5_000
  * thousand leases cost a few statements for each third of their life.
  *
  * They go out on the anchor where there is one, and else on connections that are there for nothing else: a pool that the
- * program has used up cannot make it lose its leases.
- * While a renewal there is unanswered, further ones go through the pool, so that one silent connection is not the end.
+ * program has used up cannot make it lose its leases. While a renewal there is unanswered, further ones go through the
+ * pool, so that one silent connection is not the end.
  */
 export class Renewals {
   readonly #database: Database

@@ -1,5 +1,5 @@
 import type { HoldfastError, Key } from '../base/index.js'
-import { LockTableFullError, type Names, type Session, type Statement, sqlstateOf } from '../postgres/index.js'
+import { LockTableFullError, type Names, type Session, type Statement } from '../postgres/index.js'
 import type { Budget } from './budget.js'
 
 export type Mode = 'exclusive' | 'shared'
@@ -27,8 +27,8 @@ const worthHalving = 16
 
 /**
  * One session's tries and releases, sent in batches: all that was asked for in one turn of the event loop goes out as
- * one statement, or in two halves when it is much. While statements are under way, what is asked for gathers for the next. This is where 64 acquires at
- * once cost hardly more than one.
+ * one statement, or in two halves when it is much. While statements are under way, what is asked for gathers for the
+ * next. This is where 64 acquires at once cost hardly more than one.
  *
  * No key is in two statements at once, for one that fails gives back all of its keys.
  *
@@ -120,6 +120,7 @@ export class Turns {
 
   async #run(tries: Try[], releases: Release[]): Promise<void> {
     const admitted = await this.#admit(tries)
+    if (admitted.length + releases.length === 0) return
     const collisions = this.#register(admitted)
     // Awaited below; until then a failure must not count as unhandled.
     collisions.catch(() => {})
@@ -181,8 +182,8 @@ export class Turns {
    * everything that was asked for is released; what is not held only says so.
    */
   async #cleanUp(tries: Try[], releases: Release[], error: unknown): Promise<void> {
-    const full = sqlstateOf(error) === '53200'
-    const reason = full ? new LockTableFullError("The server's lock table is full", this.#facts(error)) : error
+    const reason =
+      error instanceof LockTableFullError ? new LockTableFullError(error.message, this.#facts(error)) : error
     if (this.session.trusted) {
       const all = [...tries, ...releases]
       const values = [arrayOf(all, ({ key }) => key.key), arrayOf(all, ({ mode }) => mode === 'shared'), '{}', '{}']

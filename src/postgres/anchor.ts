@@ -47,9 +47,8 @@ export class Anchor implements Presence {
   readonly #options: AnchorOptions
   readonly #sql
   readonly #closing = new AbortController()
-  readonly #lifeListeners = new Set<(session: Session) => void>()
   readonly #lossListeners = new Set<(session: Session, reason: HoldfastError) => void>()
-  readonly #channels = new Map<string, (payload: string) => void>()
+  #listening: { readonly channel: string; readonly listener: (payload: string) => void } | undefined
   #session: Session | undefined
   #reconnecting: Promise<void> | undefined
   #sweepTimer: NodeJS.Timeout | undefined
@@ -97,10 +96,6 @@ export class Anchor implements Presence {
     return this.session
   }
 
-  get lives(): number {
-    return this.#lives
-  }
-
   /** The living session, once there is one. Rejects when the anchor closes or the signal aborts. */
   async whenLiving(signal?: AbortSignal): Promise<Session> {
     for (;;) {
@@ -113,19 +108,14 @@ export class Anchor implements Presence {
     }
   }
 
-  /** Calls back at the beginning of every life from now on. */
-  onLife(listener: (session: Session) => void): void {
-    this.#lifeListeners.add(listener)
-  }
-
   /** Calls back, at once and before the reconnection begins, when the session of a life is lost. */
   onLoss(listener: (session: Session, reason: HoldfastError) => void): void {
     this.#lossListeners.add(listener)
   }
 
-  /** Listens on a channel, in this life and all later ones. What is sent between two lives is missed. */
+  /** Listens on its one channel, in this life and all later ones. What is sent between two lives is missed. */
   async listen(channel: string, listener: (payload: string) => void): Promise<void> {
-    this.#channels.set(channel, listener)
+    this.#listening = { channel, listener }
     const { session } = this
     // The next life listens by itself.
     await session?.run(listenStatement(channel)).catch((error) => {
@@ -215,13 +205,12 @@ export class Anchor implements Presence {
       ...facts,
     ])
     await this.#grace(session)
-    session.onNotification((channel, payload) => this.#channels.get(channel)?.(payload))
-    for (const channel of this.#channels.keys()) await session.run(listenStatement(channel))
+    session.onNotification((_, payload) => this.#listening?.listener(payload))
+    if (this.#listening) await session.run(listenStatement(this.#listening.channel))
     if (!session.trusted) throw session.loss
     session.onLoss((reason) => this.#lost(session, reason))
     this.#session = session
     this.#lives++
-    for (const listener of this.#lifeListeners) listener(session)
     // After it listens: whoever asks from now on is heard.
     if (this.#lives > 1) void this.lookWhetherAsked()
     this.#sweepSoon(session, 0)

@@ -30,7 +30,7 @@ interface Look {
 /** However often somebody asks, the database is asked once in this time. */
 const askEveryMs = 3_000
 /** Shorter than what orchestrators wait for a probe. */
-const answerWithinMs = 800
+const probeWithinMs = 800
 
 export interface HealthOptions {
   readonly database: Database
@@ -85,13 +85,11 @@ export class HealthCheck {
     const at = performance.now()
     const checkedAt = new Date()
     const late = new AbortController()
-    const asking = this.#options.database.query('select 1', [], answerWithinMs).then(
+    const asking = this.#options.database.query('select 1', [], probeWithinMs).then(
       () => undefined,
       (error: Error) => error.message,
     )
-    const tooLate = pause(answerWithinMs, late.signal).then(
-      () => `The database has not answered in ${answerWithinMs} ms`,
-    )
+    const tooLate = pause(probeWithinMs, late.signal).then(() => `The database has not answered in ${probeWithinMs} ms`)
     // A pool whose connections are all taken does not even send the question.
     const trouble = await Promise.race([asking, tooLate])
     late.abort()

@@ -130,8 +130,15 @@ dead_holds as (
 ),
 dead_waits as (
   delete from holdfast.wait
-  where instance not in (select id from holdfast.instance where session in (select session from alive))
-    and coalesce(believed_until, since) < now() - interval '1 minute'
+  where (instance, request) in (
+    select instance, request
+    from holdfast.wait
+    where instance not in (select id from holdfast.instance where session in (select session from alive))
+      and coalesce(believed_until, since) < now() - interval '1 minute'
+    limit 1000
+    for update skip locked
+  )
+  returning 1
 ),
 dead_candidates as (
   delete from holdfast.candidate
@@ -142,6 +149,7 @@ dead_candidates as (
     limit 1000
     for update skip locked
   )
+  returning 1
 ),
 dead_members as (
   delete from holdfast.share_member
@@ -152,6 +160,7 @@ dead_members as (
     limit 1000
     for update skip locked
   )
+  returning 1
 ),
 unused_names as (
   delete from holdfast.name
@@ -192,6 +201,9 @@ unused_elections as (
 select (
     (select count(*) = 1000 from dead_instances)::integer
     + (select count(*) = 10000 from dead_holds)::integer
+    + (select count(*) = 1000 from dead_waits)::integer
+    + (select count(*) = 1000 from dead_candidates)::integer
+    + (select count(*) = 1000 from dead_members)::integer
     + (select count(*) = 1000 from unused_names)::integer
     + (select count(*) = 1000 from unused_fences)::integer
     + (select count(*) = 1000 from unused_elections)::integer

@@ -49,12 +49,16 @@ export function openPgPool(connection: Connection, mostConnections = 5): Databas
   if (connection.connectionString) checkUrl(connection.connectionString, 'url')
   const statements = new OwnPool(connection, { max: mostConnections })
   let transactions: OwnPool | undefined
+  let isClosed = false
   return fromPgPool(statements.pool, connection, {
     async close() {
+      isClosed = true
       await Promise.all([statements.close(), transactions?.close()])
     },
     fellSilent: () => statements.fellSilent(),
     transactions() {
+      // After the end one that has ended, too, and says so.
+      if (isClosed) return statements.pool
       transactions ??= new OwnPool(connection, { max: 2 * mostConnections })
       return transactions.pool
     },

@@ -32,7 +32,7 @@ from (select nextval('holdfast.session')::integer as number offset 0) drawn
 select pg_backend_pid()
 
 -- name: retire
--- Ends the session of a past life. Its start tells it from a stranger who got the same process id.
+-- Ends the session of a past life. Its name tells it from a stranger who got the same process id.
 select pg_terminate_backend(pid)
 from pg_stat_activity
 where pid = $1

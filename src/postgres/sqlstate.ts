@@ -25,10 +25,8 @@ export const sqlstate = {
   noActiveTransaction: '25P01',
   undefinedTable: '42P01',
   undefinedSchema: '3F000',
-  duplicateObject: '42710',
   serializationFailure: '40001',
   deadlockDetected: '40P01',
-  staleFence: 'HF001',
 } as const
 
 /** The one table from SQLSTATE to typed error. A state of five letters is looked up first, then its class of two. */

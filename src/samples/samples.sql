@@ -45,9 +45,8 @@ from unflushed
 
 -- name: sweep
 -- Writes down the ends that nobody told, and removes what is old: samples after two days; terms after so many days ($1), and all but so
--- many ($2) that ended last, and so many ($3) of a name. Each part is bounded. Relies on sample_pkey, term_instance, term_ended_at
--- lease_pkey
--- and term_pkey.
+-- many ($2) that ended last, and so many ($3) of a name. Each part is bounded. Relies on sample_pkey, term_instance, term_ended_at,
+-- lease_pkey and term_pkey.
 with old_samples as (
   delete from holdfast.sample
   where (hour, key) in (

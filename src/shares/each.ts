@@ -243,8 +243,10 @@ export class Each {
       }
       // Others were here: most likely they have done more of what is left.
       if (done.size > 0) this.#mustLook = true
-      if (done.size < granted.length) this.#wasIdle = false
-      if (done.size < granted.length) this.#idlePasses = 0
+      if (done.size < granted.length) {
+        this.#wasIdle = false
+        this.#idlePasses = 0
+      }
       await Promise.all(given)
     } catch (error) {
       await Promise.all(granted.map(([, kept]) => kept.release()))

@@ -194,6 +194,12 @@ describe.each(Object.keys(drivers))('by %s', (name) => {
   })
 })
 
+test('after its end no connection is made for a transaction', async () => {
+  const database = openPgPool({ connectionString: fresh.url })
+  await database.close()
+  await expect(database.transaction(async () => {})).rejects.toThrow('Cannot use a pool after calling end on the pool')
+})
+
 describe('a pool of the user', () => {
   test('is untouched when Holdfast closes', async () => {
     const pool = newPool(fresh.url)

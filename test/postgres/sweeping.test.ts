@@ -19,8 +19,8 @@ async function leftBehind(url: string): Promise<void> {
     insert into holdfast.election (namespace, name, term, instance, session, since)
     select 'past', 'election ' || i, 1, 'gone', case when i % 2 = 0 then ${dead} end, now() - interval '31 days'
     from generate_series(1, 2500) as i;
-    insert into holdfast.candidate select 'past', 'election ' || i, ${dead} from generate_series(1, 500) as i;
-    insert into holdfast.share_member select 'past', 'share ' || i, 'gone', ${dead} from generate_series(1, 500) as i;
+    insert into holdfast.candidate select 'past', 'election ' || i, ${dead} from generate_series(1, 3500) as i;
+    insert into holdfast.share_member select 'past', 'share ' || i, 'gone', ${dead} from generate_series(1, 3500) as i;
     insert into holdfast.name (key, namespace, label) values (9001, 'young', 'name');
     insert into holdfast.guarded (key, fence) values (9001, 1);
     insert into holdfast.election (namespace, name, term, instance, session, since) values ('young', 'name', 1, 'gone', null, now())

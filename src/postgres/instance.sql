@@ -3,7 +3,7 @@
 -- name: record
 -- The instance begins a life. Flushed at commit, because after a crash the others wait for those who are recorded here.
 with flushed as materialized (
-  select set_config('synchronous_commit', 'on', true)
+  select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 )
 insert into holdfast.instance
   (
@@ -47,7 +47,7 @@ where id = $1
 -- name: record_row
 -- An instance without an anchor begins a life: it is present until its row expires. Flushed, for the same reason.
 with flushed as materialized (
-  select set_config('synchronous_commit', 'on', true)
+  select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 )
 insert into holdfast.instance
   (id, namespace, session, host, os_pid, version, node, expiry_ms, pooler, state, clock_ahead_ms, generation, expires_at)

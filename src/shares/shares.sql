@@ -33,7 +33,7 @@ from clock
 -- later holder has recorded it. Answers with what was recorded. Flushed at commit: a round's work must not be done again
 -- because of a crash. Sorted, so that two instances which record at once cannot deadlock. Relies on share_done_pkey.
 with flushed as materialized (
-  select set_config('synchronous_commit', 'on', true)
+  select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
 given as materialized (
   select distinct on (share, round, resource) share, round, resource, session, fence, began_at

@@ -1,7 +1,7 @@
 // Later fences are larger: across reconnects, changed timelines and systems. Crashes and promotions: see restart.test.ts
 // and standby.test.ts.
 import { expect, test } from 'vitest'
-import { sql, until } from '../setup/facts.js'
+import { sql, sqlSession, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
 
 const timeline = 4_294_967_296
@@ -84,3 +84,17 @@ test('never go back, however many open at once', async () => {
   expect(drawn).toEqual([...drawn].sort((one, other) => one - other))
   expect(await nextFence(url)).toBeGreaterThan(10 * 1_000_000)
 })
+
+test.each([
+  ['off', 'on'],
+  ['remote_apply', 'remote_apply'],
+])(
+  'the step is flushed at commit, and where commits wait for more than that they do: %s becomes %s',
+  async (given, during) => {
+    const client = await sqlSession(await databaseUrl())
+    await client.query(`set synchronous_commit = '${given}'`)
+    await client.query('begin')
+    await client.query('select holdfast.advance_fence()')
+    expect((await client.query('show synchronous_commit')).rows).toEqual([{ synchronous_commit: during }])
+  },
+)

@@ -183,7 +183,9 @@ create function holdfast.advance_fence() returns void
     ahead_for_each_timeline constant bigint := 4294967296;
   begin
     -- Until the end of the transaction, so that its commit is flushed: a second crash must not forget the step.
-    perform set_config('synchronous_commit', 'on', true);
+    if current_setting('synchronous_commit') = 'off' then
+      perform set_config('synchronous_commit', 'on', true);
+    end if;
     begin
       system_here := (select system_identifier from pg_control_system());
       timeline_here := ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer;

@@ -66,6 +66,17 @@ test('without a delay, with none that is worth the name, or after its time, a jo
   }
 })
 
+test('more than a round takes, due for longer than a month because nobody worked: all run', async () => {
+  const url = await databaseUrl()
+  const { jobs } = await open({ url })
+  const refs = await jobs.enqueueMany(job, new Array(501).fill(1), { delay: '1h' })
+  await sql(url, "update holdfast.waiting set run_at = run_at - interval '30 days'")
+  const worker = jobs.work([job])
+  onTestFinished(() => worker.close())
+  const all = Promise.all(refs.map(({ id }) => jobs.result(id, { wait: '10s' })))
+  expect(new Set(await all)).toEqual(new Set([2]))
+})
+
 test('single enqueues of one turn keep their ids apart, whatever their options', async () => {
   const { jobs } = await open({ url: fresh.url })
   const refs = await Promise.all(

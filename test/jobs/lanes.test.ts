@@ -172,6 +172,22 @@ test('a rate: so many at once after a rest, then one after the other', async () 
   await untilGone(url)
 })
 
+test('a rate whose next is due in a month keeps nothing else from going on', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const lanes = { max: 2, rate: { count: 1, per: '30d' } } as const
+  const monthly = defineJob('monthly', { lanes, run: () => 'ran' })
+  const job = defineJob('job', { run: () => 'ran' })
+  work(holdfast, [monthly, job])
+  const [first, second] = await holdfast.jobs.enqueueMany(monthly, [1, 2], { lane: 'a' })
+  expect(await holdfast.jobs.result(first!.id)).toBe('ran')
+  await until('the next is parked', async () => (await holdfast.jobs.find(second!.id))?.waitsFor?.reason === 'rate')
+  // One of another lane is let in, and what is due is found by a round.
+  const others = await holdfast.jobs.enqueueMany(job, [1, 2], { lane: 'b' })
+  const delayed = await holdfast.jobs.enqueue(job, 3, { delay: 10 })
+  for (const { id } of [...others, delayed]) expect(await holdfast.jobs.result(id, { wait: '10s' })).toBe('ran')
+})
+
 test('from SQL; a lane belongs to its queue', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })

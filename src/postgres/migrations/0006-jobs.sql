@@ -1567,7 +1567,8 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
       select job_round.moved + t.moved into moved from holdfast.job_tie_up('{}', coalesce(tied, '{}'), 0) as t;
     end if;
     moved := moved + holdfast.job_sweep_keys(most);
-    select ceil(extract(epoch from min(at) - clock_timestamp()) * 1000)::integer
+    -- In milliseconds, an integer holds 24 days: neither what is due in a month nor what was due a month ago may be more.
+    select greatest(0, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
     into due_ms
     from (
       (
@@ -1579,7 +1580,7 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
         limit 1
       )
       union all
-      (select due_at from holdfast.lane where due_at is not null order by due_at limit 1)
+      (select due_at from holdfast.lane where due_at < clock_timestamp() + interval '1 day' order by due_at limit 1)
     ) as next (at);
   end
   $$;

@@ -686,7 +686,8 @@ create function holdfast.job_tie_up(numbers bigint[], ids bigint[], session inte
     select greatest(1, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
     into due_ms
     from (
-      (select due_at from holdfast.lane where due_at is not null order by due_at limit 1)
+      -- What is due in a month would be more than an integer holds.
+      (select due_at from holdfast.lane where due_at < clock_timestamp() + interval '1 day' order by due_at limit 1)
       union all
       (select run_at from holdfast.waiting where stage = 'time' and run_at < clock_timestamp() + interval '1 s' order by run_at limit 1)
     ) as next (at);

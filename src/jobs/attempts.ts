@@ -119,6 +119,11 @@ export class Attempts {
     for (const run of [...this.#running.values()]) this.#outcomes.abandoned(run)
   }
 
+  /** Resolves when all that are over have handed in their ends: some do when what they noted is written down. */
+  handedIn(): Promise<void> {
+    return this.#notes.settled()
+  }
+
   close(): void {
     this.#notes.close()
     this.#gathering.takeAll()
@@ -203,7 +208,8 @@ export class Attempts {
     if (this.#running.get(run.id) === run) this.#running.delete(run.id)
     if (run.batch === undefined || --run.batch.left === 0) this.#taken--
     this.finished++
-    if (run.notes) void this.#notes.flush().then(record)
+    const written = this.#notes.whenWritten(run)
+    if (written) void written.then(record)
     else record()
     if (this.queued > 0) this.#startMore()
     this.#options.onRoom()

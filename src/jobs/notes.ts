@@ -16,6 +16,10 @@ export class NoteTaker {
   readonly #ledger: Ledger
   readonly #claims: Claims
   readonly #noted = new Set<Run>()
+  /** Those whose notes the statement writes that is under way. */
+  #writing: ReadonlySet<Run> = new Set()
+  /** When the last of the statements is over. One goes after the other, so that lines stay in their order. */
+  #written: Promise<void> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
 
   constructor(ledger: Ledger, claims: Claims) {
@@ -26,11 +30,32 @@ export class NoteTaker {
   /** This one has said something. */
   soon(run: Run): void {
     this.#noted.add(run)
-    this.#timer ??= setTimeout(() => void this.flush(), flushAfterMs)
+    this.#timer ??= setTimeout(() => void this.#flush(), flushAfterMs)
   }
 
-  async flush(): Promise<void> {
+  /** Resolves when all that this one has said is written down, whose row its end removes; undefined when it is already. */
+  whenWritten(run: Run): Promise<void> | undefined {
+    if (run.notes) return this.#flush()
+    return this.#writing.has(run) ? this.#written : undefined
+  }
+
+  /** Resolves when nothing is left to write of those that are over. */
+  settled(): Promise<void> {
+    return this.#written
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #flush(): Promise<void> {
     this.close()
+    this.#written = this.#written.then(() => this.#write())
+    return this.#written
+  }
+
+  async #write(): Promise<void> {
     const noted = [...this.#noted].sort((a, b) => a.id - b.id)
     this.#noted.clear()
     if (noted.length === 0) return
@@ -45,12 +70,9 @@ export class NoteTaker {
         ...(lines.length > 0 ? { lines: lines.slice(-mostLines) } : {}),
       }
     })
+    this.#writing = new Set(noted)
     // Nothing waits for it to succeed.
     await this.#ledger.run('note', [JSON.stringify(asked)]).catch(() => {})
-  }
-
-  close(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
+    this.#writing = new Set()
   }
 }

@@ -139,7 +139,7 @@ export class Outcomes {
       loose = rows[0]!.loose
       if (recorded !== null && recorded.length === 0) throw new JobLostError(id, claim.fence)
     }
-    await notes.flush()
+    await notes.whenWritten(run)
     try {
       await transaction.commit(record)
       looseEnds.found(loose)

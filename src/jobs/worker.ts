@@ -201,8 +201,7 @@ export class Worker {
       await this.#untilIdle(performance.now() + stopMs)
       this.#attempts.abandonAll()
     }
-    const settled = this.#endings.settled().then(() => this.#options.looseEnds.settled())
-    await Promise.race([settled, pause(this.#ledger.expiryMs, this.#givingUp.signal)])
+    await Promise.race([this.#settled(), pause(this.#ledger.expiryMs, this.#givingUp.signal)])
     this.#givingUp.abort()
     clearInterval(this.#watchTimer)
     clearTimeout(this.#lookTimer)
@@ -212,6 +211,13 @@ export class Worker {
       await this.#claims.giveBackUnknown(this.#life).catch(() => {})
       await this.#ledger.run('leave', [this.#life.number, this.#options.number]).catch(() => {})
     }
+  }
+
+  /** Resolves when all that has come to its end is recorded, and followed up. */
+  async #settled(): Promise<void> {
+    await this.#attempts.handedIn()
+    await this.#endings.settled()
+    await this.#options.looseEnds.settled()
   }
 
   async #untilIdle(deadline: number): Promise<void> {

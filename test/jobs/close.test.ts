@@ -4,6 +4,7 @@ import { defineJob, UsageError } from '../../src/holdfast.js'
 import { startProgram } from '../cli/program.js'
 import { caught, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
+import { gate } from './stage.js'
 
 test('close takes a duration, in words as well', async () => {
   const { jobs } = await open({ url: await databaseUrl() })
@@ -19,6 +20,28 @@ test('close takes a duration, in words as well', async () => {
   )
   await worker.close('10ms')
   expect(await jobs.find(id)).toMatchObject({ state: 'ready', failed: 0 })
+})
+
+test('what a handler logs just before its end, while the worker closes, keeps nothing from being recorded', async () => {
+  const { jobs } = await open({ url: await databaseUrl() })
+  const opening = gate()
+  const job = defineJob('job', {
+    run: async (isEndless: boolean, { log, signal }) => {
+      if (isEndless) await new Promise((resolve) => signal.addEventListener('abort', resolve))
+      else await opening.opened
+      log('the last word')
+      signal.throwIfAborted()
+    },
+  })
+  const worker = jobs.work([job])
+  const [short, endless] = await jobs.enqueueMany(job, [false, true])
+  await until('both run', () => worker.running === 2)
+  const closed = worker.close(50)
+  opening.open()
+  await closed
+  const log = ['the last word']
+  expect(await jobs.find(short!.id)).toMatchObject({ state: 'done', log })
+  expect(await jobs.find(endless!.id)).toMatchObject({ state: 'ready', crashes: 0, log })
 })
 
 test('a process whose worker was closed ends', async () => {

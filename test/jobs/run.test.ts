@@ -297,6 +297,40 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     expect(ran).toBe(true)
   })
 
+  test.each(['alone', 'in the transaction of its handler'])(
+    'an end waits for what is just written down: %s',
+    async (how) => {
+      const holdfast = await start()
+      const [talking, ending] = [gate(), gate()]
+      const log = defineJob('log', {
+        run: async (isFirst: boolean, job) => {
+          await talking.opened
+          job.log('said')
+          if (how !== 'alone') await job.tx.query('select')
+          if (!isFirst) await ending.opened
+          else await new Promise<void>((resolve) => job.signal.addEventListener('abort', () => resolve()))
+        },
+      })
+      const worker = work(holdfast, [log])
+      const [first, second] = await holdfast.jobs.enqueueMany(log, [true, false])
+      await until('both run', () => worker.running === 2)
+      const client = await sqlSession(fresh.url)
+      await client.query('begin')
+      await client.query('select from holdfast.job where id = $1 for update', [first!.id])
+      talking.open()
+      await until('the notes of both wait for the row of the first', async () => {
+        const waiting = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%n.progress%'"
+        return (await sql(fresh.url, waiting)).length === 1
+      })
+      ending.open()
+      // What would be recorded too early is so before the notes go on.
+      await stays('the second has not ended', async () => (await rowsOf(fresh.url, second!.id)).history === 0, 50)
+      await client.query('commit')
+      expect(await holdfast.jobs.result(second!.id, wait)).toBeUndefined()
+      expect((await holdfast.jobs.find(second!.id))!.log).toEqual(['said'])
+    },
+  )
+
   test('progress and log are seen while it runs, and kept', async () => {
     const holdfast = await start()
     const opening = gate()

@@ -28,7 +28,7 @@ export interface Claimed {
   readonly crashes: number
   readonly maxCrashes: number
   readonly ties: Ties | null
-  /** Why it is not to run: somebody cancelled it while it was a dead worker's. */
+  /** Why it is not to run: somebody cancelled it while another had locked it for a claim that came to nothing. */
   readonly cancelled: string | null
 }
 

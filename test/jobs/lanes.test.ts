@@ -186,6 +186,8 @@ test('a rate whose next is due in a month keeps nothing else from going on', asy
   const others = await holdfast.jobs.enqueueMany(job, [1, 2], { lane: 'b' })
   const delayed = await holdfast.jobs.enqueue(job, 3, { delay: 10 })
   for (const { id } of [...others, delayed]) expect(await holdfast.jobs.result(id, { wait: '10s' })).toBe('ran')
+  // Nobody has to look for the sake of the month.
+  expect(await sql(url, "select due_ms from holdfast.job_tie_up('{}', '{}', null)")).toEqual([{ due_ms: null }])
 })
 
 test('from SQL; a lane belongs to its queue', async () => {

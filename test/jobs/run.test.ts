@@ -235,6 +235,54 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     expect(await other.jobs.cancel(id)).toBe(false)
   })
 
+  test('what was cancelled does not come back, although its worker has not heard of it', async () => {
+    const holdfast = await start()
+    const jobs = holdfast.jobs
+    const tries: string[] = []
+    const job = defineJob('job', {
+      retry: { backoff: 10, attempts: 2 },
+      run: async (how: string, { id, signal }) => {
+        tries.push(how)
+        if (how === 'given back') await new Promise((resolve) => signal.addEventListener('abort', resolve))
+        await jobs.cancel(id, 'not wanted')
+        if (how === 'later') return retryAfter(10)
+        throw how === 'never' ? new NonRetryableError('its own') : new Error('its own')
+      },
+    })
+    const worker = work(holdfast, [job])
+    const all = ['throws', 'never', 'later', 'given back']
+    const refs = await jobs.enqueueMany(job, all)
+    await until('only the last runs', () => tries.length === 4 && worker.running === 1)
+    await worker.close(10)
+    work(holdfast, [job])
+    for (const { id } of refs) await expect(jobs.result(id, wait)).rejects.toThrow('was cancelled: not wanted')
+    expect(tries.sort()).toEqual(all.sort())
+    // What it threw is told beside.
+    expect((await jobs.find(refs[0]!.id))!.failures).toMatchObject([{ message: 'its own' }])
+  })
+
+  test('one that is given back while somebody cancels it does not come back', async () => {
+    const holdfast = await start()
+    const job = defineJob('job', {
+      run: (_, { signal }) =>
+        new Promise<void>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    })
+    const worker = work(holdfast, [job])
+    const { id } = await holdfast.jobs.enqueue(job, null)
+    await until('it runs', () => worker.running === 1)
+    const client = await sqlSession(fresh.url)
+    await client.query('begin')
+    await client.query("select holdfast.job_cancel($1, 'not wanted')", [id])
+    const closed = worker.close(0)
+    await until('it waits for its row', async () => {
+      const waiting = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%job_end(%'"
+      return (await sql(fresh.url, waiting)).length === 1
+    })
+    await client.query('commit')
+    await closed
+    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'cancelled', error: { message: 'not wanted' } })
+  })
+
   test('jobs that wait are cancelled where they are', async () => {
     const holdfast = await start()
     const idle = defineJob('idle', { queue: 'nobody works here', run: () => {} })

@@ -1265,18 +1265,35 @@ create function holdfast.job_end(
   begin
     -- Numbers are drawn under a transaction id, as in job_enqueue.
     perform pg_current_xact_id();
+    -- Locked before it is looked at: somebody may just be cancelling it, and what was cancelled does not come back.
     with e as materialized (
-      select *
+      select
+        e.id,
+        e.fence,
+        e.seq,
+        e.delay_ms,
+        e.failed,
+        e.error as failure,
+        case when job.cancelled is not null and e.state <> 'discarded' then 'cancelled' else e.state end as state,
+        case
+          when job.cancelled is not null and e.state not in ('cancelled', 'discarded')
+          then jsonb_build_object('name', 'JobCancelledError', 'message', job.cancelled, 'code', 'JOB_CANCELLED')
+          else e.error
+        end as error
       from json_to_recordset(asked)
         as e (id bigint, fence bigint, seq bigint, state text, error jsonb, delay_ms bigint, failed integer)
+      join holdfast.job on job.id = e.id
+      where job.fence = e.fence
+        or job.session is null and job.seq = e.seq and e.fence <> all(over)
+      order by e.id
+      for update of job
     ),
     ended as (
       delete from holdfast.job
       using e
       where job.id = e.id
-        and (job.fence = e.fence or job.session is null and job.seq = e.seq and e.fence <> all(over))
         and e.state <> 'returned'
-      returning job.*, e.fence as claim, e.state, e.error, e.delay_ms, e.failed as failed_now
+      returning job.*, e.fence as claim, e.state, e.error, e.failure, e.delay_ms, e.failed as failed_now
     ),
     told as (
       select
@@ -1288,7 +1305,7 @@ create function holdfast.job_end(
         end || case
           when failed_now = 0 then '[]'
           else jsonb_build_array(
-            error || holdfast.job_attempt(
+            failure || holdfast.job_attempt(
               failed + crashes + 1,
               coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = ended.claim)),
               coalesce(session, (select claim.session from holdfast.claim where claim.fence = ended.claim))
@@ -1328,7 +1345,6 @@ create function holdfast.job_end(
           seq = nextval('holdfast.job_number')
       from e
       where job.id = e.id
-        and (job.fence = e.fence or job.session is null and job.seq = e.seq and e.fence <> all(over))
         and e.state = 'returned'
       returning job.id, job.queue, e.fence as claim, e.seq is not null as is_unstamped
     ),
@@ -1375,7 +1391,7 @@ create function holdfast.job_end(
   end
   $$;
 comment on function holdfast.job_end(json, bigint[], bigint[]) is
-  'Ends attempts in any other way, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock (unstamped: the fences of such claims): into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). Answers with those that were; what follows for others is loose (see job_tie_up).';
+  'Ends attempts in any other way, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock (unstamped: the fences of such claims): into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). One that was cancelled does not come back, but ends so. Answers with those that were; what follows for others is loose (see job_tie_up).';
 
 create function holdfast.job_take_over(session integer) returns integer
   language plpgsql
@@ -1581,7 +1597,8 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
       )
       union all
       (select due_at from holdfast.lane where due_at < clock_timestamp() + interval '1 day' order by due_at limit 1)
-    ) as next (at);
+    ) as next (at)
+    having count(*) > 0;
   end
   $$;
 comment on function holdfast.job_round(integer) is

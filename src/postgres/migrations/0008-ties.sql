@@ -690,7 +690,8 @@ create function holdfast.job_tie_up(numbers bigint[], ids bigint[], session inte
       (select due_at from holdfast.lane where due_at < clock_timestamp() + interval '1 day' order by due_at limit 1)
       union all
       (select run_at from holdfast.waiting where stage = 'time' and run_at < clock_timestamp() + interval '1 s' order by run_at limit 1)
-    ) as next (at);
+    ) as next (at)
+    having count(*) > 0;
   end
   $$;
 comment on function holdfast.job_tie_up(bigint[], bigint[], integer) is

@@ -1,6 +1,7 @@
 import { UsageError } from './errors.js'
 import { describe } from './options.js'
 import { suggest } from './suggest.js'
+import { isThenable } from './thenable.js'
 
 /**
  * What an application can be told of, while it happens: the names of all events, and what each says. An event is news of this
@@ -227,7 +228,7 @@ export class Events {
       try {
         const answer: unknown = listener(event)
         // An asynchronous listener must not end the process by a rejection that nobody handles.
-        if (answer instanceof Promise) answer.catch(() => {})
+        if (isThenable(answer)) Promise.resolve(answer).catch(() => {})
       } catch {
         // What only listens must not harm the work.
       }

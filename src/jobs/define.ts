@@ -3,6 +3,7 @@ import {
   type Duration,
   describe,
   duration,
+  isThenable,
   made,
   parseDuration,
   readOptions,
@@ -240,7 +241,7 @@ export function validated(definition: AnyDefinition, input: unknown): unknown {
   const { schema, kind } = definition
   if (!schema) return input
   const verdict = schema['~standard'].validate(input)
-  return verdict instanceof Promise ? verdict.then((one) => accepted(kind, one)) : accepted(kind, verdict)
+  return isThenable(verdict) ? Promise.resolve(verdict).then((one) => accepted(kind, one)) : accepted(kind, verdict)
 }
 
 function accepted(kind: string, verdict: Verdict<unknown>): unknown {

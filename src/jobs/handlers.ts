@@ -1,4 +1,4 @@
-import type { Events, Spans, Tracing } from '../base/index.js'
+import { type Events, isThenable, type Spans, type Tracing } from '../base/index.js'
 import { answersOf, type Batch, type BatchJob, seenBy } from './batches.js'
 import { validated } from './define.js'
 import type { Outcomes } from './outcomes.js'
@@ -34,7 +34,7 @@ export class Handlers {
     try {
       const input = validated(definition, run.job.input)
       const answer = input instanceof Promise ? input.then((one) => this.#call(run, one)) : this.#call(run, input)
-      if (answer instanceof Promise) return answer.then(succeed, fail).catch(fail)
+      if (isThenable(answer)) return Promise.resolve(answer).then(succeed, fail).catch(fail)
       return succeed(answer)?.catch(fail)
     } catch (error) {
       fail(error)

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import type { Context, Link, Meter, Tracer as OtelTracer, Span } from '@opentelemetry/api'
-import { made, readOptions, type SpanName, type Spans, type Tracer, UsageError } from '../base/index.js'
+import { isThenable, made, readOptions, type SpanName, type Spans, type Tracer, UsageError } from '../base/index.js'
 import { type Holdfast, version } from '../holdfast.js'
 import { buckets } from './buckets.js'
 import { errorTypeOf, type InstrumentName, instruments, type Measure } from './instruments.js'
@@ -93,11 +93,11 @@ class Spanning implements Tracer {
     const span = this.#begin(name, facts, above)
     try {
       const answer = context.with(trace.setSpan(above, span), work)
-      if (!(answer instanceof Promise)) {
+      if (!isThenable(answer)) {
         span.end()
         return answer
       }
-      return answer.then(
+      return Promise.resolve(answer).then(
         (value) => {
           span.end()
           return value

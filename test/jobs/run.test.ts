@@ -175,6 +175,33 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     expect((await holdfast.jobs.find(tooMuch!.id))!.state).toBe('buried')
   })
 
+  test('whatever can be awaited is: promises of libraries, and queries that begin only then', async () => {
+    const holdfast = await start()
+    const begun: string[] = []
+    const lazy = <T>(what: string, value: T): Promise<T> => {
+      const query: PromiseLike<T> = {
+        // biome-ignore lint/suspicious/noThenProperty: what this is about
+        then(...given) {
+          begun.push(what)
+          return Promise.resolve(value).then(...given)
+        },
+      }
+      return query as Promise<T>
+    }
+    const input = {
+      '~standard': {
+        version: 1 as const,
+        vendor: 'test',
+        validate: (value: unknown) => lazy('schema', { value: value as number }),
+      },
+    }
+    const job = defineJob('job', { input, run: (n) => lazy('handler', n + 1) })
+    work(holdfast, [job])
+    const [ref] = await holdfast.jobs.enqueueMany(job, [1])
+    expect(await holdfast.jobs.result(ref!.id, wait)).toBe(2)
+    expect(begun).toEqual(['schema', 'schema', 'handler'])
+  })
+
   test('what a handler writes by tx commits with the end of the job, once', async () => {
     const holdfast = await start()
     const name = `${way} tx`

@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm'
 // What OpenTelemetry is shown: spans, the trace that a job carries, and metrics.
 import { context, trace } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
@@ -91,7 +92,8 @@ test('spans stand around what takes a while, a job is linked to who enqueued it,
     queue: 'post',
     retry: { attempts: 1 },
     run: (input: string, job) => {
-      if (input === 'fails') throw new TypeError('no mail')
+      // By a promise of another realm.
+      if (input === 'fails') return runInNewContext('(error) => Promise.reject(error)')(new TypeError('no mail'))
       return input === 'parent' ? job.enqueue(child, 'child').then(() => {}) : undefined
     },
   })

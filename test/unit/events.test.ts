@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import { checkSubscription, Events, eventNames, UsageError } from '../../src/base/index.js'
 
@@ -24,6 +25,7 @@ test('a listener that throws, or leaves, or comes meanwhile keeps nobody from be
   events.on('once.replayed', async () => {
     throw new Error('nor later')
   })
+  events.on('once.replayed', () => runInNewContext('Promise.reject(new Error("nor in another realm"))'))
   const stop = events.on('once.replayed', () => {
     stop()
     told.push('leaves')

@@ -111,6 +111,8 @@ export class Endings {
       this.#isScheduled = false
       this.#running = this.#recordAll().finally(() => {
         this.#running = undefined
+        // What came when it had looked for the last time.
+        if (this.#unrecorded > 0 && !this.#givingUp.aborted) this.#schedule()
       })
     })
   }

@@ -27,7 +27,7 @@ export class LooseEnds {
   #numbers: string[] = []
   #ids: number[] = []
   #isUnsure = false
-  #hasMore = false
+  #nobodyHasSome = false
   #running: Promise<void> | undefined
 
   constructor(options: LooseEndsOptions) {
@@ -66,19 +66,25 @@ export class LooseEnds {
   #start(): void {
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined
+      // What came when it had looked for the last time.
+      if (this.#hasMore && !this.#closing.signal.aborted) this.#start()
     })
+  }
+
+  get #hasMore(): boolean {
+    return this.#numbers.length + this.#ids.length > 0 || this.#isUnsure || this.#nobodyHasSome
   }
 
   async #run(): Promise<void> {
     // What comes in the same turn goes along.
     await new Promise((resolve) => setImmediate(resolve))
-    for (let failures = 0; this.#numbers.length + this.#ids.length > 0 || this.#isUnsure || this.#hasMore; ) {
+    for (let failures = 0; this.#hasMore; ) {
       if (this.#closing.signal.aborted) return
       const numbers = this.#numbers.splice(0, mostTogether)
       const ids = this.#ids.splice(0, mostTogether)
       const isUnsure = this.#isUnsure
       this.#isUnsure = false
-      const life = isUnsure ? this.#options.life() : this.#hasMore ? nobody : undefined
+      const life = isUnsure ? this.#options.life() : this.#nobodyHasSome ? nobody : undefined
       try {
         const [row] = await this.#options.ledger.run<{ moved: number; due_ms: number | null }>('tie_up', [
           `{${numbers.join(',')}}`,
@@ -87,7 +93,7 @@ export class LooseEnds {
         ])
         failures = 0
         if (row!.moved > 0) this.#options.onMoved()
-        this.#hasMore = row!.due_ms === 0
+        this.#nobodyHasSome = row!.due_ms === 0
         if (row!.due_ms) this.#options.onDue(row!.due_ms)
       } catch {
         failures++

@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest'
+import { Endings } from '../../src/jobs/endings.js'
+import { LooseEnds } from '../../src/jobs/loose-ends.js'
+import type { Claim } from '../../src/jobs/run.js'
+import { gate } from '../jobs/stage.js'
+import { within } from '../setup/facts.js'
+
+/** So many turns of the queue of microtasks later. */
+async function later(turns: number): Promise<void> {
+  for (let n = 0; n < turns; n++) await undefined
+}
+
+// What comes between the last look of a loop and its end has nobody else to care for it.
+test.each([0, 1, 2, 3, 4, 5, 6])('what comes %i microtasks after the last record is recorded too', async (turns) => {
+  const ledger = { run: async () => [{ recorded: [1], loose: null }] }
+  const claims = { placeOf: () => undefined, release: () => {} }
+  const claim = { fence: 1, left: 10 } as Claim
+  let isFirst = true
+  const endings = new Endings(ledger as never, claims as never, { found() {} } as never, AbortSignal.any([]), () => {
+    if (isFirst) void later(turns).then(() => endings.done({ id: 2, seq: 2, claim }, undefined))
+    isFirst = false
+  })
+  const both = new Promise<void>((resolve) => {
+    void endings.whenRecorded(2).then(resolve)
+  })
+  endings.done({ id: 1, seq: 1, claim }, undefined)
+  await within(1_000, 'Recording both', both)
+  expect(claim.left).toBe(8)
+})
+
+test.each([0, 1, 2, 3, 4, 5, 6])(
+  'what comes %i microtasks after the last follow-up is followed up too',
+  async (turns) => {
+    let isFirst = true
+    const both = gate()
+    const looseEnds = new LooseEnds({
+      ledger: {
+        async run(_: string, [numbers]: string[]) {
+          if (numbers === '{2}') both.open()
+          return [{ moved: 1, due_ms: null }]
+        },
+      } as never,
+      life: () => undefined,
+      onMoved: () => {
+        if (isFirst) void later(turns).then(() => looseEnds.found('2'))
+        isFirst = false
+      },
+      onDue: () => {},
+    })
+    looseEnds.found('1')
+    await within(1_000, 'Following up both', both.opened)
+    await looseEnds.close()
+  },
+)

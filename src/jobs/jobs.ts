@@ -251,6 +251,7 @@ export class Jobs {
       parents: (ids) => parentsOf(this.#ledger, ids),
       // Closing does not keep a handler from it.
       enqueueChild: (parent, definition, input, options) => this.#intake.child(parent, definition, input, options),
+      onClosed: () => this.#workers.delete(worker),
     })
     this.#workers.add(worker)
     return worker

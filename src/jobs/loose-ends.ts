@@ -55,7 +55,7 @@ export class LooseEnds {
 
   /** Resolves when nothing is left to do. */
   async settled(): Promise<void> {
-    await this.#running
+    while (this.#running) await this.#running
   }
 
   async close(): Promise<void> {

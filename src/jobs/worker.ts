@@ -44,6 +44,7 @@ export interface WorkerOptions {
   readonly tracing: Tracing
   readonly parents: RunGround['parents']
   readonly enqueueChild: RunGround['enqueueChild']
+  readonly onClosed: () => void
 }
 
 /** A look beside the claims takes so many jobs at most. */
@@ -158,7 +159,7 @@ export class Worker {
     if (withinMs === undefined) {
       throw new UsageError(`Expected the time to close in to be a duration, got ${describe(within)}`)
     }
-    this.#closing ??= this.#close(withinMs)
+    this.#closing ??= this.#close(withinMs).finally(this.#options.onClosed)
     return this.#closing
   }
 

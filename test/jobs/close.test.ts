@@ -1,4 +1,6 @@
 import { fileURLToPath } from 'node:url'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import { defineJob, UsageError } from '../../src/holdfast.js'
 import { startProgram } from '../cli/program.js'
@@ -42,6 +44,23 @@ test('what a handler logs just before its end, while the worker closes, keeps no
   const log = ['the last word']
   expect(await jobs.find(short!.id)).toMatchObject({ state: 'done', log })
   expect(await jobs.find(endless!.id)).toMatchObject({ state: 'ready', crashes: 0, log })
+})
+
+test('a worker that was closed is forgotten', async () => {
+  const { jobs } = await open({ url: await databaseUrl() })
+  const job = defineJob('job', { run: () => {} })
+  const closed = await (async () => {
+    const worker = jobs.work([job])
+    await worker.ready()
+    await worker.close()
+    return new WeakRef(worker)
+  })()
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  await until('nothing leads to it', () => {
+    collect()
+    return closed.deref() === undefined
+  })
 })
 
 test('a process whose worker was closed ends', async () => {

@@ -1,10 +1,10 @@
 import {
   checkSubscription,
+  closeRules,
   type Duration,
   duration,
   type EventName,
   type HoldfastEvents,
-  longestTimerMs,
   readOptions,
 } from './base/index.js'
 import { type Diagnosis, examine } from './doctor/index.js'
@@ -308,7 +308,7 @@ export class Holdfast {
    * })
    */
   drain(options?: { within?: Duration | undefined }): Promise<boolean> {
-    const { within = drainWithinMs } = readOptions('drain', options, { within: duration(0, longestTimerMs) })
+    const { within = drainWithinMs } = readOptions('drain', options, closeRules)
     return this.#draining.begin(within)
   }
 

@@ -16,7 +16,7 @@ export async function open({ url }, how) {
         [named((payload) => handle(payload))],
         concurrency ? { concurrency } : undefined,
       )
-      return () => worker.close(1_000)
+      return () => worker.close({ within: 1_000 })
     },
     close: () => holdfast.close(),
   }

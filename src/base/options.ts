@@ -1,4 +1,4 @@
-import { formatDuration, parseDuration } from './durations.js'
+import { formatDuration, longestTimerMs, parseDuration } from './durations.js'
 import { UsageError } from './errors.js'
 import { suggest } from './suggest.js'
 
@@ -68,6 +68,9 @@ export function duration(atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): Ru
     },
   }
 }
+
+/** How closing and draining are asked for: how long what runs may take. No longer than a timer can wait. */
+export const closeRules = { within: duration(0, longestTimerMs) }
 
 export function oneOf<const T extends string>(...words: T[]): Rule<T> {
   return {

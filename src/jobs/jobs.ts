@@ -8,6 +8,7 @@ import {
   duration,
   type Events,
   InstanceDrainingError,
+  longestTimerMs,
   pause,
   readOptions,
   type Tracing,
@@ -83,7 +84,7 @@ const workRules = {
       Array.isArray(given) && given.length > 0 ? given.map((name) => checkName(name, 'queue')) : undefined,
   },
 }
-const resultRules = { wait: duration(0, 24 * 86_400_000), signal: abortSignal }
+const resultRules = { wait: duration(0, longestTimerMs), signal: abortSignal }
 
 /**
  * Jobs: work that is written down with the data it is about, and runs somewhere, some time, to a recorded end.
@@ -423,7 +424,7 @@ export class Jobs {
   /** @internal Claims no more jobs. Enqueuing goes on. */
   async drain(withinMs: number): Promise<void> {
     this.#draining.abort(new InstanceDrainingError())
-    await Promise.all([...this.#workers].map((worker) => worker.close(withinMs)))
+    await Promise.all([...this.#workers].map((worker) => worker.close({ within: withinMs })))
   }
 
   /** @internal */

@@ -15,6 +15,8 @@ const busyForMs = 5_000
 const most = 500
 /** A round comes again so soon, when it is not certain that it has seen all. */
 const leftMs = 20
+/** No timer waits for more than 24 days, and a round comes sooner anyway. */
+const longestMs = 86_400_000
 const daysEveryMs = 3_600_000
 
 /**
@@ -66,18 +68,16 @@ export class Rounds {
   /** A round, at the latest so much later. */
   soon(inMs: number): void {
     if (this.#isClosed) return
-    const at = performance.now() + inMs
+    const waitMs = Math.max(0, Math.min(inMs, longestMs))
+    const at = performance.now() + waitMs
     if (at >= this.#dueAt) return
     this.#dueAt = at
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(
-      () => {
-        this.#running = this.#round().finally(() => {
-          this.#running = undefined
-        })
-      },
-      Math.max(0, inMs),
-    ).unref()
+    this.#timer = setTimeout(() => {
+      this.#running = this.#round().finally(() => {
+        this.#running = undefined
+      })
+    }, waitMs).unref()
   }
 
   /** A round right now, because something is due. */

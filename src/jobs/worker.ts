@@ -1,13 +1,12 @@
 import {
   backoffMs,
   ClosedError,
+  closeRules,
   type Duration,
-  describe,
   type Events,
-  parseDuration,
   pause,
+  readOptions,
   type Tracing,
-  UsageError,
 } from '../base/index.js'
 import { type Life, type Presence, SchemaVersionError } from '../postgres/index.js'
 import { Attempts } from './attempts.js'
@@ -52,6 +51,7 @@ const mostALook = 100
 const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200
+const closeWithinMs = 30_000
 
 /**
  * One `jobs.work()`: claims, runs, and records.
@@ -149,17 +149,14 @@ export class Worker {
 
   /**
    * Takes no more jobs, gives back those it has not begun, and resolves when those that run have come to their end. Those
-   * that take longer than `within` are told to stop (`DrainingError`) and given back.
+   * that take longer than `within` (default `30s`) are told to stop (`DrainingError`) and given back.
    *
    * @example
-   * process.once('SIGTERM', () => worker.close('20s'))
+   * process.once('SIGTERM', () => worker.close({ within: '20s' }))
    */
-  close(within: Duration = 30_000): Promise<void> {
-    const withinMs = parseDuration(within)
-    if (withinMs === undefined) {
-      throw new UsageError(`Expected the time to close in to be a duration, got ${describe(within)}`)
-    }
-    this.#closing ??= this.#close(withinMs).finally(this.#options.onClosed)
+  close(options?: { within?: Duration | undefined }): Promise<void> {
+    const { within = closeWithinMs } = readOptions('close', options, closeRules)
+    this.#closing ??= this.#close(within).finally(this.#options.onClosed)
     return this.#closing
   }
 

@@ -1,12 +1,11 @@
 import {
   ClosedError,
   checkName,
+  closeRules,
   type Duration,
-  duration,
   type Events,
   type GivenRule,
   InstanceDrainingError,
-  longestTimerMs,
   readOptions,
   readRule,
   type TickRule,
@@ -152,7 +151,7 @@ export class Schedules {
     this.#clockwork.add(definition)
     let closing: Promise<void> | undefined
     const close: Schedule['close'] = (given) => {
-      const { within = closeWithinMs } = readOptions('close', given, { within: duration(0, longestTimerMs) })
+      const { within = closeWithinMs } = readOptions('close', given, closeRules)
       closing ??= this.#clockwork.remove(definition, within).finally(() => {
         if (this.#definitions.get(name) === definition) this.#definitions.delete(name)
       })

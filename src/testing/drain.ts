@@ -55,6 +55,6 @@ export async function drain(
     const found = await Promise.all(rows.map(({ id }) => holdfast.jobs.find(Number(id))))
     return found.filter((job) => job !== null)
   } finally {
-    await worker.close(0)
+    await worker.close({ within: 0 })
   }
 }

@@ -262,7 +262,7 @@ describe.each(waysOf('claims of jobs-bad-times', ['rows', 'advisory']))('claims 
     const again = holdfast.jobs.work([endless()])
     const { id } = await holdfast.jobs.enqueue(timed, null)
     await until('it runs', () => late.length === 2)
-    await again.close(50)
+    await again.close({ within: 50 })
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready', failed: 0, crashes: 0 })
     for (const say of late) say()
     const third = holdfast.jobs.work([quick])

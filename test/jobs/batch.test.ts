@@ -252,7 +252,7 @@ test('closing gives back what waits for its batch, and tells what runs', async (
   const worker = work(holdfast, [hold])
   await until('two run', () => worker.running === 2)
   await untilState(holdfast, refs[2]!.id, 'running')
-  await worker.close(50)
+  await worker.close({ within: 50 })
   expect(reasons[0]).toBeInstanceOf(DrainingError)
   for (const { id } of refs) expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready', failed: 0 })
 })

@@ -178,7 +178,7 @@ test('a cancelled job of a dead worker ends as cancelled', async () => {
   await begun.opened
   expect(await other.jobs.cancel(id, 'not wanted')).toBe(true)
   await sql(url, 'select pg_terminate_backend($1)', [await anchorPid(url, holdfast)])
-  const closing = worker.close(10)
+  const closing = worker.close({ within: 10 })
   work(other, [job])
   await untilState(other, id, 'cancelled')
   expect(runs).toBe(1)

@@ -17,10 +17,12 @@ test('close takes a duration, in words as well', async () => {
   const worker = jobs.work([endless])
   const { id } = await jobs.enqueue(endless, null)
   await until('it runs', () => worker.running === 1)
-  expect((await caught(UsageError, () => worker.close('soon'))).message).toBe(
-    'Expected the time to close in to be a duration, got "soon" (string)',
-  )
-  await worker.close('10ms')
+  const refused = async (within: string) => (await caught(UsageError, () => worker.close({ within }))).message
+  const expected = 'Expected within to be a duration of at least 0ms and at most 24d'
+  expect(await refused('soon')).toBe(`${expected}, got "soon" (string)`)
+  // No timer waits for longer.
+  expect(await refused('30d')).toBe(`${expected}, got "30d" (string)`)
+  await worker.close({ within: '10ms' })
   expect(await jobs.find(id)).toMatchObject({ state: 'ready', failed: 0 })
 })
 
@@ -38,7 +40,7 @@ test('what a handler logs just before its end, while the worker closes, keeps no
   const worker = jobs.work([job])
   const [short, endless] = await jobs.enqueueMany(job, [false, true])
   await until('both run', () => worker.running === 2)
-  const closed = worker.close(50)
+  const closed = worker.close({ within: 50 })
   opening.open()
   await closed
   const log = ['the last word']

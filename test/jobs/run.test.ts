@@ -280,7 +280,7 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     const all = ['throws', 'never', 'later', 'given back']
     const refs = await jobs.enqueueMany(job, all)
     await until('only the last runs', () => tries.length === 4 && worker.running === 1)
-    await worker.close(10)
+    await worker.close({ within: 10 })
     work(holdfast, [job])
     for (const { id } of refs) await expect(jobs.result(id, wait)).rejects.toThrow('was cancelled: not wanted')
     expect(tries.sort()).toEqual(all.sort())
@@ -300,7 +300,7 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     const client = await sqlSession(fresh.url)
     await client.query('begin')
     await client.query("select holdfast.job_cancel($1, 'not wanted')", [id])
-    const closed = worker.close(0)
+    const closed = worker.close({ within: 0 })
     await until('it waits for its row', async () => {
       const waiting = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%job_end(%'"
       return (await sql(fresh.url, waiting)).length === 1
@@ -446,7 +446,7 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     const worker = work(holdfast, [hold], { concurrency: 2 })
     const jobs = await holdfast.jobs.enqueueMany(hold, [0, 1, 2, 3])
     await until('two run', () => running.length === 2)
-    const closing = worker.close(100)
+    const closing = worker.close({ within: 100 })
     opening.open()
     await closing
     expect(reasons[0]).toBeInstanceOf(DrainingError)

@@ -13,7 +13,7 @@ export const ways = [
 // biome-ignore lint/suspicious/noExplicitAny: definitions of all types
 export function work(holdfast: Holdfast, definitions: JobDefinition<any, any, any>[], options?: WorkOptions): Worker {
   const worker = holdfast.jobs.work(definitions, options)
-  onTestFinished(() => worker.close(100))
+  onTestFinished(() => worker.close({ within: 100 }))
   return worker
 }
 

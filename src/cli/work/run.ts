@@ -121,7 +121,10 @@ async function drain(started: Started, signal: NodeJS.Signals, drainMs: number):
   const over = setTimeout(() => {
     say(`holdfast: the time is over; ${runningIn(started) ?? 'none'} told to stop, and given back`)
   }, drainMs)
-  await Promise.all([worker?.close(drainMs), ...schedules.map((schedule) => schedule.close({ within: drainMs }))])
+  await Promise.all([
+    worker?.close({ within: drainMs }),
+    ...schedules.map((schedule) => schedule.close({ within: drainMs })),
+  ])
   clearTimeout(over)
   say('holdfast: stopped')
 }

@@ -197,9 +197,12 @@ where waiting.id = brought.id
 with asked as materialized (
   select unnest($1::text::bigint[]) as id
 )
-select j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state, null as result, null as error
+select
+  j.id, j.kind, case when coalesce(j.session, h.session) is null then 'ready' else 'running' end as state, null as result,
+  null as error
 from asked
 join holdfast.job j on j.id = asked.id
+left join holdfast.job_held() as h on j.session is null and h.id = j.id and j.seq <= h.upto
 union all
 select w.id, w.kind, 'waiting', null, null
 from asked
@@ -220,11 +223,12 @@ with asked as materialized (
   ) as workflow
 )
 select
-  asked.workflow, j.id, j.kind, case when j.session is null then 'ready' else 'running' end as state,
-  j.ties->'after' as after, j.failed + j.crashes + (j.session is not null)::integer as attempts, j.enqueued_at,
-  j.claimed_at, null::timestamptz as ended_at, null as error
+  asked.workflow, j.id, j.kind, case when coalesce(j.session, h.session) is null then 'ready' else 'running' end as state,
+  j.ties->'after' as after, j.failed + j.crashes + (coalesce(j.session, h.session) is not null)::integer as attempts,
+  j.enqueued_at, coalesce(j.claimed_at, h.claimed_at) as claimed_at, null::timestamptz as ended_at, null as error
 from asked
 join holdfast.job j on j.ties ? 'workflow' and (j.ties->>'workflow')::bigint = asked.workflow
+left join holdfast.job_held() as h on j.session is null and h.id = j.id and j.seq <= h.upto
 union all
 select
   asked.workflow, w.id, w.kind, 'waiting', w.ties->'after', w.failed + w.crashes, w.enqueued_at, null, null, null
@@ -252,20 +256,12 @@ select holdfast.job_days($1::integer)
 -- Wherever it is.
 select
   j.id, j.kind, j.queue::text, (select name from holdfast.queue where key = j.queue) as queue_name,
-  case when coalesce(j.session, c.session) is null then 'ready' else 'running' end as state,
+  case when coalesce(j.session, h.session) is null then 'ready' else 'running' end as state,
   j.priority, j.payload::text as payload, null as result, null as error, j.enqueued_at, null::timestamptz as run_at,
-  coalesce(j.claimed_at, c.claimed_at) as claimed_at, null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
-  (select min(instance) from holdfast.worker where worker.session = coalesce(j.session, c.session)) as instance, j.cancelled
+  coalesce(j.claimed_at, h.claimed_at) as claimed_at, null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
+  (select min(instance) from holdfast.worker where worker.session = coalesce(j.session, h.session)) as instance, j.cancelled
 from holdfast.job j
-left join lateral (
-  select claim.session, claim.claimed_at
-  from holdfast.claim
-  where j.session is null
-    and j.id = any(claim.jobs)
-    and j.seq <= claim.upto
-  order by claim.fence desc
-  limit 1
-) as c on true
+left join holdfast.job_held() as h on j.session is null and h.id = j.id and j.seq <= h.upto
 where j.id = $1
 union all
 select
@@ -293,6 +289,9 @@ with this as materialized (
   select stage, queue, priority, seq, lane, rank, run_at, failed, ties
   from holdfast.waiting
   where id = $1
+),
+held as materialized (
+  select * from holdfast.job_held()
 )
 select
   this.stage, this.run_at, coalesce(this.run_at <= clock_timestamp(), true) as is_due, this.failed,
@@ -305,6 +304,7 @@ select
         select from holdfast.job
         where job.queue = this.queue
           and job.session is null
+          and not exists (select from held where held.id = job.id and job.seq <= held.upto)
           and (job.priority > this.priority or job.priority = this.priority and job.seq < this.seq)
         limit 10000
       ) as before
@@ -329,8 +329,12 @@ select
         select min(instance) from holdfast.worker where worker.session = placed.session
       )))
       from (
-        select id, session from holdfast.job where ties ? 'lane' and (ties->'lane'->>'key')::bigint = this.lane
-        order by id
+        select job.id, coalesce(job.session, held.session) as session
+        from holdfast.job
+        left join held on job.session is null and held.id = job.id and job.seq <= held.upto
+        where ties ? 'lane'
+          and (ties->'lane'->>'key')::bigint = this.lane
+        order by job.id
         limit 20
       ) as placed
     )
@@ -338,7 +342,12 @@ select
   case
     when this.stage = 'jobs' then (
       select json_agg(json_build_object('id', needs, 'state', coalesce(
-        (select case when session is null then 'ready' else 'running' end from holdfast.job where id = needs),
+        (
+          select case when coalesce(job.session, held.session) is null then 'ready' else 'running' end
+          from holdfast.job
+          left join held on job.session is null and held.id = job.id and job.seq <= held.upto
+          where job.id = needs
+        ),
         (select 'waiting' from holdfast.waiting where id = needs),
         (select state from holdfast.job_history where id = needs limit 1)
       )))

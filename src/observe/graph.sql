@@ -142,10 +142,9 @@ placed as (
     row_number() over (partition by contended.key order by job.id) as place
   from contended
   cross join lateral (
-    select id, kind, session, coalesce(claimed_at, enqueued_at) as since, (
-      select max(claim.session) from holdfast.claim where job.session is null and job.id = any(claim.jobs)
-    ) as claimed
+    select job.id, kind, job.session, coalesce(job.claimed_at, held.claimed_at, enqueued_at) as since, held.session as claimed
     from holdfast.job
+    left join holdfast.job_held() as held on job.session is null and held.id = job.id and job.seq <= held.upto
     where ties ? 'lane'
       and (ties->'lane'->>'key')::bigint = contended.key
     limit $2

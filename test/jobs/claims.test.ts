@@ -184,3 +184,28 @@ test('a cancelled job of a dead worker ends as cancelled', async () => {
   expect(runs).toBe(1)
   await closing
 })
+
+test('whoever looks sees that a job runs, also beside others: of its workflow, of its lane, in its queue', async () => {
+  const holdfast = await open({ url: await databaseUrl(), jobs: advisory })
+  const { jobs } = holdfast
+  const opening = gate()
+  onTestFinished(opening.open)
+  const job = defineJob('job', { run: () => opening.opened })
+  const worker = work(holdfast, [job], { concurrency: 2 })
+  const workflow = await jobs.enqueueWorkflow((flow) => {
+    flow.add(job, 2, { after: [flow.add(job, 1)] })
+  })
+  const [first, second] = workflow.jobs.map(({ id }) => id)
+  const [placed, parked] = await jobs.enqueueMany(job, [1, 2], { lane: 'a' })
+  await until('two run', () => worker.running === 2)
+  const { id: ready } = await jobs.enqueue(job, 3)
+  expect((await jobs.workflow(first!))!.jobs).toMatchObject([
+    { state: 'running', attempts: 1, claimedAt: expect.any(Date) },
+    { state: 'waiting', attempts: 0, claimedAt: undefined },
+  ])
+  const waitsFor = async (id: number) => (await jobs.find(id))!.waitsFor
+  expect(await waitsFor(second!)).toMatchObject({ reason: 'jobs', jobs: [{ id: first, state: 'running' }] })
+  const running = [{ id: placed!.id, instance: holdfast.id }]
+  expect(await waitsFor(parked!.id)).toMatchObject({ reason: 'lane', running })
+  expect(await waitsFor(ready)).toMatchObject({ reason: 'turn', ahead: 0 })
+})

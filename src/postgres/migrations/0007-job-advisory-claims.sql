@@ -293,6 +293,19 @@ create function holdfast.job_at_rest(id bigint) returns boolean
 comment on function holdfast.job_at_rest(bigint) is
   'Whether nobody has the job by advisory lock. Then nobody can claim it so until the end of this transaction.';
 
+create function holdfast.job_held() returns table (id bigint, session integer, claimed_at timestamptz, upto bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select distinct on (job) job, session, claimed_at, upto
+    from holdfast.claim
+    cross join lateral unnest(jobs) as claimed (job)
+    where upto is not null
+    order by job, fence desc
+  $$;
+comment on function holdfast.job_held() is
+  'Jobs that are claimed by advisory lock, on whose rows nothing is written; for those who look. One that has come back since has a seq above upto, and is not meant.';
+
 create function holdfast.job_enlist(
   session integer,
   number integer,

@@ -6,6 +6,13 @@ import { suggest } from './suggest.js'
 export const jobStates = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried'] as const
 export type JobState = (typeof jobStates)[number]
 
+const unended: readonly JobState[] = ['ready', 'running', 'waiting']
+
+/** Whether a job in this state has come to its end. */
+export function hasEnded(state: JobState): boolean {
+  return !unended.includes(state)
+}
+
 /** What a job may wait for before it may run. `attempt`: its next one, after a failure or a crash. */
 export const jobWaits = ['time', 'attempt', 'lane', 'jobs'] as const
 export type JobWait = (typeof jobWaits)[number]
@@ -39,7 +46,7 @@ export interface JobSearch {
 }
 
 /** Where a job is whose attempts have failed. */
-const failing: readonly JobState[] = ['ready', 'running', 'waiting', 'buried']
+const failing: readonly JobState[] = [...unended, 'buried']
 
 /**
  * Reads a search for jobs. What it cannot mean is a `UsageError` that says what was expected.

@@ -1,6 +1,6 @@
 import { backoffMs, pause } from '../base/index.js'
 import type { Anchor, Life, Session } from '../postgres/index.js'
-import type { Asked, Claims, Found, Held, Row } from './claims.js'
+import type { ClaimRequest, Claims, Found, Held, Row } from './claims.js'
 import { arrayOf, type Ledger } from './ledger.js'
 import type { Rounds } from './rounds.js'
 
@@ -48,7 +48,7 @@ export class AdvisoryClaims implements Claims {
    * One at a time for the whole instance. A session does not exclude itself: it must know what it has before it reads what
    * nobody has.
    */
-  claim(life: Life, asked: Asked): Promise<Found> {
+  claim(life: Life, asked: ClaimRequest): Promise<Found> {
     return this.#inTurn(async () => {
       const session = this.#sessionOf(life)
       let look = await this.#look(asked)
@@ -98,7 +98,7 @@ export class AdvisoryClaims implements Claims {
     return session
   }
 
-  async #look({ queues, priorities, starts, kinds, most, looksBack }: Asked): Promise<LookRow> {
+  async #look({ queues, priorities, starts, kinds, most, looksBack }: ClaimRequest): Promise<LookRow> {
     const levels = [arrayOf(queues), arrayOf(priorities), arrayOf(starts)]
     const [row] = await this.#ledger.run<LookRow>('look', [...levels, kinds, most, looksBack])
     return row!

@@ -4,7 +4,7 @@ import type { Claim } from './run.js'
 import type { Ties } from './ties.js'
 
 /** How jobs are claimed. All that serve a queue at one time must do it in one way. */
-export type Way = 'rows' | 'advisory'
+export type ClaimWay = 'rows' | 'advisory'
 
 /** As job_claim and job_look write it; what is left out is the usual. */
 export type Row = [
@@ -23,7 +23,8 @@ export type Row = [
   version?: number,
 ]
 
-export interface Asked {
+/** What a claim is to take, and from where. */
+export interface ClaimRequest {
   /** The queue and the priority of each level, and from where it is read. */
   readonly queues: readonly string[]
   readonly priorities: readonly number[]
@@ -59,12 +60,12 @@ export interface Held {
  * jobs, and writes nothing on their rows. Either way a claim has one row of its own, which leads to its jobs.
  */
 export interface Claims {
-  readonly way: Way
+  readonly way: ClaimWay
   /** How many jobs an instance may have claimed at a time. */
   readonly most: number
   /** How many more it may claim now. */
   readonly room: number
-  claim(life: Life, asked: Asked): Promise<Found>
+  claim(life: Life, asked: ClaimRequest): Promise<Found>
   /** The place in the order by which a job is known, where a claim writes no fence on its row. */
   placeOf(job: Held): number | undefined
   /** Jobs that are not this worker's any more: their end is recorded, or somebody else has them. */

@@ -3,11 +3,11 @@ import type { Executor } from '../postgres/index.js'
 import type { Ledger } from './ledger.js'
 import type { LooseEnds } from './loose-ends.js'
 
-/** Whether a job may run now, or later, or is tied to others. */
-export type Way = 'enqueue' | 'enqueue_later' | 'enqueue_tied'
+/** The statement that enqueues a job: it may run now, or later, or is tied to others. */
+export type EnqueueStatement = 'enqueue' | 'enqueue_later' | 'enqueue_tied'
 
 /** A job to be enqueued. */
-export interface Asked {
+export interface NewJob {
   /** All that it may have in common with others, as the beginning of a JSON object. */
   readonly head: string
   /** JSON. */
@@ -18,12 +18,13 @@ export interface Asked {
 export class Enqueuing {
   readonly #ledger: Ledger
   readonly #looseEnds: LooseEnds
-  readonly #gathers: Record<Way, Gather<Asked, number>>
+  readonly #gathers: Record<EnqueueStatement, Gather<NewJob, number>>
 
   constructor(ledger: Ledger, looseEnds: LooseEnds) {
     this.#ledger = ledger
     this.#looseEnds = looseEnds
-    const gather = (way: Way) => new Gather<Asked, number>((asked) => this.#enqueue(way, asked))
+    const gather = (statement: EnqueueStatement) =>
+      new Gather<NewJob, number>((asked) => this.#enqueue(statement, asked))
     this.#gathers = {
       enqueue: gather('enqueue'),
       enqueue_later: gather('enqueue_later'),
@@ -31,17 +32,22 @@ export class Enqueuing {
     }
   }
 
-  one(asked: Asked, way: Way): Promise<number> {
-    return this.#gathers[way].ask(asked)
+  one(asked: NewJob, statement: EnqueueStatement): Promise<number> {
+    return this.#gathers[statement].ask(asked)
   }
 
   /** Many with the same head, in one statement. */
-  async many(head: string, payloads: readonly string[], way: Way, tx: Executor | undefined): Promise<number[]> {
-    return this.#run(way, [headOf(head, 0, payloads.length)], payloads, tx)
+  async many(
+    head: string,
+    payloads: readonly string[],
+    statement: EnqueueStatement,
+    tx: Executor | undefined,
+  ): Promise<number[]> {
+    return this.#run(statement, [headOf(head, 0, payloads.length)], payloads, tx)
   }
 
   /** Each with a head of its own, in this order, in one statement. */
-  each(asked: readonly Asked[], way: Way, tx: Executor): Promise<number[]> {
+  each(asked: readonly NewJob[], statement: EnqueueStatement, tx: Executor): Promise<number[]> {
     const heads: string[] = []
     for (let from = 0, to = 0; from < asked.length; from = to) {
       const { head } = asked[from]!
@@ -49,25 +55,30 @@ export class Enqueuing {
       heads.push(headOf(head, from, to))
     }
     return this.#run(
-      way,
+      statement,
       heads,
       asked.map(({ payload }) => payload),
       tx,
     )
   }
 
-  async #run(way: Way, heads: readonly string[], payloads: readonly string[], tx?: Executor): Promise<number[]> {
+  async #run(
+    statement: EnqueueStatement,
+    heads: readonly string[],
+    payloads: readonly string[],
+    tx?: Executor,
+  ): Promise<number[]> {
     const values: unknown[] = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`]
-    if (way === 'enqueue_tied') values.push(tx === undefined)
+    if (statement === 'enqueue_tied') values.push(tx === undefined)
     const [row] = tx
-      ? await this.#ledger.runIn<{ ids: string }>(tx, way, values)
-      : await this.#ledger.run<{ ids: string }>(way, values)
+      ? await this.#ledger.runIn<{ ids: string }>(tx, statement, values)
+      : await this.#ledger.run<{ ids: string }>(statement, values)
     const ids = row!.ids.split(',').map(Number)
-    if (way === 'enqueue_tied' && !tx) this.#looseEnds.entering(ids)
+    if (statement === 'enqueue_tied' && !tx) this.#looseEnds.entering(ids)
     return ids
   }
 
-  async #enqueue(way: Way, asked: readonly Asked[]): Promise<number[]> {
+  async #enqueue(statement: EnqueueStatement, asked: readonly NewJob[]): Promise<number[]> {
     const groups = new Map<string, number[]>()
     for (const [at, { head }] of asked.entries()) {
       const group = groups.get(head)
@@ -81,7 +92,7 @@ export class Enqueuing {
     })
     const order = [...groups.values()].flat()
     const ids = await this.#run(
-      way,
+      statement,
       heads,
       order.map((at) => asked[at]!.payload),
     )

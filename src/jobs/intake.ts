@@ -11,7 +11,7 @@ import {
   type JobRef,
   tiesOf,
 } from './enqueue-options.js'
-import { Enqueuing, type Way } from './enqueuing.js'
+import { type EnqueueStatement, Enqueuing } from './enqueuing.js'
 import type { ForeignJob } from './import/source.js'
 import type { Ledger } from './ledger.js'
 import type { LooseEnds } from './loose-ends.js'
@@ -109,9 +109,9 @@ export class Intake {
     const key = this.#queues.keyOf(queue)
     const asked = jobs.map((job) => ({ job, ...foreign(job, key) }))
     const refs: { job: ForeignJob; id: number }[] = []
-    const enqueue = async (way: Way, some: typeof asked) => {
+    const enqueue = async (statement: EnqueueStatement, some: typeof asked) => {
       if (some.length === 0) return
-      const ids = await this.#enqueuing.each(some, way, tx)
+      const ids = await this.#enqueuing.each(some, statement, tx)
       refs.push(...some.map(({ job }, at) => ({ job, id: ids[at]! })))
     }
     const enqueueUnique = async (some: typeof asked) => {
@@ -163,21 +163,21 @@ export class Intake {
     tx: Executor | undefined,
     more?: Ties,
   ): Promise<JobRef> {
-    const { head, way, slotOf } = this.#headOf(definition, asked, false, more)
+    const { head, statement, slotOf } = this.#headOf(definition, asked, false, more)
     const payload = await this.#payloadOf(definition, input)
     if (asked.after) await this.#checkAfter(asked.after)
     if (slotOf) {
       const one = { payload, ...slotOf(input) }
       if (tx) return this.#toldOne(definition, (await this.#unique.many([one], tx))[0]!, tx)
       const ref = await this.#unique.one(one)
-      if (way === 'enqueue_tied') this.#looseEnds.entering([ref.id])
+      if (statement === 'enqueue_tied') this.#looseEnds.entering([ref.id])
       return this.#toldOne(definition, ref, tx)
     }
     if (tx === undefined) {
-      const id = await this.#enqueuing.one({ head, payload }, way)
+      const id = await this.#enqueuing.one({ head, payload }, statement)
       return this.#toldOne(definition, { id, isNew: true }, tx)
     }
-    const [id] = await this.#enqueuing.many(head, [payload], way, tx)
+    const [id] = await this.#enqueuing.many(head, [payload], statement, tx)
     return this.#toldOne(definition, { id: id!, isNew: true }, tx)
   }
 
@@ -187,7 +187,7 @@ export class Intake {
     asked: Asked,
     executor: Executor | undefined,
   ): Promise<JobRef[]> {
-    const { head, way, slotOf } = this.#headOf(definition, asked, true)
+    const { head, statement, slotOf } = this.#headOf(definition, asked, true)
     if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
     // All are checked before any is enqueued.
     const payloads: string[] = []
@@ -205,12 +205,12 @@ export class Intake {
       }
       const together = payloads.slice(from, to)
       if (slots) {
-        const asked = together.map((payload, at) => ({ payload, ...slots[from + at]! }))
-        const unique = await this.#unique.many(asked, executor)
-        if (way === 'enqueue_tied' && !executor) this.#looseEnds.entering(unique.map(({ id }) => id))
+        const keyed = together.map((payload, at) => ({ payload, ...slots[from + at]! }))
+        const unique = await this.#unique.many(keyed, executor)
+        if (statement === 'enqueue_tied' && !executor) this.#looseEnds.entering(unique.map(({ id }) => id))
         refs.push(...unique)
       } else {
-        for (const id of await this.#enqueuing.many(head, together, way, executor)) refs.push({ id, isNew: true })
+        for (const id of await this.#enqueuing.many(head, together, statement, executor)) refs.push({ id, isNew: true })
       }
       from = to
     }
@@ -257,14 +257,14 @@ export class Intake {
     else if (ties) head += `,"ties":${JSON.stringify(ties)}`
     // Nothing has to be looked after for a job that only carries its trace, unless it has a key beside.
     const isTied = ties !== undefined || (trace !== undefined && unique !== undefined)
-    const way: Way = isTied ? 'enqueue_tied' : isLater ? 'enqueue_later' : 'enqueue'
-    if (unique === undefined) return { head, way }
+    const statement: EnqueueStatement = isTied ? 'enqueue_tied' : isLater ? 'enqueue_later' : 'enqueue'
+    if (unique === undefined) return { head, statement }
     const uniqueOf = readUnique(unique, isLater, many)
     const slotOf = (input: unknown) => {
       const { key, json } = uniqueOf(input)
       return { head: `${head},"unique":${json}}`, slot: `${queue}\0${kind}\0${key}` }
     }
-    return { head, way, slotOf }
+    return { head, statement, slotOf }
   }
 
   /** The input as it is written down: as it was given, because what a schema makes of it is made again before the run. */

@@ -7,6 +7,7 @@ import {
   describe,
   duration,
   type Events,
+  hasEnded,
   InstanceDrainingError,
   longestTimerMs,
   pause,
@@ -24,7 +25,7 @@ import {
   SessionLocksUnavailableError,
 } from '../postgres/index.js'
 import { AdvisoryClaims } from './advisory-claims.js'
-import type { Claims, Way } from './claims.js'
+import type { Claims, ClaimWay } from './claims.js'
 import { type AnyDefinition, checkDefinition, type JobDefinition } from './define.js'
 import type { EnqueueManyOptions, EnqueueOptions, JobRef } from './enqueue-options.js'
 import { clip, JobFailedError } from './errors.js'
@@ -71,7 +72,7 @@ export interface JobsOptions {
   readonly keepDays: number
   /** By which news reaches this instance, and on which jobs are locked. */
   readonly anchor: Anchor | undefined
-  readonly claims: Way
+  readonly claims: ClaimWay
   readonly events: Events
   readonly tracing: Tracing
 }
@@ -274,7 +275,7 @@ export class Jobs {
         return true
       }
       const status = await this.find(id)
-      if (status === null || !['ready', 'running', 'waiting'].includes(status.state)) return false
+      if (status === null || hasEnded(status.state)) return false
     }
     return false
   }
@@ -436,7 +437,7 @@ export class Jobs {
     await this.#rounds.close()
   }
 
-  /** Somebody has to look in so long. Who does not work leaves it to those who do. */
+  /** A round in so long, where somebody has worked. Others make rounds only while they hear of work (`jobs-busy`). */
   #roundSoon(ms: number): void {
     if (this.#begun) this.#rounds.soon(ms)
   }

@@ -1,5 +1,5 @@
 import type { Life } from '../postgres/index.js'
-import type { Asked, Claims, Found } from './claims.js'
+import type { ClaimRequest, Claims, Found } from './claims.js'
 import { arrayOf, type Ledger } from './ledger.js'
 
 interface ClaimRow {
@@ -26,7 +26,7 @@ export class RowsClaims implements Claims {
     this.#ledger = ledger
   }
 
-  async claim(life: Life, asked: Asked): Promise<Found> {
+  async claim(life: Life, asked: ClaimRequest): Promise<Found> {
     const token = String(this.#token++)
     this.#unanswered.set(token, Number.POSITIVE_INFINITY)
     try {

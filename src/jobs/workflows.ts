@@ -1,3 +1,4 @@
+import { hasEnded } from '../base/index.js'
 import type { ChildOptions, JobDefinition } from './define.js'
 import type { JobRef } from './enqueue-options.js'
 import type { RecordedError } from './errors.js'
@@ -105,7 +106,7 @@ export function workflowOf(rows: readonly WorkflowRow[]): WorkflowStatus {
       error: row.error === null ? undefined : JSON.parse(row.error),
     }
   })
-  const isOver = rows.every(({ state }) => !['ready', 'running', 'waiting'].includes(state))
+  const isOver = rows.every(({ state }) => hasEnded(state))
   return { id: Number(rows[0]!.workflow), isOver, counts, jobs }
 }
 

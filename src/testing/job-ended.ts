@@ -1,4 +1,4 @@
-import { backoffMs, duration, pause, readOptions } from '../base/index.js'
+import { backoffMs, duration, hasEnded, pause, readOptions } from '../base/index.js'
 import type { Duration, Holdfast, JobStatus } from '../holdfast.js'
 import { timedOut } from './errors.js'
 
@@ -22,7 +22,7 @@ export async function jobEnded(holdfast: Holdfast, id: number, options?: JobEnde
   const until = performance.now() + within
   for (let attempt = 0; ; attempt++) {
     const status = await holdfast.jobs.find(id)
-    if (status && !['ready', 'running', 'waiting'].includes(status.state)) return status
+    if (status && hasEnded(status.state)) return status
     const leftMs = until - performance.now()
     if (leftMs <= 0) throw await timedOut(holdfast, 'The job has not ended', [id], within)
     await pause(Math.min(leftMs, backoffMs(attempt, 5, 100)))

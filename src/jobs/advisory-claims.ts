@@ -1,7 +1,7 @@
 import { backoffMs, pause } from '../base/index.js'
-import type { Anchor, Life, Session } from '../postgres/index.js'
+import { type Anchor, arrayOf, type Life, type Session } from '../postgres/index.js'
 import type { ClaimRequest, Claims, Found, Held, Row } from './claims.js'
-import { arrayOf, type Ledger } from './ledger.js'
+import type { Ledger } from './ledger.js'
 import type { Rounds } from './rounds.js'
 
 interface LookRow {

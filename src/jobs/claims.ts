@@ -1,5 +1,5 @@
-import type { Life } from '../postgres/index.js'
-import { arrayOf } from './ledger.js'
+import { arrayOf, type Life } from '../postgres/index.js'
+
 import type { Claim } from './run.js'
 import type { Ties } from './ties.js'
 

@@ -1,8 +1,8 @@
 import { backoffMs, HoldfastError, pause } from '../base/index.js'
-import { sqlstateOf } from '../postgres/index.js'
+import { arrayOf, sqlstateOf } from '../postgres/index.js'
 import { type Claims, type Held, placesOf } from './claims.js'
 import { type RecordedError, recordOf } from './errors.js'
-import { arrayOf, type Ledger } from './ledger.js'
+import type { Ledger } from './ledger.js'
 import type { LooseEnds } from './loose-ends.js'
 import type { Claim } from './run.js'
 

@@ -19,6 +19,7 @@ import {
 } from '../base/index.js'
 import {
   type Anchor,
+  arrayOf,
   type CallerTransaction,
   type Database,
   type Presence,
@@ -32,7 +33,7 @@ import { clip, JobFailedError } from './errors.js'
 import { type Imported, type ImportOptions, importJobs } from './import/import.js'
 import type { ImportSource } from './import/source.js'
 import { Intake } from './intake.js'
-import { arrayOf, Ledger } from './ledger.js'
+import { Ledger } from './ledger.js'
 import { LooseEnds } from './loose-ends.js'
 import { Queues } from './queues.js'
 import { Rounds } from './rounds.js'

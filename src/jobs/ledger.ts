@@ -81,8 +81,3 @@ export class Ledger {
     return tx.query<Row>(this.sql[name].text, values)
   }
 }
-
-/** An array of numbers, or of keys in decimal, as PostgreSQL reads it from text. */
-export function arrayOf(values: readonly (number | string)[]): string {
-  return `{${values.join(',')}}`
-}

@@ -1,5 +1,6 @@
 import { backoffMs, pause } from '../base/index.js'
-import { arrayOf, type Ledger } from './ledger.js'
+import { arrayOf } from '../postgres/index.js'
+import type { Ledger } from './ledger.js'
 
 export interface LooseEndsOptions {
   readonly ledger: Ledger
@@ -87,7 +88,7 @@ export class LooseEnds {
       const life = isUnsure ? this.#options.life() : this.#nobodyHasSome ? nobody : undefined
       try {
         const [row] = await this.#options.ledger.run<{ moved: number; due_ms: number | null }>('tie_up', [
-          `{${numbers.join(',')}}`,
+          arrayOf(numbers),
           arrayOf(ids),
           life ?? null,
         ])

@@ -1,6 +1,6 @@
 import { backoffMs, type Events } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
-import type { Executor } from '../postgres/index.js'
+import { arrayOf, type Executor } from '../postgres/index.js'
 import { type Claims, placesOf } from './claims.js'
 import { Outcome } from './define.js'
 import { type Ending, type Endings, endingFor, type Recorded, unstamped } from './endings.js'
@@ -13,7 +13,7 @@ import {
   NonRetryableError,
   recordOf,
 } from './errors.js'
-import { arrayOf, type Ledger } from './ledger.js'
+import type { Ledger } from './ledger.js'
 import type { LooseEnds } from './loose-ends.js'
 import type { NoteTaker } from './notes.js'
 import { writePayload } from './payload.js'

@@ -1,5 +1,6 @@
 import { checkName, hashedKey } from '../base/index.js'
-import { arrayOf, type Ledger } from './ledger.js'
+import { arrayOf } from '../postgres/index.js'
+import type { Ledger } from './ledger.js'
 
 /** The queues that this instance has used: each is known to the database by its key, and its name is written down for people. */
 export class Queues {

@@ -1,6 +1,6 @@
-import type { Life } from '../postgres/index.js'
+import { arrayOf, type Life } from '../postgres/index.js'
 import type { ClaimRequest, Claims, Found } from './claims.js'
-import { arrayOf, type Ledger } from './ledger.js'
+import type { Ledger } from './ledger.js'
 
 interface ClaimRow {
   readonly state: Found['state']

@@ -8,7 +8,7 @@ import {
   readOptions,
   type Tracing,
 } from '../base/index.js'
-import { type Life, type Presence, SchemaVersionError } from '../postgres/index.js'
+import { arrayOf, type Life, type Presence, SchemaVersionError } from '../postgres/index.js'
 import { Attempts } from './attempts.js'
 import { type Claims, placesOf, type Row } from './claims.js'
 import { Cursors, type Reach } from './cursors.js'
@@ -16,7 +16,7 @@ import type { AnyDefinition } from './define.js'
 import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError, MixedClaimsError } from './errors.js'
 import { stopMs } from './handlers.js'
-import { arrayOf, type Ledger } from './ledger.js'
+import type { Ledger } from './ledger.js'
 import { type Look, Looks, nearEveryMs } from './looks.js'
 import type { LooseEnds } from './loose-ends.js'
 import { mostAhead, Pace } from './pace.js'

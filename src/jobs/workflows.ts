@@ -1,8 +1,9 @@
 import { hasEnded } from '../base/index.js'
+import { arrayOf } from '../postgres/index.js'
 import type { ChildOptions, JobDefinition } from './define.js'
 import type { JobRef } from './enqueue-options.js'
 import type { RecordedError } from './errors.js'
-import { arrayOf, type Ledger } from './ledger.js'
+import type { Ledger } from './ledger.js'
 import type { JobStatus, StatusRow } from './status.js'
 
 /** A job of a workflow that is being built. */

@@ -1,5 +1,5 @@
 import { backoffMs, type Key, pause } from '../base/index.js'
-import { DatabaseUnreachableError, type Life } from '../postgres/index.js'
+import { arrayOf, DatabaseUnreachableError, type Life } from '../postgres/index.js'
 import { Lines } from './lines.js'
 import type { Server } from './server.js'
 
@@ -90,7 +90,7 @@ export class Turns {
       asks.map(({ life }) => life.number),
       asks.map(({ weight }) => weight),
       asks.map(({ max }) => max),
-    ].map((column) => `{${column.join()}}`)
+    ].map(arrayOf)
     const names = JSON.stringify(asks.map(({ name }) => name))
     const { namespace } = asks[0]!.key
     const values = [channel, this.#instanceId, namespace, names, ...facts, patient]

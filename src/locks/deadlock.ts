@@ -1,4 +1,4 @@
-import { DeadlockError, type Executor, type Statement, sqlstateOf } from '../postgres/index.js'
+import { arrayOf, DeadlockError, type Executor, type Statement, sqlstateOf } from '../postgres/index.js'
 
 const advisoryLock = /advisory lock \[\d+,(\d+),(\d+),1\]/g
 
@@ -7,9 +7,7 @@ export async function nameDeadlock(error: unknown, database: Executor, labels: S
   if (!(error instanceof DeadlockError) || sqlstateOf(error) === undefined) return error
   const keys = new Set<string>()
   for (const side of error.cycle) for (const [, high, low] of side.matchAll(advisoryLock)) keys.add(keyOf(high!, low!))
-  const rows = await database
-    .query<{ key: string; label: string }>(labels.text, [`{${[...keys].join(',')}}`])
-    .catch(() => [])
+  const rows = await database.query<{ key: string; label: string }>(labels.text, [arrayOf(keys)]).catch(() => [])
   const names = new Map(rows.map(({ key, label }) => [key, label]))
   const named = error.cycle.map((side) =>
     side.replace(advisoryLock, (number, high, low) => {

@@ -1,5 +1,5 @@
 import type { HoldfastError, Key } from '../base/index.js'
-import { LockTableFullError, type Names, type Session, type Statement } from '../postgres/index.js'
+import { arrayOf, LockTableFullError, type Names, type Session, type Statement } from '../postgres/index.js'
 import type { Budget } from './budget.js'
 
 export type Mode = 'exclusive' | 'shared'
@@ -150,10 +150,10 @@ export class Turns {
       return tries[0] ? row! : []
     }
     const [row] = await this.session.run(turn, [
-      arrayOf(releases, ({ key }) => key.key),
-      arrayOf(releases, ({ mode }) => mode === 'shared'),
-      arrayOf(tries, ({ key }) => key.key),
-      arrayOf(tries, ({ mode }) => mode === 'shared'),
+      arrayOf(releases.map(({ key }) => key.key)),
+      arrayOf(releases.map(({ mode }) => mode === 'shared')),
+      arrayOf(tries.map(({ key }) => key.key)),
+      arrayOf(tries.map(({ mode }) => mode === 'shared')),
     ])
     return row![1]!.split(',')
   }
@@ -186,7 +186,12 @@ export class Turns {
       error instanceof LockTableFullError ? new LockTableFullError(error.message, this.#facts(error)) : error
     if (this.session.trusted) {
       const all = [...tries, ...releases]
-      const values = [arrayOf(all, ({ key }) => key.key), arrayOf(all, ({ mode }) => mode === 'shared'), '{}', '{}']
+      const values = [
+        arrayOf(all.map(({ key }) => key.key)),
+        arrayOf(all.map(({ mode }) => mode === 'shared')),
+        '{}',
+        '{}',
+      ]
       // What cannot be given back one by one is given back all at once, by ending the session.
       await this.session.run(this.statements.turn, values).catch((failure) => this.session.abandon(failure))
     }
@@ -198,9 +203,4 @@ export class Turns {
   #facts(cause: unknown) {
     return { budget: this.session.lockBudget, inUse: undefined, cause }
   }
-}
-
-// Built by hand: the driver's own conversion of arrays quotes every element.
-function arrayOf<T>(items: readonly T[], value: (item: T) => string | boolean): string {
-  return `{${items.map(value).join(',')}}`
 }

@@ -1,5 +1,5 @@
 import type { JobSearch, JobState, JobWait } from '../base/index.js'
-import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { arrayOf, type Executor, loadStatements, type Statement } from '../postgres/index.js'
 import { mostCounted, type QueueFilter } from './jobs.js'
 
 /** A queue, and how many of its jobs are where: each exact up to `mostCounted`, and one more where there are more. */
@@ -190,7 +190,7 @@ export class WorkObserver {
       some(queues),
       some(kinds),
       some(lanes),
-      ids.length > 0 ? `{${ids.join(',')}}` : null,
+      ids.length > 0 ? arrayOf(ids) : null,
       states,
       onlyFailed,
       some(waits),

@@ -65,3 +65,11 @@ export function checkSchemaName(given: string): string {
 export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
+
+/**
+ * An array of numbers, keys in decimal or words, as PostgreSQL reads it from text: the same whatever the driver, and without the
+ * quotation marks that node-postgres would put around every element.
+ */
+export function arrayOf(values: Iterable<number | string | boolean>): string {
+  return `{${[...values].join(',')}}`
+}

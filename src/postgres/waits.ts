@@ -3,7 +3,7 @@ import type { Anchor } from './anchor.js'
 import { answerWithinMs } from './deadline.js'
 import { DeadlockError } from './errors.js'
 import type { Database } from './port.js'
-import { loadStatements, type Statement } from './statements.js'
+import { arrayOf, loadStatements, type Statement } from './statements.js'
 
 /** One call that waits, as its room knows it. */
 export interface Waiting {
@@ -138,7 +138,7 @@ export class Waits {
       fresh.map(({ kind }) => kind),
       fresh.map(({ ask }) => ask.mode ?? 'exclusive'),
       fresh.map(({ askedAt }) => now - askedAt),
-      fresh.map(({ ask }) => `{${(ask.holding ?? []).join(',')}}`),
+      fresh.map(({ ask }) => arrayOf(ask.holding ?? [])),
       this.#options.anchor ? null : believedMs,
     ])
     for (const [at, waiting] of fresh.entries()) this.#noted.set(waiting, requests[at]!)

@@ -99,8 +99,3 @@ export class Ledger {
     return tx.query<Row>(this.#sql[name].text, values)
   }
 }
-
-/** An array of numbers, or of keys in decimal, as PostgreSQL reads it from text. */
-export function arrayOf(values: Iterable<number | string>): string {
-  return `{${[...values].join(',')}}`
-}

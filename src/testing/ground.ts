@@ -1,6 +1,6 @@
 import { describe, UsageError } from '../base/index.js'
 import { Holdfast } from '../holdfast.js'
-import { type Database, loadStatements, type Statement } from '../postgres/index.js'
+import { arrayOf, type Database, loadStatements, type Statement } from '../postgres/index.js'
 
 type Name =
   | 'queues'
@@ -40,8 +40,8 @@ export class Ground {
   /** The keys of all queues of the namespace, as PostgreSQL reads an array from text. */
   async queues(): Promise<string> {
     const { namespace, jobs } = this.#holdfast
-    const rows = await this.run<{ key: string }>('queues', [namespace, `{${jobs.usedQueues.join(',')}}`])
-    return `{${rows.map(({ key }) => key).join(',')}}`
+    const rows = await this.run<{ key: string }>('queues', [namespace, arrayOf(jobs.usedQueues)])
+    return arrayOf(rows.map(({ key }) => key))
   }
 
   /** Lets run what is due. True when nothing was left to move. */

@@ -438,11 +438,13 @@ from (
 -- name: redrive
 -- Buried jobs of a queue may run again, so many at a time; those with ties as soon as they let them, and
 -- unique ones if no other has their key. Whoever is just looking at one is waited for. Relies on job_history_failed.
+-- The first time tells when it began, for the next ones: what is buried after that is left, or what fails at once would come back for ever.
 with candidate as materialized (
   select id, ended_at, queue, kind, ties
   from holdfast.job_history
   where queue = $1
     and state = 'buried'
+    and ended_at < coalesce(to_timestamp($3::double precision), statement_timestamp())
     and (
       ties is null
       or ties->'unique'->>'until' = 'window'
@@ -491,7 +493,9 @@ woken as (
   from (select * from back union all select * from tied) as moved
   group by queue
 )
-select coalesce(sum(jobs), 0)::integer as jobs
+select
+  coalesce(sum(jobs), 0)::integer as jobs,
+  coalesce($3::double precision, extract(epoch from statement_timestamp()))::double precision as begun
 from woken
 
 -- name: pause

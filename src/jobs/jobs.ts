@@ -365,26 +365,28 @@ export class Jobs {
 
   /**
    * Lets all buried jobs of a queue run again, with all their attempts before them, but for those whose unique key another
-   * has. Answers how many there were.
+   * has. Answers how many there were. What is buried meanwhile stays buried.
    *
    * @example
    * await holdfast.jobs.redrive('mail')
    */
   async redrive(queue: string): Promise<number> {
     let all = 0
-    for (;;) {
-      const jobs = await this.redriveSome(queue)
-      all += jobs
-      if (jobs === 0) break
-    }
+    for await (const some of this.redriving(queue)) all += some
     if (all > 0) this.#roundSoon(0)
     return all
   }
 
-  /** @internal A thousand at most. */
-  async redriveSome(queue: string): Promise<number> {
-    const [row] = await this.#ledger.run<{ jobs: number }>('redrive', [this.#queues.keyOf(queue), 1_000])
-    return row!.jobs
+  /** @internal A thousand at a time, as long as there are any that were buried before it began: how many each time. */
+  async *redriving(queue: string): AsyncGenerator<number, void> {
+    let begun: number | null = null
+    for (;;) {
+      const values: unknown[] = [this.#queues.keyOf(queue), 1_000, begun]
+      const [row] = await this.#ledger.run<{ jobs: number; begun: number }>('redrive', values)
+      if (row!.jobs === 0) return
+      yield row!.jobs
+      begun = row!.begun
+    }
   }
 
   /** @internal The keys of the queues that this instance has used, whether or not they are written down yet. */

@@ -13,6 +13,7 @@ import {
   retryAfter,
   UsageError,
 } from '../../src/holdfast.js'
+import { drain } from '../../src/testing/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
@@ -109,6 +110,27 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     await untilState(holdfast, id, 'buried')
     expect(await holdfast.jobs.redrive('default')).toBe(1)
     await until('and again', () => attempts.length === 9)
+  })
+
+  test('a redrive ends, though what it brings back fails again at once', async () => {
+    const holdfast = await start()
+    const fail = defineJob('fail', {
+      queue: 'hopeless',
+      retry: { attempts: 1 },
+      run: () => {
+        throw new Error('no')
+      },
+    })
+    const { id } = await holdfast.jobs.enqueue(fail, null)
+    await drain(holdfast, [fail])
+    const pieces: number[] = []
+    for await (const some of holdfast.jobs.redriving('hopeless')) {
+      if (pieces.push(some) > 3) break
+      await drain(holdfast, [fail])
+    }
+    expect(pieces).toEqual([1])
+    expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'buried' })
+    expect(await holdfast.jobs.redrive('hopeless')).toBe(1)
   })
 
   test('NonRetryableError buries at once; so does a result that JSON cannot carry', async () => {

@@ -25,17 +25,18 @@ export async function queueRedrive(settings: Settings, name: string): Promise<vo
     const all = isWanted ? await redrive(settings, jobs, name, counted(queue.buried)) : 0
     printDocument(settings, { redriven: all })
     if (all > 0) return say(`${all} ${all === 1 ? 'job' : 'jobs'} of "${name}" may run again.`)
-    say(unknown ?? `No job of "${name}" is buried.`)
+    if (isWanted) say(`No job of "${name}" could be brought back: others have their unique keys.`)
+    else say(unknown ?? `No job of "${name}" is buried.`)
     throw new Exit(exitCode.conditionNotMet)
   })
 }
 
 async function redrive(settings: Settings, jobs: Jobs, name: string, buried: string | number): Promise<number> {
   using progress = new Progress(settings)
-  for (let all = 0; ; ) {
-    const some = await jobs.redriveSome(name)
-    if (some === 0) return all
+  let all = 0
+  for await (const some of jobs.redriving(name)) {
     all += some
     progress.tell(`${all} of ${buried} jobs`)
   }
+  return all
 }

@@ -108,14 +108,11 @@ export const jobs = {
       const before = await queueOf(observer, namespace, name)
       if (!before || before.buried === 0) return { done: false, says: `No job of "${name}" is buried any more.` }
       const { jobs } = await holdfastOf(namespace)
-      const isCounted = before.buried <= mostCounted
       const until = performance.now() + redriveMs
       let all = 0
-      // What fails again at once comes again, so those that were there are enough.
-      while (performance.now() < until && !(isCounted && all >= before.buried)) {
-        const some = await jobs.redriveSome(name)
-        if (some === 0) break
+      for await (const some of jobs.redriving(name)) {
         all += some
+        if (performance.now() > until) break
       }
       if (all === 0)
         return { done: false, says: `No job of "${name}" could be brought back: others have their unique keys.` }

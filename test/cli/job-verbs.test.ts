@@ -229,6 +229,17 @@ describe('job retry and job cancel', () => {
     expect(again.status).toBe(3)
   })
 
+  test('retry says so where another job has the unique key', async () => {
+    const { id } = await holdfast.jobs.enqueue(fail, 1, { unique: 'a' })
+    await drain(holdfast, [fail])
+    await holdfast.jobs.enqueue(fail, 2, { unique: 'a' })
+    expect(await run(['job', 'retry', String(id)], env)).toEqual({
+      status: 3,
+      stdout: '',
+      stderr: `Job ${id} was not retried: another job of kind fail has its unique key.\n`,
+    })
+  })
+
   test('cancel ends what waits, and tells what runs', async () => {
     const worker = work(holdfast, [hold])
     const running = await holdfast.jobs.enqueue(hold, null)

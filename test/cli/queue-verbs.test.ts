@@ -147,6 +147,16 @@ describe('queue redrive', () => {
     })
   })
 
+  test('says so where others have the unique keys of all that are buried', async () => {
+    await holdfast.jobs.enqueue(fail, 1, { unique: 'a' })
+    await drain(holdfast, [fail])
+    await holdfast.jobs.enqueue(fail, 2, { unique: 'a' })
+    expect(await run(['queue', 'redrive', 'post', '--yes'], env)).toMatchObject({
+      status: 3,
+      stderr: expect.stringMatching(/\nNo job of "post" could be brought back: others have their unique keys\.\n$/),
+    })
+  })
+
   test.runIf(process.platform === 'linux')('asks on a terminal', async () => {
     await holdfast.jobs.enqueue(fail, 1)
     await drain(holdfast, [fail])

@@ -1,4 +1,4 @@
-import type { Jobs } from '../../holdfast.js'
+import type { JobStatus, Jobs } from '../../holdfast.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printDocument } from '../output.js'
@@ -13,9 +13,16 @@ export async function jobRetry(settings: Settings, words: readonly string[]): Pr
       return true
     }
     const status = await jobs.find(id)
-    say(status ? `Job ${id} is ${status.state} already.` : noSuchJob(id))
+    if (!status) say(noSuchJob(id))
+    else if (isAlready(status)) say(`Job ${id} is ${status.state} already.`)
+    else say(`Job ${id} was not retried: another job of kind ${status.kind} has its unique key.`)
     return false
   })
+}
+
+/** Whether a retry has nothing to do: all else may be brought back, unless another job has its unique key. */
+function isAlready({ state }: JobStatus): boolean {
+  return state === 'ready' || state === 'running' || state === 'waiting' || state === 'done'
 }
 
 /** Cancels jobs: those that wait end here, those that run are told. */

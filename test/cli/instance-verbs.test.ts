@@ -159,3 +159,31 @@ test('instance drain of one that was drained, of one that is gone, and of none',
   expect(listed.stderr).toBe('')
   await other.close()
 })
+
+test('instance drain --wait of one that is killed, and whose row another sweeps meanwhile', {
+  timeout: 60_000,
+}, async () => {
+  const session = await sqlSession(database.url)
+  await session.query('select pg_advisory_lock(holdfast.session_class(), -9)')
+  await sql(
+    database.url,
+    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, backend_pid)
+     select 'killed', 'default', -9, 'far', 1, '0.0.1', 60000, 'none', generation, 1 from holdfast.fencing`,
+  )
+  const waiting = run(['instance', 'drain', 'killed', '--wait'], env)
+  const isAsked = "select from holdfast.instance where id = 'killed' and state = 'asked'"
+  await until('it is asked', async () => (await sql(database.url, isAsked)).length)
+  await session.query('select pg_advisory_unlock_all()')
+  const [killed] = await sql<{ at: Date }>(database.url, 'select clock_timestamp() as at')
+  await until('its end was seen', async () => {
+    const looks = `select from pg_stat_activity
+      where datname = current_database() and application_name = 'holdfast command line'
+        and query_start > $1 and state = 'idle'`
+    return (await sql(database.url, looks, [killed!.at])).length
+  })
+  await sql(database.url, "delete from holdfast.instance where id = 'killed'")
+  expect(await waiting).toMatchObject({
+    status: 1,
+    stderr: expect.stringContaining('It is gone: it ended before it was drained.'),
+  })
+})

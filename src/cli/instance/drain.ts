@@ -34,7 +34,6 @@ export async function instanceDrain(settings: Settings, id: string): Promise<voi
   })
 }
 
-/** Whoever closes in good order leaves no row. */
 async function untilDrained(
   find: () => Promise<ObservedInstance | undefined>,
   first: ObservedInstance,
@@ -44,7 +43,8 @@ async function untilDrained(
   for (;;) {
     const found = await find()
     const now = performance.now()
-    if (!found) return 'drained'
+    // Who closes in good order takes its row away while it lives; that of a dead one is swept by the others.
+    if (!found) return latest.alive ? 'drained' : 'gone'
     if (found.alive) aliveAt = now
     // Between two lives it is away for a moment.
     else if (now - aliveAt > found.expiryMs) return 'gone'

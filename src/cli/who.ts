@@ -1,4 +1,4 @@
-import { checkName, formatDuration, hashedKey, UsageError } from '../base/index.js'
+import { checkName, commandFor, formatDuration, hashedKey, UsageError, type Where } from '../base/index.js'
 import { type ObservedLease, type ObservedLock, type Participant, whoIs } from '../observe/index.js'
 import type { Settings } from './settings.js'
 
@@ -35,4 +35,25 @@ export function targetOf(settings: Settings, name: string): Target {
     throw new UsageError(`Expected a key of 64 bits in decimal, got ${JSON.stringify(name)}`)
   }
   return { key: BigInt(name).toString(), label: `key ${name}`, namespace: null }
+}
+
+/** A name as it was found: an unregistered one has no label. */
+interface Seen {
+  readonly key: string
+  readonly label: string | null
+  readonly namespace: string | null
+}
+
+/** A command about a name that somebody was shown, to be copied: what NAME, or with --key its number, means it again. */
+export function commandAbout(words: string, { key, label, namespace }: Seen, schema: string | undefined): string {
+  const isTypable = label !== null && namespace !== '' && !label.includes('#') && !/\p{Cc}/u.test(label)
+  return isTypable
+    ? commandFor(words, elsewhere(namespace, schema), label)
+    : // Pairs and numbered keys have a label, and no name that could be given; what moves a cursor is better not typed.
+      commandFor(`${words} --key`, { schema }, key)
+}
+
+/** The namespace where that is not the one that every command looks in. */
+export function elsewhere(namespace: string | null, schema: string | undefined): Where {
+  return { namespace: namespace === 'default' ? null : namespace, schema }
 }

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { Events, HoldfastError } from '../base/index.js'
+import { Events, HoldfastError, shellWord } from '../base/index.js'
 import { Anchor, type Session, SessionLocksUnavailableError, type Unfit } from '../postgres/index.js'
 import { type Fact, type Finding, finding, type Said } from './finding.js'
-import { type Check, type Patient, quoteWord } from './patient.js'
+import type { Check, Patient } from './patient.js'
 
 const heardWithinMs = 5_000
 
@@ -76,7 +76,7 @@ async function transactionPooler(patient: Patient, seen: string): Promise<Findin
       what: patient.direct
         ? 'The direct URL, too, leads through a pooler. Give the address of PostgreSQL itself, or a port in session mode.'
         : 'Give the address that leads past the pooler, as directUrl in Holdfast.open and in the environment of the command line, with a password where there is one. This is what the server calls itself; or open with anchor: "none".',
-      commands: [`export HOLDFAST_DIRECT_URL=${quoteWord(direct)}`],
+      commands: [`export HOLDFAST_DIRECT_URL=${shellWord(direct)}`],
     },
   })
 }

@@ -133,12 +133,6 @@ export class Patient {
   }
 }
 
-/** A verb of the command line, for a name. */
-export function command({ schema }: Patient, words: string, namespace: string, name: string): string {
-  const inSchema = schema === 'holdfast' ? '' : ` --schema ${quoteWord(schema)}`
-  return `holdfast ${words} --namespace ${quoteWord(namespace)}${inSchema} ${name.startsWith('-') ? '-- ' : ''}${quoteWord(name)}`
-}
-
 /** One thing that the doctor looks at. */
 export interface Check {
   /** What is looked at, for people: "the path to the server". */
@@ -151,9 +145,4 @@ export interface Check {
 /** A text as SQL writes it. */
 export function quoteLiteral(text: string): string {
   return `'${text.replaceAll("'", "''")}'`
-}
-
-/** A word as a shell takes it. */
-export function quoteWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }

@@ -1,7 +1,7 @@
-import { formatDuration } from '../base/index.js'
+import { commandFor, formatDuration } from '../base/index.js'
 import { mostCounted, type ObservedQueue } from '../observe/index.js'
 import { counted, type Finding, finding, listed, mostTold } from './finding.js'
-import { type Check, command, type Patient } from './patient.js'
+import type { Check, Patient } from './patient.js'
 
 interface ReadySince {
   queue: string
@@ -51,8 +51,8 @@ const many = (jobs: number, what: string) =>
 const facts = ({ name, namespace, key }: ObservedQueue) => ({ queue: name, namespace, key })
 
 /** Who has no name cannot be called by it. */
-function commands(patient: Patient, words: string, { name, namespace }: ObservedQueue): string[] {
-  return name === null ? [] : [command(patient, words, namespace!, name)]
+function commands({ schema }: Patient, words: string, { name, namespace }: ObservedQueue): string[] {
+  return name === null ? [] : [commandFor(words, { namespace, schema }, name)]
 }
 
 function unattended(queue: ObservedQueue, late: readonly ReadySince[]): Finding {

@@ -1,6 +1,6 @@
-import { formatDuration } from '../base/index.js'
+import { commandFor, formatDuration } from '../base/index.js'
 import { finding, mostTold } from './finding.js'
-import { type Check, command } from './patient.js'
+import type { Check } from './patient.js'
 
 interface Orphan {
   namespace: string
@@ -24,7 +24,7 @@ export const schedules: Check = {
         facts: { schedule: name, namespace, late_ms: Math.max(0, Math.round(late_ms)) },
         mend: {
           what: 'Start an instance that adds it. If it was taken out of the code for good, pause it:',
-          commands: [command(patient, 'schedule pause', namespace, name)],
+          commands: [commandFor('schedule pause', { namespace, schema: patient.schema }, name)],
         },
       }),
     )

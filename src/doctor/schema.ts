@@ -1,6 +1,7 @@
+import { commandFor } from '../base/index.js'
 import { knownVersion, schemaState } from '../postgres/index.js'
 import { counted, type Finding, finding } from './finding.js'
-import { type Check, type Patient, quoteWord } from './patient.js'
+import type { Check, Patient } from './patient.js'
 
 /** Which migrations were applied. */
 export const schema: Check = {
@@ -28,7 +29,7 @@ export const schema: Check = {
 }
 
 function migrateCommand({ schema }: Patient): string {
-  return schema === 'holdfast' ? 'holdfast migrate' : `holdfast migrate --schema ${quoteWord(schema)}`
+  return commandFor('migrate', { schema })
 }
 
 function notInstalled(patient: Patient): Finding {

@@ -85,7 +85,7 @@ function overview(more: Partial<Overview> = {}): Overview {
   }
 }
 
-const look = (more: Partial<Overview> = {}): View => firstView(overview(more), 'app@db:5432/shop', 2_000)
+const look = (more: Partial<Overview> = {}): View => firstView(overview(more), 'app@db:5432/shop', 'holdfast', 2_000)
 const lines = (view: View, size: Size) => layOut(view, size).map(textOf)
 const type = (view: View, ...keys: (string | Key)[]): View =>
   keys.reduce((before: View, key) => press(before, typeof key === 'string' ? keyOf(key) : key).view, view)
@@ -239,14 +239,37 @@ describe('keys', () => {
 
   test('show all about a row, also when it goes', () => {
     const view = type(look(rows), '2', 'return')
-    expect(lines(view, small)).toContain('  more             holdfast lock show b')
+    expect(lines(view, small)).toContain('  more             holdfast lock show --namespace shop b')
     expect(lines(type(view, 'down'), small)).toContain('  name             a')
     const gone = { ...view, overview: overview() }
     expect(lines(gone, small)).toContain('  It is no longer among what is listed.')
     expect(type(view, 'q').shows).toBe('panels')
     expect(type(look(), '3', 'return').shows).toBe('panels')
-    const odd = type(look({ locks: [lock("it's; rm -rf")] }), '2', 'return')
-    expect(lines(odd, small)).toContain("  more             holdfast lock show 'it'\\''s; rm -rf'")
+  })
+
+  test('the command that shows more means the same row, whatever it is called and wherever it is', () => {
+    const more = (one: Partial<Overview>, panel: string, schema?: string) => {
+      const view = look(one)
+      return lines(type(schema === undefined ? view : { ...view, schema }, panel, 'return'), { columns: 200, rows: 50 })
+        .find((line) => line.startsWith('  more'))
+        ?.slice(8)
+        .trim()
+    }
+    const seen = (label: string | null, namespace: string | null): Partial<Overview> => ({
+      locks: [{ ...lock('a'), key: '-42', label, namespace }],
+    })
+    expect(more(seen("it's; rm -rf", 'shop'), '2')).toBe("holdfast lock show --namespace shop 'it'\\''s; rm -rf'")
+    expect(more(seen('-x', 'a b'), '2')).toBe("holdfast lock show --namespace 'a b' -- -x")
+    expect(more(seen('a', 'default'), '2', 'Own')).toBe('holdfast lock show --schema Own a')
+    for (const [label, namespace] of [
+      [null, null],
+      ['7/5', ''],
+      ['seat#5', 'shop'],
+    ] as const) {
+      expect(more(seen(label, namespace), '2')).toBe('holdfast lock show --key -- -42')
+    }
+    expect(more({ queues: [queue('mail')] }, '5')).toBe('holdfast job ls --namespace shop --queue mail')
+    expect(more({ trouble: [trouble] }, '6')).toBe('holdfast job show 7')
   })
 
   test('pause, look at other intervals, help, and leave', () => {

@@ -1,5 +1,7 @@
+import { commandFor } from '../../base/index.js'
 import { type ContendedName, type Holding, type Participant, type WayOut, waysOutOf } from '../../observe/index.js'
 import type { Settings } from '../settings.js'
+import { commandAbout, elsewhere } from '../who.js'
 
 /** The commands that make room for those who wait for a name, the mildest first; none where only time, or a worker, helps. */
 export function waysOut(
@@ -8,53 +10,24 @@ export function waysOut(
   holding: Holding | undefined,
   participant: Participant,
 ): string[] {
-  return waysOutOf(name, holding, participant).map((way) => `holdfast ${commandOf(settings, name, way)}`)
+  return waysOutOf(name, holding, participant).map((way) => commandOf(settings.text('schema'), name, way))
 }
 
-function commandOf(settings: Settings, name: ContendedName, way: WayOut): string {
-  const named = `${optionsOf(settings, name)}${wordOf(name)}`
+function commandOf(schema: string | undefined, name: ContendedName, way: WayOut): string {
   switch (way.does) {
     case 'ask':
-      return `lock release ${named}`
+      return commandAbout('lock release', name, schema)
     case 'break':
-      return `lock break ${named}`
+      return commandAbout('lock break', name, schema)
     case 'expire':
-      return `lease expire ${named}`
+      return commandAbout('lease expire', name, schema)
     case 'reset':
-      return `limit reset ${named}`
+      return commandFor('limit reset', elsewhere(way.namespace, schema), way.name)
     case 'cancel':
-      return `job cancel ${way.job}`
+      return commandFor('job cancel', { schema }, String(way.job))
     case 'retry':
-      return `job retry ${way.job}`
+      return commandFor('job retry', { schema }, String(way.job))
     case 'look':
-      return `job show ${way.job}`
+      return commandFor('job show', { schema }, String(way.job))
   }
-}
-
-function optionsOf(settings: Settings, name: ContendedName): string {
-  const { namespace } = name
-  const schema = settings.text('schema')
-  return [
-    ...(namespace && namespace !== 'default' ? [`--namespace ${shellWord(namespace)}`] : []),
-    ...(schema && schema !== 'holdfast' ? [`--schema ${shellWord(schema)}`] : []),
-    ...(isTypable(name) ? [] : ['--key']),
-  ]
-    .map((option) => `${option} `)
-    .join('')
-}
-
-function wordOf(name: ContendedName): string {
-  const word = isTypable(name) ? shellWord(name.label) : name.key
-  return word.startsWith('-') ? `-- ${word}` : word
-}
-
-/** Pairs and numbered keys have a label, and no name that could be given; what moves a cursor is better not typed. */
-function isTypable(name: ContendedName): name is ContendedName & { label: string } {
-  const { kind, label, namespace } = name
-  if (kind === 'limit') return true
-  return label !== null && namespace !== '' && !label.includes('#') && !/\p{Cc}/u.test(label)
-}
-
-function shellWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }

@@ -216,7 +216,7 @@ function details(view: View, columns: number): Line[] {
   const found = panel.rows(view.overview).find(({ id }) => id === row?.id)
   const title: Line = [{ text: ` ${panel.title}`, style: 'bold' }]
   if (found === undefined) return [title, [], [{ text: '  It is no longer among what is listed.' }]]
-  const facts = found.facts()
+  const facts = found.facts(view.schema)
   const width = Math.max(...facts.map(([field]) => field.length))
   return [
     title,

@@ -12,14 +12,15 @@ const retryMs = 2_000
 export interface LiveOptions {
   readonly read: () => Promise<Overview>
   readonly address: string
+  readonly schema: string
   readonly intervalMs: number
   readonly hasColours: boolean
 }
 
 /** The overview on the terminal, until somebody leaves it. Rejects with `Exit` when a signal ends it. */
-export async function runLive({ read, address, intervalMs, hasColours }: LiveOptions): Promise<void> {
+export async function runLive({ read, address, schema, intervalMs, hasColours }: LiveOptions): Promise<void> {
   // Before the terminal is taken over: what is wrong from the start is said as any command says it.
-  let view = firstView(await read(), address, intervalMs)
+  let view = firstView(await read(), address, schema, intervalMs)
   let goneSince: number | undefined
   let timer: NodeJS.Timeout | undefined
   let isReading = false

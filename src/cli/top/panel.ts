@@ -31,8 +31,8 @@ export interface PanelRow {
   /** By which it is found again in the next overview. */
   readonly id: string
   readonly cells: readonly Cell[]
-  /** All that is known of it. */
-  facts(): readonly (readonly [string, string])[]
+  /** All that is known of it, and the command that tells more, for Holdfast in this schema. */
+  facts(schema: string): readonly (readonly [string, string])[]
 }
 
 export interface Cell {
@@ -58,7 +58,7 @@ interface Definition<Row> {
   rows: (overview: Overview) => readonly Row[]
   total?: (overview: Overview) => number
   id: (row: Row) => string
-  facts: (row: Row) => [string, string | number | null][]
+  facts: (row: Row, schema: string) => [string, string | number | null][]
   listedBy: string
 }
 
@@ -71,7 +71,8 @@ export function define<Row>({ columns, rows, id, facts, total, ...same }: Defini
       order: order ? order(row) : text(row),
       style: style?.(row) || undefined,
     })),
-    facts: () => facts(row).map(([field, value]) => [field, value === null ? '-' : visible(String(value))] as const),
+    facts: (schema) =>
+      facts(row, schema).map(([field, value]) => [field, value === null ? '-' : visible(String(value))] as const),
   })
   return {
     ...same,

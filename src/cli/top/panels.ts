@@ -1,5 +1,5 @@
 // The panels of the overview: for each its columns, and what they say of a row.
-import { ruleInWords } from '../../base/index.js'
+import { commandFor, ruleInWords, shellWord } from '../../base/index.js'
 import {
   type InstanceGlance,
   type Latency,
@@ -11,6 +11,7 @@ import {
   type Who,
   whoIs,
 } from '../../observe/index.js'
+import { commandAbout, elsewhere } from '../who.js'
 import { age, type Column, count, define, exact, type Panel, time } from './panel.js'
 
 const instances = define<InstanceGlance>({
@@ -75,7 +76,7 @@ const locks = define<LockGlance>({
     { title: 'FIRST IN LINE', text: ({ waiter }) => whoOf(waiter), spare: 2 },
     { title: 'FENCE', text: ({ fence }) => String(fence ?? ''), spare: 3 },
   ],
-  facts: (row) => [
+  facts: (row, schema) => [
     ['name', row.label],
     ['namespace', row.namespace],
     ['key', row.key],
@@ -88,7 +89,7 @@ const locks = define<LockGlance>({
     ['calls that wait', row.waiters],
     ['first in line', whoOf(row.waiter) || '-'],
     ['waits for', age(row.waitedMs) || '-'],
-    ['more', row.label === null ? `holdfast lock show --key ${row.key}` : `holdfast lock show ${shell(row.label)}`],
+    ['more', commandAbout('lock show', row, schema)],
   ],
 })
 
@@ -102,11 +103,6 @@ function takers(first: Who | null, all: number): string {
 
 function whoOf(who: Who | null): string {
   return who === null ? '' : whoIs({ ...who, user: null }, who.pid)
-}
-
-/** As a shell takes it, so that the command can be pasted. */
-function shell(word: string): string {
-  return /^[\w./:@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
 const leases = define<LeaseGlance>({
@@ -176,7 +172,7 @@ const schedules = define<ScheduleGlance>({
     count('MEMBERS', ({ members }) => members, { style: ({ members }) => members === 0 && 'red', spare: 2 }),
     { title: 'STATE', text: stateOfSchedule, style: () => 'yellow' },
   ],
-  facts: (row) => [
+  facts: (row, schema) => [
     ['schedule', row.name],
     ['namespace', row.namespace],
     ['rule', ruleInWords(row.rule) + (row.overridden ? ', by an operator' : '')],
@@ -187,7 +183,7 @@ const schedules = define<ScheduleGlance>({
     ['ended', row.last ? `${row.last.state} ${age(row.last.agoMs)} ago` : null],
     ['took', exact(row.last?.tookMs ?? null) || '-'],
     ['run by', row.last?.instance ?? null],
-    ['more', `holdfast schedule show ${shell(row.name)}`],
+    ['more', commandFor('schedule show', elsewhere(row.namespace, schema), row.name)],
   ],
 })
 
@@ -234,7 +230,7 @@ const queues = define<QueueGlance>({
       style: ({ workers, pausedMs }) => (pausedMs === null && workers === 0 ? 'red' : 'yellow'),
     },
   ],
-  facts: (row) => [
+  facts: (row, schema) => [
     ['queue', queueName(row)],
     ['namespace', row.namespace],
     ['state', stateOfQueue(row) || 'it is worked on'],
@@ -247,9 +243,13 @@ const queues = define<QueueGlance>({
     ['waited p50/p99', latencyOf(row.waited) || '-'],
     ['took p50/p99', latencyOf(row.took) || '-'],
     ['buried lately', row.buried],
-    ['more', row.name === null ? 'holdfast queue ls' : `holdfast job ls --queue ${shell(row.name)}`],
+    ['more', row.name === null ? commandFor('queue ls', { schema }) : jobsOf(row.name, row.namespace, schema)],
   ],
 })
+
+function jobsOf(queue: string, namespace: string | null, schema: string): string {
+  return `${commandFor('job ls', elsewhere(namespace, schema))} --queue ${shellWord(queue)}`
+}
 
 function queueName({ name, key }: QueueGlance): string {
   return name ?? `key ${key}`
@@ -296,7 +296,7 @@ const trouble = define<Trouble>({
     { title: 'WHY', text: ({ detail }) => detail, least: 40 },
     { title: 'INSTANCE', text: ({ instance }) => instance ?? '', spare: 1 },
   ],
-  facts: (row) => [
+  facts: (row, schema) => [
     ['what', troubles[row.kind]],
     ['where', row.subject],
     ['namespace', row.namespace],
@@ -304,7 +304,7 @@ const trouble = define<Trouble>({
     ['job', row.job],
     ['instance', row.instance],
     ['why', row.detail],
-    ...(row.job === null ? [] : [['more', `holdfast job show ${row.job}`] as [string, string]]),
+    ...(row.job === null ? [] : [['more', commandFor('job show', { schema }, String(row.job))] as [string, string]]),
   ],
 })
 

@@ -30,7 +30,7 @@ export async function top(settings: Settings): Promise<void> {
       return (await import('./report.js')).printReport(settings, await read(), database.address)
     }
     const hasColours = !settings.isNegated('color') && process.stdout.hasColors()
-    await (await import('./live.js')).runLive({ read, address: database.address, intervalMs, hasColours })
+    await (await import('./live.js')).runLive({ read, address: database.address, schema, intervalMs, hasColours })
   } finally {
     // Whoever leaves does not wait for a server that does not answer.
     await Promise.race([database.close(), pause(closeMs)])

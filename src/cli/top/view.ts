@@ -8,6 +8,7 @@ export interface View {
   readonly overview: Overview
   /** Which database, for people. */
   readonly address: string
+  readonly schema: string
   /** Why there is nothing new, and for how long; undefined when all is well. */
   readonly gone: { readonly why: string; readonly forMs: number } | undefined
   readonly intervalMs: number
@@ -47,10 +48,11 @@ export type Wish = 'quit' | 'suspend' | 'redraw' | 'refresh' | undefined
 const intervalsMs = [250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000]
 const page = 10
 
-export function firstView(overview: Overview, address: string, intervalMs: number): View {
+export function firstView(overview: Overview, address: string, schema: string, intervalMs: number): View {
   return {
     overview,
     address,
+    schema,
     gone: undefined,
     intervalMs,
     isPaused: false,

@@ -123,14 +123,17 @@ export function ruleOf(text: string): TickRule {
 }
 
 /**
- * A rule as people read it: `0 3 * * * Europe/London`, `every 15m`, `at 2030-01-31T18:00:00.000Z`.
+ * A rule as people read it: `0 3 * * * Europe/London`, `every 15m`, `at 2030-01-31T18:00:00.000Z`. One that this version cannot
+ * read, because a newer one has written it, is null.
  *
  * @example
  * ruleInWords({ every: 900_000 }) // every 15m
  */
-export function ruleInWords({ cron, every, at, timezone }: GivenRule): string {
+export function ruleInWords(rule: GivenRule | null): string {
+  const { cron, every, at, timezone } = rule ?? {}
   if (cron !== undefined) return !timezone || timezone === 'UTC' ? cron : `${cron} ${timezone}`
-  return every !== undefined ? `every ${formatDuration(parseDuration(every)!)}` : `at ${at!.toISOString()}`
+  if (every !== undefined) return `every ${formatDuration(parseDuration(every)!)}`
+  return at === undefined ? 'a rule of a newer version' : `at ${at.toISOString()}`
 }
 
 function wholeMs(every: number): number {

@@ -1,5 +1,6 @@
 import type { GivenRule } from '../base/index.js'
 import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { givenOf } from './schedules.js'
 
 /** Of each kind at most so many are listed. */
 const mostListed = 200
@@ -134,7 +135,8 @@ export interface ScheduleGlance {
   readonly key: string
   readonly namespace: string
   readonly name: string
-  readonly rule: GivenRule
+  /** Null where a newer version of Holdfast has written it. */
+  readonly rule: GivenRule | null
   /** Whether the rule is an operator's. */
   readonly overridden: boolean
   readonly paused: boolean
@@ -367,10 +369,9 @@ function readLease({ instance, host, osPid, heldMs, expiresInMs, ...same }: Leas
 }
 
 function readSchedule({ rule, nextMs, nextInMs, last, ...same }: ScheduleRow): ScheduleGlance {
-  const { at, ...others } = JSON.parse(rule) as GivenRule & { at?: string }
   return {
     ...same,
-    rule: at === undefined ? others : { at: new Date(at) },
+    rule: givenOf(rule),
     nextAt: nextMs === null ? null : new Date(nextMs),
     nextInMs: nextInMs === null ? null : Math.round(nextInMs),
     last: last === null ? null : readLast(last),

@@ -164,7 +164,7 @@ export function ribbonOf(
       key,
       namespace,
       name,
-      rule: rule ? ruleInWords(rule) : 'a rule of a newer version',
+      rule: ruleInWords(rule),
       timezone,
       overridden,
       pausedAt,

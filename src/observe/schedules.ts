@@ -369,7 +369,8 @@ function readable(text: string): TickRule | null {
   }
 }
 
-function givenOf(text: string): GivenRule | null {
+/** A rule as it was given; null for one that a newer version has written. */
+export function givenOf(text: string): GivenRule | null {
   if (!readable(text)) return null
   const { at, ...rule } = JSON.parse(text) as GivenRule & { at?: string }
   return at === undefined ? rule : { at: new Date(at) }

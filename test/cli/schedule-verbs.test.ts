@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Holdfast } from '../../src/holdfast.js'
 import { add, gate, untilMember, untilRuns } from '../schedules/stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { until } from '../setup/facts.js'
+import { sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { run } from './program.js'
 import { fits } from './schemas.js'
@@ -54,6 +54,21 @@ test('ls and show tell rules, members, and what is unusual', async () => {
   const json = fits('schedule-show', JSON.parse((await run(['schedule', 'show', 'once', '--json'], env)).stdout))
   fits('schedule-ls', JSON.parse((await run(['schedule', 'ls', '--json'], env)).stdout))
   expect(json).toMatchObject({ name: 'once', history: [{ kind: 'run', extra: true, state: 'done' }] })
+})
+
+test('a rule that a newer version has written is called so', async () => {
+  add(holdfast, 'moons', { every: '7d' })
+  await untilMember(holdfast, 'moons')
+  await sql(database.url, `update holdfast.schedule set rule = '{"moon":"full"}' where namespace = $1`, [
+    holdfast.namespace,
+  ])
+  const [listed, shown, top, json] = await Promise.all(
+    [['schedule', 'ls'], ['schedule', 'show', 'moons'], ['top'], ['top', '--json']].map((args) => run(args, env)),
+  )
+  expect(listed!.stdout).toContain('moons\ta rule of a newer version\t')
+  expect(shown!.stdout).toContain('\nrule\ta rule of a newer version\n')
+  expect(top!.stdout).toMatch(/\nmoons .* a rule of a newer version /)
+  expect(fits('top', JSON.parse(json!.stdout))).toMatchObject({ schedules: [{ name: 'moons', rule: null }] })
 })
 
 test('run asks for a run, and says when there can be none', async () => {

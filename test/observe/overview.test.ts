@@ -144,6 +144,16 @@ test('a large backlog is estimated, and of a large history only the end is read,
   expect(plans.map((row) => row['QUERY PLAN']).join('\n')).toContain('Tid Range Scan')
 })
 
+test('a rule that a newer version of Holdfast has written is there, and no more is said of it', async () => {
+  const [holdfast] = (await openFleet(fresh.url, 1)) as [Holdfast]
+  add(holdfast, 'moons', { every: '7d' })
+  await untilMember(holdfast, 'moons')
+  await sql(fresh.url, `update holdfast.schedule set rule = '{"moon":"full"}' where namespace = $1`, [
+    holdfast.namespace,
+  ])
+  expect((await seen(holdfast)).schedules).toMatchObject([{ name: 'moons', rule: null, members: 1 }])
+})
+
 test('schedules, and trouble of each kind', async () => {
   const [holdfast] = (await openFleet(fresh.url, 1)) as [Holdfast]
   const { namespace } = holdfast

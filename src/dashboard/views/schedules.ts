@@ -69,9 +69,8 @@ export const schedules = {
   }),
 }
 
-function inWords(rule: Parameters<typeof ruleInWords>[0] | null): { rule: string; timezone: string | null } {
-  if (!rule) return { rule: 'a rule of a newer version', timezone: null }
-  const { cron, timezone } = rule
+function inWords(rule: Parameters<typeof ruleInWords>[0]): { rule: string; timezone: string | null } {
+  const { cron, timezone } = rule ?? {}
   return { rule: ruleInWords(rule), timezone: cron === undefined ? null : (timezone ?? 'UTC') }
 }
 

@@ -8,6 +8,9 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   throw error
 })
 
+// Whoever heard us is gone, which changes nothing of what is to be done: a command that runs under a lock goes no further without it.
+process.stderr.on('error', () => {})
+
 /** Asked of the words themselves: the complaint may be that they make no sense. */
 function wantsJson(): boolean {
   const end = process.argv.indexOf('--')

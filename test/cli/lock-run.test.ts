@@ -244,6 +244,18 @@ describe('a lock that is lost', () => {
     expect(isAlive(pid)).toBe(false)
   })
 
+  test('kills it also when nobody reads any more what we say', async () => {
+    const running = start(
+      ['lock', 'run', 'unheard', '--kill-after', '200ms', ...script(`process.on('SIGTERM', () => {}); ${idle}`)],
+      env,
+    )
+    const pid = await pidOf(running)
+    running.process.stderr!.destroy()
+    await terminateHolders('unheard')
+    expect((await running.ended).status).toBe(123)
+    expect(isAlive(pid)).toBe(false)
+  })
+
   test('stops what the command has started, too', async () => {
     const shell = `${process.execPath} -e 'process.on("SIGTERM", () => {}); ${idle}' & wait`
     const running = start(['lock', 'run', 'family', '--kill-after', '200ms', '--', 'sh', '-c', shell], env)

@@ -64,7 +64,7 @@ export interface Had {
   readonly since: Date | null
 }
 
-/** What an instance has to do with names, jobs, ticks and deliveries. Each list ends after 50. */
+/** What an instance has to do with names, jobs, ticks and deliveries. */
 export interface InstanceWork {
   /** Settings of its sessions that did not take effect. */
   readonly refusedSettings: Readonly<Record<string, { wanted: string; got: string | null }>>
@@ -158,13 +158,13 @@ export class FleetObserver {
   }
 
   /**
-   * What one instance holds, waits for and runs; null where there is none.
+   * What one instance holds, waits for and runs, at most so much of each; null where there is none.
    *
    * @example
    * const work = await observer.fleet.workOf('4f1c09aa52be')
    */
-  async workOf(id: string): Promise<InstanceWork | null> {
-    const [row] = await this.#executor.query<{ answer: FoundWork }>(this.#sql.instance.text, [id, mostOfEach])
+  async workOf(id: string, most = mostOfEach): Promise<InstanceWork | null> {
+    const [row] = await this.#executor.query<{ answer: FoundWork }>(this.#sql.instance.text, [id, most])
     if (!row) return null
     const { refusedSettings, generation, drainWithin, schedules } = row.answer
     const read = lists.map((name) => [name, ((row.answer[name] ?? []) as Found<object>[]).map(readMoments)])

@@ -45,7 +45,16 @@ test('instance show tells what it holds and runs', { timeout: 60_000 }, async ()
   const lock = await holder.locks.acquire('held')
   const lease = await holder.leases.acquire('leased')
   const delivery = holder.once.run('key', () => ends.opened)
+  const permit = await holder.limits.acquire('export', { max: 3, weight: 2 })
+  const campaign = holder.elections.campaign('indexer', () => ends.opened)
+  const schedule = holder.schedules.add('invoices', { every: '7d' }, () => ends.opened)
+  await until('it can be run', async () => await holder.schedules.run('invoices').catch(() => null))
   await until('it runs', async () => (await sql(database.url, 'select from holdfast.delivery')).length === 1)
+  await until('it leads', async () => (await holder.elections.leader('indexer')) !== null)
+  await until(
+    'a tick runs',
+    async () => (await sql(database.url, "select from holdfast.tick where state = 'running'")).length === 1,
+  )
   const [shown, told, listed] = await Promise.all([
     json(['instance', 'show', holder.id]),
     run(['instance', 'show', holder.id], env),
@@ -55,16 +64,26 @@ test('instance show tells what it holds and runs', { timeout: 60_000 }, async ()
     id: holder.id,
     state: 'open',
     node: process.versions.node,
-    holds: [{ label: 'held' }],
+    holds: [{ label: 'election/indexer' }, { label: 'held' }],
     leases: [{ label: 'leased' }],
     deliveries: [{ key: 'key' }],
+    permits: [{ name: 'export', weight: 2, granted: true }],
+    leads: [{ name: 'indexer' }],
+    runs: [{ name: 'invoices', extra: true }],
     jobs: [],
   })
   expect(told.stdout).toContain(`process\t${process.pid} on `)
-  expect(told.stdout).toMatch(/^runs\tdelivery key, for /m)
+  for (const fact of [
+    'holds\t2 permits of export',
+    'leads\tindexer',
+    'runs\tinvoices, its tick \\S+Z',
+    'runs\tdelivery key',
+  ]) {
+    expect(told.stdout).toMatch(new RegExp(`^${fact}, for `, 'm'))
+  }
   expect(fits('instance-ls', listed)).toMatchObject([{ id: holder.id, alive: true, state: 'open' }])
   ends.open()
-  await Promise.all([delivery, lock.release(), lease.release()])
+  await Promise.all([delivery, lock.release(), lease.release(), permit.release(), campaign.close(), schedule.close()])
 })
 
 test('instance drain: holdfast work ends with 0 when what it runs has ended, and the rest goes to others', {

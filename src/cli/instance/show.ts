@@ -10,8 +10,11 @@ import { stateOf } from './ls.js'
 const mostShown = 1_000
 
 export async function instanceShow(settings: Settings, id: string): Promise<void> {
-  const answer = await withDatabase(settings, (database, schema) => look(new Observer(database, schema), id))
-  if (!printDocument(settings, answer) && answer) printFacts(settings, factsOf(answer))
+  const [answer, now] = await withDatabase(settings, async (database, schema) => {
+    const observer = new Observer(database, schema)
+    return [await look(observer, id), await observer.now()] as const
+  })
+  if (!printDocument(settings, answer) && answer) printFacts(settings, factsOf(answer, now))
   if (answer) return
   say(noSuchInstance(id))
   throw new Exit(exitCode.conditionNotMet)
@@ -24,12 +27,18 @@ async function look(observer: Observer, id: string) {
   const ofIt = <T extends { readonly instance: string | null }>(all: readonly T[]) =>
     all.filter(({ instance }) => instance === id)
   const locks = ofIt(await observer.locks())
+  const work = await observer.fleet.workOf(id, mostShown)
+  if (!work) return null
+  const { jobs, runs, leads, permits } = work
   return {
     ...found,
     holds: locks.filter(({ granted }) => granted),
     waits: locks.filter(({ granted }) => !granted),
     leases: ofIt(await observer.leases()),
-    jobs: ofIt(await observer.jobs({ states: ['running'], limit: mostShown })),
+    permits,
+    leads,
+    jobs: jobs.map((job) => ({ ...job, id: Number(job.id) })),
+    runs,
     deliveries: ofIt((await observer.deliveries.search({ states: ['in-flight'], limit: mostShown })).rows),
   }
 }
@@ -43,10 +52,11 @@ const told: Record<string, string> = {
   drained: 'drained: nothing of its work is left, and it lives until its process ends',
 }
 
-function factsOf(answer: Answer): Fact[] {
+function factsOf(answer: Answer, now: Date): Fact[] {
   const { id, namespace, host, osPid, version, node, lives, forMs, pid, pooler, expiryMs } = answer
   const state = stateOf(answer)
   const since = (ms: number | null) => (ms === null ? '' : `, for ${formatDuration(ms)}`)
+  const upTo = (at: Date) => since(Math.max(0, now.getTime() - at.getTime()))
   return [
     ['instance', id],
     ['state', told[state] ?? state],
@@ -59,7 +69,13 @@ function factsOf(answer: Answer): Fact[] {
     ...answer.holds.map((lock): Fact => ['holds', `${called(lock)}, ${lock.mode}${since(lock.forMs)}`]),
     ...answer.waits.map((lock): Fact => ['waits for', `${called(lock)}, ${lock.mode}${since(lock.forMs)}`]),
     ...answer.leases.filter(({ held }) => held).map((lease): Fact => ['leases', called(lease) + since(lease.forMs)]),
-    ...answer.jobs.map((job): Fact => ['runs', `job ${job.id}, ${job.kind}${since(job.forMs)}`]),
+    ...answer.permits.map((permit): Fact => {
+      const of = `${permit.weight === 1 ? '1 permit' : `${permit.weight} permits`} of ${permit.name}`
+      return [permit.granted ? 'holds' : 'waits for', of + upTo(permit.since)]
+    }),
+    ...answer.leads.map((election): Fact => ['leads', election.name + upTo(election.since)]),
+    ...answer.jobs.map((job): Fact => ['runs', `job ${job.id}, ${job.kind}${upTo(job.since)}`]),
+    ...answer.runs.map((run): Fact => ['runs', `${run.name}, its tick ${run.tick.toISOString()}${upTo(run.since)}`]),
     ...answer.deliveries.map((delivery): Fact => ['runs', `delivery ${delivery.key}${since(delivery.forMs)}`]),
   ]
 }

@@ -5,12 +5,9 @@
 select
   current_user::text as role,
   current_database()::text as database,
-  current_setting('server_version_num')::integer as version,
   split_part(version(), ' on ', 1) as version_text,
-  pg_is_in_recovery() as in_recovery,
   host(inet_server_addr()) as address,
-  inet_server_port() as port,
-  host(inet_client_addr()) as client_address
+  inet_server_port() as port
 
 -- name: settings
 -- Settings as a new session finds them, in the units of pg_settings, and where they come from.

@@ -49,12 +49,9 @@ export interface PatientOptions {
 export interface Server {
   readonly role: string
   readonly database: string
-  readonly version: number
   readonly version_text: string
-  readonly in_recovery: boolean
   readonly address: string | null
   readonly port: number | null
-  readonly client_address: string | null
 }
 
 /** How a connection of our own has fared, on which session locks were tried. */

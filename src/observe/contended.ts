@@ -1,4 +1,4 @@
-/** An instance as a whole, a session of somebody else, a job that does not run, or nobody: then only time helps. */
+/** An instance as a whole, a session of somebody else, a job that does not run; or nobody, where a name is kept by a hold or a rate. */
 export interface Participant {
   /** The instance's id, `session 4711`, `job 17` or `nobody`. */
   readonly id: string

@@ -106,7 +106,7 @@ export class LockedNames {
   }
 }
 
-/** Where only time helps. */
+/** Who has what is kept by a hold, or by a rate. */
 export const nobody: Participant = {
   id: 'nobody',
   kind: 'nobody',

@@ -13,9 +13,9 @@ export function whatIs({ kind, key, label, queue, max, inUse }: ContendedName): 
 }
 
 export function whoIsIt(participant: Participant): string {
-  const { kind, job } = participant
+  const { job } = participant
   const state = job && job.state !== 'waiting' ? `, ${job.state}` : ''
-  return visible(`${whoTakesPart(participant)}${state}${kind === 'nobody' ? ': only time helps' : ''}`)
+  return visible(`${whoTakesPart(participant)}${state}`)
 }
 
 /** How a participant has a name. */
@@ -32,7 +32,7 @@ export function howHeld(holding: Holding | undefined): string {
     case 'kept':
       return `given back, kept for ${soon} more`
     case 'rate':
-      return `its rate lets the next in after ${soon}`
+      return `its rate lets the next in after ${soon}, and only time helps`
     case 'permit':
       return `${weight === 1 ? 'a permit' : `permits for ${weight}`}${since}`
     case 'place':

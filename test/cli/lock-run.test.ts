@@ -125,6 +125,17 @@ describe('the command', () => {
   })
 })
 
+test('what it was told is looked at before the database', async () => {
+  const wrong = [
+    { words: ['--'], says: 'Expected a command after --' },
+    { words: ['--expiry', '1s', '--', 'true'], says: 'Expected --expiry to be a duration of at least 2s' },
+  ]
+  for (const { words, says } of wrong) {
+    const { status, stderr } = await run(['lock', 'run', 'x', ...words], { DATABASE_URL: undefined })
+    expect({ status, stderr }).toEqual({ status: 125, stderr: expect.stringContaining(says) })
+  }
+})
+
 describe('a name that is taken', () => {
   test('is 124 with --no-wait and when the wait is over, or what --busy-exit says', async () => {
     const holdfast = await openHoldfast()

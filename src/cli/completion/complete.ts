@@ -3,6 +3,7 @@ import { pause } from '../../base/index.js'
 import { Exit, exitCode } from '../failure.js'
 import { TwinOption } from '../options.js'
 import { write } from '../output.js'
+import { shells } from './scripts.js'
 
 /** A word that may stand here, and what it means. */
 export interface Candidate {
@@ -109,7 +110,7 @@ function argumentOf(command: Command, at: number): Expected {
   const noun = command.parent
   if (name === 'file') return { kind: 'file' }
   if (name === 'queue') return { kind: 'names', noun: 'queue' }
-  if (name === 'shell') return wordsFor(['bash', 'zsh', 'fish'])
+  if (name === 'shell') return wordsFor(shells)
   const isListed = noun?.commands.some((verb) => verb.name() === 'ls')
   return isListed && (name === 'name' || name === 'id') ? { kind: 'names', noun: noun!.name() } : nothing
 }

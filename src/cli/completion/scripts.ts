@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { suggest, UsageError } from '../../base/index.js'
 
-const shells = ['bash', 'zsh', 'fish']
+export const shells = ['bash', 'zsh', 'fish']
 
 /**
  * The scripts only ask `holdfast __complete`, so that they never know other words than the program that is installed.
@@ -11,7 +11,7 @@ export function printScript(shell: string): void {
   if (!shells.includes(shell)) {
     const meant = suggest(shell, shells)
     throw new UsageError(
-      `Expected the shell to be "bash" or "zsh" or "fish", got ${JSON.stringify(shell)}`,
+      `Expected the shell to be ${shells.map((known) => `"${known}"`).join(' or ')}, got ${JSON.stringify(shell)}`,
       meant && `Did you mean ${meant}?`,
     )
   }

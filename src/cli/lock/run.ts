@@ -30,6 +30,7 @@ interface Asked {
   /** Undefined: without limit. */
   readonly waitMs: number | undefined
   readonly busyExit: number | undefined
+  readonly expiryMs: number | undefined
   readonly killAfterMs: number
   readonly mode: 'shared' | 'exclusive'
   readonly lease: LeaseOptions | undefined
@@ -53,6 +54,7 @@ function readAsked(settings: Settings, name: string, [program, ...args]: readonl
     rule,
     waitMs: settings.isNegated('wait') ? 0 : settings.durationMs('wait'),
     busyExit: settings.wholeNumber('busyExit', 0, 255),
+    expiryMs: settings.durationMs('expiry', 2_000),
     killAfterMs: settings.durationMs('killAfter', 0, longestTimerMs) ?? 5_000,
     mode: isShared ? 'shared' : 'exclusive',
     lease,
@@ -61,8 +63,8 @@ function readAsked(settings: Settings, name: string, [program, ...args]: readonl
 }
 
 async function run(settings: Settings, name: string, command: readonly string[]): Promise<number> {
-  const { pool, schema } = connect(settings)
   const asked = readAsked(settings, name, command)
+  const { pool, schema } = connect(settings)
   const signals = new Signals()
   let holdfast: Holdfast | undefined
   try {
@@ -71,7 +73,7 @@ async function run(settings: Settings, name: string, command: readonly string[])
       schema,
       directUrl: settings.text('directUrl'),
       namespace: settings.text('namespace'),
-      expiry: settings.durationMs('expiry', 2_000),
+      expiry: asked.expiryMs,
       // A lease asks for no session, so that it works behind any pooler.
       anchor: asked.lease ? 'none' : 'required',
     })

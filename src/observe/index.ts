@@ -28,18 +28,17 @@ export type {
   Trouble,
   Who,
 } from './overview.js'
-export {
-  type Latencies,
-  type LatencyFilter,
-  type LatencyPoint,
-  type ObservedTerm,
-  type Percentiles,
-  type QueueLatencies,
-  type Strip,
-  type StripFilter,
-  type Strips,
-  type TermEnding,
-  termEndings,
+export type {
+  Latencies,
+  LatencyFilter,
+  LatencyPoint,
+  ObservedTerm,
+  Percentiles,
+  QueueLatencies,
+  Strip,
+  StripFilter,
+  Strips,
+  TermEnding,
 } from './past.js'
 export type { Invariant, Proven } from './proof.js'
 export type * from './ribbon.js'

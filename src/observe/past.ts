@@ -44,24 +44,21 @@ export interface Strip {
   readonly waited: readonly number[]
 }
 
-export const termEndings = [
-  'released',
-  'asked',
-  'drained',
-  'closed',
-  'stepped-down',
-  'replaced',
-  'not-eligible',
-  'ended',
-  'taken',
-  'expired',
-  'restarted',
-  'lost',
-  'gone',
-] as const
-
 /** Why a term ended; the comment on the column `term.why` explains each. */
-export type TermEnding = (typeof termEndings)[number]
+export type TermEnding =
+  | 'released'
+  | 'asked'
+  | 'drained'
+  | 'closed'
+  | 'stepped-down'
+  | 'replaced'
+  | 'not-eligible'
+  | 'ended'
+  | 'taken'
+  | 'expired'
+  | 'restarted'
+  | 'lost'
+  | 'gone'
 
 /** From when to when an instance held a name. */
 export interface ObservedTerm {

@@ -185,7 +185,7 @@ const comingTicks = 12
 /** So many runs and gaps of one schedule are told. */
 const mostRuns = 60
 /** A ribbon tells of so many schedules at once. */
-export const mostOfRibbon = 20
+const mostOfRibbon = 20
 /** Of a schedule that ticks more often in the time of a ribbon, so many ticks of each step are read. */
 const mostSparse = 300
 const mostOfStep = 12

@@ -27,7 +27,7 @@ export interface BusyQueue {
   readonly perMinute: Readonly<Record<Happening, number>>
 }
 
-export const happenings = ['enqueued', 'done', 'retried', 'buried', 'cancelled', 'discarded'] as const
+const happenings = ['enqueued', 'done', 'retried', 'buried', 'cancelled', 'discarded'] as const
 export type Happening = (typeof happenings)[number]
 
 /** A job that was found, without what it carries. */

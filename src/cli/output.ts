@@ -1,6 +1,12 @@
 import type { Settings } from './settings.js'
 import { columnsFor, wrap } from './table.js'
 
+/** Of a column that people do not get. */
+export const toPrograms = null
+
+/** What is told of one thing: the field, and its value. */
+export type Fact = readonly [string, string]
+
 /** One column of an answer with rows. */
 export interface Column<Row> {
   readonly title: string
@@ -73,7 +79,7 @@ function table<Row>(settings: Settings, rows: readonly Row[], columns: readonly 
 }
 
 /** Facts about one thing: aligned on a terminal, `field<tab>value` where piped. */
-export function printFacts(settings: Settings, facts: readonly (readonly [string, string])[]): void {
+export function printFacts(settings: Settings, facts: readonly Fact[]): void {
   if (!process.stdout.isTTY) {
     write(facts.map(([field, value]) => `${field}\t${visible(value)}`))
     return

@@ -1,11 +1,25 @@
 import { checkName, commandFor, formatDuration, hashedKey, UsageError, type Where } from '../base/index.js'
-import { type ObservedLease, type ObservedLock, type Participant, whoIs } from '../observe/index.js'
+import {
+  type ObservedInstance,
+  type ObservedLease,
+  type ObservedLock,
+  type Participant,
+  whoIs,
+} from '../observe/index.js'
 import type { Settings } from './settings.js'
 
 export function whoTakesPart(participant: Participant): string {
   const { kind, job, pids } = participant
   if (kind === 'nobody') return 'nobody'
   return job ? `job ${job.id} (${job.kind})` : whoIs(participant, pids[0])
+}
+
+export type InstanceState = 'alive' | 'asked' | 'draining' | 'drained' | 'gone'
+
+/** How an instance is, in a word: first whether it lives. */
+export function stateOf({ alive, state }: Pick<ObservedInstance, 'alive' | 'state'>): InstanceState {
+  if (!alive) return 'gone'
+  return state === 'open' ? 'alive' : state
 }
 
 export function forHowLong({ forMs, granted }: Pick<ObservedLock, 'forMs' | 'granted'>): string {

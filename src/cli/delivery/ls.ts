@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { type DeliveryState, deliveryStates, type ObservedDelivery, Observer, whoIs } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Colour, type Column, namespaceOf, printRows } from '../output.js'
+import { type Colour, type Column, namespaceOf, printRows, toPrograms } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function deliveryLs(settings: Settings): Promise<void> {
@@ -32,7 +32,6 @@ export function whoRuns(delivery: Pick<ObservedDelivery, 'instance' | 'host' | '
 }
 
 function columns(deliveries: readonly ObservedDelivery[]): Column<ObservedDelivery>[] {
-  const toPrograms = null
   return [
     { title: 'KEY', value: ({ key }) => key },
     namespaceOf(deliveries),

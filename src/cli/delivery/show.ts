@@ -1,9 +1,10 @@
 import { isUtf8 } from 'node:buffer'
-import { checkName, formatDuration } from '../../base/index.js'
+import { checkName } from '../../base/index.js'
 import { type DeliveryDetails, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printDocument, printFacts } from '../output.js'
+import { moment } from '../moments.js'
+import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 import { whoRuns } from './ls.js'
 
@@ -37,8 +38,6 @@ function forPrograms({ value, body, ...delivery }: DeliveryDetails) {
   }
 }
 
-type Fact = readonly [string, string]
-
 function factsOf(delivery: DeliveryDetails, now: Date): Fact[] {
   const { key, namespace, state, instance, fence, startedAt, finishedAt, expiresAt, fingerprint } = delivery
   const facts: (Fact | false)[] = [
@@ -70,10 +69,4 @@ function tellBody(body: Buffer, bytes: number): string {
 
 function clipped(text: string, bytes: number): string {
   return text.length <= mostTold ? text : `${text.slice(0, mostTold)} … (${bytes} bytes)`
-}
-
-function moment(at: Date, now: Date): string {
-  if (!process.stdout.isTTY) return at.toISOString()
-  const ms = now.getTime() - at.getTime()
-  return `${at.toISOString()} (${ms < 0 ? `in ${formatDuration(-ms)}` : `${formatDuration(ms)} ago`})`
 }

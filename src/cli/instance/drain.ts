@@ -5,7 +5,7 @@ import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
-import { stateOf } from './ls.js'
+import { stateOf } from '../who.js'
 
 const lookAgainMs = 100
 

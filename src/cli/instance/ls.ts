@@ -2,8 +2,9 @@ import { formatDuration } from '../../base/index.js'
 import { type ObservedInstance, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Colour, type Column, namespaceOf, printRows } from '../output.js'
+import { type Colour, type Column, namespaceOf, printRows, toPrograms } from '../output.js'
 import type { Settings } from '../settings.js'
+import { type InstanceState, stateOf } from '../who.js'
 
 export async function instanceLs(settings: Settings): Promise<void> {
   const all = await withDatabase(settings, (database, schema) => new Observer(database, schema).instances())
@@ -15,22 +16,15 @@ export async function instanceLs(settings: Settings): Promise<void> {
   if (severalVersions) say('Instances of several versions take part.')
 }
 
-/** How an instance is, in a word: first whether it lives. */
-export function stateOf({ alive, state }: ObservedInstance): keyof typeof colourOfState {
-  if (!alive) return 'gone'
-  return state === 'open' ? 'alive' : state
-}
-
 const colourOfState = {
   alive: 'green',
   asked: 'yellow',
   draining: 'yellow',
   drained: 'dim',
   gone: 'red',
-} as const satisfies Record<string, Colour>
+} as const satisfies Record<InstanceState, Colour>
 
 function columns(instances: readonly ObservedInstance[], severalVersions: boolean): Column<ObservedInstance>[] {
-  const toPrograms = null
   return [
     { title: 'INSTANCE', value: ({ id }) => id },
     {

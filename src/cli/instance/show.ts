@@ -2,10 +2,10 @@ import { formatDuration } from '../../base/index.js'
 import { called, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printDocument, printFacts } from '../output.js'
+import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
+import { stateOf } from '../who.js'
 import { findInstance, noSuchInstance } from './drain.js'
-import { stateOf } from './ls.js'
 
 const mostShown = 1_000
 
@@ -43,7 +43,6 @@ async function look(observer: Observer, id: string) {
   }
 }
 
-type Fact = readonly [string, string]
 type Answer = NonNullable<Awaited<ReturnType<typeof look>>>
 
 const told: Record<string, string> = {

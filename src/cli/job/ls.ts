@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { type JobState, jobStates, type ObservedJob, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Colour, type Column, namespaceOf, printRows } from '../output.js'
+import { type Colour, type Column, namespaceOf, printRows, toPrograms } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function jobLs(settings: Settings): Promise<void> {
@@ -29,7 +29,6 @@ export const colourOfState: Record<JobState, Colour | undefined> = {
 }
 
 function columns(jobs: readonly ObservedJob[]): Column<ObservedJob>[] {
-  const toPrograms = null
   return [
     { title: 'ID', value: ({ id }) => id },
     { title: 'KIND', value: ({ kind }) => kind },

@@ -1,9 +1,10 @@
-import { formatDuration, UsageError } from '../../base/index.js'
+import { UsageError } from '../../base/index.js'
 import type { JobStatus } from '../../holdfast.js'
 import { Observer } from '../../observe/index.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printDocument, printFacts } from '../output.js'
+import { moment } from '../moments.js'
+import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function jobShow(settings: Settings, word: string): Promise<void> {
@@ -28,22 +29,20 @@ export function noSuchJob(id: number): string {
   return `There is no job ${id}: it never was, or ended so long ago that it is forgotten.`
 }
 
-type Fact = readonly [string, string]
-
 function factsOf(job: JobStatus, now: Date): Fact[] {
-  const moment = (at: Date) => tellMoment(at, now)
+  const told = (at: Date) => moment(at, now)
   const { state, waitsFor, runAt, claimedAt, endedAt, failed, crashes, instance, cancelling, progress, error } = job
   const facts: (Fact | false | undefined)[] = [
     ['id', String(job.id)],
     ['kind', job.kind],
     ['queue', job.queue],
     ['state', waitsFor ? `${state}: it waits for ${waitsFor.text}` : state],
-    runAt && ['runs at', moment(runAt)],
+    runAt && ['runs at', told(runAt)],
     cancelling !== undefined && ['told to stop', cancelling],
     job.priority !== 0 && ['priority', String(job.priority)],
-    ['enqueued', moment(job.enqueuedAt)],
-    claimedAt && ['claimed', moment(claimedAt) + (instance ? ` by instance ${instance}` : '')],
-    endedAt && ['ended', moment(endedAt)],
+    ['enqueued', told(job.enqueuedAt)],
+    claimedAt && ['claimed', told(claimedAt) + (instance ? ` by instance ${instance}` : '')],
+    endedAt && ['ended', told(endedAt)],
     failed > 0 && ['failed', times(failed)],
     crashes > 0 && ['crashes', `${times(crashes)} a worker died while it had the job`],
     progress !== undefined && ['progress', String(progress)],
@@ -51,18 +50,12 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     job.result !== undefined && ['result', JSON.stringify(job.result)],
     error && ['error', said(error)],
     ...job.failures.map((failure): Fact => {
-      return [`attempt ${failure.attempt}`, `${moment(new Date(failure.at))}  ${said(failure)}`]
+      return [`attempt ${failure.attempt}`, `${told(new Date(failure.at))}  ${said(failure)}`]
     }),
     ...stackOf(job.failures.at(-1)).map((line): Fact => ['stack', line]),
     ...job.log.map((line): Fact => ['log', line]),
   ]
   return facts.filter((fact) => fact !== false && fact !== undefined)
-}
-
-function tellMoment(at: Date, now: Date): string {
-  if (!process.stdout.isTTY) return at.toISOString()
-  const ms = now.getTime() - at.getTime()
-  return `${at.toISOString()} (${ms < 0 ? `in ${formatDuration(-ms)}` : `${formatDuration(ms)} ago`})`
 }
 
 function said({ name, message, code }: { name: string; message: string; code?: string | undefined }): string {

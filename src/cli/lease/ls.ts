@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { called, type ObservedLease, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Column, namespaceOf, printRows } from '../output.js'
+import { type Column, namespaceOf, printRows, toPrograms } from '../output.js'
 import type { Settings } from '../settings.js'
 import { whoLeases } from '../who.js'
 
@@ -16,7 +16,6 @@ export async function leaseLs(settings: Settings): Promise<void> {
 }
 
 function columns(leases: readonly ObservedLease[]): Column<ObservedLease>[] {
-  const toPrograms = null
   return [
     { title: 'NAME', value: ({ label }) => label, shown: called },
     namespaceOf(leases),

@@ -1,7 +1,7 @@
 import { formatDuration } from '../../base/index.js'
 import { type ObservedLease, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
-import { printDocument, printFacts } from '../output.js'
+import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 import { targetOf, whoLeases } from '../who.js'
 
@@ -38,7 +38,7 @@ const told: Record<string, string> = {
 }
 
 /** Also for who asks about the lock of the name. */
-export function factsOf(lease: ObservedLease): (readonly [string, string])[] {
+export function factsOf(lease: ObservedLease): Fact[] {
   const { instance, fence, forMs, expiresInMs, ttlMs, held, wanted } = lease
   const holder = `${whoLeases(lease)}, instance ${instance}, for ${formatDuration(forMs)}, fence ${fence}`
   const renewed = held ? `, unless it is renewed, for ${formatDuration(ttlMs)} each time` : ''

@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/index.js'
 import { type LimitState, limitStates, mostLimitsLooked, type ObservedLimit, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Colour, type Column, namespaceOf, printRows } from '../output.js'
+import { type Colour, type Column, namespaceOf, printRows, toPrograms } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function limitLs(settings: Settings): Promise<void> {
@@ -28,7 +28,6 @@ const colourOfState: Record<LimitState, Colour | undefined> = {
 }
 
 function columns(limits: readonly ObservedLimit[]): Column<ObservedLimit>[] {
-  const toPrograms = null
   const number = (value: number | null) => (value === null ? '' : String(value))
   return [
     { title: 'NAME', value: ({ name }) => name },

@@ -1,7 +1,7 @@
 import { checkName, formatDuration } from '../../base/index.js'
 import { limitKeys, type ObservedPermit, Observer, whoIs } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
-import { printDocument, printFacts } from '../output.js'
+import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function limitShow(settings: Settings, name: string): Promise<void> {
@@ -39,6 +39,6 @@ export function tell(permit: ObservedPermit): string {
   return `${who}, for ${formatDuration(forMs)}, weight ${weight} of ${max}${grant}`
 }
 
-function theRest(field: string, count: number): (readonly [string, string])[] {
+function theRest(field: string, count: number): Fact[] {
   return count > 0 ? [[field, `… and ${count} more: --limit shows more`]] : []
 }

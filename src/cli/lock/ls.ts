@@ -1,7 +1,7 @@
 import { called, type ObservedLock, Observer, whoIs } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
-import { type Column, namespaceOf, printRows } from '../output.js'
+import { type Column, namespaceOf, printRows, toPrograms } from '../output.js'
 import type { Settings } from '../settings.js'
 import { forHowLong } from '../who.js'
 
@@ -17,7 +17,6 @@ export async function lockLs(settings: Settings): Promise<void> {
 }
 
 function columns(locks: readonly ObservedLock[]): Column<ObservedLock>[] {
-  const toPrograms = null
   return [
     { title: 'NAME', value: ({ label }) => label, shown: called },
     namespaceOf(locks),

@@ -2,6 +2,7 @@ import { ruleInWords } from '../../base/index.js'
 import type { ScheduleStatus } from '../../holdfast.js'
 import { withHoldfast } from '../connect.js'
 import { say } from '../failure.js'
+import { inSeconds } from '../moments.js'
 import { type Column, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
@@ -17,7 +18,7 @@ const columns: Column<ScheduleStatus>[] = [
   {
     title: 'NEXT',
     value: ({ nextAt }) => nextAt ?? null,
-    shown: ({ nextAt }) => nextAt?.toISOString().slice(0, 19).replace('T', ' ') ?? '-',
+    shown: ({ nextAt }) => (nextAt ? inSeconds(nextAt) : '-'),
   },
   {
     title: 'MEMBERS',

@@ -1,5 +1,6 @@
 import { readRule, UsageError } from '../../base/index.js'
 import { say } from '../failure.js'
+import { inSeconds } from '../moments.js'
 import { type Column, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
@@ -37,6 +38,6 @@ const columns: Column<Coming>[] = [
   { title: 'LOCAL TIME', value: ({ local }) => local },
   { title: 'OFFSET', value: ({ offset }) => offset },
   { title: 'ZONE', value: ({ timezone }) => timezone, shown: null },
-  { title: 'UTC', value: ({ at }) => at, shown: ({ at }) => at.toISOString().slice(0, 19).replace('T', ' ') },
+  { title: 'UTC', value: ({ at }) => at, shown: ({ at }) => inSeconds(at) },
   { title: 'NOTE', value: ({ note }) => note, shown: ({ note }) => note ?? '', colour: () => 'yellow' },
 ]

@@ -2,7 +2,7 @@ import { ruleInWords, suggest, UsageError } from '../../base/index.js'
 import type { PastGap, PastRun, ScheduleStatus, Schedules } from '../../holdfast.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
-import { printDocument, printFacts } from '../output.js'
+import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function scheduleShow(settings: Settings, name: string): Promise<void> {
@@ -27,8 +27,6 @@ export async function found(schedules: Schedules, name: string): Promise<Schedul
   say(`Nobody has ever added a schedule "${name}".${meant ? ` Did you mean "${meant}"?` : ''}`)
   throw new Exit(exitCode.conditionNotMet)
 }
-
-type Fact = readonly [string, string]
 
 /** Each that is true of it. */
 function statesOf({ pausedAt, members, override }: ScheduleStatus): Fact[] {

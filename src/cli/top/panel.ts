@@ -2,7 +2,7 @@
 // is made into one, whatever its rows are.
 import { formatDuration } from '../../base/index.js'
 import type { Overview } from '../../observe/index.js'
-import { visible } from '../output.js'
+import { type Fact, visible } from '../output.js'
 
 export type Style = 'bold' | 'dim' | 'reverse' | 'red' | 'yellow' | 'green'
 
@@ -32,7 +32,7 @@ export interface PanelRow {
   readonly id: string
   readonly cells: readonly Cell[]
   /** All that is known of it, and the command that tells more, for Holdfast in this schema. */
-  facts(schema: string): readonly (readonly [string, string])[]
+  facts(schema: string): readonly Fact[]
 }
 
 export interface Cell {

@@ -1,6 +1,7 @@
 // The panels of the overview: for each its columns, and what they say of a row.
 import { commandFor, ruleInWords, shellWord } from '../../base/index.js'
 import {
+  called,
   type InstanceGlance,
   type Latency,
   type LeaseGlance,
@@ -11,7 +12,7 @@ import {
   type Who,
   whoIs,
 } from '../../observe/index.js'
-import { commandAbout, elsewhere } from '../who.js'
+import { commandAbout, elsewhere, stateOf } from '../who.js'
 import { age, type Column, count, define, exact, type Panel, time } from './panel.js'
 
 const instances = define<InstanceGlance>({
@@ -24,7 +25,7 @@ const instances = define<InstanceGlance>({
     { title: 'INSTANCE', text: ({ id }) => id },
     {
       title: 'STATE',
-      text: stateOfInstance,
+      text: stateOf,
       style: ({ alive, state }) => (alive ? (state === 'open' ? 'green' : 'yellow') : 'red'),
     },
     { title: 'NAMESPACE', text: ({ namespace }) => namespace, spare: 6 },
@@ -40,7 +41,7 @@ const instances = define<InstanceGlance>({
   ],
   facts: (row) => [
     ['instance', row.id],
-    ['state', stateOfInstance(row)],
+    ['state', stateOf(row)],
     ['namespace', row.namespace],
     ['host', row.host],
     ['process', row.osPid],
@@ -54,11 +55,6 @@ const instances = define<InstanceGlance>({
   ],
 })
 
-function stateOfInstance({ alive, state }: InstanceGlance): string {
-  if (!alive) return 'gone'
-  return state === 'open' ? 'alive' : state
-}
-
 const locks = define<LockGlance>({
   title: 'LOCKS',
   rows: ({ locks }) => locks,
@@ -66,7 +62,7 @@ const locks = define<LockGlance>({
   id: ({ key }) => key,
   listedBy: 'holdfast lock ls',
   columns: [
-    { title: 'NAME', text: nameOf },
+    { title: 'NAME', text: called },
     { title: 'NAMESPACE', text: ({ namespace }) => namespace ?? '-', spare: 4 },
     { title: 'MODE', text: ({ mode }) => mode ?? '-', spare: 1 },
     { title: 'HOLDER', text: ({ holder, holders }) => takers(holder, holders) },
@@ -93,10 +89,6 @@ const locks = define<LockGlance>({
   ],
 })
 
-function nameOf({ label, key }: { label: string | null; key: string }): string {
-  return label ?? `key ${key}`
-}
-
 function takers(first: Who | null, all: number): string {
   return whoOf(first) + (all > 1 ? ` +${all - 1}` : '')
 }
@@ -112,7 +104,7 @@ const leases = define<LeaseGlance>({
   id: ({ key }) => key,
   listedBy: 'holdfast lease ls',
   columns: [
-    { title: 'NAME', text: nameOf },
+    { title: 'NAME', text: called },
     { title: 'NAMESPACE', text: ({ namespace }) => namespace ?? '-', spare: 4 },
     { title: 'HOLDER', text: leaseHolder },
     time('HELD', ({ heldMs }) => heldMs),

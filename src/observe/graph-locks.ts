@@ -1,5 +1,5 @@
 import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
-import type { ObservedLock } from './observer.js'
+import type { ObservedLock } from './locks.js'
 
 /** A wait that its instance has written down. */
 export interface NotedWaitRow {

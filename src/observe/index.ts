@@ -3,6 +3,7 @@ export type { Cycle, CycleSide } from './cycles.js'
 export * from './deliveries.js'
 export * from './fleet.js'
 export * from './graph.js'
+export type { ObservedInstance } from './instances.js'
 export {
   type JobFilter,
   type JobState,
@@ -13,20 +14,17 @@ export {
   type QueueFilter,
 } from './jobs.js'
 export * from './limits.js'
+export type { LockFilter, ObservedLease, ObservedLock } from './locks.js'
 export * from './metrics.js'
+export type { LeaseGlance, LockGlance, NamesFilter, NamesGlance, Who } from './names.js'
 export * from './observer.js'
 export type {
   InstanceGlance,
   Latency,
-  LeaseGlance,
-  LockGlance,
-  NamesFilter,
-  NamesGlance,
   Overview,
   QueueGlance,
   ScheduleGlance,
   Trouble,
-  Who,
 } from './overview.js'
 export type {
   Latencies,

@@ -4,6 +4,7 @@ import { FleetObserver } from './fleet.js'
 import { buildGraph, type WaitGraph } from './graph.js'
 import { type LeasedRow, LockedNames, type NotedWaitRow } from './graph-locks.js'
 import { type PlaceRow, Places } from './graph-places.js'
+import { type InstanceRow, type ObservedInstance, readInstance } from './instances.js'
 import {
   type JobFilter,
   type JobRow,
@@ -17,7 +18,18 @@ import {
   readQueue,
 } from './jobs.js'
 import { LimitsObserver } from './limits.js'
-import { Glance, type NamesFilter, type NamesGlance, type Overview } from './overview.js'
+import {
+  type LeaseRow,
+  type LockFilter,
+  type LockRow,
+  linkNoted,
+  type ObservedLease,
+  type ObservedLock,
+  readLease,
+  readLock,
+} from './locks.js'
+import { Names, type NamesFilter, type NamesGlance } from './names.js'
+import { Glance, type Overview } from './overview.js'
 import { type Latencies, type LatencyFilter, type ObservedTerm, Past, type StripFilter, type Strips } from './past.js'
 import { Proof, type Proven } from './proof.js'
 import { SchedulesObserver } from './schedules.js'
@@ -26,11 +38,11 @@ import { WorkObserver } from './work.js'
 
 /** To find jobs of a kind, so many of a state are looked through, and not millions. */
 const mostLooked = 20_000
+/** The same for those that are done, which lie beside each other. */
+const mostDoneLooked = 100_000
 /** The graph tells of so many limits, lanes and jobs that others wait for, and so many who hold and wait of each. */
 const mostNames = 100
 const mostOfEach = 50
-/** The same for those that are done, which lie beside each other. */
-const mostDoneLooked = 100_000
 
 /**
  * Observing: what anybody may know about the fleet without taking part in it.
@@ -62,6 +74,7 @@ export class Observer {
   readonly #graph: Together<GraphRows>
   readonly #heldUp: Statement
   readonly #glance: Glance
+  readonly #names: Names
   readonly #past: Past
   readonly #proof: Proof
 
@@ -73,6 +86,7 @@ export class Observer {
     this.fleet = new FleetObserver(executor, schema)
     this.work = new WorkObserver(executor, schema)
     this.#glance = new Glance(executor, schema)
+    this.#names = new Names(executor, schema)
     this.#past = new Past(executor, schema)
     this.#proof = new Proof(executor, schema)
     this.#sql = loadStatements(new URL('./observe.sql', import.meta.url), schema)
@@ -101,7 +115,7 @@ export class Observer {
    * const { locks, counts } = await new Observer(database).names({ search: 'invoice' })
    */
   names(only: NamesFilter = {}): Promise<NamesGlance> {
-    return this.#glance.names(only)
+    return this.#names.read(only)
   }
 
   /**
@@ -117,8 +131,9 @@ export class Observer {
   }
 
   /** Everybody who holds or waits for a lock: by name, holders first, then those who wait, the longest first. */
-  locks(only: LockFilter = {}): Promise<ObservedLock[]> {
-    return this.#locks(only)
+  async locks({ key, namespace }: LockFilter = {}): Promise<ObservedLock[]> {
+    const values = [key ?? null, namespace ?? null, false]
+    return linkNoted((await this.#executor.query<LockRow>(this.#sql.locks.text, values)).map(readLock))
   }
 
   /** Everybody who has a name by lease, and the names that a hold keeps taken. */
@@ -198,11 +213,6 @@ export class Observer {
     return row!.held_up
   }
 
-  async #locks({ key, namespace }: LockFilter): Promise<ObservedLock[]> {
-    const values = [key ?? null, namespace ?? null, false]
-    return linkNoted((await this.#executor.query<LockRow>(this.#sql.locks.text, values)).map(readLock))
-  }
-
   /** All instances that are known, the living and those that died lately. */
   async instances(): Promise<ObservedInstance[]> {
     return (await this.#executor.query<InstanceRow>(this.#sql.instances.text)).map(readInstance)
@@ -253,120 +263,10 @@ function arrayOf(keys: readonly string[]): string {
   return `{${keys.join(',')}}`
 }
 
-export interface LockFilter {
-  /** In decimal. */
-  readonly key?: string | undefined
-  readonly namespace?: string | undefined
-}
-
 export interface GraphFilter {
   readonly namespace?: string | undefined
   /** False leaves elections out: who stands for one is not held up. Default true. */
   readonly elections?: boolean | undefined
-}
-
-/** One session's part in one name: it holds it, or waits for it. */
-export interface ObservedLock {
-  readonly key: string
-  /** Null, like the label, for a key that nobody registered: one that was locked by other means. */
-  readonly namespace: string | null
-  readonly label: string | null
-  readonly mode: 'exclusive' | 'shared'
-  readonly granted: boolean
-  /** The server process; null for a wait that has none at the moment. */
-  readonly pid: number | null
-  /** The number of the session, when it is Holdfast's. */
-  readonly session: number | null
-  /** The instance, when it is Holdfast's. */
-  readonly instance: string | null
-  readonly host: string | null
-  readonly osPid: number | null
-  readonly application: string | null
-  readonly user: string | null
-  readonly clientAddress: string | null
-  /** When it was granted, known after about 3 s; or since when it waits. */
-  readonly since: Date | null
-  /** The same as an age, by the database's clock. */
-  readonly forMs: number | null
-  /** The fence of the grant, known after about 3 s. */
-  readonly fence: number | null
-  /** How many calls inside the process wait together. */
-  readonly requests: number
-  /** The server processes that it waits for. */
-  readonly blockedBy: readonly number[]
-}
-
-/** A name that is leased, or kept taken. */
-export interface ObservedLease {
-  readonly key: string
-  /** Null, like the label, for a key that nobody registered. */
-  readonly namespace: string | null
-  readonly label: string | null
-  /** False when it was given back, and only its hold keeps the name taken. */
-  readonly held: boolean
-  readonly instance: string
-  /** Null, like the process, where the instance has no row of its own: without an anchor it needs none. */
-  readonly host: string | null
-  readonly osPid: number | null
-  readonly fence: number
-  /** How long it lasts without a renewal. */
-  readonly ttlMs: number
-  readonly since: Date
-  /** The same as an age, by the database's clock. */
-  readonly forMs: number
-  /** When it is free unless it is renewed. */
-  readonly expiresInMs: number
-  /** Whether somebody waits for it who is to be told. */
-  readonly wanted: boolean
-}
-
-export interface ObservedInstance {
-  readonly id: string
-  readonly namespace: string
-  readonly host: string
-  readonly osPid: number
-  readonly version: string
-  /** The version of Node.js that it runs on. */
-  readonly node: string | null
-  /** How far it has come with draining: `open` takes part, `asked` has not heard of it yet, `drained` only lives. */
-  readonly state: 'open' | 'asked' | 'draining' | 'drained'
-  /** The server process of its anchor; null without one. */
-  readonly pid: number | null
-  /** Whether PostgreSQL vouches for it, or its row has not expired. False also between two lives, while it reconnects. */
-  readonly alive: boolean
-  /** How many names it holds as locks. */
-  readonly held: number
-  /** How many it has by lease. */
-  readonly leased: number
-  readonly waiting: number
-  /** 1 plus its reconnections. */
-  readonly lives: number
-  readonly expiryMs: number
-  readonly pooler: string
-  readonly refusedSettings: Record<string, { wanted: string; got: string | null }>
-  readonly openedAt: Date
-  readonly forMs: number
-}
-
-interface LockRow {
-  key: string
-  namespace: string | null
-  label: string | null
-  mode: 'exclusive' | 'shared'
-  granted: boolean
-  pid: number | null
-  session: number | null
-  instance: string | null
-  host: string | null
-  os_pid: number | null
-  application_name: string | null
-  username: string | null
-  client_address: string | null
-  since_ms: number | null
-  for_ms: number | null
-  fence: string | null
-  requests: number
-  blocked_by: number[]
 }
 
 interface GraphRows {
@@ -376,91 +276,4 @@ interface GraphRows {
   limits: PlaceRow
   lanes: PlaceRow
   needs: PlaceRow
-}
-
-interface LeaseRow {
-  key: string
-  namespace: string | null
-  label: string | null
-  held: boolean
-  instance: string
-  host: string | null
-  os_pid: number | null
-  fence: string
-  ttl_ms: number
-  since_ms: number
-  for_ms: number
-  expires_in_ms: number
-  wanted: boolean
-}
-
-interface InstanceRow {
-  id: string
-  namespace: string
-  host: string
-  os_pid: number
-  version: string
-  node: string | null
-  state: ObservedInstance['state']
-  backend_pid: number | null
-  alive: boolean
-  held: number
-  leased: number
-  waiting: number
-  lives: number
-  expiry_ms: number
-  pooler: string
-  refused_settings: ObservedInstance['refusedSettings']
-  opened_ms: number
-  for_ms: number
-}
-
-function readLock(row: LockRow): ObservedLock {
-  const { os_pid, application_name, username, client_address, since_ms, for_ms, fence, blocked_by, ...same } = row
-  return {
-    ...same,
-    osPid: os_pid,
-    application: application_name || null,
-    user: username,
-    clientAddress: client_address,
-    since: since_ms === null ? null : new Date(since_ms),
-    forMs: for_ms === null ? null : Math.round(for_ms),
-    fence: fence === null ? null : Number(fence),
-    blockedBy: blocked_by,
-  }
-}
-
-function readLease(row: LeaseRow): ObservedLease {
-  const { os_pid, fence, ttl_ms, since_ms, for_ms, expires_in_ms, ...same } = row
-  return {
-    ...same,
-    osPid: os_pid,
-    fence: Number(fence),
-    ttlMs: ttl_ms,
-    since: new Date(since_ms),
-    forMs: Math.round(for_ms),
-    expiresInMs: Math.round(expires_in_ms),
-  }
-}
-
-/** A wait that is known from its note alone waits for all who hold the name. */
-function linkNoted(locks: ObservedLock[]): ObservedLock[] {
-  return locks.map((lock) => {
-    if (lock.granted || lock.pid !== null) return lock
-    const holders = locks.filter(({ key, granted }) => granted && key === lock.key)
-    return { ...lock, blockedBy: holders.map(({ pid }) => pid!) }
-  })
-}
-
-function readInstance(row: InstanceRow): ObservedInstance {
-  const { os_pid, backend_pid, expiry_ms, refused_settings, opened_ms, for_ms, ...same } = row
-  return {
-    ...same,
-    osPid: os_pid,
-    pid: backend_pid,
-    expiryMs: expiry_ms,
-    refusedSettings: refused_settings,
-    openedAt: new Date(opened_ms),
-    forMs: Math.round(for_ms),
-  }
 }

@@ -1,9 +1,16 @@
 import type { GivenRule } from '../base/index.js'
 import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import {
+  type FoundNames,
+  type LeaseGlance,
+  type LockGlance,
+  mostListed,
+  msOf,
+  type NamesCounts,
+  readNames,
+} from './names.js'
 import { givenOf } from './schedules.js'
 
-/** Of each kind at most so many are listed. */
-const mostListed = 200
 /** Up to so many ready or waiting jobs of a queue are counted in an overview. */
 const mostReady = 1_000
 /** So many of the last pages of the history are read to tell what ended lately: 512 kB, some thousands of ends. */
@@ -32,29 +39,12 @@ export interface Overview {
   readonly trouble: readonly Trouble[]
 }
 
-export interface OverviewCounts {
+export interface OverviewCounts extends NamesCounts {
   readonly instances: number
   /** How many of them nobody vouches for. */
   readonly gone: number
-  /** Names that are held as locks. */
-  readonly held: number
-  /** Names that somebody waits for. */
-  readonly waitedFor: number
-  /** Calls that wait for a lock. */
-  readonly waiters: number
-  readonly leased: number
   readonly schedules: number
   readonly queues: number
-}
-
-/** Who takes part in a name. */
-export interface Who {
-  /** Null for a session that is not Holdfast's. */
-  readonly instance: string | null
-  readonly host: string | null
-  readonly osPid: number | null
-  readonly application: string | null
-  readonly pid: number | null
 }
 
 export interface InstanceGlance {
@@ -76,59 +66,6 @@ export interface InstanceGlance {
   /** 1 plus its reconnections. */
   readonly lives: number
   readonly openMs: number
-}
-
-export interface LockGlance {
-  readonly key: string
-  /** Null, like the label, for a key that nobody registered. */
-  readonly namespace: string | null
-  readonly label: string | null
-  /** Null where it is only waited for. */
-  readonly mode: 'exclusive' | 'shared' | null
-  readonly holders: number
-  /** Who has held it longest. */
-  readonly holder: Who | null
-  /** For how long, known after about 3 s. */
-  readonly heldMs: number | null
-  readonly fence: number | null
-  /** How many calls wait for it. */
-  readonly waiters: number
-  /** Who has waited longest. */
-  readonly waiter: Who | null
-  readonly waitedMs: number | null
-}
-
-export interface LeaseGlance {
-  readonly key: string
-  readonly namespace: string | null
-  readonly label: string | null
-  /** False when it was given back, and only its hold keeps the name taken. */
-  readonly held: boolean
-  readonly holder: Who
-  readonly fence: number
-  readonly ttlMs: number
-  /** Whether somebody waits for it. */
-  readonly wanted: boolean
-  readonly heldMs: number
-  /** When it is free unless it is renewed. */
-  readonly expiresInMs: number
-}
-
-export interface NamesFilter {
-  readonly namespace?: string | undefined
-  /** A text in the name, or in the key where there is none. */
-  readonly search?: string | undefined
-  /** How many locks, and how many leases, at most. Default 200. */
-  readonly limit?: number | undefined
-}
-
-/** The names that are held or waited for as a lock, and those that are leased. */
-export interface NamesGlance {
-  readonly at: Date
-  /** Of all that fit, also those that are not listed. */
-  readonly counts: Pick<OverviewCounts, 'held' | 'waitedFor' | 'waiters' | 'leased'>
-  readonly locks: readonly LockGlance[]
-  readonly leases: readonly LeaseGlance[]
 }
 
 export interface ScheduleGlance {
@@ -229,42 +166,26 @@ export class Glance {
     const work = await this.#ask<Work>('work', [namespace, mostListed, mostReady + 1])
     const lately = await this.#ask<Lately>('lately', [namespace, mostListed, mostPages])
     const instances = (fleet.instanceRows ?? []).map((row) => ({ ...row, openMs: msOf(row.openMs)! }))
-    const { instances: all, gone, held, waitedFor, waiters, leased } = fleet
+    const { instances: all, gone } = fleet
+    const { at, counts, locks, leases } = readNames(fleet)
     const ended = new Map((lately.ended ?? []).map((one) => [one.key, one]))
     return {
-      at: new Date(fleet.now),
+      at,
       server: fleet.server,
       counts: {
         instances: all,
         gone,
-        held,
-        waitedFor,
-        waiters,
-        leased,
+        ...counts,
         schedules: work.schedules,
         queues: work.queues,
       },
       instances,
-      locks: (fleet.lockRows ?? []).map(readLock),
-      leases: (fleet.leaseRows ?? []).map(readLease),
+      locks,
+      leases,
       schedules: (work.scheduleRows ?? []).map(readSchedule),
       queues: (work.queueRows ?? []).map((row) => readQueue(row, ended.get(row.key), lately.overMs)),
       overMs: Math.round(lately.overMs),
       trouble: [...instances.filter(({ alive }) => !alive).map(goneOf), ...(lately.trouble ?? []).map(readTrouble)],
-    }
-  }
-
-  async names({ namespace, search, limit = mostListed }: NamesFilter): Promise<NamesGlance> {
-    const { now, held, waitedFor, waiters, leased, lockRows, leaseRows } = await this.#ask<Fleet>('fleet', [
-      namespace ?? null,
-      limit,
-      search ?? null,
-    ])
-    return {
-      at: new Date(now),
-      counts: { held, waitedFor, waiters, leased },
-      locks: (lockRows ?? []).map(readLock),
-      leases: (leaseRows ?? []).map(readLease),
     }
   }
 
@@ -274,31 +195,9 @@ export class Glance {
   }
 }
 
-interface Fleet extends Omit<OverviewCounts, 'schedules' | 'queues'> {
-  now: number
+interface Fleet extends FoundNames, Omit<OverviewCounts, 'schedules' | 'queues'> {
   server: string
   instanceRows: InstanceGlance[] | null
-  lockRows: LockRow[] | null
-  leaseRows: LeaseRow[] | null
-}
-
-interface LockRow extends Omit<LockGlance, 'holder' | 'waiter'> {
-  holderInstance: string | null
-  holderHost: string | null
-  holderProcess: number | null
-  holderApplication: string | null
-  holderPid: number | null
-  waiterInstance: string | null
-  waiterHost: string | null
-  waiterProcess: number | null
-  waiterApplication: string | null
-  waiterPid: number | null
-}
-
-interface LeaseRow extends Omit<LeaseGlance, 'holder'> {
-  instance: string
-  host: string | null
-  osPid: number | null
 }
 
 interface Work {
@@ -330,42 +229,6 @@ interface Lately {
   overMs: number
   ended: Ended[] | null
   trouble: (Omit<Trouble, 'at' | 'job'> & { atMs: number; id: string | null })[] | null
-}
-
-function readLock(row: LockRow): LockGlance {
-  const { key, namespace, label, mode, holders, heldMs, fence, waiters, waitedMs } = row
-  const holder = {
-    instance: row.holderInstance,
-    host: row.holderHost,
-    osPid: row.holderProcess,
-    application: row.holderApplication,
-    pid: row.holderPid,
-  }
-  const waiter = {
-    instance: row.waiterInstance,
-    host: row.waiterHost,
-    osPid: row.waiterProcess,
-    application: row.waiterApplication,
-    pid: row.waiterPid,
-  }
-  return {
-    key,
-    namespace,
-    label,
-    mode,
-    holders,
-    holder: holders > 0 ? holder : null,
-    heldMs: msOf(heldMs),
-    fence,
-    waiters,
-    waiter: waiters > 0 ? waiter : null,
-    waitedMs: msOf(waitedMs),
-  }
-}
-
-function readLease({ instance, host, osPid, heldMs, expiresInMs, ...same }: LeaseRow): LeaseGlance {
-  const holder = { instance, host, osPid, application: null, pid: null }
-  return { ...same, holder, heldMs: Math.round(heldMs), expiresInMs: msOf(expiresInMs)! }
 }
 
 function readSchedule({ rule, nextMs, nextInMs, last, ...same }: ScheduleRow): ScheduleGlance {
@@ -419,9 +282,4 @@ function goneOf({ id, namespace, host, osPid }: InstanceGlance): Trouble {
 
 function latencyOf(percentiles: [number, number] | null | undefined): Latency | null {
   return percentiles ? { p50Ms: msOf(percentiles[0])!, p99Ms: msOf(percentiles[1])! } : null
-}
-
-/** Moments are compared with a clock that has gone on since the row was read, or that another has read: never before nothing. */
-function msOf(ms: number | null): number | null {
-  return ms === null ? null : Math.max(0, Math.round(ms))
 }

@@ -1,4 +1,4 @@
-import type { ObservedLock } from './observer.js'
+import type { ObservedLock } from './locks.js'
 
 /** What people recognise a participant by: its machine and process, or what the session calls itself. */
 export function whoIs(

@@ -2,7 +2,7 @@ import './app.css'
 import type { ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, api } from './api.js'
-import { heard } from './clock.js'
+import { heardNow } from './clock.js'
 import { ConnectionState } from './connection-state.js'
 import { Help } from './help.js'
 import { useShortcuts } from './keyboard.js'
@@ -41,7 +41,7 @@ export function App() {
     const ask = () =>
       api.me().then(
         (answer) => {
-          if (answer.now) heard(answer.now)
+          if (answer.now) heardNow(answer.now)
           setMe(answer)
           setError(undefined)
         },

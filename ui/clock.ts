@@ -4,11 +4,19 @@ import { useEffect, useState } from 'preact/hooks'
 /** The database's clock minus `performance.now()`. */
 let offset: number | undefined
 
-/** Takes in a time that the database has just told. The youngest answer is the one that travelled least. */
+/**
+ * Takes in a moment that was, by the database's clock: it is later now. It may be told long after it was, as with a picture
+ * that has not changed since. The youngest answer is the one that travelled least.
+ */
 export function heard(at: string): void {
   const told = Date.parse(at) - performance.now()
-  // An answer is always late, never early; but the clock itself may have been set back.
-  if (offset === undefined || told > offset || told < offset - 5_000) offset = told
+  if (offset === undefined || told > offset) offset = told
+}
+
+/** Takes in what the time is, as the database has just told it: its clock may have been set back, too. */
+export function heardNow(time: string): void {
+  if (offset !== undefined && Date.parse(time) - performance.now() < offset - 5_000) offset = undefined
+  heard(time)
 }
 
 /** Now, by the clock of the database. */

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { heard, heardNow, now } from '../../ui/clock.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
 import { type Board, describeInBrowser, expectAccessible, openBoard, openPage, startBoard } from './stage.js'
 
@@ -20,6 +21,27 @@ test('all that is loaded is at most 100 kB', () => {
   const bytes = readdirSync(assets).reduce((sum, name) => sum + gzipSync(readFileSync(new URL(name, assets))).length, 0)
   expect(bytes).toBeGreaterThan(5_000)
   expect(bytes).toBeLessThan(100_000)
+})
+
+test('the time is the latest that the database has told: an old picture sets it back no more than a slow answer does', () => {
+  const hourMs = 3_600_000
+  const begun = Date.now() + 10 * hourMs
+  const from = performance.now()
+  const tellsHour = (hour: number) =>
+    expect(Math.abs(now() - (performance.now() - from) - begun - hour * hourMs)).toBeLessThan(1_000)
+  const at = (hour: number, ms = 0) => new Date(begun + hour * hourMs + ms).toISOString()
+  heardNow(at(0))
+  tellsHour(0)
+  // A picture that has not changed since, told to whoever looks now.
+  heard(at(-3))
+  tellsHour(0)
+  heardNow(at(0, -4_000))
+  tellsHour(0)
+  heard(at(1))
+  tellsHour(1)
+  // The clock itself was set back.
+  heardNow(at(-1))
+  tellsHour(-1)
 })
 
 describeInBrowser('the shell of the dashboard', () => {

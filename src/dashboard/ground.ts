@@ -20,14 +20,19 @@ import type { Asking } from './view.js'
 const mostConnections = 5
 /** A database that is asked anew before it has answered would only become slower. */
 const answerMs = 10_000
+/** A database that does not even tell the time within this is gone. */
+const lifeSignMs = 2_000
 /** A member that nobody has needed for so long is closed: it costs a row and its renewals. */
 const memberIdleMs = 60_000
+/** One more than these is opened only while all of them are used. */
 const mostMembers = 5
 /** The clocks drift apart by less than a millisecond in so long. */
 const clockMs = 60_000
 
 interface Member {
   readonly holdfast: Promise<Holdfast>
+  /** How many work with it now, or wait for it. */
+  uses: number
   neededAt: number
 }
 
@@ -64,7 +69,7 @@ export class Ground {
     const executor: Executor = { query: (text, values) => this.#database.query(text, values, answerMs) }
     const observer = new Observer(executor, schema)
     const audit = new Audit(executor, schema)
-    this.asking = { executor, observer, audit, schema, redact, holdfastOf: (namespace) => this.#memberOf(namespace) }
+    this.asking = { executor, observer, audit, schema, redact, asMember: (...given) => this.#asMember(...given) }
   }
 
   /** Where the database is, for people. */
@@ -103,10 +108,17 @@ export class Ground {
     return this.#offset.ms
   }
 
-  /** The database was gone: what answers next may be another server, with another clock and another schema. */
-  doubt(): void {
+  /**
+   * Whether the database answers at all, after it gave no answer to something. What answers next may be another server, with
+   * another clock and another schema.
+   */
+  async answers(): Promise<boolean> {
     this.#checked = undefined
     this.#offset = undefined
+    return this.#database.query(this.#sql.clock.text, [], lifeSignMs).then(
+      () => true,
+      () => false,
+    )
   }
 
   async close(): Promise<void> {
@@ -116,32 +128,42 @@ export class Ground {
     await this.#database.close()
   }
 
-  async #memberOf(namespace: string): Promise<Holdfast> {
+  async #asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T> {
     const member = this.#members.get(namespace) ?? this.#open(namespace)
-    member.neededAt = performance.now()
-    return member.holdfast
+    member.uses++
+    try {
+      return await work(await member.holdfast)
+    } finally {
+      member.uses--
+      member.neededAt = performance.now()
+    }
   }
 
   #open(namespace: string): Member {
     if (this.#isClosed) throw new ClosedError('The dashboard')
-    if (this.#members.size >= mostMembers) void this.#part(this.#longestIdle())
+    const [longestIdle] = this.#idle()
+    if (this.#members.size >= mostMembers && longestIdle) void this.#part(longestIdle.namespace)
     const { schema } = this.asking
     const pool = this.#pool
     const holdfast = unheard(() => Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false }))
+    // It is used as long as it opens, so that it is still this one.
     holdfast.catch(() => this.#members.delete(namespace))
-    const member = { holdfast, neededAt: performance.now() }
+    const member = { holdfast, uses: 0, neededAt: performance.now() }
     this.#members.set(namespace, member)
     this.#sweeper ??= setInterval(() => this.#partFromIdle(), memberIdleMs / 2).unref()
     return member
   }
 
-  #longestIdle(): string {
-    const [longest] = [...this.#members].sort(([, a], [, b]) => a.neededAt - b.neededAt)
-    return longest![0]
+  /** Those that nobody uses, the one first that nobody has needed for longest. */
+  #idle(): { readonly namespace: string; readonly neededAt: number }[] {
+    return [...this.#members]
+      .filter(([, { uses }]) => uses === 0)
+      .map(([namespace, { neededAt }]) => ({ namespace, neededAt }))
+      .sort((a, b) => a.neededAt - b.neededAt)
   }
 
   #partFromIdle(): void {
-    for (const [namespace, { neededAt }] of this.#members) {
+    for (const { namespace, neededAt } of this.#idle()) {
       if (performance.now() - neededAt > memberIdleMs) void this.#part(namespace)
     }
   }

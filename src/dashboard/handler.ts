@@ -42,9 +42,10 @@ export class Handler {
     const url = new URL(request.url)
     const api = apiPath.exec(url.pathname)
     try {
-      if (this.#isClosed) throw new ClosedError('The dashboard')
       if (api) refuseCrossSite(request)
       const visitor = await admit(request, from, this.#settings.auth)
+      // To find out who it is may take a while.
+      if (this.#isClosed) throw new ClosedError('The dashboard')
       if (api) return await this.#answerApi(request, url, (api[1] ?? api[2])!, nameIn(api[3]), visitor)
       allow(request, 'GET', 'HEAD')
       const asset = assetPath.exec(url.pathname)

@@ -75,13 +75,17 @@ export class Hub {
     }
   }
 
-  /** One answer, in its turn. */
+  /** One answer, in its turn; at once if somebody else watches it already. */
   once(question: Question): Promise<Told> {
     return new Promise((resolve) => {
+      let latest: Told
       const stop = this.watch(question, (told) => {
-        resolve(told)
-        // The listener may be called before it knows how to stop.
-        queueMicrotask(() => stop())
+        latest = told
+        // The listener may be called before it knows how to stop, and with a picture before the trouble that came after it.
+        queueMicrotask(() => {
+          stop()
+          resolve(latest)
+        })
       })
     })
   }
@@ -126,16 +130,22 @@ export class Hub {
       watch.dueAt = endedAt + Math.max(view.everyMs, 2 * (endedAt - begunAt))
     } catch (error) {
       const said = saidOf(error)
-      const again = performance.now() + Math.max(retryMs, said.code === 'DATABASE_UNREACHABLE' ? 0 : view.everyMs)
-      watch.dueAt = again
-      tellTrouble(watch, said)
-      if (said.code !== 'DATABASE_UNREACHABLE') return
-      this.#ground.doubt()
-      // It is gone for all of them, so one of them finds out when it is back, and not each in its turn.
-      for (const other of this.#watches.values()) {
-        other.dueAt = Math.max(other.dueAt, again)
-        tellTrouble(other, said)
+      const tookMs = performance.now() - begunAt
+      if (said.code === 'DATABASE_UNREACHABLE' && !(await this.#ground.answers())) this.#tellGone(watch, said)
+      else {
+        watch.dueAt = performance.now() + Math.max(retryMs, view.everyMs, 2 * tookMs)
+        tellTrouble(watch, said.code === 'DATABASE_UNREACHABLE' ? unanswered(error as Error) : said)
       }
+    }
+  }
+
+  /** It is gone for all of them, so one of them finds out when it is back, and not each in its turn. */
+  #tellGone(watch: Watch, said: ErrorSaid): void {
+    const again = performance.now() + retryMs
+    watch.dueAt = again
+    for (const other of this.#watches.values()) {
+      other.dueAt = Math.max(other.dueAt, again)
+      tellTrouble(other, said)
     }
   }
 
@@ -147,9 +157,20 @@ export class Hub {
     watch.trouble = undefined
     // The others need not wait for their turn of retrying.
     if (trouble?.code === 'DATABASE_UNREACHABLE') {
-      for (const other of this.#watches.values()) if (other.trouble) other.dueAt = performance.now()
+      for (const other of this.#watches.values()) {
+        if (other.trouble?.code === trouble.code) other.dueAt = performance.now()
+      }
     }
     for (const listener of watch.listeners) listener(told)
+  }
+}
+
+/** Of one question alone: the database answers others. */
+function unanswered({ message, cause }: Error): ErrorSaid {
+  return {
+    code: 'UNANSWERED',
+    message: `The database is there, but gave no answer to this: ${cause instanceof Error ? cause.message : message}`,
+    hint: 'It is asked again by itself.',
   }
 }
 

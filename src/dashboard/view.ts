@@ -12,10 +12,10 @@ export interface Asking {
   /** Where Holdfast keeps its tables. */
   readonly schema: string
   /**
-   * A member of the fleet that holds nothing, for what the rooms know and the observer does not. Opened when it is first
-   * needed, closed when it has not been for a while.
+   * Works with a member of the fleet that holds nothing, for what the rooms know and the observer does not. It is opened when
+   * it is first needed, and closed when it has not been for a while.
    */
-  holdfastOf(namespace: string): Promise<Holdfast>
+  asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
   readonly audit: Audit
   /** Every payload goes through it: inputs, results, answers, what errors say. */
   readonly redact: Redact

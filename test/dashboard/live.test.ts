@@ -5,13 +5,15 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { isSame } from '../../src/dashboard/changes.js'
 import { Ground } from '../../src/dashboard/ground.js'
 import { Hub, type Question, type Told } from '../../src/dashboard/hub.js'
+import { dashboard } from '../../src/dashboard/index.js'
 import { Streams } from '../../src/dashboard/live.js'
 import { answerNode } from '../../src/dashboard/node.js'
 import { redactWith } from '../../src/dashboard/redact.js'
 import { view } from '../../src/dashboard/view.js'
+import { fromPgPool } from '../../src/postgres/index.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { stays, until } from '../setup/facts.js'
+import { sqlPool, stays, until } from '../setup/facts.js'
 import { listen, watch } from './stage.js'
 
 let database: FreshDatabase
@@ -39,7 +41,12 @@ function makeHub(url = database.url) {
     await ground.close()
     await pool.end()
   })
-  return { hub, countOf: (mark: string) => asked.filter((text) => text.includes(mark)).length, all: () => asked.length }
+  return {
+    hub,
+    ground,
+    countOf: (mark: string) => asked.filter((text) => text.includes(mark)).length,
+    all: () => asked.length,
+  }
 }
 
 /** A view that says `data()`, and asks the database for it. */
@@ -123,6 +130,74 @@ test('the database goes and comes back: all who watch are told of each reason on
     const kinds = told.map(({ kind }) => kind)
     expect([kinds[0], ...new Set(kinds.slice(1, -1)), kinds.at(-1)]).toEqual(['picture', 'trouble', 'picture'])
   }
+})
+
+test('a question that gets no answer in time is in trouble alone, as long as the database tells the time', async () => {
+  const { hub } = makeHub()
+  const slow = fromPgPool(sqlPool({ connectionString: database.url }))
+  const everyMs = 1_200
+  const askedAt: number[] = []
+  const sleeping = view({
+    everyMs,
+    read() {
+      askedAt.push(performance.now())
+      return slow.query('select pg_sleep(0.5)', [], 100)
+    },
+  })
+  const [fine, troubled]: [Told[], Told[]] = [[], []]
+  hub.watch({ id: 'slow', view: sleeping, params: {} }, (one) => troubled.push(one))
+  hub.watch(
+    question('beside', () => performance.now()),
+    (one) => fine.push(one),
+  )
+  await until('it was asked again', () => askedAt.length === 2)
+  expect(askedAt[1]! - askedAt[0]!).toBeGreaterThan(everyMs)
+  // Again the same trouble, which is told once.
+  expect(troubled).toMatchObject([{ kind: 'trouble', error: { code: 'UNANSWERED' } }])
+  expect(fine.length).toBeGreaterThan(5)
+  expect(fine.every(({ kind }) => kind === 'picture')).toBe(true)
+})
+
+test('one answer is the latest: the trouble of what somebody watches, and not the picture before it', async () => {
+  const { hub } = makeHub()
+  const told: Told[] = []
+  let fails = false
+  const asked = question('once', () => {
+    if (fails) throw new Error('a mistake')
+    return 'fine'
+  })
+  hub.watch(asked, (one) => told.push(one))
+  await until('a picture', () => told.length === 1)
+  expect(await hub.once(asked)).toMatchObject({ kind: 'picture' })
+  fails = true
+  await until('trouble', () => told.length === 2)
+  expect(await hub.once(asked)).toMatchObject({ kind: 'trouble', error: { code: 'INTERNAL' } })
+})
+
+test('a member of the fleet that is used stays, however many others are needed', async () => {
+  const { ground } = makeHub()
+  const { asMember } = ground.asking
+  const id = (namespace: string) => asMember(namespace, async (holdfast) => holdfast.id)
+  await asMember('used', async ({ id: used, jobs }) => {
+    const idle = await id('idle 1')
+    for (const namespace of ['idle 2', 'idle 3', 'idle 4', 'idle 5']) await id(namespace)
+    await jobs.pause('mail')
+    expect(await id('used')).toBe(used)
+    // Of those that nobody uses the one that was needed longest ago made room.
+    expect(await id('idle 1')).not.toBe(idle)
+  })
+})
+
+test('who was let in after it was closed gets no stream', async () => {
+  const doors: (() => void)[] = []
+  const auth = () => new Promise<{ name: string }>((resolve) => doors.push(() => resolve({ name: 'ada' })))
+  const { fetch, close } = dashboard({ url: database.url, auth })
+  const answer = fetch(new Request('http://fleet.example/api/live?view=audit'))
+  await until('somebody is at the door', () => doors.length === 1)
+  await close()
+  doors[0]!()
+  const response = await answer
+  expect([response.status, response.headers.get('content-type')]).toEqual([503, 'application/json; charset=utf-8'])
 })
 
 test('a view that fails, or says too much, is in trouble alone', async () => {

@@ -1,4 +1,5 @@
 import { formatDuration } from '../../base/index.js'
+import type { Holdfast } from '../../holdfast.js'
 import { type BusyQueue, type JobDetails, mostCounted, type TiedJob } from '../../observe/index.js'
 import { act, type Consequence, type Doing, type Outcome } from '../act.js'
 import { errorSaid } from '../views/jobs.js'
@@ -51,10 +52,10 @@ export const jobs = {
       ]
       return { subject: `queue ${name}`, says: sentences(says), grave: false }
     },
-    async run({ observer, holdfastOf }, { namespace, name }) {
+    async run({ observer, asMember }, { namespace, name }) {
       const queue = await queueOf(observer, namespace, name)
       if (queue?.pausedAt) return { done: false, says: `"${name}" was paused already.` }
-      await (await holdfastOf(namespace)).jobs.pause(name)
+      await asMember(namespace, ({ jobs }) => jobs.pause(name))
       return { done: true, says: `Paused "${name}".` }
     },
   }),
@@ -71,10 +72,10 @@ export const jobs = {
       ]
       return { subject: `queue ${name}`, says: sentences(says), grave: false }
     },
-    async run({ observer, holdfastOf }, { namespace, name }) {
+    async run({ observer, asMember }, { namespace, name }) {
       const queue = await queueOf(observer, namespace, name)
       if (!queue?.pausedAt) return { done: false, says: `"${name}" was not paused any more.` }
-      await (await holdfastOf(namespace)).jobs.resume(name)
+      await asMember(namespace, ({ jobs }) => jobs.resume(name))
       return { done: true, says: `Resumed "${name}".` }
     },
   }),
@@ -104,16 +105,18 @@ export const jobs = {
         ],
       }
     },
-    async run({ observer, holdfastOf }, { namespace, name }) {
+    async run({ observer, asMember }, { namespace, name }) {
       const before = await queueOf(observer, namespace, name)
       if (!before || before.buried === 0) return { done: false, says: `No job of "${name}" is buried any more.` }
-      const { jobs } = await holdfastOf(namespace)
       const until = performance.now() + redriveMs
-      let all = 0
-      for await (const some of jobs.redriving(name)) {
-        all += some
-        if (performance.now() > until) break
-      }
+      const all = await asMember(namespace, async ({ jobs }) => {
+        let all = 0
+        for await (const some of jobs.redriving(name)) {
+          all += some
+          if (performance.now() > until) break
+        }
+        return all
+      })
       if (all === 0)
         return { done: false, says: `No job of "${name}" could be brought back: others have their unique keys.` }
       const left = (await queueOf(observer, namespace, name))?.buried ?? 0
@@ -123,16 +126,14 @@ export const jobs = {
   }),
 }
 
-type Member = Awaited<ReturnType<Doing['holdfastOf']>>
-
 async function onJob(
-  { observer, holdfastOf }: Doing,
+  { observer, asMember }: Doing,
   id: number,
-  work: (job: JobDetails, holdfast: Member) => Promise<Outcome>,
+  work: (job: JobDetails, holdfast: Holdfast) => Promise<Outcome>,
 ): Promise<Outcome> {
   const job = await observer.work.job(id)
   if (!job) return { done: false, says: noSuchJob(id) }
-  return work(job, await holdfastOf(job.namespace ?? 'default'))
+  return asMember(job.namespace ?? 'default', (holdfast) => work(job, holdfast))
 }
 
 async function previewOf(

@@ -13,10 +13,10 @@ export const schedules = {
       const found = await observer.schedules.find(namespace, name)
       return found ? consequenceOfRun(name, found) : noSuch(name)
     },
-    async run({ observer, holdfastOf }, { namespace, name }) {
+    async run({ observer, asMember }, { namespace, name }) {
       const found = await observer.schedules.find(namespace, name)
       if (!found) return missing(name)
-      const tick = await (await holdfastOf(namespace)).schedules.run(name)
+      const tick = await asMember(namespace, ({ schedules }) => schedules.run(name))
       if (tick === null) {
         return { done: false, says: `A run of "${name}" is there, and it allows no other beside or behind it.` }
       }
@@ -45,11 +45,11 @@ export const schedules = {
         facts: factsOf(found),
       }
     },
-    async run({ observer, holdfastOf }, { namespace, name }) {
+    async run({ observer, asMember }, { namespace, name }) {
       const found = await observer.schedules.find(namespace, name)
       if (!found) return missing(name)
       if (found.pausedAt) return { done: false, says: `"${name}" was paused already.` }
-      await (await holdfastOf(namespace)).schedules.pause(name)
+      await asMember(namespace, ({ schedules }) => schedules.pause(name))
       return { done: true, says: `Paused "${name}": no tick begins until it is resumed.` }
     },
   }),
@@ -69,11 +69,11 @@ export const schedules = {
           : `${passed === 1 ? 'The one tick' : `The ${passed} ticks`} of the time between ${passed === 1 ? 'does' : 'do'} not run, and stay recorded as paused.`
       return { subject, says: `"${name}" ticks again by its rule. ${gaps}`, grave: false, facts: factsOf(found) }
     },
-    async run({ observer, holdfastOf }, { namespace, name }) {
+    async run({ observer, asMember }, { namespace, name }) {
       const found = await observer.schedules.find(namespace, name)
       if (!found) return missing(name)
       if (!found.pausedAt) return { done: false, says: `"${name}" is not paused any more.` }
-      await (await holdfastOf(namespace)).schedules.resume(name)
+      await asMember(namespace, ({ schedules }) => schedules.resume(name))
       const { nextAt } = (await observer.schedules.find(namespace, name)) ?? found
       return { done: true, says: `Resumed "${name}"${nextAt ? `: it ticks next at ${momentOf(nextAt)}` : ''}.` }
     },

@@ -35,11 +35,11 @@ export const jobs = {
   job: view({
     everyMs: 2_000,
     needs: { id: 'id' },
-    async read({ observer, redact, holdfastOf }, { id }) {
+    async read({ observer, redact, asMember }, { id }) {
       const job = await observer.work.job(id)
       if (!job) return { job: null }
       const isIdle = job.state === 'ready' || job.state === 'waiting'
-      const status = isIdle ? await (await holdfastOf(job.namespace ?? 'default')).jobs.find(id) : null
+      const status = isIdle ? await asMember(job.namespace ?? 'default', ({ jobs }) => jobs.find(id)) : null
       return { job: { ...redacted(job, redact), waitsFor: status?.waitsFor ?? null } }
     },
   }),

@@ -39,6 +39,8 @@ export function useTheme(): readonly [Theme, () => void] {
 }
 
 const probe = document.createElement('span')
+// Whoever wants no motion has transitions of a moment, in which a colour is still the one before.
+probe.style.transitionProperty = 'none'
 
 /** What a token is at the moment, for what is drawn on a canvas: `colourOf('--good')`. It is another one after `themechange`. */
 export function colourOf(token: `--${string}`): string {

@@ -1,9 +1,10 @@
 import './latency.css'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useReducer, useRef } from 'preact/hooks'
 import type uPlot from 'uplot'
 import { formatDuration } from '../format.js'
 import { Table } from '../parts/table.js'
 import { None, When } from '../parts/time.js'
+import { colourOf } from '../theme.js'
 import { useWidth } from '../use-width.js'
 import type { Says } from '../wire.js'
 
@@ -50,10 +51,15 @@ export function LatencyChart({ points, label }: { readonly points: readonly Poin
   const place = useRef<HTMLDivElement>(null)
   const chart = useRef<uPlot>(undefined)
   const width = useWidth(box)
-  const theme = useTheme()
+  const [theme, changed] = useReducer((count: number) => count + 1, 0)
   const data = dataOf(points)
   const latest = useRef(data)
   latest.current = data
+  useEffect(() => {
+    const redraw = () => changed(undefined)
+    addEventListener('themechange', redraw)
+    return () => removeEventListener('themechange', redraw)
+  }, [])
   useEffect(() => {
     if (width === 0) return
     let isOver = false
@@ -112,22 +118,13 @@ function tell(points: readonly Point[]): string {
 }
 
 function optionsFor(width: number): uPlot.Options {
-  const style = getComputedStyle(document.documentElement)
-  const probe = document.createElement('span')
-  // Whoever wants no motion has transitions of a moment, in which a colour is still the one before.
-  probe.style.transitionProperty = 'none'
-  document.body.append(probe)
-  const colour = (name: string) => {
-    probe.style.color = style.getPropertyValue(name)
-    return getComputedStyle(probe).color
-  }
   const axis = {
-    stroke: colour('--muted'),
+    stroke: colourOf('--muted'),
     font: '11.5px ui-sans-serif, system-ui, sans-serif',
-    grid: { stroke: colour('--line'), width: 1 },
-    ticks: { stroke: colour('--line'), width: 1, size: 4 },
+    grid: { stroke: colourOf('--line'), width: 1 },
+    ticks: { stroke: colourOf('--line'), width: 1, size: 4 },
   }
-  const options: uPlot.Options = {
+  return {
     width,
     height,
     legend: { show: false },
@@ -166,7 +163,7 @@ function optionsFor(width: number): uPlot.Options {
       {},
       ...lines.map(({ label, colour: name, dash }) => ({
         label,
-        stroke: colour(name),
+        stroke: colourOf(name),
         width: 1.6,
         dash: [...dash],
         points: { size: 4 },
@@ -174,26 +171,6 @@ function optionsFor(width: number): uPlot.Options {
       })),
     ],
   }
-  probe.remove()
-  return options
-}
-
-/** Changes when the theme does: what is drawn on a canvas has no style. */
-function useTheme(): string {
-  const read = () => getComputedStyle(document.documentElement).backgroundColor
-  const [theme, setTheme] = useState(read)
-  useEffect(() => {
-    const changed = () => setTheme(read())
-    const observer = new MutationObserver(changed)
-    observer.observe(document.documentElement, { attributeFilter: ['data-theme'] })
-    const dark = matchMedia('(prefers-color-scheme: dark)')
-    dark.addEventListener('change', changed)
-    return () => {
-      observer.disconnect()
-      dark.removeEventListener('change', changed)
-    }
-  }, [])
-  return theme
 }
 
 /** The same as a table, the latest first. */

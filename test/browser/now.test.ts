@@ -1,5 +1,7 @@
 // The first page, in a real browser, before a fleet of real processes that hang.
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
+import { pictureOf } from '../../src/dashboard/waits.js'
+import { buildGraph, type ContendedName, type Participant } from '../../src/observe/index.js'
 import { Child } from '../fault/children.js'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl } from '../setup/instances.js'
@@ -18,6 +20,36 @@ async function holder(url: string, ...holds: Held[]): Promise<Child<Told> & { pi
 function waits({ process }: Child<Told>, how: Held[0], name: string): void {
   process.send({ how, name })
 }
+
+test('only time helps where a rate rests; what nobody has, and is kept, can be freed', async () => {
+  // What the page listens for when it is loaded.
+  vi.stubGlobal('addEventListener', () => {})
+  const { drawWaits } = await import('../../ui/graphics/wait-layout.js')
+  vi.unstubAllGlobals()
+  const facts = {
+    mode: 'exclusive',
+    pid: null,
+    job: null,
+    weight: 1,
+    since: null,
+    forMs: null,
+    freeInMs: 5_000,
+  } as const
+  const saysOf = (how: 'rate' | 'kept') => {
+    const name: ContendedName = {
+      ...{ id: 'a', kind: how === 'rate' ? 'lane' : 'lease', key: '1', namespace: 'shop', label: 'a', queue: null },
+      ...{ max: null, inUse: null, waiting: 1, holders: [{ ...facts, participant: 'nobody', how }] },
+      waits: [{ ...facts, participant: 'session 7', requests: 1, behind: null, calls: [] }],
+    }
+    const nobody: Participant = {
+      ...{ id: 'nobody', kind: 'nobody', instance: null, host: null, osPid: null },
+      ...{ pids: [], application: null, user: null, job: null },
+    }
+    const graph = buildGraph([name], [nobody, { ...nobody, id: 'session 7', kind: 'session', pids: [7] }])
+    return drawWaits(pictureOf(graph), false).nodes.find(({ id }) => id === 'nobody')?.says
+  }
+  expect([saysOf('rate'), saysOf('kept')]).toEqual(['only time helps', 'in the way of 1'])
+})
 
 describeInBrowser('the page Now', () => {
   test('a hang of three processes across a lease and a lock is named within 3 s, and mended there', {

@@ -96,6 +96,10 @@ function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
   const nodes = new Map<string, Node>()
   const edges: Edge[] = []
 
+  /** A name that is kept taken can be freed; a rate rests for as long as it does. */
+  const rests = (id: string) =>
+    names.every(({ holders }) => holders.every(({ participant, how }) => participant !== id || how === 'rate'))
+
   const addWho = (id: string) => {
     const who = byId.get(id)
     if (!who || nodes.has(id)) return
@@ -105,7 +109,7 @@ function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
       certain: 'deadlock',
       possible: 'may be a deadlock',
       root:
-        who.kind === 'nobody'
+        who.kind === 'nobody' && rests(id)
           ? 'only time helps'
           : blocks.get(id)
             ? `in the way of ${blocks.get(id)}`

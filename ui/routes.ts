@@ -1,5 +1,6 @@
 // Where somebody is, kept in the fragment of the address: `#/jobs?search=mail`. The server never sees it.
 import { useEffect, useState } from 'preact/hooks'
+import { writeSearchValue } from '../src/base/search.js'
 
 export const pages = [
   { id: 'now', title: 'Now', short: 'Now', letter: 'n' },
@@ -12,15 +13,29 @@ export const pages = [
 ] as const
 
 export type PageId = (typeof pages)[number]['id']
-export type RouteParams = Readonly<Record<string, string>>
-
-export interface Route {
-  readonly page: PageId
-  readonly params: RouteParams
-}
 
 /** What goes along to every page. */
 const kept = ['namespace'] as const
+
+/** What else may stand in the address of each page. */
+interface ParamNames {
+  now: never
+  locks: 'search' | 'key' | 'hours'
+  schedules: 'search' | 'schedule' | 'of' | 'page' | 'minutes'
+  jobs: 'search' | 'id'
+  deliveries: 'prefix' | 'state' | 'of' | 'key'
+  limits: 'search' | 'all' | 'limit' | 'of'
+  instances: 'search' | 'instance'
+}
+
+export type ParamsOf<Id extends PageId = PageId> = {
+  readonly [Name in (typeof kept)[number] | ParamNames[Id]]?: string | undefined
+}
+
+export interface Route {
+  readonly page: PageId
+  readonly params: ParamsOf
+}
 
 export function readRoute(hash: string): Route {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2)
@@ -29,23 +44,28 @@ export function readRoute(hash: string): Route {
 }
 
 /** The address of a page, for the `href` of a link. Empty params are left out. */
-export function hrefOf(page: PageId, params: Readonly<Record<string, string | undefined>> = {}): string {
+export function hrefOf<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): string {
   const query = new URLSearchParams()
   for (const name of kept) {
     const value = name in params ? params[name] : readRoute(location.hash).params[name]
     if (value) query.set(name, value)
   }
-  for (const [name, value] of Object.entries(params)) if (value) query.set(name, value)
+  for (const [name, value] of Object.entries<string | undefined>(params)) if (value) query.set(name, value)
   return `#/${page}${query.size > 0 ? `?${query}` : ''}`
 }
 
+/** The address of the jobs of a queue. */
+export function hrefOfQueue(name: string): string {
+  return hrefOf('jobs', { search: `queue:${writeSearchValue(name)}` })
+}
+
 /** Goes to another page: one can come back. */
-export function go(page: PageId, params: Readonly<Record<string, string | undefined>> = {}): void {
+export function go<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): void {
   location.hash = hrefOf(page, params)
 }
 
 /** Changes some params of the page where somebody is. What is typed makes no steps to come back through. */
-export function setParams(changed: Readonly<Record<string, string | undefined>>, step: 'replace' | 'push' = 'replace') {
+export function setParams(changed: ParamsOf, step: 'replace' | 'push' = 'replace') {
   const { page, params } = readRoute(location.hash)
   const href = hrefOf(page, { ...params, ...changed })
   if (href === location.hash) return
@@ -67,4 +87,9 @@ export function useRoute(): Route {
     return () => removeEventListener('hashchange', changed)
   }, [])
   return route
+}
+
+/** What stands in the address of this page, which the caller knows: `useParams<'jobs'>()`. */
+export function useParams<Id extends PageId>(): ParamsOf<Id> {
+  return useRoute().params
 }

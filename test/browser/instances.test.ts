@@ -1,6 +1,6 @@
 // The page of instances in a real browser.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Holdfast } from '../../src/holdfast.js'
+import { defineJob, Holdfast } from '../../src/holdfast.js'
 import { sql, until } from '../setup/facts.js'
 import { type Board, describeInBrowser, expectAccessible, openPage, startBoard } from './stage.js'
 
@@ -23,6 +23,15 @@ describeInBrowser('the page of instances', () => {
     // Without an anchor one has a row once something is known of it.
     other.schedules.add('nightly', { cron: '0 3 * * *' }, () => {})
     const stops = new AbortController()
+    let end = () => {}
+    const ended = new Promise<void>((resolve) => {
+      end = resolve
+    })
+    const long = () => ended
+    const longJob = defineJob('long', { run: long })
+    const job = await one.jobs.enqueue(longJob, null)
+    one.jobs.work([longJob])
+    const delivery = one.once.run('<i>order</i> 7', long)
     const waits = other.locks.acquire('<b>etl</b>', { signal: stops.signal }).catch(() => {})
     // One that died, in its third life, with a clock that is a minute behind, by an old version.
     await sql(
@@ -47,6 +56,19 @@ describeInBrowser('the page of instances', () => {
     await names.getByRole('link', { name: '<b>etl</b>' }).waitFor()
     await page.getByText(/a session of its own, server process \d+/).waitFor()
     await expectAccessible(page)
+    const runs = page.getByRole('table', { name: 'Runs' })
+    await runs.getByRole('link', { name: `long ${job.id}` }).click()
+    await page
+      .getByRole('region', { name: `Job ${job.id}`, exact: true })
+      .getByText('Runs on')
+      .waitFor()
+    await page.goBack()
+    await runs.getByRole('link', { name: '<i>order</i> 7' }).click()
+    await page.getByRole('region', { name: 'Delivery', exact: true }).getByText('Runs on').waitFor()
+    await page.goBack()
+    end()
+    await delivery
+    await page.getByText('Nothing runs there now.').waitFor()
 
     await page
       .getByRole('button', { name: /^Drain/ })
@@ -76,5 +98,5 @@ describeInBrowser('the page of instances', () => {
     expect(await narrow.getByText(/instance-?gone|worker-<i>9/).count()).toBeGreaterThan(0)
     stops.abort()
     await waits
-  }, 40_000)
+  }, 60_000)
 })

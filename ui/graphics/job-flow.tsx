@@ -12,7 +12,7 @@ type Queue = Says<'queues'>['rows'][number]
 const mostCounted = 10_000
 
 /** So many of something; `isMore`: at least. */
-export interface Count {
+interface Count {
   readonly jobs: number
   readonly isMore: boolean
 }
@@ -36,16 +36,15 @@ const counted = [
 ] as const
 type Counted = (typeof counted)[number]
 
+/** What was counted up to there, and one more where there are more. */
+export function countOf(jobs: number): Count {
+  return { jobs: Math.min(mostCounted, jobs), isMore: jobs > mostCounted }
+}
+
 /** All queues together. */
 export function flowOf(queues: readonly Queue[]): Flow {
   const sum = (of: (queue: Queue) => number) => queues.reduce((all, queue) => all + of(queue), 0)
-  const counts = counted.map((what) => [
-    what,
-    {
-      jobs: sum((queue) => Math.min(mostCounted, queue[what])),
-      isMore: queues.some((queue) => queue[what] > mostCounted),
-    },
-  ])
+  const counts = counted.map((what) => [what, together(queues.map((queue) => countOf(queue[what])))])
   const rate = (what: keyof Queue['perMinute']) => sum(({ perMinute }) => perMinute[what])
   return {
     counts: Object.fromEntries(counts),
@@ -57,6 +56,13 @@ export function flowOf(queues: readonly Queue[]): Flow {
       cancelled: rate('cancelled'),
       discarded: rate('discarded'),
     },
+  }
+}
+
+function together(counts: readonly Count[]): Count {
+  return {
+    jobs: counts.reduce((sum, { jobs }) => sum + jobs, 0),
+    isMore: counts.some(({ isMore }) => isMore),
   }
 }
 
@@ -150,13 +156,13 @@ const tones: Readonly<Record<string, Tone>> = {
 }
 
 /** Where jobs are, and how they go on: each place leads to the jobs that are there. */
-export function JobFlow({ flow, queue }: { readonly flow: Flow; readonly queue?: string | undefined }) {
+export function JobFlow({ flow }: { readonly flow: Flow }) {
   const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box)
   const { counts, rates } = flow
   const layout = width >= wide.width ? wide : narrow
   const { places } = layout
-  const search = (terms: string) => hrefOf('jobs', { search: `${queue ? `queue:${queue} ` : ''}${terms}` })
+  const search = (terms: string) => hrefOf('jobs', { search: terms })
   const waiting = (['scheduled', 'retrying', 'parked', 'blocked'] as const).map((what) => counts[what])
   return (
     <div ref={box} class="flow">
@@ -206,10 +212,7 @@ export function JobFlow({ flow, queue }: { readonly flow: Flow; readonly queue?:
           place={places.waiting}
           href={search('state:waiting')}
           word="waiting"
-          says={formatJobs({
-            jobs: waiting.reduce((sum, { jobs }) => sum + jobs, 0),
-            isMore: waiting.some(({ isMore }) => isMore),
-          })}
+          says={formatJobs(together(waiting))}
           isSome={waiting.some(({ jobs }) => jobs > 0)}
         />
         <g transform={`translate(${places.waiting.x} ${places.waiting.y})`}>

@@ -10,7 +10,7 @@ import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { Ago, None, Since } from '../parts/time.js'
-import { setParams, useRoute } from '../routes.js'
+import { setParams, useParams } from '../routes.js'
 import { OneDelivery, took } from './deliveries/one-delivery.js'
 
 const states = ['in-flight', 'lost', 'done', 'failed'] as const
@@ -18,7 +18,7 @@ type StateWord = (typeof states)[number]
 
 /** What had its effect once, by key: the latest, or those whose keys begin alike. */
 export function Deliveries() {
-  const { namespace, prefix, state, of, key } = useRoute().params
+  const { namespace, prefix, state, of, key } = useParams<'deliveries'>()
   const only = states.find((one) => one === state)
   const live = useView('deliveries', { namespace, prefix, state: only })
   const { rows = [], hasMore, lookedAt } = live.data ?? {}

@@ -1,3 +1,4 @@
+import { clockNoticedMs, clockRiskyMs } from '../../src/base/clocks.js'
 import { useNow } from '../clock.js'
 import { formatDuration, formatNumber } from '../format.js'
 import { Beats, silenceInWords, silenceOf, stateOf } from '../graphics/beats.js'
@@ -13,7 +14,7 @@ import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { type Column, Table } from '../parts/table.js'
 import { None, Since, When } from '../parts/time.js'
-import { setParams, useRoute } from '../routes.js'
+import { setParams, useParams } from '../routes.js'
 import type { Says } from '../wire.js'
 import { Audit } from './instances/audit.js'
 import { OneInstance } from './instances/one-instance.js'
@@ -29,7 +30,7 @@ const inNamespace: Column<Instance> = {
 
 /** Who takes part, how they are, and what visitors did. */
 export function Instances() {
-  const { namespace, search, instance } = useRoute().params
+  const { namespace, search, instance } = useParams<'instances'>()
   const instances = useView('instances', { namespace, search })
   const { rows = [], count } = instances.data ?? {}
   return (
@@ -134,16 +135,13 @@ export function Silence({ row }: { readonly row: Instance }) {
   return <Meter value={silence.ms} max={row.expiry} tone={tone} label="Silent for" says={says} />
 }
 
-const noticedMs = 2_000
-const riskyMs = 60_000
-
 /** How its clock compared with the database's when its life began. */
 export function Clock({ ahead }: { readonly ahead: number | null }) {
   if (ahead === null) return <None says="not known" />
   const by = Math.abs(ahead)
-  if (by < noticedMs) return <span title={`${ahead} ms ahead when its life began`}>in step</span>
+  if (by < clockNoticedMs) return <span title={`${ahead} ms ahead when its life began`}>in step</span>
   const says = `${formatDuration(by)} ${ahead > 0 ? 'ahead' : 'behind'}`
-  return <State is={says} tone={by < riskyMs ? 'warn' : 'bad'} />
+  return <State is={says} tone={by < clockRiskyMs ? 'warn' : 'bad'} />
 }
 
 /** By what it is present, and what stands between it and the server. */

@@ -2,7 +2,7 @@ import './jobs/jobs.css'
 import { useRef, useState } from 'preact/hooks'
 import { useNow } from '../clock.js'
 import { formatNumber } from '../format.js'
-import { flowOf, formatJobs, formatRate, JobFlow, waits } from '../graphics/job-flow.js'
+import { countOf, flowOf, formatJobs, formatRate, JobFlow, waits } from '../graphics/job-flow.js'
 import { idOf, LatencyChart, LatencyTable, type Measure, pointsOf } from '../graphics/latency.js'
 import { type Live, useView } from '../live.js'
 import { Act } from '../parts/confirm.js'
@@ -11,10 +11,11 @@ import { InstanceMark } from '../parts/mark.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
+import { QueueName } from '../parts/queue-name.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { Ago, None, Since } from '../parts/time.js'
-import { hrefOf, setParams, useRoute } from '../routes.js'
+import { setParams, useParams } from '../routes.js'
 import type { Says } from '../wire.js'
 import { OneJob } from './jobs/one-job.js'
 import { JobSearch, mistakeOf } from './jobs/search.js'
@@ -25,7 +26,7 @@ type Found = Says<'jobs'>['rows'][number]
 
 /** Queues, how jobs go through them, and the jobs themselves. */
 export function Jobs() {
-  const { namespace, search = '', id } = useRoute().params
+  const { namespace, search = '', id } = useParams<'jobs'>()
   // A search that cannot be understood is not asked for: the answer to the last good one stays.
   const good = useRef('')
   if (!mistakeOf(search)) good.current = search
@@ -161,8 +162,7 @@ function LatencyPanel({ namespace }: { readonly namespace: string | undefined })
 }
 
 function QueueList({ live }: { readonly live: Live<Queues> }) {
-  const many = (jobs: number) =>
-    jobs > 0 ? formatJobs({ jobs: Math.min(10_000, jobs), isMore: jobs > 10_000 }) : <None />
+  const many = (jobs: number) => (jobs > 0 ? formatJobs(countOf(jobs)) : <None />)
   const waiting = ({ scheduled, retrying, parked, blocked }: Queue) => scheduled + retrying + parked + blocked
   return (
     <Panel title="Queues" live={live} count={live.data?.count} padded={false}>
@@ -177,14 +177,7 @@ function QueueList({ live }: { readonly live: Live<Queues> }) {
               title: 'Queue',
               wide: true,
               sort: ({ name }) => name,
-              cell: ({ name, key }) =>
-                name === null ? (
-                  <span class="mono">key {key}</span>
-                ) : (
-                  <a href={hrefOf('jobs', { search: `queue:${/^[^\s"]+$/.test(name) ? name : JSON.stringify(name)}` })}>
-                    <Name text={name} />
-                  </a>
-                ),
+              cell: ({ name, key }) => <QueueName name={name} queueKey={key} />,
             },
             {
               title: 'State',
@@ -224,12 +217,7 @@ function QueueList({ live }: { readonly live: Live<Queues> }) {
             },
             {
               title: 'Buried',
-              cell: ({ buried }) =>
-                buried > 0 ? (
-                  <State is={formatJobs({ jobs: Math.min(10_000, buried), isMore: buried > 10_000 })} tone="bad" />
-                ) : (
-                  <None />
-                ),
+              cell: ({ buried }) => (buried > 0 ? <State is={formatJobs(countOf(buried))} tone="bad" /> : <None />),
               sort: ({ buried }) => buried,
               align: 'end',
             },

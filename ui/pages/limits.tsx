@@ -9,7 +9,7 @@ import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { Ago, None, Since } from '../parts/time.js'
-import { setParams, useRoute } from '../routes.js'
+import { setParams, useParams } from '../routes.js'
 import type { Says } from '../wire.js'
 import { OneLimit } from './limits/one-limit.js'
 
@@ -17,7 +17,7 @@ type Row = Says<'limits'>['rows'][number]
 
 /** How much there may be in use of what, who has it, and what is spent of rates. */
 export function Limits() {
-  const { namespace, search, all, limit, of } = useRoute().params
+  const { namespace, search, all, limit, of } = useParams<'limits'>()
   const limits = useView('limits', { namespace, search, all: all === 'true' ? true : undefined })
   const rows = limits.data?.rows ?? []
   const opened = rows.find((row) => row.name === limit && row.namespace === of)

@@ -9,7 +9,7 @@ import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { None, Span } from '../parts/time.js'
-import { setParams, useRoute } from '../routes.js'
+import { setParams, useParams } from '../routes.js'
 import type { Says } from '../wire.js'
 import { OneName } from './locks/one-name.js'
 
@@ -33,7 +33,7 @@ interface Row {
 
 /** Who has which name, and who waits for it: locks, leases and elections, which share their names. */
 export function Locks() {
-  const { namespace, search, key, hours = '48' } = useRoute().params
+  const { namespace, search, key, hours = '48' } = useParams<'locks'>()
   const names = useView('names', { namespace, search })
   const rows = names.data ? rowsOf(names.data) : []
   const at = names.at

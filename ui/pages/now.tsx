@@ -1,6 +1,6 @@
 import { useView } from '../live.js'
 import { Page } from '../parts/page.js'
-import { useRoute } from '../routes.js'
+import { useParams } from '../routes.js'
 import { NextTicks, Queues, TroubleList } from './now/glances.js'
 import { ProofLine } from './now/proof.js'
 import { Strip } from './now/strip.js'
@@ -8,7 +8,7 @@ import { WhoWaits } from './now/waits.js'
 
 /** The fleet at a glance: who waits for whom, what went wrong, what comes next, and whether the promises hold. */
 export function Now() {
-  const { namespace } = useRoute().params
+  const { namespace } = useParams<'now'>()
   const graph = useView('graph', { namespace })
   const overview = useView('overview', { namespace })
   const proof = useView('proof', {})

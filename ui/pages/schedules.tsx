@@ -10,7 +10,7 @@ import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { type Column, Table } from '../parts/table.js'
 import { Ago, None, Since, Span } from '../parts/time.js'
-import { setParams, useRoute } from '../routes.js'
+import { setParams, useParams } from '../routes.js'
 import type { Says } from '../wire.js'
 import { OneSchedule } from './schedules/one-schedule.js'
 import { Ticks } from './schedules/ticks.js'
@@ -28,7 +28,7 @@ const inNamespace: Column<Schedule> = {
 
 /** When schedules tick, who has run what, and what has no run. */
 export function Schedules() {
-  const { namespace, search, schedule, of } = useRoute().params
+  const { namespace, search, schedule, of } = useParams<'schedules'>()
   const schedules = useView('schedules', { namespace, search })
   const { rows = [], count } = schedules.data ?? {}
   return (

@@ -4,7 +4,7 @@ import { Copy } from './copy.js'
 export interface NameProps {
   readonly text: string
   /** How many characters at most. Default 44. */
-  readonly most?: number
+  readonly most?: number | undefined
   /** With a button that copies the whole. */
   readonly copy?: boolean
 }

@@ -10,7 +10,7 @@ export interface SearchProps {
   /** An example of what may be written. */
   readonly example?: string
   /** The param of the route that keeps it. Default `search`. */
-  readonly param?: string
+  readonly param?: 'search' | 'prefix'
 }
 
 /** What is typed is asked for once it has stood for so long. */
@@ -18,8 +18,7 @@ const quietMs = 200
 
 /** The search of a page. What is searched stands in the address, so that it can be passed on. */
 export function Search({ what, example, param = 'search' }: SearchProps) {
-  const { params } = useRoute()
-  const given = params[param] ?? ''
+  const given = useRoute().params[param] ?? ''
   const [text, setText] = useState(given)
   const typed = useRef(given)
   const field = useRef<HTMLInputElement>(null)

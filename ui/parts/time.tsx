@@ -25,6 +25,18 @@ export function Ago({ at }: { readonly at: Given }) {
   )
 }
 
+/** A moment, and how long ago or how soon it is. */
+export function Moment({ at }: { readonly at: string }) {
+  return (
+    <>
+      <When at={at} />{' '}
+      <span class="muted">
+        (<Ago at={at} />)
+      </span>
+    </>
+  )
+}
+
 /** For how long something has been so, counting: `4m 10s`. With `until`, how long is left. */
 export function Since({ at, until }: { readonly at?: Given; readonly until?: Given }) {
   const time = useNow()

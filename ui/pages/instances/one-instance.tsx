@@ -209,7 +209,7 @@ function Runs({ work }: { readonly work: Work }) {
       what: 'job',
       tone: 'busy' as const,
       name: (
-        <a href={hrefOf('jobs', { job: id })}>
+        <a href={hrefOf('jobs', { id })}>
           <Name text={kind} /> {id}
         </a>
       ),
@@ -235,7 +235,7 @@ function Runs({ work }: { readonly work: Work }) {
       what: 'delivery',
       tone: 'busy' as const,
       name: (
-        <a href={hrefOf('deliveries', { delivery: key, of: namespace })}>
+        <a href={hrefOf('deliveries', { of: namespace, key })}>
           <Name text={key} />
         </a>
       ),

@@ -11,8 +11,9 @@ import { Name } from '../../parts/name.js'
 import { Notice } from '../../parts/notice.js'
 import { Panel } from '../../parts/panel.js'
 import { Payload, Scrolled } from '../../parts/payload.js'
+import { QueueName } from '../../parts/queue-name.js'
 import { State } from '../../parts/state.js'
-import { Ago, When } from '../../parts/time.js'
+import { Ago, Moment, When } from '../../parts/time.js'
 import { hrefOf, setParams } from '../../routes.js'
 
 /** All about one job. */
@@ -136,15 +137,10 @@ function Parts({ job, live }: { readonly job: Job; readonly live: Live<unknown> 
 }
 
 function factsOf(job: Job): (Fact | false)[] {
-  const { queue, namespace, lane, priority, failed, crashes, maxCrashes, progress, uniqueKey, fence } = job
+  const { queue, queueKey, namespace, lane, priority, failed, crashes, maxCrashes, progress, uniqueKey, fence } = job
   return [
     ['State', <State key="state" is={job.pausedAt && job.state === 'ready' ? 'paused' : job.state} />],
-    [
-      'Queue',
-      <a key="queue" href={hrefOf('jobs', { search: `queue:${queue ?? job.queueKey}` })}>
-        <Name text={queue ?? `key ${job.queueKey}`} />
-      </a>,
-    ],
+    ['Queue', <QueueName key="queue" name={queue} queueKey={queueKey} />],
     namespace !== null && ['Namespace', <bdi key="namespace">{namespace}</bdi>],
     job.instance !== null && [job.state === 'running' ? 'Runs on' : 'Ran on', <WhoIs key="who" who={job} />],
     ['Enqueued', <Moment key="enqueued" at={job.enqueuedAt} />],
@@ -159,17 +155,6 @@ function factsOf(job: Job): (Fact | false)[] {
     priority !== 0 && ['Priority', String(priority)],
     fence !== null && ['Fence', String(fence)],
   ]
-}
-
-function Moment({ at }: { readonly at: string }) {
-  return (
-    <>
-      <When at={at} />{' '}
-      <span class="muted">
-        (<Ago at={at} />)
-      </span>
-    </>
-  )
 }
 
 /** The one answer to why a job does not run. */

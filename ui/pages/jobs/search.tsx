@@ -5,7 +5,7 @@ import { jobSearchWords, jobWaits, readJobSearch, searchedStates } from '../../.
 import { readSearch, writeSearchValue } from '../../../src/base/search.js'
 import { useShortcuts } from '../../keyboard.js'
 import { Icon } from '../../parts/icons.js'
-import { setParams, useRoute } from '../../routes.js'
+import { setParams, useParams } from '../../routes.js'
 
 const quietMs = 250
 const mostHints = 12
@@ -35,7 +35,7 @@ export interface JobSearchProps {
 
 /** The search for jobs: with hints of what may be written, and what is wrong where something is. */
 export function JobSearch({ queues, kinds }: JobSearchProps) {
-  const given = useRoute().params.search ?? ''
+  const given = useParams<'jobs'>().search ?? ''
   const [text, setText] = useState(given)
   const [told, setTold] = useState(given)
   const [isOpen, setOpen] = useState(false)

@@ -4,10 +4,11 @@ import { Empty } from '../../parts/empty.js'
 import { InstanceMark } from '../../parts/mark.js'
 import { Name } from '../../parts/name.js'
 import { Panel } from '../../parts/panel.js'
+import { QueueName } from '../../parts/queue-name.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { Ago, None, Since, Span } from '../../parts/time.js'
-import { hrefOf } from '../../routes.js'
+import { hrefOf, hrefOfQueue } from '../../routes.js'
 import type { Says } from '../../wire.js'
 
 type Overview = Says<'overview'>
@@ -60,7 +61,7 @@ const words: Readonly<Record<Trouble['kind'], string>> = {
 function whereIs({ kind, subject, job, instance, namespace }: Trouble): string {
   switch (kind) {
     case 'buried':
-      return job === null ? hrefOf('jobs', { search: `queue:${subject}` }) : hrefOf('jobs', { id: String(job) })
+      return job === null ? hrefOfQueue(subject) : hrefOf('jobs', { id: String(job) })
     case 'failed':
     case 'broken':
     case 'gap':
@@ -94,9 +95,7 @@ export function Queues({ overview }: GlanceProps) {
             title: 'Queue',
             cell: ({ name, key, pausedMs }) => (
               <span class="row">
-                <a href={hrefOf('jobs', { search: `queue:${name ?? key}` })}>
-                  <Name text={name ?? `key ${key}`} most={28} />
-                </a>
+                <QueueName name={name} queueKey={key} most={28} />
                 {pausedMs !== null && <State is="paused" />}
               </span>
             ),

@@ -17,7 +17,7 @@ import { Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { None, Span, When } from '../../parts/time.js'
-import { setParams, useRoute } from '../../routes.js'
+import { setParams, useParams } from '../../routes.js'
 import { useWidth } from '../../use-width.js'
 
 const windows = [
@@ -35,7 +35,7 @@ const mostRows = 200
 
 /** The ticks of the schedules of the page along time. */
 export function Ticks() {
-  const { namespace, search, page = '1' } = useRoute().params
+  const { namespace, search, page = '1' } = useParams<'schedules'>()
   const { minutes, choose } = useMinutes()
   const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box)
@@ -82,7 +82,7 @@ function open({ name, namespace }: RibbonRow): void {
 
 /** How long ago the ribbon begins, kept in the address, and the buttons that choose it. */
 export function useMinutes() {
-  const { minutes: given = usual } = useRoute().params
+  const { minutes: given = usual } = useParams<'schedules'>()
   const minutes = windows.some(([value]) => value === given) ? given : usual
   const choose = (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot stand in a row

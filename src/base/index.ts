@@ -1,5 +1,6 @@
 export * from './abort.js'
 export * from './backoff.js'
+export * from './clocks.js'
 export * from './durations.js'
 export * from './errors.js'
 export * from './events.js'

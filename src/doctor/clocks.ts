@@ -1,11 +1,9 @@
 import { performance } from 'node:perf_hooks'
-import { formatDuration } from '../base/index.js'
+import { clockNoticedMs, clockRiskyMs, formatDuration } from '../base/index.js'
 import { type Finding, finding, type Severity } from './finding.js'
 import type { Check, Patient } from './patient.js'
 
 const looks = 5
-const noticedMs = 2_000
-const riskyMs = 60_000
 
 /** Clocks of machines beside the database's. Nothing of Holdfast's depends on them; what people write by them does. */
 export const clocks: Check = {
@@ -37,8 +35,8 @@ async function aheadHere(patient: Patient): Promise<number> {
 
 function off(where: string, aheadMs: number, when: string): Finding[] {
   const byMs = Math.abs(aheadMs)
-  if (byMs < noticedMs) return []
-  const severity: Severity = byMs < riskyMs ? 'note' : 'risky'
+  if (byMs < clockNoticedMs) return []
+  const severity: Severity = byMs < clockRiskyMs ? 'note' : 'risky'
   return [
     finding({
       id: 'clock-offset',

@@ -10,7 +10,7 @@ import { Notice } from '../../parts/notice.js'
 import { Panel } from '../../parts/panel.js'
 import { Payload, Scrolled } from '../../parts/payload.js'
 import { State } from '../../parts/state.js'
-import { Ago, When } from '../../parts/time.js'
+import { Moment } from '../../parts/time.js'
 import { setParams } from '../../routes.js'
 
 export interface OneDeliveryProps {
@@ -89,17 +89,6 @@ export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
         </div>
       )}
     </Details>
-  )
-}
-
-function Moment({ at }: { readonly at: string }) {
-  return (
-    <>
-      <When at={at} />{' '}
-      <span class="muted">
-        (<Ago at={at} />)
-      </span>
-    </>
   )
 }
 

@@ -93,8 +93,7 @@ const consequences: Readonly<Record<WayOut['does'], string>> = {
 }
 
 function helpless({ how }: Holding): string {
-  if (how === 'rate' || how === 'kept') return 'Only time helps.'
-  return 'Nothing can be done about it from here.'
+  return how === 'rate' ? 'Only time helps.' : 'Nothing can be done about it from here.'
 }
 
 function Way({ way, name }: { readonly way: WayOut; readonly name: DrawnName }) {

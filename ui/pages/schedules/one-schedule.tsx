@@ -1,6 +1,7 @@
 import { useRef, useState } from 'preact/hooks'
 import { formatDuration, formatNumber, visible } from '../../format.js'
-import { changeInWords, Ribbon, reasons } from '../../graphics/ribbon.js'
+import { Ribbon } from '../../graphics/ribbon.js'
+import { changeInWords, reasons } from '../../graphics/ribbon-words.js'
 import { useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
 import { Empty } from '../../parts/empty.js'

@@ -1,16 +1,8 @@
 import './ticks.css'
 import { useRef } from 'preact/hooks'
 import { formatNumber } from '../../format.js'
-import {
-  labelWidth,
-  leastStep,
-  momentOf,
-  Ribbon,
-  type RibbonData,
-  type RibbonRow,
-  reasons,
-  Who,
-} from '../../graphics/ribbon.js'
+import { labelWidth, leastStep, Ribbon } from '../../graphics/ribbon.js'
+import { momentOf, type RibbonData, type RibbonRow, reasons, Who } from '../../graphics/ribbon-words.js'
 import { useView } from '../../live.js'
 import { Name } from '../../parts/name.js'
 import { Panel } from '../../parts/panel.js'

@@ -2,8 +2,8 @@
 
 -- name: begin
 -- Writes down that somebody is about to do something ($1 who, $2 the act, $3 to what, $4 its parameters, $5 what it said
--- would happen, $6 why). Forgets some of what was done more than 90 days ago: whoever may not write the audit may not either.
--- Relies on audit_at.
+-- would happen, $6 why). Forgets some of what was done more than 90 days ago: whoever may not write the audit may not forget
+-- it either. Relies on audit_at.
 with forgotten as (
   delete from holdfast.audit
   where id in (

@@ -17,7 +17,7 @@ export function Audit() {
     <Panel
       title="What visitors did"
       live={audit}
-      says="Each act, written down before it was done, and again when it had been. The latest two hundred; kept for 90 days."
+      says="Each act, written down before it was done, and again when it had been. The latest two hundred. Each act also forgets up to a thousand that are older than 90 days."
       padded={false}
     >
       <Table

@@ -24,7 +24,7 @@ const answerMs = 10_000
 const lifeSignMs = 2_000
 /** A member that nobody has needed for so long is closed: it costs a row and its renewals. */
 const memberIdleMs = 60_000
-/** One more than these is opened only while all of them are used. */
+/** There are more only while all of them are used. */
 const mostMembers = 5
 /** The clocks drift apart by less than a millisecond in so long. */
 const clockMs = 60_000

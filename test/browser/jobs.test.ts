@@ -98,6 +98,10 @@ describeInBrowser('jobs and deliveries', () => {
 
     // Whatever a queue is called, its name leads to its jobs; one whose name is not known leads nowhere.
     const spaced = await jobs.enqueue(defineJob('spaced', { queue: 'my "queue"', run: () => {} }), null)
+    const easy = defineJob('easy', { queue: 'easy', run: () => {} })
+    jobs.work([easy])
+    const { id: easyId } = await jobs.enqueue(easy, null)
+    await until('it is done', async () => (await jobs.find(easyId))?.state === 'done')
     await page.goto(`${board.url}#/now`)
     await page.getByRole('table', { name: 'Queues' }).getByRole('link', { name: 'my "queue"' }).click()
     await list.getByRole('row', { name: 'spaced' }).waitFor()
@@ -112,6 +116,27 @@ describeInBrowser('jobs and deliveries', () => {
     await page.goto(`${board.url}#/jobs?id=${spaced.id}`)
     await one.getByText(/^key -?\d+$/).waitFor()
     expect(await one.getByRole('link', { name: /key/ }).count()).toBe(0)
+
+    // What is drawn on a canvas has the colours of the theme.
+    await page.goto(`${board.url}#/jobs`)
+    const isDrawnIn = (token: string) =>
+      page.evaluate((name) => {
+        const probe = document.body.appendChild(document.createElement('i'))
+        probe.style.cssText = `transition: none; color: var(${name})`
+        const wanted = getComputedStyle(probe).color.match(/\d+/g)!.map(Number)
+        probe.remove()
+        // It is drawn anew when its width changes, too.
+        const canvas = document.querySelector<HTMLCanvasElement>('.latency canvas')
+        if (!canvas) return false
+        const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height)
+        for (let at = 0; at < data.length; at += 4) {
+          if (data[at + 3] === 255 && wanted.every((value, of) => data[at + of] === value)) return true
+        }
+        return false
+      }, token)
+    await until('lines are drawn', () => isDrawnIn('--line'))
+    await page.emulateMedia({ colorScheme: 'dark' })
+    await until('they are drawn anew', () => isDrawnIn('--line'))
 
     const acts = await sql<{ act: string }>(url, 'select act from holdfast.audit order by id')
     expect(acts.map(({ act }) => act)).toEqual(['retry-job', 'cancel-job', 'redrive-queue', 'pause-queue'])

@@ -1,5 +1,6 @@
 import { commandFor, formatDuration } from '../base/index.js'
 import { mostCounted, type ObservedQueue } from '../observe/index.js'
+import { arrayOf } from '../postgres/index.js'
 import { counted, type Finding, finding, listed, mostTold } from './finding.js'
 import type { Check, Patient } from './patient.js'
 
@@ -17,7 +18,7 @@ export const queues: Check = {
   async look(patient): Promise<Finding[]> {
     const all = await patient.observer.queues()
     const open = all.filter(({ ready, pausedAt }) => ready > 0 && pausedAt === null)
-    const keys = `{${open.map(({ key }) => key).join(',')}}`
+    const keys = arrayOf(open.map(({ key }) => key))
     const late = await patient.ask<ReadySince>('ready_since', [keys, patient.patienceMs])
     const idle = await patient.ask<{ queue: string; workers: number }>('idle_workers')
     const lateIn = (queue: ObservedQueue) => late.filter(({ queue: key }) => key === queue.key)

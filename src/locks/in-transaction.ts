@@ -1,5 +1,6 @@
 import { backoffMs, type Key, pause, UsageError } from '../base/index.js'
 import {
+  arrayOf,
   type CallerExecutor,
   type CallerTransaction,
   type Executor,
@@ -81,7 +82,7 @@ interface Answer {
 }
 
 function numbersOf(keys: readonly Key[]): string {
-  return `{${keys.map(({ key }) => key).join(',')}}`
+  return arrayOf(keys.map(({ key }) => key))
 }
 
 async function tryAll(tx: Executor, { keys, mode, statements, notice }: TransactionAsk): Promise<Tried> {

@@ -1,4 +1,4 @@
-import { type Executor, loadStatements } from '../postgres/index.js'
+import { arrayOf, type Executor, loadStatements } from '../postgres/index.js'
 import { mostCounted, type ObservedQueue } from './jobs.js'
 import { Observer } from './observer.js'
 
@@ -43,7 +43,7 @@ export async function fleetMetrics(executor: Executor, namespace: string, schema
   const sql = loadStatements<'oldest_ready' | 'schedules' | 'in_use'>(new URL('./metrics.sql', import.meta.url), schema)
   const observer = new Observer(executor, schema)
   const queues = await observer.queues({ namespace })
-  const keys = `{${queues.map(({ key }) => key).join(',')}}`
+  const keys = arrayOf(queues.map(({ key }) => key))
   const oldest = await executor.query<{ key: string; age_ms: number }>(sql.oldest_ready.text, [keys, mostLooked])
   const ages = new Map(oldest.map(({ key, age_ms }) => [key, age_ms]))
   const schedules = await executor.query<ScheduleRow>(sql.schedules.text, [namespace, mostSchedules])

@@ -1,4 +1,4 @@
-import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { arrayOf, type Executor, loadStatements, type Statement } from '../postgres/index.js'
 import { DeliveriesObserver } from './deliveries.js'
 import { FleetObserver } from './fleet.js'
 import { buildGraph, type WaitGraph } from './graph.js'
@@ -256,11 +256,6 @@ export class Observer {
     const rows = await this.#executor.query<{ key: string }>(this.#sql.queue_keys.text, values)
     return rows.map(({ key }) => key)
   }
-}
-
-/** As PostgreSQL reads it from text, whatever the driver. */
-function arrayOf(keys: readonly string[]): string {
-  return `{${keys.join(',')}}`
 }
 
 export interface GraphFilter {

@@ -7,7 +7,7 @@ import {
   ruleOf,
   type TickRule,
 } from '../base/index.js'
-import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { arrayOf, type Executor, loadStatements, type Statement } from '../postgres/index.js'
 import { type Ribbon, type RibbonFound, ribbonOf, spanOf } from './ribbon.js'
 
 export interface ScheduleFilter {
@@ -268,8 +268,8 @@ export class SchedulesObserver {
       listed.length === 0
         ? null
         : await this.#ask<RibbonFound>(this.#ribbonSql.ribbon, [
-            `{${listed.map(({ schedule }) => schedule.key).join(',')}}`,
-            `{${listed.map(({ isDense }) => isDense).join(',')}}`,
+            arrayOf(listed.map(({ schedule }) => schedule.key)),
+            arrayOf(listed.map(({ isDense }) => isDense)),
             span.fromMs,
             span.stepMs,
             span.pastSteps,

@@ -275,10 +275,8 @@ describe('an open transaction', () => {
     await elsewhere.jobs.resume('noted')
     await runOthers(2_500)
     expect(ran).toEqual([])
-    const from = performance.now()
     await client.query('commit')
     await until('it runs', () => ran.length === 1)
-    expect(performance.now() - from).toBeLessThan(4_000)
   })
 })
 

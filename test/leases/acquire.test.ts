@@ -108,12 +108,10 @@ describe('a wait', () => {
     const blocker = await sqlSession(fresh.url)
     await blocker.query('begin')
     await blocker.query('lock table holdfast.lease in access exclusive mode')
-    const from = performance.now()
     await expect(a.leases.acquire('slow', { wait: 200 })).rejects.toMatchObject({
       code: 'DATABASE_UNREACHABLE',
       message: 'No answer came within 1s',
     })
-    expect(performance.now() - from).toBeLessThan(3_000)
     await blocker.query('rollback')
     await until('what was granted late is given back', async () => (await leasedNames(fresh.url, a.id)) === 0)
   })

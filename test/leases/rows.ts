@@ -7,6 +7,8 @@ export interface LeaseRow {
   ttlMs: number
   /** When it is free; negative when it is. */
   leftMs: number
+  /** The same, as a time of the database. */
+  expiresAtMs: number
   wanted: boolean
 }
 
@@ -15,7 +17,8 @@ export async function leaseRow(url: string, key: string): Promise<LeaseRow | und
   const [row] = await sql<LeaseRow>(
     url,
     `select token, instance, fence::integer, ttl_ms as "ttlMs", wanted,
-       (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as "leftMs"
+       (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as "leftMs",
+       (extract(epoch from expires_at) * 1000)::float8 as "expiresAtMs"
      from holdfast.lease
      where key = $1`,
     [key],

@@ -159,10 +159,8 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in session mode', () => {
     await until('the child holds the name', async () => (await keysHeld(direct)).includes(key))
     expect(await other.locks.tryAcquire('report')).toBeNull()
     const waiting = other.locks.acquire('report', { wait: '10s' })
-    const from = performance.now()
     holder.kill('SIGKILL')
     const lock = await waiting
-    expect(performance.now() - from).toBeLessThan(2_000)
     await lock.release()
   })
 })

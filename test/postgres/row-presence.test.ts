@@ -6,13 +6,13 @@ import { ClosedError, DatabaseUnreachableError } from '../../src/holdfast.js'
 import { type ObservedInstance, Observer } from '../../src/observe/index.js'
 import { openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
-import { caught, sql, until, within } from '../setup/facts.js'
+import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
 
 const expiryMs = 2_000
 
-function presenceAt(url: string): RowPresence {
+function presenceAt(url: string): { presence: RowPresence; close(): Promise<void> } {
   const database = openPgPool({ connectionString: url })
   const presence = new RowPresence({
     database,
@@ -22,11 +22,13 @@ function presenceAt(url: string): RowPresence {
     version: '0.0.0',
     events: new Events(),
   })
-  onTestFinished(async () => {
-    await presence.close()
-    await database.close()
-  })
-  return presence
+  let closed: Promise<void> | undefined
+  const close = () => {
+    closed ??= presence.close().then(() => database.close())
+    return closed
+  }
+  onTestFinished(close)
+  return { presence, close }
 }
 
 async function isPresent(url: string, number: number): Promise<boolean> {
@@ -59,7 +61,7 @@ test('asleep, it costs nothing: no row, no statement', async () => {
 
 test('present by its row, renewed, gone when it closes', async () => {
   const url = await databaseUrl()
-  const presence = presenceAt(url)
+  const { presence } = presenceAt(url)
   expect(presence.life).toBeUndefined()
   const [life, same] = await Promise.all([presence.whenLiving(), presence.whenLiving()])
   expect(same).toBe(life)
@@ -83,10 +85,11 @@ test('present by its row, renewed, gone when it closes', async () => {
 
 test('its row deleted: lost at the next renewal, and it comes back with a new number', async () => {
   const url = await databaseUrl()
-  const presence = presenceAt(url)
+  const { presence } = presenceAt(url)
   const life = await presence.whenLiving()
+  const isOver = lost(life)
   await sql(url, 'delete from holdfast.instance')
-  const { reason } = await within(expiryMs, 'The loss', lost(life))
+  const { reason } = await within(15_000, 'The loss', isOver)
   expect(reason.message).toBe('The presence of this instance is gone: expired, or ended with its server')
   expect([life.trusted, life.loss, presence.life]).toEqual([false, reason, undefined])
   const next = await within(5_000, 'The next life', presence.whenLiving())
@@ -97,12 +100,13 @@ test('its row deleted: lost at the next renewal, and it comes back with a new nu
 
 test('a renewal that comes too late is none', async () => {
   const url = await databaseUrl()
-  const presence = presenceAt(url)
+  const { presence } = presenceAt(url)
   const life = await presence.whenLiving()
+  const isOver = lost(life)
   await sql(url, 'update holdfast.instance set expires_at = clock_timestamp()')
   expect(await isPresent(url, life.number)).toBe(false)
   expect((await instancesOf(url))[0]).toMatchObject({ alive: false })
-  await within(expiryMs, 'The loss', lost(life))
+  await within(15_000, 'The loss', isOver)
 })
 
 for (const direction of ['to-server', 'to-client'] as const) {
@@ -110,28 +114,32 @@ for (const direction of ['to-server', 'to-client'] as const) {
     const url = await databaseUrl()
     const proxy = await SilentProxy.before(url)
     onTestFinished(() => proxy.close())
-    const presence = presenceAt(proxy.through(url))
+    const { presence } = presenceAt(proxy.through(url))
     const life = await presence.whenLiving()
     const isOver = lost(life)
+    const session = await sqlSession(url)
     // New connections are as silent as the old ones.
     proxy.onConnection = (link) => link.silence(direction)
     proxy.silence(direction)
-    const from = performance.now()
-    const { reason, at } = await within(2 * expiryMs, 'The loss', isOver)
-    expect(await isPresent(url, life.number)).toBe(true)
+    const askedAt = performance.now()
+    const { rows } = await session.query<{ left: number }>(
+      'select (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as left from holdfast.instance',
+    )
+    const { reason, at } = await within(15_000, 'The loss', isOver)
+    // By the clocks: to ask the database only now may be too late.
+    expect(at - askedAt).toBeLessThan(rows[0]!.left)
     expect(reason).toBeInstanceOf(DatabaseUnreachableError)
     expect(reason.message).toMatch(/^No renewal was answered for .*, and the presence may expire now$/)
-    expect(at - from).toBeLessThan(expiryMs)
-    await until('the row expires', async () => !(await isPresent(url, life.number)), 2 * expiryMs)
+    await until('the row expires', async () => !(await isPresent(url, life.number)))
     proxy.onConnection = () => {}
-    const next = await within(5 * expiryMs, 'The next life', presence.whenLiving())
+    const next = await within(15_000, 'The next life', presence.whenLiving())
     expect(next.number).not.toBe(life.number)
   })
 }
 
 test('a blocked event loop: the first look after it says no', async () => {
   const url = await databaseUrl()
-  const presence = presenceAt(url)
+  const { presence } = presenceAt(url)
   const life = await presence.whenLiving()
   const from = performance.now()
   while (performance.now() - from < expiryMs) Math.sqrt(2)
@@ -142,7 +150,7 @@ test('a blocked event loop: the first look after it says no', async () => {
 test('a wait for a life ends with its signal; closing ends it, and leaves no row and no timer', async () => {
   const url = await databaseUrl()
   await sql(url, 'alter table holdfast.instance rename to away')
-  const presence = presenceAt(url)
+  const { presence } = presenceAt(url)
   const abort = new AbortController()
   const waiting = presence.whenLiving(abort.signal)
   const reason = new Error('enough')
@@ -161,27 +169,28 @@ test('closing while it waits out the grace of a restart leaves no row and no tim
      values ('frozen', 'rows', 0, 'host', 1, '0.0.0', 3600000, 'none', -1)`,
   )
   await sql(url, 'update holdfast.fencing set began_at = now()')
-  const before = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
-  const presence = presenceAt(url)
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  const before = timers()
+  const { presence, close } = presenceAt(url)
   const waiting = presence.whenLiving().catch((error) => error)
   await until('it is recorded', async () => (await rowsOf(url)).length === 2)
   await within(5_000, 'Closing', presence.close())
   expect(await waiting).toBeInstanceOf(ClosedError)
   expect((await rowsOf(url)).map(({ id }) => id)).toEqual(['frozen'])
-  const left = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
-  // Those of the pool are its idle connections'.
-  expect(left() - before).toBeLessThanOrEqual(5)
+  // Idle connections have timers of their own.
+  await close()
+  expect(timers() - before).toBeLessThanOrEqual(0)
 })
 
 test('a restart of the server ends a life', { timeout: 60_000 }, async () => {
   const server = await ownServer()
   const url = await ownDatabase(server)
-  const presence = presenceAt(url)
+  const { presence } = presenceAt(url)
   const life = await presence.whenLiving()
   const isOver = lost(life)
   await server.restart('immediate')
-  await within(2 * expiryMs, 'The loss', isOver)
-  const next = await within(4 * expiryMs + 5_000, 'The next life', presence.whenLiving())
+  await within(15_000, 'The loss', isOver)
+  const next = await within(15_000, 'The next life', presence.whenLiving())
   expect(next.number).not.toBe(life.number)
   expect(await isPresent(url, life.number)).toBe(false)
   expect(await isPresent(url, next.number)).toBe(true)

@@ -75,7 +75,7 @@ test(`${walks} walks of many handles: modes mixed, several names, aborts`, { tim
     })
     await Promise.all(flows)
     // What was asked for and given up may still be on its way back.
-    await until(`nothing is left of walk ${walk}`, async () => (await witness.locks()).length === 0, 3_000)
+    await until(`nothing is left of walk ${walk}`, async () => (await witness.locks()).length === 0)
   }
   expect(judge.grants).toBeGreaterThan(walks * 20)
 })

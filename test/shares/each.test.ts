@@ -255,7 +255,7 @@ test('closing ends the calls, and what they hold', async () => {
   })
   call.catch(() => {})
   await until('it works', async () => (await heldLocks(fresh.url)) > 0)
-  await within(2_000, 'Closing', a!.close())
+  await within(5_000, 'Closing', a!.close())
   await caught(ClosedError, call)
   await caught(
     ClosedError,

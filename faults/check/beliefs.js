@@ -2,9 +2,9 @@
 //
 // A session that is ended from outside, or a restart, takes locks away in the same instant in which it says so: the news is on its way while
 // the next one is granted. For what the nemesis ended, an overlap as short as news may take is excused. Nothing else is.
+import { newsMs } from '../news.js'
 
-/** How long the news of an ending may take to a process that is busy, on a busy machine. */
-const newsNs = 400_000_000n
+const newsNs = BigInt(newsMs) * 1_000_000n
 /** Beliefs are looked at in the order of their fences; those that are over for so long cannot meet a later one any more. */
 const memoryNs = 30_000_000_000n
 

@@ -33,7 +33,8 @@ test('news of an ending may take a moment, and no more than that, and only for w
   expect(found(5n, 1)).toBe(0)
   expect(found(5n, 'all')).toBe(0)
   expect(found(5n, 2)).toBe(1)
-  expect(found(900n, 1)).toBe(1)
+  expect(found(900n, 1)).toBe(0)
+  expect(found(1_100n, 1)).toBe(1)
 })
 
 test('permits that take more places than there are, are found', () => {

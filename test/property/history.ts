@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { newsMs } from '../../faults/news.js'
 
 /**
  * What the actors believed, and the proof that no two of them believed what excludes each other.
@@ -68,8 +69,7 @@ export interface Ending {
   to: bigint
 }
 
-/** How long the news of an ending may take to a process that is busy, on a busy machine. */
-const newsNs = 250_000_000n
+const newsNs = BigInt(newsMs) * 1_000_000n
 
 export interface History {
   readonly beliefs: Belief[]

@@ -69,7 +69,8 @@ export class Place {
         this.onDeath(`process ${child.pid} ended by itself with ${code ?? signal}`)
     })
     this.instanceId = undefined
-    const [message] = await Promise.race([once(child, 'message'), once(child, 'exit')])
+    const begun = Promise.race([once(child, 'message'), once(child, 'exit')])
+    const [message] = await within(60_000, `The opening of process ${child.pid}`, begun)
     if (typeof message === 'string') this.instanceId = message.slice('open '.length)
   }
 

@@ -111,6 +111,7 @@ export const mutations = [
   },
   {
     name: 'a dead session keeps its permits',
+    hangs: true,
     edits: [[`${sql}/0003-limits.sql`, 'if holdfast.is_present(part.session) then', 'if true then']],
     only: ['limits'],
     among: ['kill', 'terminate'],
@@ -182,6 +183,7 @@ export const mutations = [
   },
   {
     name: 'nobody takes over the run of somebody who died',
+    hangs: true,
     edits: [
       [
         `${sql}/0009-schedules.sql`,

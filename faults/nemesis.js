@@ -77,8 +77,11 @@ export const faults = {
 
   async restart({ server, ending }, { mode }) {
     const end = ending('all')
-    await server.restart(mode)
-    end()
+    try {
+      await server.restart(mode)
+    } finally {
+      end()
+    }
   },
 
   /** As when the kernel kills one for its memory: the server ends all of them, and recovers. */
@@ -86,15 +89,18 @@ export const faults = {
     const client = await session(url)
     const { rows } = await client.query('select pg_backend_pid() as pid')
     const end = ending('all')
-    process.kill(rows[0].pid, 'SIGKILL')
-    while (
-      !(await session(url).then(
-        (one) => one.end().then(() => true),
-        () => false,
-      ))
-    )
-      await sleep(50)
-    end()
+    try {
+      process.kill(rows[0].pid, 'SIGKILL')
+      while (
+        !(await session(url).then(
+          (one) => one.end().then(() => true),
+          () => false,
+        ))
+      )
+        await sleep(50)
+    } finally {
+      end()
+    }
   },
 
   'restart the pooler': ({ pooler }) => pooler?.restart(),

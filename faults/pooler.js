@@ -15,6 +15,8 @@ const program = [process.env.HOLDFAST_TEST_PGBOUNCER, '/usr/sbin/pgbouncer', '/u
   .filter((path) => path !== undefined)
   .find((path) => existsSync(path))
 
+const startWithinMs = 20_000
+
 export const hasPgBouncer = program !== undefined
 
 export async function startPooler(url, { mode = 'transaction', backends = 20, roundRobin = false } = {}) {
@@ -51,8 +53,9 @@ server_round_robin = ${roundRobin ? 1 : 0}
       log += text
     })
     watchdog.watch(child.pid)
+    const deadline = performance.now() + startWithinMs
     while (!(await accepts(port))) {
-      if (child.exitCode !== null) throw new Error(`PgBouncer did not start. It said:\n${log}`)
+      if (!isAlive(child) || performance.now() > deadline) throw new Error(`PgBouncer did not start. It said:\n${log}`)
       await sleep(20)
     }
   }
@@ -66,7 +69,7 @@ server_round_robin = ${roundRobin ? 1 : 0}
       return through.href
     },
     async restart() {
-      const exited = once(child, 'exit')
+      const exited = isAlive(child) ? once(child, 'exit') : undefined
       child.kill('SIGKILL')
       await exited
       await start()
@@ -76,6 +79,10 @@ server_round_robin = ${roundRobin ? 1 : 0}
       return stopped
     },
   }
+}
+
+function isAlive({ exitCode, signalCode }) {
+  return exitCode === null && signalCode === null
 }
 
 function quoted(value) {

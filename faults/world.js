@@ -12,6 +12,7 @@ import { check } from './check/index.js'
 import { Place, within } from './fleet.js'
 import { readHistory, writeHistory } from './history.js'
 import { faults } from './nemesis.js'
+import { newsMs } from './news.js'
 import { planOf } from './plan.js'
 import { hasPgBouncer, startPooler } from './pooler.js'
 import { rules } from './work/schedules.js'
@@ -91,7 +92,7 @@ export async function torment({ seconds, seed, size, expiryMs, everyMs, patience
       (error) => [String(error.message)],
     )
     const history = await readHistory(folder)
-    return { seed, seconds, plan, struck, ...(await check(history, world, unrest)) }
+    return { seed, seconds, plan, struck, unrest, ...(await check(history, world, unrest)) }
   } finally {
     for (const place of places) {
       place.thaw()
@@ -145,8 +146,6 @@ async function knock({ url, expiryMs, pooler, write }, signal) {
 
 /** After these a process may not hear any more that its session was ended. */
 const deafening = new Set(['freeze', 'cut', 'lose an answer', 'delay', 'block'])
-/** How long the news of an ended session may take to a process that is busy, on a busy machine. */
-const newsMs = 1_000
 
 /** Does what the plan says, each step at its time. Answers with how often each fault was done. */
 async function strike(world, plan, seconds, say) {

@@ -12,16 +12,19 @@ import { isInHurry } from '../setup/hurry.js'
 const program = fileURLToPath(new URL('../../faults/run.js', import.meta.url))
 
 /** What it says; with its report, when it ends otherwise than with 0. */
-async function run(...words: string[]): Promise<string> {
-  const { stdout } = await promisify(execFile)(process.execPath, [program, ...words]).catch((error) => {
-    throw new Error(`${words.join(' ')}\n${error.stdout}\n${error.stderr}`)
+async function run(withinMs: number, ...words: string[]): Promise<string> {
+  const limits = { timeout: withinMs, killSignal: 'SIGKILL' } as const
+  const { stdout } = await promisify(execFile)(process.execPath, [program, ...words], limits).catch((error) => {
+    throw new Error(
+      `${words.join(' ')} (${error.killed ? 'killed, for it hung' : error.code})\n${error.stdout}\n${error.stderr}`,
+    )
   })
   return stdout
 }
 
 test('everything at once, under every fault', { timeout: 0 }, async () => {
   const seed = seedOf('everything under faults')
-  const report = await run('--seconds', '12', '--seed', String(seed), '--quiet')
+  const report = await run(300_000, '--seconds', '12', '--seed', String(seed), '--quiet')
   console.log(report)
   expect(report).toContain('0 violations')
 })
@@ -29,7 +32,7 @@ test('everything at once, under every fault', { timeout: 0 }, async () => {
 test.skipIf(isInHurry)('a planted bug is found', { timeout: 0 }, async () => {
   const seed = seedOf('a planted bug')
   const { name } = randomFrom(seed).pick(mutations)
-  const report = await run('--mutants', name, '--seed', String(seed))
+  const report = await run(1_000_000, '--mutants', name, '--seed', String(seed))
   expect(report).toMatch(/^found {2}/)
   console.log(report)
 })

@@ -15,6 +15,9 @@ else await withDatabase(manage)
 async function work(url, round, fate) {
   const holdfast = await Holdfast.open({ url })
   const pool = new pg.Pool({ connectionString: url, max: 1 })
+  // All begin together, however long it takes each of them to start.
+  process.send('ready')
+  await once(process, 'message')
   await holdfast.shares.each(
     'backup',
     databases,
@@ -42,17 +45,18 @@ async function manage(url) {
   await client.query('create table backed_up (round text, database text, worker int)')
 
   for (const count of [1, 4]) {
-    const workers = start(url, `${count} at work`, count)
-    await Promise.all(workers.map((worker) => once(worker, 'exit')))
+    const workers = await start(url, `${count} at work`, count)
+    await goAndEnd(workers)
     console.log(`${count} at work:`, await result(client, `${count} at work`))
   }
 
-  const [victim] = start(url, 'one dies', 1, 'dies')
+  const [victim] = await start(url, 'one dies', 1, 'dies')
+  const others = await start(url, 'one dies', 2)
+  victim.send('go')
   await once(victim, 'message')
-  const others = start(url, 'one dies', 2)
-  await new Promise((resolve) => setTimeout(resolve, 500))
+  const ended = goAndEnd(others)
   victim.kill('SIGKILL')
-  await Promise.all(others.map((worker) => once(worker, 'exit')))
+  await ended
   const { rows } = await client.query(
     "select count(*)::int as twice from began where round = 'one dies' group by database having count(*) > 1",
   )
@@ -61,8 +65,15 @@ async function manage(url) {
   await client.end()
 }
 
-function start(url, round, count, fate = 'lives') {
-  return Array.from({ length: count }, () => fork(fileURLToPath(import.meta.url), [url, round, fate]))
+async function start(url, round, count, fate = 'lives') {
+  const workers = Array.from({ length: count }, () => fork(fileURLToPath(import.meta.url), [url, round, fate]))
+  await Promise.all(workers.map((worker) => once(worker, 'message')))
+  return workers
+}
+
+function goAndEnd(workers) {
+  for (const worker of workers) worker.send('go')
+  return Promise.all(workers.map((worker) => once(worker, 'exit')))
 }
 
 async function result(client, round) {

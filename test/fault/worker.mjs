@@ -1,14 +1,15 @@
 // A process that takes part in rounds, as it is told to: it says when it begins and when it has done each resource.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast } from 'holdfast'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, expiryMs, anchor } = JSON.parse(process.argv[2])
-const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 const now = () => process.hrtime.bigint().toString()
-process.on('message', async ({ round, resources, workMs, stay }) => {
+process.on('message', async ({ round, resources, leastMs, workMs, stay }) => {
   const work = async (resource, { fence }) => {
     process.send({ event: 'begins', round, resource, fence, at: now() })
-    await sleep(Math.random() * workMs)
+    await sleep(leastMs + Math.random() * (workMs - leastMs))
     process.send({ event: 'ends', round, resource, fence, at: now() })
   }
   const outcome = await holdfast.shares

@@ -1,7 +1,4 @@
 // What instances write down of the names that they hold and wait for, and what is read of it.
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { Network } from '../../faults/network.js'
 import type { Holdfast } from '../../src/holdfast.js'
@@ -9,8 +6,9 @@ import { Observer } from '../../src/observe/index.js'
 import { Operator } from '../../src/operate/index.js'
 import { type Database, openPgPool } from '../../src/postgres/index.js'
 import { campaign, leading } from '../elections/stage.js'
+import { Child } from '../fault/children.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { sql, until, within } from '../setup/facts.js'
+import { sql, stays, until } from '../setup/facts.js'
 import { anchorPid, open, openFleet } from '../setup/instances.js'
 
 let fresh: FreshDatabase
@@ -27,7 +25,6 @@ afterAll(async () => {
 })
 
 const query = <Row extends object>(text: string, values: unknown[] = []) => sql<Row>(fresh.url, text, values)
-const passed = (at: number) => until('time passes', () => performance.now() > at)
 
 /** How long it was held and waited for, as it is read. */
 async function stripOf({ namespace }: Holdfast, search: string) {
@@ -65,7 +62,7 @@ test('instances tell what they hold and wait for, over the ends of minutes, and 
   const [leader, led] = [campaign(a, 'asked'), campaign(poolerOnly, 'without anchor')]
   await leading([leader])
   await leading([led])
-  await passed(beganAt + 1_100)
+  await stays('it is held', () => held.held, 1_100)
   await write()
 
   expect(await observer.terms(a.namespace, 'wanted')).toMatchObject([
@@ -136,21 +133,20 @@ test('instances tell what they hold and wait for, over the ends of minutes, and 
 
 test('of a holder that was killed, it is told what is known: when it was last seen, and who came next', async () => {
   const heir = await open({ url: fresh.url })
-  const child = fork(fileURLToPath(new URL('./holder.mjs', import.meta.url)), [JSON.stringify({ url: fresh.url })])
-  onTestFinished(() => void child.kill('SIGKILL'))
-  const [{ id }] = (await within(20_000, 'The holder tells', once(child, 'message'))) as [{ id: string }]
+  const child = new Child<{ id: string }>(new URL('./holder.mjs', import.meta.url), { url: fresh.url })
+  const { id } = await child.first('what it has')
   const names = ['lock', 'lease', 'election/election']
   const latest = async (name: string) =>
     (await observer.terms('default', name)).find(({ instance }) => instance === id)!
   for (const name of names) expect(await latest(name)).toMatchObject({ instance: id, why: null, endedAt: null })
 
-  child.kill('SIGKILL')
+  child.kill()
   // Its lease is not given back before its time.
   const [lock, lease] = await Promise.all([heir.locks.acquire('lock'), heir.leases.acquire('lease')])
   const gone = await latest('election/election')
   expect(gone).toMatchObject({ why: 'gone', kind: 'lock' })
   expect(gone.endedAt!.getTime()).toBeLessThanOrEqual(gone.goneBy!.getTime())
-  await passed(performance.now() + 1_100)
+  await stays('they are held', () => lock.held && lease.held, 1_100)
   await heir.samples.write()
   const [next, before] = await observer.terms('default', 'lock')
   expect(next).toMatchObject({ fence: lock.fence, instance: heir.id, why: null })
@@ -273,8 +269,7 @@ test('a term that was told by a slow network began when it began', async () => {
   const holdfast = await open({ url: network.through(fresh.url) })
   const lock = await holdfast.locks.acquire('slow')
   const [{ at }] = (await query<{ at: Date }>('select clock_timestamp() as at')) as [{ at: Date }]
-  const heldFrom = performance.now()
-  await passed(heldFrom + 1_100)
+  await stays('it is held', () => lock.held, 1_100)
   const terms = () => observer.terms(holdfast.namespace, 'slow')
   network.delay(1_500)
   const written = holdfast.samples.write()

@@ -1,8 +1,9 @@
 // A process that takes part in schedules of a test, and does as it is told.
 import { Holdfast } from 'holdfast'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, schedules } = JSON.parse(process.argv[2])
-const holdfast = await Holdfast.open({ url, namespace: 'shop', expiry: '2s' })
+const holdfast = await patiently(() => Holdfast.open({ url, namespace: 'shop', expiry: '2s' }))
 for (const { name, every } of schedules) {
   holdfast.schedules.add(name, { every }, ({ log }) => log(`by ${process.pid}`))
 }

@@ -126,13 +126,17 @@ class Host {
   readonly #process = fork(fileURLToPath(new URL('./host.js', import.meta.url)), { env: cleanEnv(), detached: true })
 
   constructor() {
+    // Whoever comes next would find it dead.
+    this.#process.once('exit', () => {
+      if (idle.includes(this)) idle.splice(idle.indexOf(this), 1)
+    })
     // It must not keep the process of the tests, and goes with it.
     this.#process.unref()
     this.#process.channel!.unref()
   }
 
   run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ended> {
-    this.#process.channel!.ref()
+    this.#process.channel?.ref()
     return new Promise<Ended>((resolve, reject) => {
       const end = () => {
         clearTimeout(tooLong)
@@ -143,9 +147,9 @@ class Host {
         end()
         resolve(ended as Ended)
       }
-      const gone = () => {
+      const gone = (code: number | null, signal: string | null) => {
         end()
-        reject(new Error(`The host ended while it ran holdfast ${args.join(' ')}`))
+        reject(new Error(`The host ended with ${code ?? signal} while it ran holdfast ${args.join(' ')}`))
       }
       const tooLong = setTimeout(() => {
         this.#process.kill('SIGKILL')
@@ -153,7 +157,7 @@ class Host {
         reject(new Error(`Still running after ${longestMs} ms: holdfast ${args.join(' ')}`))
       }, longestMs)
       this.#process.once('message', heard).once('exit', gone)
-      this.#process.send({ args, env })
+      this.#process.send({ args, env }, () => {})
     })
   }
 }

@@ -1,9 +1,10 @@
 // A process that campaigns for one election, and tells of each term when it begins and ends. Thawed, it tells what its
 // first look says.
 import { Holdfast } from 'holdfast'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, expiryMs, anchor, name, preferred } = JSON.parse(process.argv[2])
-const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 const now = () => process.hrtime.bigint().toString()
 const campaign = holdfast.elections.campaign(
   name,

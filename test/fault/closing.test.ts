@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { connect } from '../../src/cli/connect.js'
 import { Settings } from '../../src/cli/settings.js'
 import { dashboard } from '../../src/dashboard/index.js'
@@ -22,10 +22,10 @@ test('close releases all that is held, waited for and just asked for, and leaves
     [false, true],
   ])
   for (const refused of await Promise.all([...waiting, ...justAsked])) expect(refused).toMatchObject({ code: 'CLOSED' })
-  await until('no session is left', async () => (await witness.sessions(a.id)).length === 0, 2_000)
+  await until('no session is left', async () => (await witness.sessions(a.id)).length === 0)
   expect(await witness.locks()).toHaveLength(2)
   await b.close()
-  await until('no session is left', async () => (await witness.sessions()).length === 0, 2_000)
+  await until('no session is left', async () => (await witness.sessions()).length === 0)
 })
 
 test('close in the middle of opening a parked connection leaves no session', async () => {
@@ -42,7 +42,7 @@ test('close in the middle of opening a parked connection leaves no session', asy
   go()
   await within(5_000, 'Closing', closed)
   expect(await waiting).toMatchObject({ code: 'CLOSED' })
-  await until('no session is left', async () => (await witness.sessions(b.id)).length === 0, 2_000)
+  await until('no session is left', async () => (await witness.sessions(b.id)).length === 0)
 })
 
 test('close while the database is away does not wait for it', async () => {
@@ -95,6 +95,7 @@ test.each(Object.keys(withPools))(
     const uncaught: Error[] = []
     const note = (error: Error) => uncaught.push(error)
     process.on('uncaughtException', note)
+    onTestFinished(() => void process.off('uncaughtException', note))
     // The server does not hear the goodbye, and speaks first.
     proxy.silence('to-server')
     const pooled = await witness.query<{ pid: number }>(
@@ -105,7 +106,6 @@ test.each(Object.keys(withPools))(
     await opened.close()
     for (const { pid } of pooled) await witness.terminate(pid)
     await until('the news has come', () => proxy.open === 0)
-    process.off('uncaughtException', note)
     expect(uncaught).toEqual([])
   },
 )

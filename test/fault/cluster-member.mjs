@@ -2,9 +2,10 @@
 // it has them; it enqueues jobs, and runs them. It tells when, in the time of CLOCK_MONOTONIC, which all processes of a machine share.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Holdfast, HoldfastError } from 'holdfast'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, directUrl, expiryMs } = JSON.parse(process.argv[2])
-const holdfast = await Holdfast.open({ url, directUrl, expiry: expiryMs })
+const holdfast = await patiently(() => Holdfast.open({ url, directUrl, expiry: expiryMs }))
 const now = () => process.hrtime.bigint().toString()
 const closing = new AbortController()
 const { signal } = closing

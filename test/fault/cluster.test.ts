@@ -1,7 +1,6 @@
-import { once } from 'node:events'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { judge } from '../property/history.js'
-import { sql, until, within } from '../setup/facts.js'
+import { sql, until } from '../setup/facts.js'
 import { Child } from './children.js'
 
 // The cluster of examples/cluster, whose leader is switched, killed and cut off, several times over if HOLDFAST_ROUNDS says so.
@@ -70,14 +69,10 @@ describe.skipIf(missing.length > 0)('on a Patroni cluster', () => {
       await cluster.heal()
     }
     await goesOn(60_000)
-    for (const { process } of members) process.send('rest')
+    for (const member of members) member.send('rest')
     for (const member of members) await member.tells('it rests', ({ event }) => event === 'rests')
     await until('no job is left', async () => (await sql(url, 'select from holdfast.job')).length === 0)
-    for (const { process } of members) {
-      const exited = once(process, 'exit')
-      process.send('close')
-      expect(await within(40_000, 'Closing', exited)).toEqual([0, null])
-    }
+    for (const member of members) await member.close()
     console.log([...took].map(([what, ms]) => `${what} after ${inSeconds(ms)}`).join('\n'))
 
     expect(told('unexpected')).toEqual([])

@@ -14,7 +14,7 @@ test('a process that has closed in a silent network ends by itself', async () =>
   onTestFinished(() => actor.kill())
   actor.proxy.silence('to-server', 'to-client')
   await actor.close()
-  expect(actor.child.exitCode).toBe(0)
+  expect(actor.child.process.exitCode).toBe(0)
 })
 
 test('a process that was frozen in silence and has closed ends by itself', async () => {
@@ -35,5 +35,5 @@ test('a process that was frozen in silence and has closed ends by itself', async
   actor.thaw()
   await until('it has begun a new life', async () => (await witness.sessions()).length > 0)
   await actor.close()
-  expect(actor.child.exitCode).toBe(0)
+  expect(actor.child.process.exitCode).toBe(0)
 })

@@ -2,23 +2,13 @@
 // and from when to when, on the clock that all processes of a machine share.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Holdfast } from 'holdfast'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, expiryMs, names } = JSON.parse(process.argv[2])
 
-async function open() {
-  for (;;) {
-    try {
-      return await Holdfast.open({ url, expiry: expiryMs, migrate: false })
-    } catch (error) {
-      if (!error.retryable) throw error
-      await sleep(50)
-    }
-  }
-}
-
 const now = () => Number(process.hrtime.bigint() / 1_000n)
 const tell = (event, facts = {}) => process.connected && process.send({ event, at: now(), ...facts })
-const holdfast = await open()
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, migrate: false }))
 const closing = new AbortController()
 let isEnough = false
 

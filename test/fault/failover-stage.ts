@@ -121,7 +121,7 @@ export class Fleet {
 
   /** Enqueues no more, and waits until there is no job left on the server. */
   async drains(url: string): Promise<void> {
-    for (const { process } of this.members) process.send('enough')
+    for (const member of this.members) member.send('enough')
     await Promise.all(this.members.map((member) => member.tells('quiet', ({ event }) => event === 'quiet')))
     const left = () =>
       sql(url, 'select id, session, holdfast.is_present(session) as present, crashes, failed from holdfast.job limit 3')
@@ -132,13 +132,7 @@ export class Fleet {
   }
 
   async close(): Promise<void> {
-    await Promise.all(
-      this.members.map(async ({ process }) => {
-        const gone = new Promise((resolve) => process.once('exit', resolve))
-        process.send('close')
-        await gone
-      }),
-    )
+    await Promise.all(this.members.map((member) => member.close()))
   }
 }
 

@@ -1,8 +1,9 @@
 // A process that takes one name and keeps it. It says when it has it, and what its first look tells after it was thawed.
 import { Holdfast } from 'holdfast'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, expiryMs, name } = JSON.parse(process.argv[2])
-const holdfast = await Holdfast.open({ url, expiry: expiryMs })
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs }))
 const lock = await holdfast.locks.acquire(name)
 process.send({ fence: lock.fence })
 // Signals that arrive while the process is stopped are seen by the first turn of its event loop.

@@ -1,11 +1,6 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
-import { onTestFinished } from 'vitest'
-import { within } from '../setup/facts.js'
+import type { ChildProcess } from 'node:child_process'
+import { Child } from './children.js'
 import { expiryMs } from './stage.js'
-
-const program = fileURLToPath(new URL('./jobs-worker.mjs', import.meta.url))
 
 export interface WorkerProcess {
   readonly child: ChildProcess
@@ -16,44 +11,33 @@ export interface WorkerProcess {
   close(): Promise<void>
 }
 
+interface Told {
+  open?: string
+  started?: number
+  attempt?: number
+}
+
 export async function startWorker(
   url: string,
-  options: { queues: string[]; anchor?: 'required' | 'none'; concurrency?: number; claims?: 'rows' | 'advisory' },
+  options: {
+    queues: string[]
+    anchor?: 'required' | 'none'
+    concurrency?: number
+    claims?: 'rows' | 'advisory'
+    expiryMs?: number
+  },
 ): Promise<WorkerProcess> {
-  const child = fork(
-    program,
-    [JSON.stringify({ url, expiryMs, anchor: 'required', claims: 'rows', concurrency: 10, ...options })],
-    {
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    },
-  )
-  onTestFinished(() => void child.kill('SIGKILL'))
-  const held = new Map<number, number>()
-  const waiting = new Map<number, (attempt: number) => void>()
-  let opened = (_: string) => {}
-  const opening = new Promise<string>((resolve) => {
-    opened = resolve
-  })
-  child.on('message', (message: { open?: string; started?: number; attempt?: number }) => {
-    if (message.open) opened(message.open)
-    if (message.started === undefined) return
-    held.set(message.started, message.attempt!)
-    waiting.get(message.started)?.(message.attempt!)
-  })
-  const instanceId = await within(30_000, 'Opening', opening)
+  const given = { url, expiryMs, anchor: 'required', claims: 'rows', concurrency: 10, ...options }
+  const child = new Child<Told>('./jobs-worker.mjs', given)
+  const { open } = await child.first('it is open')
   return {
-    child,
-    instanceId,
-    holds: (id) => (held.has(id) ? Promise.resolve(held.get(id)!) : new Promise((resolve) => waiting.set(id, resolve))),
+    child: child.process,
+    instanceId: open!,
+    holds: async (id) => (await child.tells(`it holds job ${id}`, ({ started }) => started === id)).attempt!,
     async kill() {
-      const exited = once(child, 'exit')
-      child.kill('SIGKILL')
-      await exited
+      child.kill()
+      await child.ended()
     },
-    async close() {
-      const exited = once(child, 'exit')
-      child.send('close')
-      await within(40_000, 'Closing', exited)
-    },
+    close: () => child.close(),
   }
 }

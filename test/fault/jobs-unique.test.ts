@@ -1,13 +1,11 @@
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
-import { expect, onTestFinished, test } from 'vitest'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
 import { randomFrom } from '../property/random.mjs'
 import { countOf, seedOf } from '../property/seed.js'
-import { sql, until, within } from '../setup/facts.js'
+import { sql, until } from '../setup/facts.js'
+import { Child } from './children.js'
 import { openDatabase } from './stage.js'
 
-const program = fileURLToPath(new URL('./unique-enqueuer.mjs', import.meta.url))
 const documents = 5
 
 /** What would be a key that two jobs hold. */
@@ -26,10 +24,11 @@ const doubles = `
 
 test.each(['rows', 'advisory'])(
   'whatever two processes enqueue at once, a key has one job, and what was written is seen by a later run: by %s',
+  { timeout: 180_000 },
   async (claims) => {
     const seed = seedOf(`unique jobs by ${claims}`)
     const random = randomFrom(seed)
-    const { url } = await openDatabase()
+    const { url, witness } = await openDatabase()
     await sql(
       url,
       `create table document (id integer primary key, version integer not null default 0);
@@ -38,19 +37,16 @@ test.each(['rows', 'advisory'])(
      create table seen (document integer, version integer, job bigint);
      create table working (document integer primary key)`,
     )
-    const children = Array.from({ length: 2 }, () =>
-      fork(program, [JSON.stringify({ url, seed: random.below(2 ** 31), documents, claims, rounds: countOf(20) })], {
-        stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      }),
-    )
-    for (const child of children) onTestFinished(() => void child.kill('SIGKILL'))
-    const reports = children.map((child) => once(child, 'message').then(([report]) => report))
+    const children = Array.from({ length: 2 }, () => {
+      const facts = { url, seed: random.below(2 ** 31), documents, claims, rounds: countOf(20) }
+      return new Child<{ created: number }>('./unique-enqueuer.mjs', facts)
+    })
     let isOver = false
     const watching = (async () => {
-      for (; !isOver; ) expect(await sql(url, doubles)).toEqual([])
+      for (; !isOver; await sleep(20)) expect(await witness.query(doubles)).toEqual([])
     })()
     watching.catch(() => {})
-    const totals = await within(120_000, 'Enqueueing', Promise.all(reports))
+    const totals = await Promise.all(children.map((child) => child.first('all is enqueued', 120_000)))
     await until('all have ended', async () => {
       const [row] = await sql<{ left: number }>(
         url,
@@ -77,8 +73,6 @@ test.each(['rows', 'advisory'])(
     expect(row!.failed).toBe(0)
     expect(row!.runs).toBe(totals.reduce((sum, { created }) => sum + created, 0))
     expect(await sql(url, 'select * from holdfast.unique_job')).toEqual([])
-    const exits = children.map((child) => once(child, 'exit'))
-    for (const child of children) child.send('close')
-    await within(40_000, 'Closing', Promise.all(exits))
+    await Promise.all(children.map((child) => child.close()))
   },
 )

@@ -2,21 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Holdfast } from 'holdfast'
 import pg from 'pg'
-
-/** On a loaded machine, and while a server restarts, opening may take longer than so short an expiry allows. */
-async function open() {
-  for (;;) {
-    try {
-      return await Holdfast.open({ url, expiry: expiryMs, anchor, jobs: { claims } })
-    } catch (error) {
-      if (!error.retryable) throw error
-      await sleep(100)
-    }
-  }
-}
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, expiryMs, queues, anchor, claims, concurrency } = JSON.parse(process.argv[2])
-const holdfast = await open()
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor, jobs: { claims } }))
 const log = new pg.Pool({ connectionString: url, max: 2 })
 log.on('error', () => {})
 

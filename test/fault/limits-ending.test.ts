@@ -1,16 +1,12 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { DatabaseUnreachableError, LimitReachedError, PermitLostError } from '../../src/holdfast.js'
 import { nothingInUse, untilQueued } from '../limits/facts.js'
 import { caught, sql, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
+import { Child } from './children.js'
 import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './stage.js'
 
 // Permits end with whoever held them: the process, its session, its server.
-
-const program = fileURLToPath(new URL('./limits-holder.mjs', import.meta.url))
 
 interface HolderOptions {
   expiryMs?: number
@@ -19,14 +15,23 @@ interface HolderOptions {
   max?: number
 }
 
-async function startHolder(url: string, options: HolderOptions): Promise<{ holder: ChildProcess; fence: number }> {
-  const holder = fork(program, [JSON.stringify({ url, expiryMs: 60_000, max: 1, ...options })])
-  onTestFinished(() => void holder.kill('SIGKILL'))
-  const [{ fence }] = (await within(20_000, 'Taking the permits', once(holder, 'message'))) as [{ fence: number }]
+interface Told {
+  fence: number
+  held?: boolean
+}
+
+const holderOf = (url: string, options: HolderOptions) =>
+  new Child<Told>('./limits-holder.mjs', { url, expiryMs: 60_000, max: 1, ...options })
+
+async function startHolder(url: string, options: HolderOptions): Promise<{ holder: Child<Told>; fence: number }> {
+  const holder = holderOf(url, options)
+  const { fence } = await holder.first('it has the permits')
   return { holder, fence }
 }
 
-test('what a killed process held is free at once: for whoever waits, and for whoever comes', async () => {
+test('what a killed process held is free at once: for whoever waits, and for whoever comes', {
+  timeout: 60_000,
+}, async () => {
   const { url } = await openDatabase()
   const a = await openInstance(url)
   const { holder, fence } = await startHolder(url, { names: ['waited for', 'tried', 'two', 'two'], max: 2 })
@@ -34,32 +39,30 @@ test('what a killed process held is free at once: for whoever waits, and for who
   const waiting = a.limits.acquire('waited for', { max: 2, wait: '30s' })
   await untilQueued(url, 'waited for', 1)
   expect(await a.limits.tryAcquire('tried', { max: 2 })).toBeNull()
-  holder.kill('SIGKILL')
-  await once(holder, 'exit')
+  holder.kill()
+  await holder.ended()
   // The expiry of the dead is a minute.
-  const granted = await within(5_000, 'The one that waits', waiting)
+  const granted = await within(15_000, 'The one that waits', waiting)
   expect(granted.fence).toBeGreaterThan(fence)
-  await until('a new try succeeds', () => a.limits.tryAcquire('tried', { max: 2 }), 5_000)
+  await until('a new try succeeds', () => a.limits.tryAcquire('tried', { max: 2 }))
   await a.limits.acquire('two', { max: 2, weight: 2 })
 })
 
-test('a waiting process that dies does not stand in the way of those behind it', async () => {
+test('a waiting process that dies does not stand in the way of those behind it', { timeout: 60_000 }, async () => {
   const { url } = await openDatabase()
   const [a, b] = [await openInstance(url), await openInstance(url)]
   const held = await a.limits.acquire('x', { max: 1 })
-  const starting = startHolder(url, { names: ['x'] })
-  starting.catch(() => {})
+  const waiting = holderOf(url, { names: ['x'] })
   await untilQueued(url, 'x', 1)
   const behind = b.limits.acquire('x', { max: 1, wait: '30s' })
   await untilQueued(url, 'x', 2)
-  const [waiter] = (await a.limits.usage('x')).waiters
-  process.kill(waiter!.pid!, 'SIGKILL')
+  waiting.kill()
   await until('only one waits', async () => (await a.limits.usage('x')).waiters.length === 1)
   await held.release()
-  await within(5_000, 'The one behind', behind)
+  await within(15_000, 'The one behind', behind)
 })
 
-describe.each(waysOf('the anchor of limits', ['required', 'none']))('anchor: %s', (anchor) => {
+describe.each(waysOf('the anchor of limits', ['required', 'none']))('anchor: %s', { timeout: 60_000 }, (anchor) => {
   test('a frozen process loses its permits at the expiry, and knows it when it is thawed', async () => {
     const { url } = await openDatabase()
     const a = await openInstance(url)
@@ -67,16 +70,14 @@ describe.each(waysOf('the anchor of limits', ['required', 'none']))('anchor: %s'
     const waiting = a.limits.acquire('x', { max: 1, wait: '30s' })
     await untilQueued(url, 'x', 1)
     const frozenAt = performance.now()
-    holder.kill('SIGSTOP')
+    holder.process.kill('SIGSTOP')
     const granted = await within(4 * expiryMs, 'The next grant', waiting)
     expect(performance.now() - frozenAt).toBeGreaterThan(expiryMs * 0.5)
     expect(granted.fence).toBeGreaterThan(fence)
-    holder.kill('SIGUSR2')
-    holder.kill('SIGCONT')
-    expect(await within(5_000, 'Its first look', once(holder, 'message'))).toEqual([
-      { held: false, code: 'PERMIT_LOST' },
-      undefined,
-    ])
+    holder.process.kill('SIGUSR2')
+    holder.process.kill('SIGCONT')
+    const look = await holder.tells('its first look', ({ held }) => held !== undefined)
+    expect(look).toEqual({ held: false, code: 'PERMIT_LOST' })
     expect(granted.held).toBe(true)
   })
 
@@ -102,7 +103,9 @@ describe.each(waysOf('the anchor of limits', ['required', 'none']))('anchor: %s'
   })
 })
 
-test('the session of a holder is ended: it is told, and whoever waits goes on, itself in its next life', async () => {
+test('the session of a holder is ended: it is told, and whoever waits goes on, itself in its next life', {
+  timeout: 60_000,
+}, async () => {
   const { url, witness } = await openDatabase()
   const [a, b] = [await openInstance(url), await openInstance(url)]
   const held = await a.limits.acquire('x', { max: 1 })
@@ -113,18 +116,18 @@ test('the session of a holder is ended: it is told, and whoever waits goes on, i
   await untilQueued(url, 'y', 1)
   const told = new Promise((resolve) => held.signal.addEventListener('abort', () => resolve(held.signal.reason)))
   await witness.terminate(await witness.anchorOf(a.id))
-  const reason = await within(5_000, 'Telling', told)
+  const reason = await within(15_000, 'Telling', told)
   expect(reason).toBeInstanceOf(PermitLostError)
   expect(reason).toMatchObject({ code: 'PERMIT_LOST', limit: 'x', fence: held.fence, retryable: true })
   expect((reason as Error).message).toMatch(/^The permit of "x" was lost: /)
   expect(held.held).toBe(false)
-  const next = await within(5_000, 'The next', others)
+  const next = await within(15_000, 'The next', others)
   expect(next.fence).toBeGreaterThan(held.fence)
   await held.release()
   expect(next.held).toBe(true)
   await untilQueued(url, 'y', 1)
   await elsewhere.release()
-  const granted = await within(5_000, 'The one whose life ended while it waited', own)
+  const granted = await within(15_000, 'The one whose life ended while it waited', own)
   expect(granted.held).toBe(true)
   await Promise.all([granted, next].map((permit) => permit.release()))
   await until('nothing is in use', () => nothingInUse(url))
@@ -162,7 +165,7 @@ test('what is asked for between two lives is waited for; whoever would not wait 
   expect(permits.every((permit) => permit.held)).toBe(true)
 })
 
-describe.each(['fast', 'immediate'] as const)('a server that restarts (%s)', (mode) => {
+describe.each(['fast', 'immediate'] as const)('a server that restarts (%s)', { timeout: 60_000 }, (mode) => {
   test('the holder is told, and whoever waits gets a permit afterwards', async () => {
     const { server, url } = await openServer()
     const [a, b] = [await openInstance(url), await openInstance(url, { anchor: 'none' })]

@@ -1,8 +1,9 @@
 // A process that takes permits and keeps them. It says when it has them, and what its first look tells after it was thawed.
 import { Holdfast } from 'holdfast'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, expiryMs, anchor, names, max } = JSON.parse(process.argv[2])
-const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 const permits = await Promise.all(names.map((name) => holdfast.limits.acquire(name, { max, wait: '30s' })))
 process.send({ fence: permits[0].fence })
 // Signals that arrive while the process is stopped are seen by the first turn of its event loop.

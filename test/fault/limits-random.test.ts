@@ -1,20 +1,17 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { nothingInUse } from '../limits/facts.js'
 import { randomFrom } from '../property/random.mjs'
 import { seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
-import { expiryMs, openDatabase } from './stage.js'
+import { Child } from './children.js'
+import { expiryMs, openDatabase, openInstance } from './stage.js'
 
 // Processes that take permits at random while they are killed, frozen and thawed: never more in use than the limit.
 
-const program = fileURLToPath(new URL('./limits-worker.mjs', import.meta.url))
 const limits = [
   { name: 'one', max: 1 },
   { name: 'three', max: 3 },
@@ -84,7 +81,7 @@ test('the judge sees one too many', () => {
 })
 
 test('killed, frozen and thawed at random: never over the limit, and nothing is left', {
-  timeout: 90_000,
+  timeout: 180_000,
 }, async () => {
   const seed = seedOf('limits')
   const random = randomFrom(seed)
@@ -92,7 +89,7 @@ test('killed, frozen and thawed at random: never over the limit, and nothing is 
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-limits-'))
   onTestFinished(async () => rmSync(directory, { recursive: true, force: true }))
   const histories: string[] = []
-  const workers = new Set<ChildProcess>()
+  const workers = new Set<Child>()
   let started = 0
 
   const start = async () => {
@@ -100,11 +97,9 @@ test('killed, frozen and thawed at random: never over the limit, and nothing is 
     histories.push(history)
     const anchor = random.chance(0.3) ? 'none' : 'required'
     const facts = { url, expiryMs, history, limits, anchor, seed: seed + started, lanes: 4 }
-    const worker = fork(program, [JSON.stringify(facts)])
-    onTestFinished(() => void worker.kill('SIGKILL'))
+    const worker = new Child('./limits-worker.mjs', facts)
     workers.add(worker)
-    await once(worker, 'message')
-    return worker
+    await worker.first('it is ready')
   }
   await Promise.all([1, 2, 3, 4].map(start))
 
@@ -116,18 +111,17 @@ test('killed, frozen and thawed at random: never over the limit, and nothing is 
     const worker = random.pick([...workers])
     if (random.chance(0.4)) {
       workers.delete(worker)
-      worker.kill('SIGKILL')
+      worker.kill()
       killed++
       await start()
     } else {
-      worker.kill('SIGSTOP')
+      worker.process.kill('SIGSTOP')
       await sleep(random.chance(0.5) ? random.below(200) : expiryMs + random.below(1_000))
-      worker.kill('SIGCONT')
+      worker.process.kill('SIGCONT')
       frozen++
     }
   }
-  for (const worker of workers) worker.send('stop')
-  await Promise.all([...workers].map((worker) => once(worker, 'exit')))
+  await Promise.all([...workers].map((worker) => worker.close('stop')))
 
   const lines = histories.flatMap((file) =>
     readFileSync(file, 'utf8')
@@ -145,9 +139,7 @@ test('killed, frozen and thawed at random: never over the limit, and nothing is 
     expect(most, name).toBe(max)
   }
   // The dead left permits behind; whoever comes finds them free.
-  const { Holdfast } = await import('../../src/holdfast.js')
-  const holdfast = await Holdfast.open({ url })
-  onTestFinished(() => holdfast.close())
+  const holdfast = await openInstance(url)
   for (const { name, max } of limits)
     await (await holdfast.limits.acquire(name, { max, weight: max, wait: '5s' })).release()
   await until('nothing is in use', () => nothingInUse(url))

@@ -5,13 +5,14 @@ import { openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseUnreachableError, Holdfast, LimitReachedError } from 'holdfast'
 import { randomFrom } from '../property/random.mjs'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, expiryMs, history, limits, anchor, seed, lanes } = JSON.parse(process.argv[2])
 const file = openSync(history, 'a')
 const write = (line) => writeSync(file, `${JSON.stringify(line)}\n`)
 const now = () => Number(process.hrtime.bigint() / 1_000n)
 
-const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 const beliefs = new Map()
 let begun = 0
 let isWalking = true

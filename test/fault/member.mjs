@@ -1,8 +1,9 @@
 // A process that takes part in a division, and tells what it owns from when to when.
 import { Holdfast } from 'holdfast'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, expiryMs, anchor, resources } = JSON.parse(process.argv[2])
-const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 const now = () => process.hrtime.bigint().toString()
 holdfast.shares.assign('x', resources, async (resource, { signal, fence }) => {
   process.send({ event: 'begins', resource, fence, at: now() })

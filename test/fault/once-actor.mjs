@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseError, DatabaseUnreachableError, Holdfast, OnceLostError, TooManyConnectionsError } from 'holdfast'
 import pg from 'pg'
 import { randomFrom } from '../property/random.mjs'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, expiryMs, history, anchor } = JSON.parse(process.argv[2])
 const file = openSync(history, 'a')
@@ -13,7 +14,7 @@ const write = (line) => writeSync(file, `${JSON.stringify(line)}\n`)
 const pool = new pg.Pool({ connectionString: url, max: 20, connectionTimeoutMillis: 5_000, query_timeout: 5_000 })
 pool.on('error', () => {})
 pool.on('connect', (client) => client.on('error', () => {}))
-const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 let runs = 0
 
 const isExpected = (error) =>

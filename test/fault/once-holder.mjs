@@ -1,8 +1,9 @@
 // A process that runs a delivery and stops in its middle, where it is told to: `before` or `after` its effect, or not at all.
 import { Holdfast } from 'holdfast'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, expiryMs, key, stage, anchor } = JSON.parse(process.argv[2])
-const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 const reached = () => {
   process.send('reached')
   // Until it is killed, or thawed and told to go on.

@@ -1,27 +1,24 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import type { EmbeddedServer } from '../../src/embedded/index.js'
 import { type Random, randomFrom } from '../property/random.mjs'
 import { countOf, seedOf } from '../property/seed.js'
-import { sql, type Witness, within } from '../setup/facts.js'
-import { SilentProxy } from './silent-proxy.js'
-import { expiryMs, openDatabase, openInstance, openServer } from './stage.js'
+import { sql, until, type Witness } from '../setup/facts.js'
+import { Child } from './children.js'
+import type { SilentProxy } from './silent-proxy.js'
+import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './stage.js'
 
 // Processes work off the same deliveries at random, while they are killed, frozen, cut off, and lose their sessions. Each key
 // must have its effect once, and whoever was answered must have heard of that one.
 
-const program = fileURLToPath(new URL('./once-actor.mjs', import.meta.url))
-
 interface Actor {
-  child: ChildProcess
+  child: Child
   proxy: SilentProxy
-  rested: Promise<unknown>
+  /** How many times it has told something, when it is at rest. */
+  rests: number
 }
 
 interface Line {
@@ -40,14 +37,11 @@ class Stage {
     readonly url: string,
     readonly random: Random,
   ) {
-    onTestFinished(async () => {
-      await Promise.all(this.actors.map((actor) => this.kill(actor)))
-      rmSync(this.#directory, { recursive: true, force: true })
-    })
+    onTestFinished(() => rmSync(this.#directory, { recursive: true, force: true }))
   }
 
   async fill(size: number): Promise<void> {
-    const alive = this.actors.filter(({ child }) => child.exitCode === null && child.signalCode === null)
+    const alive = this.actors.filter(({ child }) => child.isAlive)
     this.actors.splice(0, Number.POSITIVE_INFINITY, ...alive)
     while (this.actors.length < size) this.actors.push(await this.#start())
   }
@@ -55,33 +49,31 @@ class Stage {
   async #start(): Promise<Actor> {
     const history = join(this.#directory, `${this.#histories.length}.jsonl`)
     this.#histories.push(history)
-    const proxy = await SilentProxy.before(this.url)
+    const proxy = await openProxy(this.url)
     // A third of them do without an anchor: they live by their row.
     const anchor = this.random.chance(0.33) ? 'none' : 'required'
-    const args = JSON.stringify({ url: proxy.through(this.url), expiryMs, history, anchor })
-    const child = fork(program, [args], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
-    const [message] = await within(20_000, 'Opening', Promise.race([once(child, 'message'), once(child, 'exit')]))
-    if (message !== 'open') throw new Error(`An actor ended while it opened (${message})`)
-    return { child, proxy, rested: Promise.resolve() }
+    const child = new Child('./once-actor.mjs', { url: proxy.through(this.url), expiryMs, history, anchor })
+    await child.first('it is open')
+    return { child, proxy, rests: 1 }
   }
 
   walk(keys: string[], flows: number, steps: number): void {
     for (const actor of this.actors) {
-      actor.rested = Promise.race([once(actor.child, 'message'), once(actor.child, 'exit')])
+      actor.rests++
       actor.child.send({ seed: this.random.below(2 ** 30), keys, flows, steps })
     }
   }
 
   async kill({ child, proxy }: Actor): Promise<void> {
-    const exited = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined
-    child.kill('SIGKILL')
-    await exited
+    child.kill()
+    await child.ended()
     await proxy.close()
   }
 
   async rest(): Promise<void> {
-    for (const { child } of this.actors) child.kill('SIGCONT')
-    await within(90_000, 'Coming to rest', Promise.all(this.actors.map(({ rested }) => rested)))
+    for (const { child } of this.actors) child.process.kill('SIGCONT')
+    const rests = ({ child, rests }: Actor) => !child.isAlive || child.messages.length === rests
+    await until('all come to rest', () => this.actors.every(rests), 90_000)
   }
 
   lines(): Line[] {
@@ -165,8 +157,8 @@ test(`${schedules} schedules of kills, freezes, silent networks and ended sessio
       const fault = random.fraction()
       if (fault < 0.35) await terminateSome(witness, random)
       else if (fault < 0.55) await stage.kill(actor)
-      else if (fault < 0.75) actor.child.kill('SIGSTOP')
-      else if (fault < 0.85) actor.child.kill('SIGCONT')
+      else if (fault < 0.75) actor.child.process.kill('SIGSTOP')
+      else if (fault < 0.85) actor.child.process.kill('SIGCONT')
       else actor.proxy.silence(...random.pick([['to-client'], ['to-server'], ['to-client', 'to-server']] as const))
     }
     // Longer than the expiry: whoever is still frozen or cut off now is taken over from.
@@ -194,7 +186,7 @@ test(`${restarts} schedules with restarts and crashes of the server`, { timeout:
     stage.walk(keys, 6, 25)
     await sleep(random.below(800))
     const frozen = random.chance(0.5) ? random.pick(stage.actors) : undefined
-    frozen?.child.kill('SIGSTOP')
+    frozen?.child.process.kill('SIGSTOP')
     await server.restart(random.pick(['fast', 'immediate']))
     await sleep(random.below(expiryMs))
     await stage.rest()

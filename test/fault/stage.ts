@@ -4,6 +4,7 @@ import { Holdfast, type HoldfastOptions } from '../../src/holdfast.js'
 import { freshDatabase } from '../setup/database.js'
 import { Witness } from '../setup/facts.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
+import { patiently } from '../setup/patiently.mjs'
 import { SilentProxy } from './silent-proxy.js'
 
 /** The shortest expiry that there is, so that tests of it are quick. */
@@ -31,7 +32,7 @@ export async function openServer(
 }
 
 export async function openInstance(url: string, options: Partial<HoldfastOptions> = {}): Promise<Holdfast> {
-  const holdfast = await Holdfast.open({ url, expiry: expiryMs, ...options })
+  const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, ...options }))
   onTestFinished(() => holdfast.close())
   return holdfast
 }

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { LockLostError } from '../../src/holdfast.js'
 import { until, within } from '../setup/facts.js'
 import { openDatabase, openInstance } from './stage.js'
@@ -101,6 +101,7 @@ test('a loss with many who wait says nothing on the console', async () => {
   const warnings: string[] = []
   const note = (warning: Error) => warnings.push(warning.message)
   process.on('warning', note)
+  onTestFinished(() => void process.off('warning', note))
   const names = Array.from({ length: 20 }, (_, i) => `n${i}`)
   const locks = await Promise.all(names.map((name) => a.locks.acquire(name)))
   const abort = new AbortController()
@@ -108,6 +109,5 @@ test('a loss with many who wait says nothing on the console', async () => {
   await witness.terminate(await witness.anchorOf(a.id!))
   await within(10_000, 'All grants in the next life', Promise.all(waiting))
   expect(locks.every((lock) => !lock.held)).toBe(true)
-  process.off('warning', note)
   expect(warnings).toEqual([])
 })

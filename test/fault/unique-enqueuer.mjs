@@ -3,11 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Holdfast } from 'holdfast'
 import pg from 'pg'
 import { randomFrom } from '../property/random.mjs'
+import { patiently } from '../setup/patiently.mjs'
 
 const { url, seed, documents, claims, rounds } = JSON.parse(process.argv[2])
 const random = randomFrom(seed)
 const pool = new pg.Pool({ connectionString: url, max: 6 })
-const holdfast = await Holdfast.open({ url, jobs: { claims } })
+const holdfast = await patiently(() => Holdfast.open({ url, jobs: { claims } }))
 
 const index = defineJob('index', {
   retry: { attempts: 1_000, backoff: 1, longest: 20 },

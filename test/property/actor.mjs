@@ -7,6 +7,7 @@
 import { openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseUnreachableError, Holdfast, TooManyConnectionsError } from 'holdfast'
+import { patiently } from '../setup/patiently.mjs'
 import { randomFrom } from './random.mjs'
 
 const { url, expiryMs, history, room, anchor, clockMs } = JSON.parse(process.argv[2])
@@ -29,7 +30,7 @@ globalThis.Date = class extends TrueDate {
   }
 }
 
-const holdfast = await Holdfast.open({ url, expiry: expiryMs, anchor })
+const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
 const beliefs = new Set()
 let isWalking = false
 let beliefsBegun = 0

@@ -1,13 +1,11 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
+import { Child } from '../fault/children.js'
 import { type Direction, SilentProxy } from '../fault/silent-proxy.js'
-import { within } from '../setup/facts.js'
 
-const program = fileURLToPath(new URL('./actor.mjs', import.meta.url))
+const program = new URL('./actor.mjs', import.meta.url)
 
 /** How a fleet is opened, and through which room it walks. */
 export interface Opening {
@@ -27,7 +25,7 @@ export class Actor {
   isCutOff = false
 
   private constructor(
-    readonly child: ChildProcess,
+    readonly child: Child<string>,
     readonly proxy: SilentProxy,
     readonly history: string,
     readonly instanceId: string,
@@ -35,31 +33,29 @@ export class Actor {
 
   static async start(url: string, opening: Opening, history: string, clockMs: number): Promise<Actor> {
     const proxy = await SilentProxy.before(url)
-    const child = fork(program, [JSON.stringify({ url: proxy.through(url), ...opening, history, clockMs })], {
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    })
-    const [message] = await within(60_000, 'Opening', Promise.race([once(child, 'message'), once(child, 'exit')]))
-    if (typeof message !== 'string') throw new Error(`An actor ended while it opened (${message})`)
+    onTestFinished(() => proxy.close())
+    const child = new Child<string>(program, { url: proxy.through(url), ...opening, history, clockMs })
+    const message = await child.first('it is open')
     return new Actor(child, proxy, history, message.slice('open '.length))
   }
 
   get isAlive(): boolean {
-    return this.child.exitCode === null && this.child.signalCode === null
+    return this.child.isAlive
   }
 
-  order(order: 'walk' | 'rest' | 'close', details: object = {}): void {
+  order(order: 'walk' | 'rest', details: object = {}): void {
     this.child.send({ order, ...details })
   }
 
   async rest(): Promise<void> {
-    const rested = once(this.child, 'message')
+    const before = this.child.messages.length
     this.order('rest')
-    await within(60_000, 'Coming to rest', rested)
+    await this.child.tells('it rests', () => this.child.messages.length > before, 60_000)
   }
 
   freeze(): void {
     this.isCutOff = true
-    this.isFrozen = this.child.kill('SIGSTOP')
+    this.isFrozen = this.child.process.kill('SIGSTOP')
   }
 
   silence(directions: readonly Direction[]): void {
@@ -68,24 +64,20 @@ export class Actor {
   }
 
   thaw(): void {
-    if (this.isFrozen) this.child.kill('SIGCONT')
+    if (this.isFrozen) this.child.process.kill('SIGCONT')
     this.isFrozen = false
   }
 
   async kill(): Promise<void> {
-    const exited = this.isAlive ? once(this.child, 'exit') : undefined
-    this.child.kill('SIGKILL')
-    await exited
+    this.child.kill()
+    await this.child.ended()
     await this.proxy.close()
   }
 
   /** Closes in good order; the process must then end by itself. */
   async close(): Promise<void> {
-    const exited = once(this.child, 'exit')
-    this.order('close')
-    const [code] = await within(40_000, `Ending by itself (${this.history})`, exited)
+    await this.child.close({ order: 'close' })
     await this.proxy.close()
-    if (code !== 0) throw new Error(`An actor ended with status ${code}`)
   }
 }
 

@@ -8,7 +8,7 @@ import { type Answer, type Belief, type Ending, judge, readHistory, type Verdict
 import { type Random, randomFrom } from './random.mjs'
 
 /** The shortest expiry that there is. */
-export const expiryMs = 2_000
+const expiryMs = 2_000
 
 /** What must be true of a room, beyond what is true of all. */
 export interface Proof {
@@ -31,7 +31,7 @@ export interface World {
   readonly proof: Proof
 }
 
-export interface Setting {
+interface Setting {
   readonly name: string
   /** Where the actors connect. */
   readonly url: string
@@ -54,16 +54,16 @@ export async function build({ name, url, directUrl = url, opening, seed, proof }
 }
 
 /** Which part of what is taken is kept for long, and for how long: a fault must strike it, and outlast the expiry. */
-export interface Holds {
+interface Holds {
   readonly long: number
   readonly longMs: number
 }
 
-export const lightHolds: Holds = { long: 0.1, longMs: 150 }
-export const heavyHolds: Holds = { long: 0.2, longMs: 2 * expiryMs }
+const lightHolds: Holds = { long: 0.1, longMs: 150 }
+const heavyHolds: Holds = { long: 0.2, longMs: 2 * expiryMs }
 
 /** One schedule: everybody walks, `faults` happen, everybody comes to rest; then nothing may be held. */
-export async function run(world: World, schedule: number, holds: Holds, faults: () => Promise<void>): Promise<void> {
+async function run(world: World, schedule: number, holds: Holds, faults: () => Promise<void>): Promise<void> {
   const { fleet, witness, random, proof } = world
   const names = Array.from({ length: 1 + random.below(4) }, (_, i) => `${world.name}/${schedule}/${i}`)
   for (const actor of fleet.actors) {
@@ -89,8 +89,13 @@ function hasWalked({ histories }: Fleet): boolean {
   return beliefs.length + answers.length > 0
 }
 
+/** When no world walks any more: to judge one takes the process so long that the faults of the others would come late. */
+async function concludeAll(worlds: readonly World[]): Promise<void> {
+  console.log((await Promise.all(worlds.map(conclude))).join('\n'))
+}
+
 /** Closes the fleet, and proves what its histories tell. Answers with how many beliefs there were. */
-export async function conclude(world: World): Promise<string> {
+async function conclude(world: World): Promise<string> {
   const { fleet, witness, name, endings, proof } = world
   await fleet.fill()
   await fleet.close()
@@ -124,14 +129,14 @@ async function terminateOne(world: World): Promise<void> {
   if (actor.isCutOff) return
   const own = await witness.sessions(actor.instanceId).catch(() => [])
   if (own.length > 0 && random.chance(0.7)) {
-    await ending([world], actor.child.pid!, () => witness.terminate(random.pick(own)).catch(() => {}))
+    await ending([world], actor.child.process.pid!, () => witness.terminate(random.pick(own)).catch(() => {}))
     return
   }
   const pooled = await witness.pooledSessions().catch(() => [])
   if (pooled.length > 0) await witness.terminate(random.pick(pooled)).catch(() => {})
 }
 
-export async function lightFaults(world: World): Promise<void> {
+async function lightFaults(world: World): Promise<void> {
   const { fleet, random } = world
   for (let moment = 0; moment < 4; moment++) {
     await sleep(random.below(100))
@@ -143,7 +148,7 @@ export async function lightFaults(world: World): Promise<void> {
 
 const silences: Direction[][] = [['to-server', 'to-client'], ['to-server'], ['to-client']]
 
-export async function heavyFaults(world: World): Promise<void> {
+async function heavyFaults(world: World): Promise<void> {
   const { fleet, random } = world
   for (let moment = 0; moment < 5; moment++) {
     await sleep(random.below(1_200))
@@ -160,7 +165,7 @@ export async function heavyFaults(world: World): Promise<void> {
 }
 
 /** The server of several worlds goes away and comes back, once or twice. */
-export async function restartNow(server: EmbeddedServer, worlds: World[], random: Random): Promise<void> {
+async function restartNow(server: EmbeddedServer, worlds: World[], random: Random): Promise<void> {
   for (let times = 1 + random.below(2); times > 0; times--) {
     await sleep(random.below(2_500))
     await ending(worlds, 'all', () => server.restart(random.pick(['fast', 'immediate'])))
@@ -170,16 +175,15 @@ export async function restartNow(server: EmbeddedServer, worlds: World[], random
 /** `count` schedules of light faults, divided among the worlds, which go on side by side. */
 export async function walkLightly(worlds: readonly World[], count: number): Promise<void> {
   const perWorld = Math.ceil(count / worlds.length)
-  const told = await Promise.all(
+  await Promise.all(
     worlds.map(async (world) => {
       for (let schedule = 0; schedule < perWorld; schedule++) {
         await world.fleet.fill()
         await run(world, schedule, lightHolds, () => lightFaults(world))
       }
-      return conclude(world)
     }),
   )
-  console.log(told.join('\n'))
+  await concludeAll(worlds)
 }
 
 /** `count` schedules of heavy faults, and in every third round the restart of the server that the worlds share. */
@@ -196,5 +200,5 @@ export async function walkHeavily(
     const restarts = round % 3 === 2 ? restartNow(server, worlds, random) : Promise.resolve()
     await Promise.all([restarts, ...worlds.map((world) => run(world, round, heavyHolds, () => heavyFaults(world)))])
   }
-  console.log((await Promise.all(worlds.map((world) => conclude(world)))).join('\n'))
+  await concludeAll(worlds)
 }

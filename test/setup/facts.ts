@@ -1,6 +1,9 @@
 import pg from 'pg'
 import { onTestFinished } from 'vitest'
 
+/** A look that is under way when the time is over may still come to its end; one that hangs is given up. */
+const lastLookMs = 5_000
+
 /** Waits until `fact` answers with something that is true; fails with `what` when it does not within `withinMs`. */
 export async function until<T>(
   what: string,
@@ -10,7 +13,8 @@ export async function until<T>(
   const deadline = performance.now() + withinMs
   // To look often is for what comes soon: a look may cost a connection, and there are many tests.
   for (let lookMs = 10; ; lookMs = Math.min(lookMs * 1.3, 100)) {
-    const found = await fact()
+    const leftMs = Math.max(0, deadline - performance.now())
+    const found = await within(leftMs + lastLookMs, `To look whether ${what}`, Promise.resolve(fact()))
     if (found) return found as Exclude<T, undefined | null | false>
     if (performance.now() > deadline) throw new Error(`Not within ${withinMs} ms: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, lookMs))
@@ -101,7 +105,7 @@ export interface AdvisoryLock {
 /** Looks at a database from outside: who holds, who waits, which sessions there are. */
 export class Witness {
   readonly #url: string
-  #client: pg.Client | undefined
+  #client: Promise<pg.Client> | undefined
 
   constructor(url: string) {
     this.#url = url
@@ -109,15 +113,19 @@ export class Witness {
 
   /** Connects anew after the server was away. */
   async query<Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> {
-    if (this.#client === undefined) {
-      const client = new pg.Client({ connectionString: this.#url, application_name: 'witness' })
-      client.on('error', () => {
-        if (this.#client === client) this.#client = undefined
-      })
-      await client.connect()
-      this.#client = client
+    this.#client ??= this.#connect()
+    return (await (await this.#client).query<Row>(text, values)).rows
+  }
+
+  #connect(): Promise<pg.Client> {
+    const client = new pg.Client({ connectionString: this.#url, application_name: 'witness' })
+    const connecting = client.connect().then(() => client)
+    const forget = () => {
+      if (this.#client === connecting) this.#client = undefined
     }
-    return (await this.#client.query<Row>(text, values)).rows
+    client.on('error', forget)
+    connecting.catch(forget)
+    return connecting
   }
 
   /** The locks on names, without those that vouch for sessions. */
@@ -169,7 +177,7 @@ export class Witness {
   }
 
   async close(): Promise<void> {
-    const client = this.#client
+    const client = await this.#client?.catch(() => undefined)
     this.#client = undefined
     await client?.end()
   }

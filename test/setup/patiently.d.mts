@@ -1,0 +1,1 @@
+export function patiently<T>(open: () => Promise<T>): Promise<T>

@@ -17,8 +17,8 @@ async function holder(url: string, ...holds: Held[]): Promise<Child<Told> & { pi
   return Object.assign(child, { pid: pid! })
 }
 
-function waits({ process }: Child<Told>, how: Held[0], name: string): void {
-  process.send({ how, name })
+function waits(child: Child<Told>, how: Held[0], name: string): void {
+  child.send({ how, name })
 }
 
 test('only time helps where a rate rests; what nobody has, and is kept, can be freed', async () => {

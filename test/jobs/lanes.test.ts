@@ -357,7 +357,7 @@ async function walk(
 
 test.each(['required', 'none'] as const)('never more than max, and all end; with anchor: %s', async (anchor) => {
   const seed = seedOf()
-  console.log(`lanes: HOLDFAST_TEST_SEED=${seed}`)
+  console.log(`lanes: HOLDFAST_SEED=${seed}`)
   const url = await databaseUrl()
   const fleet = await openFleet(url, 3, { anchor })
   await walk(url, fleet, { jobs: 120, faults: async () => {} }, seed)
@@ -365,7 +365,7 @@ test.each(['required', 'none'] as const)('never more than max, and all end; with
 
 test('never more than max while sessions are terminated', { timeout: 120_000 }, async () => {
   const seed = seedOf()
-  console.log(`lanes: HOLDFAST_TEST_SEED=${seed}`)
+  console.log(`lanes: HOLDFAST_SEED=${seed}`)
   const url = await databaseUrl()
   const fleet = await openFleet(url, 3, { expiry: '2s' })
   const killer = new Witness(url)
@@ -381,7 +381,7 @@ test('never more than max while sessions are terminated', { timeout: 120_000 }, 
 
 test.skipIf(withoutPgBouncer)('never more than max, through PgBouncer in transaction mode', async () => {
   const seed = seedOf()
-  console.log(`lanes: HOLDFAST_TEST_SEED=${seed}`)
+  console.log(`lanes: HOLDFAST_SEED=${seed}`)
   const direct = await databaseUrl()
   const pooler = await startPooler({ mode: 'transaction', backends: 12, roundRobin: true })
   const fleet = await openFleet(pooler.through(direct), 2, { anchor: 'none' })

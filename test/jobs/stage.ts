@@ -2,6 +2,8 @@ import { onTestFinished } from 'vitest'
 import type { Holdfast, JobDefinition, Worker, WorkOptions } from '../../src/holdfast.js'
 import { sql, until } from '../setup/facts.js'
 
+export { gate } from '../setup/facts.js'
+
 /** The ways to work: with an anchor or without, and how jobs are claimed. */
 export const ways = [
   { name: 'rows', anchor: 'required', jobs: { claims: 'rows' } },
@@ -36,13 +38,4 @@ export async function rowsOf(url: string, id?: number): Promise<Record<string, n
     [id],
   )
   return row!
-}
-
-/** A promise, and how to resolve it. */
-export function gate(): { opened: Promise<void>; open(): void } {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { opened, open }
 }

@@ -338,7 +338,7 @@ async function walk(url: string, fleet: Holdfast[], seed: number, size: number, 
 
 test('random graphs under random failures end as the policies say', { timeout: 120_000 }, async () => {
   const seed = seedOf()
-  console.log(`workflows: HOLDFAST_TEST_SEED=${seed}`)
+  console.log(`workflows: HOLDFAST_SEED=${seed}`)
   for (let round = 0; round < 3; round++) {
     const url = await databaseUrl()
     await walk(url, await openFleet(url, 2), seed + round, 100)
@@ -347,7 +347,7 @@ test('random graphs under random failures end as the policies say', { timeout: 1
 
 test('random graphs while sessions are terminated', { timeout: 120_000 }, async () => {
   const seed = seedOf()
-  console.log(`workflows: HOLDFAST_TEST_SEED=${seed}`)
+  console.log(`workflows: HOLDFAST_SEED=${seed}`)
   const url = await databaseUrl()
   const fleet = await openFleet(url, 3, { expiry: '2s' })
   const killer = new Witness(url)
@@ -360,7 +360,7 @@ test('random graphs while sessions are terminated', { timeout: 120_000 }, async 
 
 test.skipIf(withoutPgBouncer)('random graphs through PgBouncer in transaction mode', async () => {
   const seed = seedOf()
-  console.log(`workflows: HOLDFAST_TEST_SEED=${seed}`)
+  console.log(`workflows: HOLDFAST_SEED=${seed}`)
   const direct = await databaseUrl()
   const pooler = await startPooler({ mode: 'transaction', backends: 12, roundRobin: true })
   await walk(direct, await openFleet(pooler.through(direct), 2, { anchor: 'none' }), seed, 80)

@@ -1,6 +1,8 @@
 import type { Transaction } from '../../src/holdfast.js'
 import { sql } from '../setup/facts.js'
 
+export { gate } from '../setup/facts.js'
+
 /** Where tests count effects. Nothing in it keeps an effect from happening twice. */
 export async function makeEffects(url: string): Promise<void> {
   await sql(url, 'create table effect (name text not null)')
@@ -18,13 +20,4 @@ export async function countEffects(url: string, name: string): Promise<number> {
 /** The rows of a key. */
 export function deliveries(url: string, key: string) {
   return sql<{ state: string; fence: string }>(url, 'select state, fence from holdfast.delivery where key = $1', [key])
-}
-
-/** A promise, and how to resolve it. */
-export function gate(): { opened: Promise<void>; open(): void } {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { opened, open }
 }

@@ -2,6 +2,8 @@ import { onTestFinished } from 'vitest'
 import type { Holdfast, PastGap, PastRun, Schedule, ScheduleOptions, ScheduleRun } from '../../src/holdfast.js'
 import { sql, until } from '../setup/facts.js'
 
+export { gate } from '../setup/facts.js'
+
 /** A schedule that is closed when the test has finished. */
 export function add(
   holdfast: Holdfast,
@@ -57,15 +59,6 @@ export async function lastWeek(url: string): Promise<Date> {
 /** As if nobody had been there since: the first tick that is not settled is this one. */
 export async function setBack(url: string, name: string, nextAt: Date): Promise<void> {
   await sql(url, 'update holdfast.schedule set next_at = $2, settled_at = null where name = $1', [name, nextAt])
-}
-
-/** A promise, and how to resolve it. */
-export function gate(): { opened: Promise<void>; open(): void } {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { opened, open }
 }
 
 /** For handlers that do nothing but wait to be told to stop. */

@@ -94,7 +94,7 @@ async function member(namespace: string): Promise<Holdfast> {
   return open({ url, namespace })
 }
 
-test(`every name is taken as it is, in every room (HOLDFAST_TEST_SEED=${seed})`, { timeout: 120_000 }, async () => {
+test(`every name is taken as it is, in every room (HOLDFAST_SEED=${seed})`, { timeout: 120_000 }, async () => {
   // A namespace is a name, too.
   holdfast = await member("'; drop table public.victim; --")
   const { namespace } = holdfast
@@ -364,7 +364,7 @@ test('the words of the command line', { timeout: 120_000 }, async () => {
   }
 })
 
-test(`notifications that anybody may send are hints: none of them breaks an instance (HOLDFAST_TEST_SEED=${seed})`, async () => {
+test(`notifications that anybody may send are hints: none of them breaks an instance (HOLDFAST_SEED=${seed})`, async () => {
   const holdfast = await member('hints')
   const lock = await holdfast.locks.acquire('held')
   const lease = await holdfast.leases.acquire('leased')

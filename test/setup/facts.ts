@@ -33,6 +33,15 @@ export async function stays(what: string, fact: () => unknown, forMs: number): P
   } while (performance.now() < over)
 }
 
+/** A promise, and how to resolve it. */
+export function gate(): { opened: Promise<void>; open(): void } {
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open }
+}
+
 /** What `work` threw, which must be of the class `type`. */
 export async function caught<T extends Error>(
   type: abstract new (...given: never[]) => T,

@@ -1,17 +1,13 @@
-/** A repeatable stream of numbers from 0 to 1 (mulberry32). Print the seed where one test is random. */
+import { randomFrom as repeatable } from '../property/random.mjs'
+
+/** A repeatable stream of numbers from 0 to 1. Print the seed where one test is random. */
 export function randomFrom(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
+  return repeatable(seed).fraction
 }
 
-/** The seed of a random test: `HOLDFAST_TEST_SEED`, to run it again, or a new one. */
+/** The seed of a random test: `HOLDFAST_SEED`, to run it again, or a new one. */
 export function seed(): number {
-  return process.env.HOLDFAST_TEST_SEED ? Number(process.env.HOLDFAST_TEST_SEED) : Math.floor(Math.random() * 2 ** 32)
+  return process.env.HOLDFAST_SEED ? Number(process.env.HOLDFAST_SEED) : Math.floor(Math.random() * 2 ** 32)
 }
 
 const ranges: [number, number][] = [

@@ -18,7 +18,7 @@ create table holdfast.audit (
   error text
 );
 comment on table holdfast.audit is
-  'What visitors of the dashboard did. Written before it is done, and again when it has been. Kept for 90 days.';
+  'What visitors of the dashboard did. Written before it is done, and again when it has been. Each also forgets what is older than 90 days.';
 comment on column holdfast.audit.id is 'Counts them.';
 comment on column holdfast.audit.at is 'When it was about to be done.';
 comment on column holdfast.audit.visitor is 'Who, as auth said; loopback for whoever is at the machine itself.';

@@ -89,7 +89,8 @@ export const mutations = [
       ['dist/elections/leadership.js', 'if (!this.#kept.held && this.#kept.signal.aborted)', 'if (false)'],
     ],
     only: ['elections'],
-    among: ['cut', 'freeze', 'terminate'],
+    // An ended session would excuse what this does, for as long as news may take.
+    among: ['cut', 'freeze'],
   },
   {
     name: 'whoever is present counts as gone',

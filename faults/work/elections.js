@@ -4,7 +4,7 @@ const names = ['leader', 'index']
 
 /** A campaign for a while. Who leads believes it until it is told otherwise, or has led for long enough. */
 export function elections(stage) {
-  const { holdfast, believe, keep, sleep } = stage
+  const { holdfast, believe, keep, sleep, expiryMs } = stage
   return {
     async step(random) {
       const name = random.pick(names)
@@ -16,7 +16,8 @@ export function elections(stage) {
         })
       const campaign = holdfast.elections.campaign(name, lead, { preferred: random.chance(0.2) })
       try {
-        await sleep(200 + random.below(3_000))
+        // Often longer than somebody who was cut off could lead without being told.
+        await sleep(200 + random.below(random.chance(0.5) ? 3_000 : 4 * expiryMs))
         if (random.chance(0.3)) await campaign.stepDown()
       } finally {
         await campaign.close()

@@ -20,12 +20,12 @@ const kinds = {
   'heap of the one that stays, after GC': { room: 2 * MB, unit: 'bytes' },
   'memory of the one that stays': { room: 16 * MB, unit: 'bytes' },
   // Pools fill, and grow empty again, as the machine is busy.
-  'sockets of the one that stays': { room: 10 },
+  'sockets of the one that stays': { room: 10, ebbs: true },
   'timers of the one that stays': { room: 10 },
-  connections: { room: 10 },
-  'advisory locks': { room: 50 },
-  // Midnight alone leaves as many in a table as it ages there, and what is seen of them is a matter of the moment.
-  dead: { room: 5_000 },
+  connections: { room: 10, ebbs: true },
+  'advisory locks': { room: 50, ebbs: true },
+  // Midnight alone leaves as many in a table as it ages there, for the second until autovacuum comes by.
+  dead: { room: 500, ebbs: true },
   'WAL a second': { room: MB / 2, unit: 'bytes' },
   rows: { room: 400 },
   // The last hundred of each schedule are never swept.
@@ -90,8 +90,8 @@ export class Samples {
   /** One line for each series. */
   judged() {
     return [...this.#series].map(([name, series]) => {
-      const { room, unit } = kinds[name] ?? kinds[name.slice(0, name.indexOf(' '))]
-      return { ...judge(name, series, { room }), unit }
+      const kind = kinds[name] ?? kinds[name.slice(0, name.indexOf(' '))]
+      return { ...judge(name, series, kind), unit: kind.unit }
     })
   }
 

@@ -12,7 +12,7 @@ export function shown({ series, sequences, all, left, runMs }) {
     .sort((a, b) => Number(a.isOk) - Number(b.isOk))
   say(
     table(
-      ['series', 'peak of day 3', `peak of day ${days}`, 'a day', 'gained', 'bound', ''],
+      ['series', 'day 3', `day ${days}`, 'a day', 'gained', 'bound', ''],
       told.map(({ name, first, last, slope, gained, bound, unit, isOk }) => [
         name,
         amount(first, unit),

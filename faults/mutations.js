@@ -89,8 +89,8 @@ export const mutations = [
       ['dist/elections/leadership.js', 'if (!this.#kept.held && this.#kept.signal.aborted)', 'if (false)'],
     ],
     only: ['elections'],
-    // An ended session would excuse what this does, for as long as news may take.
-    among: ['cut', 'freeze'],
+    // Whoever was frozen asks anew, and is told: nothing of this bug shows then.
+    among: ['cut', 'terminate'],
   },
   {
     name: 'whoever is present counts as gone',

@@ -193,7 +193,7 @@ test('draining that takes longer answers false, goes on, and ends with the last 
   await until('it leads', async () => (await leaving.elections.leader('deaf')) !== null)
   const [first, again] = await Promise.all([leaving.drain({ within: 1 }), leaving.drain({ within: 0 })])
   expect([first, again]).toEqual([false, false])
-  expect(await stateOf(leaving)).toBe('draining')
+  await until('the others can see it', async () => (await stateOf(leaving)) === 'draining')
   ends.open()
   await within(5_000, 'draining', leaving.drained)
   expect(await leaving.drain()).toBe(true)

@@ -134,13 +134,22 @@ create function holdfast.is_leased(key bigint) returns boolean
   begin
     perform
     from holdfast.lease
+    where lease.key operator(pg_catalog.=) is_leased.key;
+    if not found then
+      return false;
+    end if;
+    -- What looks as if it were over may be renewed by somebody who was in time, and whose commit is under way: a row that
+    -- somebody else is writing counts as taken.
+    perform
+    from holdfast.lease
     where lease.key operator(pg_catalog.=) is_leased.key
-      and expires_at operator(pg_catalog.>) pg_catalog.clock_timestamp();
-    return found;
+      and expires_at operator(pg_catalog.<=) pg_catalog.clock_timestamp()
+    for share skip locked;
+    return not found;
   end
   $$;
 comment on function holdfast.is_leased(bigint) is
-  'Whether somebody has a key by lease. Asked by whoever has just been granted a lock on it.';
+  'Whether somebody has a key by lease, or is just writing about it. Asked by whoever has just been granted a lock on it.';
 
 create function holdfast.leased(keys bigint[]) returns bigint[]
   language plpgsql
@@ -149,7 +158,19 @@ create function holdfast.leased(keys bigint[]) returns bigint[]
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    return array(select key from holdfast.lease where key = any(keys) and expires_at > clock_timestamp());
+    return array(
+      with over as materialized (
+        select key
+        from holdfast.lease
+        where key = any(keys)
+          and expires_at <= clock_timestamp()
+        for share skip locked
+      )
+      select key
+      from holdfast.lease
+      where key = any(keys)
+        and key not in (select key from over)
+    );
   end
   $$;
 comment on function holdfast.leased(bigint[]) is 'Those of the keys that somebody has by lease. For is_leased() of many at once.';

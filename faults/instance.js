@@ -45,10 +45,11 @@ let lastLookAt = performance.now()
 
 /** Half of the beliefs rely on the signal alone, so that it is tested by itself: `held` would wake it. */
 setInterval(() => {
+  // First: the process may be frozen between any two lines of this.
+  const at = now()
   // After a pause of the whole process timers may run in any order: then the clock must be asked, as a user should.
   const wasPaused = performance.now() - lastLookAt > 100
   lastLookAt = performance.now()
-  const at = now()
   const ids = []
   for (const belief of beliefs) {
     const believes = wasPaused || belief.asks ? belief.handle.held : !belief.signal.aborted

@@ -2,8 +2,9 @@
 
 -- name: acquire
 -- Grants those of the names ($1, a token, a life and a hold for each) that are free. Answers, for every name, with the fence
--- if it was granted, and whether it was granted now or to the same token before, else in how many ms it expires. A function, because its plans are kept also where no statement of ours
--- is prepared: to plan it anew would cost twice of what it costs to run it.
+-- if it was granted, and whether it was granted now or to the same token before, else in how many ms it expires. A function,
+-- because its plans are kept also where no statement of ours is prepared: to plan it anew would cost twice of what it costs
+-- to run it.
 select settled, granted_fence as fence, is_fresh as fresh, free_in_ms, is_wanted as wanted
 from holdfast.acquire_leases($1::bigint[], $2::text[], $3::integer[], $4::bigint[], $5)
 

@@ -30,11 +30,12 @@ let runs = 0
 let lastLookAt = performance.now()
 
 setInterval(() => {
+  // First, and once for all: the process may be frozen between any two lines of this.
+  const at = now()
   // After a pause of the whole process timers may run in any order: then the clock must be asked, as `run.signal` does.
   const wasPaused = performance.now() - lastLookAt > 50
   lastLookAt = performance.now()
   for (const [id, { run, signal }] of beliefs) {
-    const at = now()
     if (!(wasPaused ? run.signal : signal).aborted) write({ id, event: 'believes', at })
     else beliefs.delete(id)
   }

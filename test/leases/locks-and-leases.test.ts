@@ -174,26 +174,6 @@ test('without an anchor, a lease excludes the locks of those who have one', asyn
   await (await b.leases.acquire('name', { wait: 0 })).release()
 })
 
-test('a renewal that was in time, and whose commit takes long, is waited for by nobody, and passed over by no lock', async () => {
-  const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
-  const lease = await a.leases.acquire('renewed just in time', { ttl: '2s' })
-  const renewal = await sqlSession(fresh.url)
-  await renewal.query('begin')
-  await renewal.query("update holdfast.lease set expires_at = expires_at + interval '1 minute' where key = $1", [
-    lease.key,
-  ])
-  // What was committed before is over by now, for whoever sees nothing newer.
-  const passed = async () => (await leaseRow(fresh.url, lease.key))!.leftMs < 0
-  await until('its time is over, as others see it', passed, 20_000)
-  for (const names of ['renewed just in time', ['renewed just in time', 'another']]) {
-    expect(await within(5_000, 'The answer', b.locks.tryAcquire(names))).toBeNull()
-  }
-  await renewal.query('commit')
-  expect(await b.locks.tryAcquire('renewed just in time')).toBeNull()
-  await lease.release()
-  await using _lock = await b.locks.acquire('renewed just in time', { wait: 5_000 })
-})
-
 test('in the end nothing is left', async () => {
   await untilNoLocks(fresh.url)
 })

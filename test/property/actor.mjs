@@ -36,20 +36,19 @@ let isWalking = false
 let beliefsBegun = 0
 let lastLookAt = performance.now()
 
+/** Half of the beliefs rely on the signal alone, so that it is tested by itself: `held` would wake it. */
 setInterval(() => {
+  // First, and once for all: the process may be frozen between any two lines of this.
+  const at = now()
   // After a pause of the whole process timers may run in any order: then the clock must be asked, as a user should.
   const wasPaused = performance.now() - lastLookAt > 100
   lastLookAt = performance.now()
-  for (const belief of beliefs) look(belief, wasPaused)
+  for (const belief of beliefs) {
+    const believes = wasPaused || belief.asksTheClock ? belief.handle.held : !belief.signal.aborted
+    if (believes) write({ id: belief.id, event: 'believes', at })
+    else beliefs.delete(belief)
+  }
 }, lookEveryMs).unref()
-
-/** Half of the beliefs rely on the signal alone, so that it is tested by itself: `held` would wake it. */
-function look(belief, asksTheClock) {
-  const at = now()
-  const believes = asksTheClock || belief.asksTheClock ? belief.handle.held : !belief.signal.aborted
-  if (believes) write({ id: belief.id, event: 'believes', at })
-  else beliefs.delete(belief)
-}
 
 /** Believes in what is held (`held`, `signal`, `fence`) for as long as `during` lasts, and looks at it all the while. */
 async function believe(handle, facts, random, during) {

@@ -108,18 +108,38 @@ create function holdfast.is_settled() returns boolean
 comment on function holdfast.is_settled() is
   'False for a while after a restart, crash or failover: somebody who was cut off then may still believe in what is gone. Ask it before any grant, and draw the fence after it.';
 
-create function holdfast.is_present(session integer) returns boolean
+-- What a statement sees may be older than the moment in which it looks at the clock: on a busy server by so long that what
+-- it sees as over was renewed, and the renewal answered, in between. So the clock is asked first: what is over then, as
+-- seen by a statement that begins later, has been renewed in time by nobody who heard of it. Where the transaction sees the
+-- past, its beginning is the moment. In a statement of its own in PL/pgSQL, before the one that looks.
+create function holdfast.moment() returns timestamptz
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    return not pg_try_advisory_xact_lock_shared(holdfast.session_class(), session)
-      or exists (
-        select
-        from holdfast.instance
-        where instance.session = is_present.session
-          and expires_at > clock_timestamp()
-      );
+    return case current_setting('transaction_isolation') when 'read committed' then clock_timestamp() else now() end;
+  end
+  $$;
+comment on function holdfast.moment() is
+  'The time, to judge by what the next statement sees whether something is over.';
+
+create function holdfast.is_present(session integer) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    moment timestamptz;
+  begin
+    if not pg_try_advisory_xact_lock_shared(holdfast.session_class(), session) then
+      return true;
+    end if;
+    moment := holdfast.moment();
+    return exists (
+      select
+      from holdfast.instance
+      where instance.session = is_present.session
+        and expires_at > moment
+    );
   end
   $$;
 comment on function holdfast.is_present(integer) is
@@ -131,25 +151,27 @@ comment on function holdfast.is_present(integer) is
 create function holdfast.is_leased(key bigint) returns boolean
   language plpgsql
   as $$
+  declare
+    moment timestamptz;
   begin
     perform
     from holdfast.lease
     where lease.key operator(pg_catalog.=) is_leased.key;
+    -- Nearly always.
     if not found then
       return false;
     end if;
-    -- What looks as if it were over may be renewed by somebody who was in time, and whose commit is under way: a row that
-    -- somebody else is writing counts as taken.
-    perform
-    from holdfast.lease
-    where lease.key operator(pg_catalog.=) is_leased.key
-      and expires_at operator(pg_catalog.<=) pg_catalog.clock_timestamp()
-    for share skip locked;
-    return not found;
+    moment := holdfast.moment();
+    return exists (
+      select
+      from holdfast.lease
+      where lease.key operator(pg_catalog.=) is_leased.key
+        and expires_at operator(pg_catalog.>) moment
+    );
   end
   $$;
 comment on function holdfast.is_leased(bigint) is
-  'Whether somebody has a key by lease, or is just writing about it. Asked by whoever has just been granted a lock on it.';
+  'Whether somebody has a key by lease. Asked by whoever has just been granted a lock on it.';
 
 create function holdfast.leased(keys bigint[]) returns bigint[]
   language plpgsql
@@ -157,19 +179,14 @@ create function holdfast.leased(keys bigint[]) returns bigint[]
   set plan_cache_mode = force_generic_plan
   set search_path = pg_catalog, pg_temp
   as $$
+  declare
+    moment constant timestamptz := holdfast.moment();
   begin
     return array(
-      with over as materialized (
-        select key
-        from holdfast.lease
-        where key = any(keys)
-          and expires_at <= clock_timestamp()
-        for share skip locked
-      )
       select key
       from holdfast.lease
       where key = any(keys)
-        and key not in (select key from over)
+        and expires_at > moment
     );
   end
   $$;

@@ -1,4 +1,5 @@
 import {
+  atMost,
   checkSubscription,
   closeRules,
   type Duration,
@@ -352,8 +353,8 @@ export class Holdfast {
     await this.limits.close()
     await this.leases.close()
     await this.locks.close()
-    await this.#waits.close()
-    await this.samples.close()
+    // What is written down for people must not keep a process from ending.
+    await atMost(lastNotesMs, Promise.all([this.#waits.close(), this.samples.close()]))
     await this.#presence.close()
     this.ground.events.to('instance.closed')?.({})
     await Promise.all([...this.#databases].map((database) => database.close()))
@@ -376,6 +377,9 @@ export class Holdfast {
     else if (what === 'drain' && key === this.id) void this.#anchor?.lookWhetherAsked()
   }
 }
+
+/** The last that is written down may take so long. */
+const lastNotesMs = 2_000
 
 /** Leases in the place of locks, for rooms made of either: a dead holder keeps a name for as long as it would a lock. */
 function keptByLease(leases: Leases, expiryMs: number): Keeper {

@@ -7,7 +7,7 @@ import {
   type HoldfastError,
   longestTimerMs,
   UsageError,
-  whenAborted,
+  unlessAborted,
 } from '../base/index.js'
 import { type CallerTransaction, executorOf, type Statement } from '../postgres/index.js'
 import { LeaseLostError } from './errors.js'
@@ -88,12 +88,8 @@ export class Lease extends Handle {
     }
     if (this.isReleased) throw new UsageError('Expected a lease that is held to extend, got one that was released')
     this.throwIfLost()
-    let forget = () => {}
     // A silent network must not keep the news of the loss from whoever waits for the answer.
-    const lost = new Promise<never>((_, reject) => {
-      forget = whenAborted(this.signal, reject)
-    })
-    await Promise.race([this.#keeping.extend(this.#holding, ttlMs), lost]).finally(forget)
+    await unlessAborted(this.signal, this.#keeping.extend(this.#holding, ttlMs))
     this.throwIfLost()
   }
 

@@ -1,4 +1,4 @@
-import { type Events, InstanceDrainingError, pause } from '../base/index.js'
+import { atMost, type Events, InstanceDrainingError, pause } from '../base/index.js'
 import type { Presence } from './presence.js'
 
 /**
@@ -61,10 +61,8 @@ export class Draining {
   /** Whether nothing is left, within that time. If something is, it has been told to stop, and draining goes on. */
   async begin(withinMs = drainWithinMs): Promise<boolean> {
     if (!this.signal.aborted) void this.#drain(withinMs)
-    const over = new AbortController()
-    const drained = this.#drained.then(() => over.abort())
-    await Promise.race([drained, pause(withinMs, over.signal)])
-    return over.signal.aborted
+    const drained = this.#drained.then(() => true)
+    return (await atMost(withinMs, drained)) ?? false
   }
 
   async #drain(withinMs: number): Promise<void> {
@@ -73,10 +71,8 @@ export class Draining {
     this.#events.to('instance.draining')?.({ withinMs })
     const telling = this.#presence.tell('draining')
     const working = Promise.all(this.#workers.map((room) => room.drain(withinMs)))
-    const over = new AbortController()
-    void working.then(() => over.abort())
     // Work uses the means until its end. Work that does not end must not keep the others from being told.
-    await Promise.race([working, pause(withinMs, over.signal)])
+    await atMost(withinMs, working)
     const leftMs = Math.max(0, until - performance.now())
     await Promise.all([working, ...this.#means.map((room) => room.drain(leftMs))])
     await telling

@@ -1,4 +1,4 @@
-import { pause } from '../base/index.js'
+import { atMost } from '../base/index.js'
 import type { Database } from './port.js'
 import type { Presence } from './presence.js'
 
@@ -24,7 +24,7 @@ interface Look {
   readonly at: number
   readonly checkedAt: Date
   readonly databaseMs: number | null
-  readonly trouble: string | undefined
+  readonly trouble: string | null
 }
 
 /** However often somebody asks, the database is asked once in this time. */
@@ -84,15 +84,13 @@ export class HealthCheck {
   async #ask(): Promise<Look> {
     const at = performance.now()
     const checkedAt = new Date()
-    const late = new AbortController()
     const asking = this.#options.database.query('select 1', [], probeWithinMs).then(
-      () => undefined,
+      () => null,
       (error: Error) => error.message,
     )
-    const tooLate = pause(probeWithinMs, late.signal).then(() => `The database has not answered in ${probeWithinMs} ms`)
     // A pool whose connections are all taken does not even send the question.
-    const trouble = await Promise.race([asking, tooLate])
-    late.abort()
-    return { at, checkedAt, trouble, databaseMs: trouble === undefined ? performance.now() - at : null }
+    const late = `The database has not answered in ${probeWithinMs} ms`
+    const trouble = await atMost(probeWithinMs, asking).then((said) => (said === undefined ? late : said))
+    return { at, checkedAt, trouble, databaseMs: trouble === null ? performance.now() - at : null }
   }
 }

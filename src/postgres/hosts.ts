@@ -87,9 +87,11 @@ export class HostsClient extends pg.Client {
   }
 
   async #connectToPrimary(): Promise<pg.Client> {
-    const primary = await findPrimary(this.#hosts, this.#patienceMs)
-    // So it is when whoever asked has given up meanwhile.
-    if (this.connection.stream.destroyed) throw new DatabaseUnreachableError('The connection was given up')
+    const primary = await this.#seek().catch((error) => {
+      // As the driver says of a connection that did not come about.
+      this.emit('end')
+      throw error
+    })
     const { host, port } = primary
     // The driver shows the parameters to whoever makes the password.
     for (const place of [this, (this as unknown as { connectionParameters: object }).connectionParameters]) {
@@ -106,6 +108,13 @@ export class HostsClient extends pg.Client {
     connected.set(this, primary)
     this.once('end', () => connected.delete(this))
     return this
+  }
+
+  async #seek(): Promise<Primary> {
+    const primary = await findPrimary(this.#hosts, this.#patienceMs)
+    // So it is when whoever asked has given up meanwhile.
+    if (this.connection.stream.destroyed) throw new DatabaseUnreachableError('The connection was given up')
+    return primary
   }
 }
 

@@ -15,23 +15,28 @@ export interface OwnPoolOptions {
 /** A pool of node-postgres that Holdfast opens, and closes, itself. */
 export class OwnPool {
   readonly pool: pg.Pool
-  readonly #clients = new Set<pg.PoolClient>()
+  /** Also those that are being connected. */
+  readonly #clients = new Set<pg.Client>()
   readonly #idle = new Set<pg.PoolClient>()
 
   constructor(connection: Connection, { max, applicationName = 'holdfast' }: OwnPoolOptions) {
-    this.pool = new pg.Pool({ ...connection, Client: HurriedClient, max, application_name: applicationName })
+    const clients = this.#clients
+    class Client extends HurriedClient {
+      constructor(config?: pg.ClientConfig) {
+        super(config)
+        clients.add(this)
+        this.once('end', () => clients.delete(this))
+      }
+    }
+    this.pool = new pg.Pool({ ...connection, Client, max, application_name: applicationName })
     // For good: its end does not wait for its connections, and one that the server ends meanwhile must not crash us.
     this.pool.on('error', ignore)
-    this.pool.on('connect', (client) => this.#clients.add(client))
     this.pool.on('acquire', (client) => {
       listen(client)
       this.#idle.delete(client)
     })
     this.pool.on('release', (_, client) => this.#idle.add(client))
-    this.pool.on('remove', (client) => {
-      this.#clients.delete(client)
-      this.#idle.delete(client)
-    })
+    this.pool.on('remove', (client) => this.#idle.delete(client))
   }
 
   /** One of its connections gave no answer. Each idle one would cost the same time to be found out. */
@@ -73,6 +78,6 @@ interface Speaker {
 /** What failed says so itself. */
 export const ignore = () => {}
 
-function cut(client: pg.PoolClient): void {
+function cut(client: pg.Client): void {
   ;(client.connection.stream as Socket).destroy()
 }

@@ -3,6 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { connect } from '../../src/cli/connect.js'
 import { Settings } from '../../src/cli/settings.js'
 import { dashboard } from '../../src/dashboard/index.js'
+import { openPgPool } from '../../src/postgres/index.js'
 import { until, within } from '../setup/facts.js'
 import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './stage.js'
 
@@ -61,6 +62,23 @@ test('close while the database is away does not wait for it', async () => {
   )
   await within(3 * expiryMs, 'Closing', Promise.all([a.close(), b.close()]))
   for (const error of await refused) expect(error?.held === false || error?.code === 'CLOSED').toBe(true)
+})
+
+test('close in the middle of connecting, in silence, does not wait until that is given up', async () => {
+  const { url } = await openDatabase()
+  const proxy = await openProxy(url)
+  const database = openPgPool({ connectionString: proxy.through(url) })
+  const connecting = new Promise<void>((reached) => {
+    proxy.onConnection = (link) => {
+      link.silence('to-server', 'to-client')
+      reached()
+    }
+  })
+  const asked = database.query('select 1').catch((error) => error)
+  await connecting
+  // An attempt is given up after ten seconds.
+  await within(8_000, 'Closing', database.close())
+  expect(await asked).toMatchObject({ code: 'DATABASE_UNREACHABLE' })
 })
 
 const withPools: Record<string, { name: string; open(url: string): Promise<{ close(): Promise<void> }> }> = {

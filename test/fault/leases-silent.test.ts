@@ -105,6 +105,8 @@ describe.each(waysOf('the anchor in silence', ['required', 'none']))('with ancho
     const proxy = await openProxy(url)
     const a = await openInstance(proxy.through(url), { anchor })
     const lease = await a.leases.acquire('x', { ttl: '1h' })
+    // So long that there is something to write down about it.
+    await stays('the lease is held', () => lease.held, 1_100)
     proxy.onConnection = (link) => link.silence('to-client', 'to-server')
     proxy.silence('to-server', 'to-client')
     await within(13_000, 'Closing', a.close())

@@ -28,7 +28,7 @@ export class SilentProxy {
       const link = new Link(client, (data) => this.#swallows(data))
       if (this.#isCut) return link.destroy()
       this.#links.add(link)
-      client.on('close', () => this.#links.delete(link))
+      link.onceOver(() => this.#links.delete(link))
       await this.onConnection(link)
       link.connect(this.#targetPort)
     })
@@ -82,9 +82,10 @@ export class SilentProxy {
 
   /** How many connections the clients believe in. */
   get open(): number {
-    return this.#links.size
+    return [...this.#links].filter(({ isOpen }) => isOpen).length
   }
 
+  /** The network is back, and whoever was behind it is gone: the server hears of that, whatever was silent. */
   async close(): Promise<void> {
     for (const link of this.#links) link.destroy()
     await new Promise<void>((resolve) => this.#server.close(() => resolve()))
@@ -100,24 +101,42 @@ export class Link {
   readonly #silent = new Set<Direction>()
   #silentOnceReady = false
   readonly #swallows: (data: Buffer) => boolean
+  #onOver = () => {}
 
   constructor(client: net.Socket, swallows: (data: Buffer) => boolean = () => false) {
     this.#client = client
     this.#swallows = swallows
     client.on('error', () => {})
+    client.on('close', () => this.#look())
     client.pause()
   }
 
   connect(port: number): void {
+    if (this.#client.destroyed) return
     const server = net.connect({ port, host: '127.0.0.1', allowHalfOpen: true })
     this.#server = server
     server.on('error', () => {})
+    server.on('close', () => this.#look())
     this.#pass(this.#client, server, 'to-server')
     this.#pass(server, this.#client, 'to-client')
   }
 
   get isConnected(): boolean {
     return this.#server !== undefined
+  }
+
+  /** Whether the client believes in it. */
+  get isOpen(): boolean {
+    return !this.#client.destroyed
+  }
+
+  /** Calls back when neither side believes in it any more. A silent one lives on at the server. */
+  onceOver(callback: () => void): void {
+    this.#onOver = callback
+  }
+
+  #look(): void {
+    if (this.#client.destroyed && (this.#server?.destroyed ?? true)) this.#onOver()
   }
 
   /** What arrives is taken in and dropped, so that the sender sees no full buffer either. */

@@ -97,8 +97,8 @@ export const mutations = [
     edits: [
       [
         `${sql}/0002-presence-and-leases.sql`,
-        'return not pg_try_advisory_xact_lock_shared(holdfast.session_class(), session)',
-        'return false',
+        'if not pg_try_advisory_xact_lock_shared(holdfast.session_class(), session) then',
+        'if false then',
       ],
     ],
     only: ['limits', 'once', 'jobs', 'schedules'],

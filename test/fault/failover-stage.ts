@@ -123,8 +123,17 @@ export class Fleet {
   async drains(url: string): Promise<void> {
     for (const member of this.members) member.send('enough')
     await Promise.all(this.members.map((member) => member.tells('quiet', ({ event }) => event === 'quiet')))
+    // Those that failed with the connection they had wait for their next attempt.
     const left = () =>
-      sql(url, 'select id, session, holdfast.is_present(session) as present, crashes, failed from holdfast.job limit 3')
+      sql(
+        url,
+        `select id, session, holdfast.is_present(session) as present, crashes, failed
+         from holdfast.job
+         union all
+         select id, null, null, crashes, failed
+         from holdfast.waiting
+         limit 3`,
+      )
     // Connections that fell silent with the old primary are found out one after the other, each by its own deadline.
     await until('all jobs have ended', async () => (await left()).length === 0, 45_000).catch(async (error) => {
       throw new Error(`${error.message}: ${JSON.stringify(await left())}`)

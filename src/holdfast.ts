@@ -345,6 +345,7 @@ export class Holdfast {
 
   async #close(): Promise<void> {
     this.#stopWatching()
+    for (const database of this.#databases) database.hurry()
     // Its runs may enqueue.
     await this.schedules.close()
     await this.jobs.close()

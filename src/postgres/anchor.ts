@@ -1,6 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { backoffMs, ClosedError, type Events, type HoldfastError, pause, unlessAborted } from '../base/index.js'
+import {
+  backoffMs,
+  ClosedError,
+  type Events,
+  type HoldfastError,
+  pause,
+  unlessAborted,
+  whenAborted,
+} from '../base/index.js'
 import type { Connection, Database } from './port.js'
 import type { DrainListener, Presence } from './presence.js'
 import { Session, type SessionStatements } from './session.js'
@@ -145,14 +153,10 @@ export class Anchor implements Presence {
   }
 
   /** Another session of this instance, under the same rules as the anchor's. */
-  async openSession(): Promise<Session> {
+  async openSession(signal?: AbortSignal): Promise<Session> {
     const { connection, expiryMs } = this.#options
-    return Session.open({
-      connection,
-      expiryMs,
-      applicationName: `holdfast ${this.instanceId}`,
-      statements: this.#sql.session,
-    })
+    const applicationName = `holdfast ${this.instanceId}`
+    return Session.open({ connection, expiryMs, applicationName, statements: this.#sql.session }, signal)
   }
 
   /**
@@ -246,12 +250,15 @@ export class Anchor implements Presence {
   }
 
   async #reconnect(retiredPid: number, lostAt: number): Promise<void> {
-    for (let attempt = 0; !this.#closing.signal.aborted; attempt++) {
+    const { signal } = this.#closing
+    for (let attempt = 0; !signal.aborted; attempt++) {
       // The first try is immediate: most often a single session was ended and the server is there.
-      if (attempt > 0) await pause(backoffMs(attempt, 50, 5_000), this.#closing.signal)
+      if (attempt > 0) await pause(backoffMs(attempt, 50, 5_000), signal)
       let session: Session | undefined
+      // Nobody needs a life that has not begun: closing does not wait for a silent network.
+      const forget = whenAborted(signal, () => session?.abandon(new ClosedError('This instance')))
       try {
-        session = await this.openSession()
+        session = await this.openSession(signal)
         await session.retire(retiredPid)
         await this.#live(session)
         this.#options.events.to('instance.reconnected')?.({ lostForMs: performance.now() - lostAt })
@@ -259,6 +266,8 @@ export class Anchor implements Presence {
       } catch {
         // Whatever took the server's place, even a replica or a pooler, may go again.
         await session?.close()
+      } finally {
+        forget()
       }
     }
   }

@@ -3,9 +3,37 @@ import { DatabaseUnreachableError } from './errors.js'
 
 /** A connection that does not answer a statement of ours for this long is given up. */
 export const answerWithinMs = 5_000
+/** The same in a hurry, after an answer has failed to come. */
+const hurriedMs = 500
 
-/** The answer, or a `DatabaseUnreachableError` when it does not come in time: then it may still happen. */
-export async function withinDeadline<T>(answer: Promise<T>, ms: number): Promise<T> {
+/** How long the answers of one database are waited for. */
+export class Patience {
+  #isHurried = false
+  #isSilent = false
+
+  /** Whoever closes does not wait for each answer anew, once one has failed to come. */
+  hurry(): void {
+    this.#isHurried = true
+  }
+
+  /**
+   * The answer, or a `DatabaseUnreachableError` when it does not come in time: then it may still happen. `ask` is told how long
+   * the driver may wait; its time begins when it has a connection, and one may not be free, or not be had.
+   */
+  async wait<T>(withinMs: number, ask: (ms: number) => Promise<T>): Promise<T> {
+    const ms = this.#isHurried && this.#isSilent ? Math.min(withinMs, hurriedMs) : withinMs
+    try {
+      const answer = await withinDeadline(ask(ms), 2 * ms)
+      this.#isSilent = false
+      return answer
+    } catch (error) {
+      this.#isSilent = error instanceof DatabaseUnreachableError
+      throw error
+    }
+  }
+}
+
+async function withinDeadline<T>(answer: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new DatabaseUnreachableError(`No answer within ${formatDuration(ms)}`)), ms)

@@ -1,5 +1,5 @@
 import { addressOf, checkUrl } from './address.js'
-import { withinDeadline } from './deadline.js'
+import { Patience } from './deadline.js'
 import { DatabaseError } from './errors.js'
 import { ignore, listen, OwnPool } from './own-pool.js'
 import type { Connection, Database, Executor } from './port.js'
@@ -81,21 +81,22 @@ export function fromPgPool(
   pool.on('error', ignore)
   pool.on('acquire', listen)
   const { query } = pgExecutor(pool)
+  const patience = new Patience()
   return {
     query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
       if (withinMs === undefined) return query<Row>(text, values)
-      const answer = pool.query({ text, query_timeout: withinMs }, values as unknown[]).then(
-        ({ rows }) => rows as Row[],
-        (error) => {
-          if (error.message === readTimedOut) own.fellSilent?.()
+      return patience.wait(withinMs, async (ms) => {
+        try {
+          return (await pool.query({ text, query_timeout: ms }, values as unknown[])).rows as Row[]
+        } catch (error) {
+          if ((error as Error).message === readTimedOut) own.fellSilent?.()
           throw translate(error)
-        },
-      )
-      // The time of the driver begins when it has a connection: one may not be free, or not be had.
-      return withinDeadline(answer, 2 * withinMs)
+        }
+      })
     },
     connection,
     address: addressOf(connection),
+    hurry: () => patience.hurry(),
     async close() {
       await own.close()
       pool.off('error', ignore)
@@ -128,10 +129,7 @@ export function fromPgPool(
       const step = async (text: string) => {
         try {
           if (withinMs === undefined) return await inTurn(() => client.query(text))
-          return await withinDeadline(
-            inTurn(() => client.query({ text, query_timeout: withinMs })),
-            2 * withinMs,
-          )
+          return await patience.wait(withinMs, (ms) => inTurn(() => client.query({ text, query_timeout: ms })))
         } catch (error) {
           throw translate(error)
         }

@@ -39,6 +39,11 @@ export interface Database extends Executor {
   readonly connection: Connection
   /** Where it leads, for people; never with a password. */
   readonly address: string
+  /**
+   * For whoever is closing: from now on, while answers fail to come, what has a `withinMs` is not waited for for long. The first
+   * one that does not come is waited for as ever.
+   */
+  hurry(): void
   /** Closes what Holdfast opened itself; a pool that the user gave stays open. */
   close(): Promise<void>
 }

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import type pg from 'pg'
-import { ClosedError, formatDuration, type HoldfastError } from '../base/index.js'
+import { ClosedError, formatDuration, type HoldfastError, whenAborted } from '../base/index.js'
 import { DatabaseUnreachableError, SessionLocksUnavailableError, UnsupportedServerError } from './errors.js'
 import { HostsClient } from './hosts.js'
 import { refuseTransactionPooler } from './pooler.js'
@@ -75,7 +75,8 @@ export class Session {
   #beatTimer: NodeJS.Timeout | undefined
   #deadlineTimer: NodeJS.Timeout | undefined
 
-  static async open(options: SessionOptions): Promise<Session> {
+  /** Given up when the signal aborts. */
+  static async open(options: SessionOptions, signal?: AbortSignal): Promise<Session> {
     const client = new HostsClient({
       ...options.connection,
       application_name: options.applicationName,
@@ -87,6 +88,7 @@ export class Session {
     client.on('error', () => {})
     // Until there is a heartbeat, nothing else would end a connection that falls silent.
     const cut = setTimeout(() => client.connection.stream.destroy(), options.expiryMs)
+    const forget = whenAborted(signal, () => client.connection.stream.destroy())
     try {
       await client.connect()
       const sentAt = performance.now()
@@ -103,6 +105,7 @@ export class Session {
       throw translate(error)
     } finally {
       clearTimeout(cut)
+      forget()
     }
   }
 

@@ -3,8 +3,10 @@ import { expect, onTestFinished, test } from 'vitest'
 import { connect } from '../../src/cli/connect.js'
 import { Settings } from '../../src/cli/settings.js'
 import { dashboard } from '../../src/dashboard/index.js'
+import { DatabaseUnreachableError, defineJob } from '../../src/holdfast.js'
 import { openPgPool } from '../../src/postgres/index.js'
-import { until, within } from '../setup/facts.js'
+import { caught, until, within } from '../setup/facts.js'
+import { waysOf } from '../setup/hurry.js'
 import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './stage.js'
 
 // After close() nothing of the instance is left, whatever it was in the middle of.
@@ -79,6 +81,67 @@ test('close in the middle of connecting, in silence, does not wait until that is
   // An attempt is given up after ten seconds.
   await within(8_000, 'Closing', database.close())
   expect(await asked).toMatchObject({ code: 'DATABASE_UNREACHABLE' })
+})
+
+test.each(waysOf('the anchor of who closes in silence', ['required', 'none']))(
+  'close of all rooms, in silence, does not wait for each of them anew: anchor %s',
+  { timeout: 90_000 },
+  async (anchor) => {
+    const { url } = await openDatabase()
+    const proxy = await openProxy(url)
+    const a = await openInstance(proxy.through(url), { anchor })
+    const untilStopped = ({ signal }: { signal: AbortSignal }) =>
+      new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
+    const begun = new Set<string>()
+    const begins = (what: string, given: { signal: AbortSignal }) => {
+      begun.add(what)
+      return untilStopped(given)
+    }
+    a.elections.campaign('leads', (leadership) => begins('a leadership', leadership))
+    a.shares.assign('owns', ['this'], (_, owned) => begins('an ownership', owned))
+    const job = defineJob('works', { run: (_: unknown, context) => begins('a job', context) })
+    a.jobs.work([job])
+    await a.jobs.enqueue(job, {})
+    a.schedules.add('ticks', { every: '1s' }, (run) => begins('a run', run))
+    await a.limits.acquire('permit', { max: 2 })
+    await a.leases.acquire('lease', { ttl: '1h' })
+    if (anchor === 'required') await a.locks.acquire('lock')
+    await until('all is under way', () => begun.size === 4, 30_000)
+    proxy.onConnection = (link) => link.silence('to-server', 'to-client')
+    proxy.silence('to-server', 'to-client')
+    const closedFrom = performance.now()
+    await within(40_000, 'Closing', a.close())
+    console.log(`anchor ${anchor}: closed in silence after ${(performance.now() - closedFrom).toFixed(0)} ms`)
+  },
+)
+
+test('whoever is in a hurry waits once for an answer that does not come, and not for the next', async () => {
+  const { url } = await openDatabase()
+  const proxy = await openProxy(url)
+  const database = openPgPool({ connectionString: proxy.through(url) })
+  const tookMs = async () => {
+    const from = performance.now()
+    await caught(DatabaseUnreachableError, database.query('select 1', [], 3_000))
+    return performance.now() - from
+  }
+  await database.query('select 1', [], 3_000)
+  proxy.onConnection = (link) => link.silence('to-server', 'to-client')
+  proxy.silence('to-server', 'to-client')
+  const unhurried = [await tookMs(), await tookMs()]
+  database.hurry()
+  const hurried = await tookMs()
+  expect(hurried).toBeLessThan(Math.min(...unhurried) / 2)
+  // Patient again as soon as there is an answer.
+  proxy.onConnection = () => {}
+  await until('the network is back', () =>
+    database.query('select 1', [], 3_000).then(
+      () => true,
+      () => false,
+    ),
+  )
+  await database.query('select pg_sleep(1.5)', [], 3_000)
+  await database.close()
+  await proxy.close()
 })
 
 const withPools: Record<string, { name: string; open(url: string): Promise<{ close(): Promise<void> }> }> = {

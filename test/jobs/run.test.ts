@@ -596,6 +596,33 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     await holdfast.jobs.result(done!.id)
     await until('it is forgotten with the last of them', async () => (await rowsOf(url)).claim === 0)
   })
+
+  test('a job whose end a failover has lost runs again, although its worker knows of it', async () => {
+    const url = await databaseUrl()
+    const [holdfast, other] = [await start({ url }), await start({ url })]
+    const opening = gate()
+    const job = defineJob('job', { run: (isLast: boolean) => (isLast ? opening.opened : undefined) })
+    await sql(
+      url,
+      `create table public.before (like holdfast.job);
+       create function remember() returns trigger language plpgsql as $$ begin insert into public.before values (old.*); return old; end $$;
+       create trigger remember before delete on holdfast.job for each row execute function remember()`,
+    )
+    // The first claim takes one, the second the other two.
+    const [, lost, last] = await holdfast.jobs.enqueueMany(job, [false, false, true])
+    work(holdfast, [job])
+    await untilState(holdfast, lost!.id, 'done')
+    // Another server, which has not heard of it.
+    await sql(url, `insert into holdfast.job select * from public.before where id = ${lost!.id}`)
+    await sql(url, `delete from holdfast.job_history where id = ${lost!.id}`)
+    opening.open()
+    await untilState(holdfast, last!.id, 'done')
+    await stays('its claim leads to it', async () => (await rowsOf(url)).claim === 1, 300)
+    await holdfast.close()
+    work(other, [job])
+    await untilState(other, lost!.id, 'done')
+    expect(await rowsOf(url)).toMatchObject({ job: 0, claim: 0 })
+  })
 })
 
 test('mistakes are refused at the door', async () => {

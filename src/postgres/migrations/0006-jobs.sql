@@ -1137,6 +1137,31 @@ create function holdfast.job_attempt(attempt integer, claimed_at timestamptz, se
 comment on function holdfast.job_attempt(integer, timestamptz, integer) is
   'What is written down of an attempt that ends now without success: which it was, since when, and in which instance.';
 
+create function holdfast.job_forget(fences bigint[]) returns void
+  language plpgsql
+  -- One plan, by index, whatever the table looked like when it was made.
+  set jit = off
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set plan_cache_mode = force_generic_plan
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    -- Whoever asks knows what was answered. A failover may have lost that, and then the claim alone leads to what is left.
+    delete from holdfast.claim
+    where fence = any(fences)
+      and not exists (
+        select
+        from holdfast.job
+        where job.id = any(claim.jobs)
+          and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
+      );
+  end
+  $$;
+comment on function holdfast.job_forget(bigint[]) is
+  'Forgets claims of which nothing is left. Where something is left all the same, the life is over, and it is taken over.';
+
 create function holdfast.job_done(
   ids bigint[], fences bigint[], seqs bigint[], results json, emptied bigint[], out recorded bigint[], out loose bigint[]
 )
@@ -1232,7 +1257,7 @@ create function holdfast.job_done(
       loose := holdfast.job_settle(tied);
     end if;
     if cardinality(emptied) > 0 then
-      delete from holdfast.claim where fence = any(emptied) and fence <> all(over);
+      perform holdfast.job_forget(array(select fence from unnest(emptied) as e (fence) where fence <> all(over)));
     end if;
     if ended < cardinality(ids) then
       recorded := array(
@@ -1386,7 +1411,9 @@ create function holdfast.job_end(
     if tied is not null then
       loose := holdfast.job_settle(tied);
     end if;
-    delete from holdfast.claim where fence = any(emptied) and fence <> all(over);
+    if cardinality(emptied) > 0 then
+      perform holdfast.job_forget(array(select fence from unnest(emptied) as e (fence) where fence <> all(over)));
+    end if;
     recorded := coalesce(recorded, '{}');
   end
   $$;

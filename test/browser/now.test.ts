@@ -13,7 +13,7 @@ type Held = readonly ['lock' | 'lease', string]
 /** A process that holds these names. */
 async function holder(url: string, ...holds: Held[]): Promise<Child<Told> & { pid: number }> {
   const child = new Child<Told>('../browser/waiter.mjs', { url, namespace: 'shop', holds })
-  const { pid } = await child.tells('that it holds what it should', ({ event }) => event === 'holds')
+  const { pid } = await child.first('that it holds what it should')
   return Object.assign(child, { pid: pid! })
 }
 

@@ -35,6 +35,7 @@ const isolations = [
 ]
 test.each(waysOf('the isolation of twenty', isolations))(
   'twenty instances open at once on an empty database, %s',
+  { timeout: 90_000 },
   async (isolation) => {
     const url = await emptyDatabaseUrl()
     const database = new URL(url).pathname.slice(1)

@@ -77,7 +77,9 @@ export function fromPgPool(
   connection = connectionOf(pool),
   own: { close(): Promise<void>; fellSilent?(): void; transactions?(): PgPool } = { async close() {} },
 ): Database {
-  // Without a listener, an idle connection that dies takes the whole process with it.
+  // Without a listener, an idle connection that dies takes the whole process with it. Once for each pool, and for good: its
+  // end does not wait for its connections.
+  pool.off('error', ignore)
   pool.on('error', ignore)
   pool.on('acquire', listen)
   const { query } = pgExecutor(pool)
@@ -99,7 +101,6 @@ export function fromPgPool(
     hurry: () => patience.hurry(),
     async close() {
       await own.close()
-      pool.off('error', ignore)
       pool.off('acquire', listen)
     },
     async transaction<T>(work: (tx: Executor) => Promise<T>, withinMs?: number) {

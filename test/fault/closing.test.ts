@@ -1,9 +1,10 @@
 import { Command } from 'commander'
+import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { connect } from '../../src/cli/connect.js'
 import { Settings } from '../../src/cli/settings.js'
 import { dashboard } from '../../src/dashboard/index.js'
-import { DatabaseUnreachableError, defineJob } from '../../src/holdfast.js'
+import { DatabaseUnreachableError, defineJob, Holdfast } from '../../src/holdfast.js'
 import { openPgPool } from '../../src/postgres/index.js'
 import { caught, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
@@ -146,6 +147,19 @@ test('whoever is in a hurry waits once for an answer that does not come, and not
 
 const withPools: Record<string, { name: string; open(url: string): Promise<{ close(): Promise<void> }> }> = {
   'an instance': { name: 'holdfast', open: (url) => openInstance(url) },
+  'the program that an instance used': {
+    name: 'of the program',
+    async open(url) {
+      const pool = new pg.Pool({ connectionString: url, application_name: 'of the program' })
+      const instance = await Holdfast.open({ pool })
+      return {
+        async close() {
+          await instance.close()
+          await pool.end()
+        },
+      }
+    },
+  },
   'a dashboard': {
     name: 'holdfast dashboard',
     async open(url) {

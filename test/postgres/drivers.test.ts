@@ -212,8 +212,10 @@ describe('a pool of the user', () => {
 
   test('gathers no listeners, however often it is opened on', async () => {
     const pool = newPool(fresh.url)
+    const before = pool.listenerCount('error')
     for (let i = 0; i < 12; i++) await (await open({ pool })).close()
-    expect(pool.listenerCount('error')).toBeLessThanOrEqual(1)
+    // One stays: the end of a pool does not wait for its connections.
+    expect(pool.listenerCount('error')).toBe(before + 1)
   })
 
   test('may lose a session in the moment in which it hands it out', async () => {

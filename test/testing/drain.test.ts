@@ -84,7 +84,8 @@ test('runs a lane to its end, one job after the other', async () => {
   const inLane = defineJob('in lane', { queue: 'lanes', lanes: { max: 1 }, run: (n: number) => n })
   for (let round = 0; round < 5; round++) {
     await holdfast.jobs.enqueueMany(inLane, [1, 2, 3, 4], { lane: 'one' })
-    const answer = await drain(holdfast, [inLane])
+    // Sooner than the test is over, so that it can say where they are.
+    const answer = await drain(holdfast, [inLane], { within: '15s' })
     expect(answer.map(({ state, result }) => [state, result])).toEqual([1, 2, 3, 4].map((n) => ['done', n]))
   }
 })

@@ -82,6 +82,8 @@ export class Worker {
   #lookTimer: NodeJS.Timeout | undefined
   #announcedAt = Number.NEGATIVE_INFINITY
   #working: Promise<void>
+  /** A look beside the claims. */
+  #lookingBack: Promise<unknown> | undefined
   #closing: Promise<void> | undefined
   #hasBegun = false
   #waiting: { resolve(): void; reject(error: unknown): void }[] = []
@@ -190,7 +192,8 @@ export class Worker {
     this.#draining.abort(new DrainingError())
     for (const { reject } of this.#waiting.splice(0)) reject(new ClosedError('The worker'))
     this.wake()
-    await this.#working
+    // What they still find would be claimed for nobody.
+    await Promise.all([this.#working, this.#lookingBack])
     this.#attempts.giveBackQueued()
     const deadline = performance.now() + withinMs
     await this.#untilIdle(deadline)
@@ -408,7 +411,7 @@ export class Worker {
     // At the cost of a few more than it has room for: a job that came late must not wait for a queue that never ends.
     const most = Math.min(mostALook, this.#pace.ahead)
     const reach = most > 0 && this.#attempts.queued <= mostAhead ? this.#dueLook() : undefined
-    if (reach) void this.#look(reach, most).catch(() => {})
+    if (reach) this.#lookingBack = this.#look(reach, most).catch(() => {})
   }
 
   #dueLook(): Look | undefined {

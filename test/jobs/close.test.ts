@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import { defineJob, UsageError } from '../../src/holdfast.js'
 import { startProgram } from '../cli/program.js'
-import { caught, until, within } from '../setup/facts.js'
+import { caught, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { gate } from './stage.js'
 
@@ -46,6 +46,43 @@ test('what a handler logs just before its end, while the worker closes, keeps no
   const log = ['the last word']
   expect(await jobs.find(short!.id)).toMatchObject({ state: 'done', log })
   expect(await jobs.find(endless!.id)).toMatchObject({ state: 'ready', crashes: 0, log })
+})
+
+test('what a look back still finds while the worker closes is given back', async () => {
+  const url = await databaseUrl()
+  const { jobs } = await open({ url })
+  const holder = await sqlSession(url)
+  // From now on looks back wait for whoever has the lock.
+  await holder.query(`
+    create schema at_once;
+    alter function holdfast.job_claim set schema at_once;
+    create function holdfast.job_claim(
+      session integer, token bigint, queues bigint[], priorities integer[], cursors bigint[], kinds text[], most integer,
+      announces boolean, looks_back boolean, out state text, out fence bigint, out jobs text, out passed text, out oldest text,
+      out newest text, out last bigint
+    )
+    language plpgsql as $$
+    begin
+      if looks_back then
+        perform pg_advisory_lock_shared(7), pg_advisory_unlock_shared(7);
+      end if;
+      select * into state, fence, jobs, passed, oldest, newest, last
+      from at_once.job_claim(session, token, queues, priorities, cursors, kinds, most, announces, looks_back);
+    end
+    $$`)
+  const short = defineJob('short', { run: () => new Promise<void>((resolve) => setTimeout(resolve, 2)) })
+  await jobs.enqueueMany(short, new Array(10_000).fill(null))
+  const worker = jobs.work([short], { concurrency: 2 })
+  const held = async (ready: string) => (await holder.query(`select from holdfast.job where ${ready}`)).rowCount
+  await until('some have run', async () => (await held('true'))! < 9_900)
+  await holder.query('select pg_advisory_lock(7)')
+  const waits = "select from pg_locks where locktype = 'advisory' and objid = 7 and not granted"
+  await until('a look waits', async () => (await holder.query(waits)).rowCount === 1)
+  const closed = worker.close({ within: 0 })
+  await until('the rest has been given back', async () => (await held('session is not null')) === 0)
+  await holder.query('select pg_advisory_unlock(7)')
+  await closed
+  await stays('nothing is claimed for nobody', async () => (await held('session is not null')) === 0, 300)
 })
 
 test('a worker that was closed is forgotten', async () => {

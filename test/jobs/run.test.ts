@@ -600,8 +600,8 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
   test('a job whose end a failover has lost runs again, although its worker knows of it', async () => {
     const url = await databaseUrl()
     const [holdfast, other] = [await start({ url }), await start({ url })]
-    const opening = gate()
-    const job = defineJob('job', { run: (isLast: boolean) => (isLast ? opening.opened : undefined) })
+    const gates = [gate(), gate(), gate()]
+    const job = defineJob('job', { run: (at: number) => gates[at]!.opened })
     await sql(
       url,
       `create table public.before (like holdfast.job);
@@ -609,13 +609,17 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
        create trigger remember before delete on holdfast.job for each row execute function remember()`,
     )
     // The first claim takes one, the second the other two.
-    const [, lost, last] = await holdfast.jobs.enqueueMany(job, [false, false, true])
-    work(holdfast, [job])
-    await untilState(holdfast, lost!.id, 'done')
+    const [first, lost, last] = await holdfast.jobs.enqueueMany(job, [0, 1, 2])
+    const worker = work(holdfast, [job])
+    await until('all run', () => worker.running === 3)
+    for (const [at, { id }] of [first!, lost!].entries()) {
+      gates[at]!.open()
+      await untilState(holdfast, id, 'done')
+    }
     // Another server, which has not heard of it.
     await sql(url, `insert into holdfast.job select * from public.before where id = ${lost!.id}`)
     await sql(url, `delete from holdfast.job_history where id = ${lost!.id}`)
-    opening.open()
+    gates[2]!.open()
     await untilState(holdfast, last!.id, 'done')
     await stays('its claim leads to it', async () => (await rowsOf(url)).claim === 1, 300)
     await holdfast.close()

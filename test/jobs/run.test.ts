@@ -621,11 +621,18 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     await sql(url, `delete from holdfast.job_history where id = ${lost!.id}`)
     gates[2]!.open()
     await untilState(holdfast, last!.id, 'done')
-    await stays('its claim leads to it', async () => (await rowsOf(url)).claim === 1, 300)
+    // Where nothing is written on its row, the same worker may find it at once.
+    if (settings.claims === 'rows') {
+      await stays('its claim leads to it', async () => (await rowsOf(url)).claim === 1, 300)
+    }
     await holdfast.close()
     work(other, [job])
     await untilState(other, lost!.id, 'done')
-    expect(await rowsOf(url)).toMatchObject({ job: 0, claim: 0 })
+    const left = async () => {
+      const { job, claim } = await rowsOf(url)
+      return job! + claim!
+    }
+    await until('nothing is left', async () => (await left()) === 0)
   })
 })
 

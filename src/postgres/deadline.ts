@@ -23,7 +23,7 @@ export class Patience {
   async wait<T>(withinMs: number, ask: (ms: number) => Promise<T>): Promise<T> {
     const ms = this.#isHurried && this.#isSilent ? Math.min(withinMs, hurriedMs) : withinMs
     try {
-      const answer = await withinDeadline(ask(ms), 2 * ms)
+      const answer = await withinDeadline(ask(ms), this.#isHurried ? ms : 2 * ms)
       this.#isSilent = false
       return answer
     } catch (error) {

@@ -74,7 +74,7 @@ export const mutations = [
       ['dist/postgres/instance.sql', 'on instance.generation < fencing.generation', 'on false'],
     ],
     only: ['locks', 'elections', 'leases'],
-    among: ['cut', 'freeze', 'restart', 'crash a backend'],
+    among: ['cut', 'restart'],
     // So that somebody believes for long enough to see a server come back.
     expiry: 6,
   },

@@ -162,6 +162,9 @@ export interface DoctorOptions {
   readonly patience?: Duration | undefined
 }
 
+/** The last that is written down may take so long. */
+const lastNotesMs = 2_000
+
 /**
  * One instance: this process, as a member of the fleet.
  *
@@ -378,9 +381,6 @@ export class Holdfast {
     else if (what === 'drain' && key === this.id) void this.#anchor?.lookWhetherAsked()
   }
 }
-
-/** The last that is written down may take so long. */
-const lastNotesMs = 2_000
 
 /** Leases in the place of locks, for rooms made of either: a dead holder keeps a name for as long as it would a lock. */
 function keptByLease(leases: Leases, expiryMs: number): Keeper {

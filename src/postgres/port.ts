@@ -41,7 +41,7 @@ export interface Database extends Executor {
   readonly address: string
   /**
    * For whoever is closing: from now on, while answers fail to come, what has a `withinMs` is not waited for for long. The first
-   * one that does not come is waited for as ever.
+   * one that does not come is waited for its whole time.
    */
   hurry(): void
   /** Closes what Holdfast opened itself; a pool that the user gave stays open. */

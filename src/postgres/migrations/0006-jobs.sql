@@ -1257,7 +1257,7 @@ create function holdfast.job_done(
       loose := holdfast.job_settle(tied);
     end if;
     if cardinality(emptied) > 0 then
-      perform holdfast.job_forget(array(select fence from unnest(emptied) as e (fence) where fence <> all(over)));
+      perform holdfast.job_forget(emptied);
     end if;
     if ended < cardinality(ids) then
       recorded := array(
@@ -1412,7 +1412,7 @@ create function holdfast.job_end(
       loose := holdfast.job_settle(tied);
     end if;
     if cardinality(emptied) > 0 then
-      perform holdfast.job_forget(array(select fence from unnest(emptied) as e (fence) where fence <> all(over)));
+      perform holdfast.job_forget(emptied);
     end if;
     recorded := coalesce(recorded, '{}');
   end

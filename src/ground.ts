@@ -22,6 +22,7 @@ import {
   checkSchemaName,
   checkUrl,
   type Database,
+  explainReadOnly,
   fromPgPool,
   migrate,
   Names,
@@ -32,6 +33,7 @@ import {
   RowPresence,
   schemaState,
   Waits,
+  WriteWatch,
 } from './postgres/index.js'
 
 export interface JobsSettings {
@@ -90,6 +92,8 @@ const rules = {
   parked: wholeNumber(1, 100),
   jobs: { expected: 'an object', read: (given: unknown) => given },
 }
+/** What drivers and other libraries call it. */
+const elsewhere = { connectionString: 'url', connection: 'url', databaseUrl: 'url', client: 'pool' }
 const jobsRules = { keep: duration(86_400_000, 3_650 * 86_400_000), claims: oneOf('rows', 'advisory') }
 
 /** What the rooms stand on. */
@@ -97,6 +101,8 @@ export interface Ground {
   readonly database: Database
   /** For what keeps alive: the same where there is an anchor, which does that. */
   readonly lifeline: Database
+  /** Whether writes to these succeed. */
+  readonly writes: WriteWatch
   /** Undefined when the instance has no session of its own. */
   readonly anchor: Anchor | undefined
   readonly presence: Presence
@@ -128,13 +134,14 @@ export async function openGround(options: HoldfastOptions): Promise<Ground> {
     parked = 4,
     directUrl,
     jobs,
-  } = readOptions('Holdfast.open', options, rules)
+  } = readOptions('Holdfast.open', options, rules, elsewhere)
   const { keep = 7 * 86_400_000, claims = 'rows' } = readOptions('jobs', jobs, jobsRules)
   checkName(namespace, 'namespace')
   const expiryMs = Math.ceil(expiry)
   checkSchemaName(schema)
   const connection = directUrl ? { connectionString: checkUrl(directUrl, 'directUrl') } : undefined
-  const database = databaseOf(options ?? {})
+  const writes = new WriteWatch()
+  const database = writes.over(databaseOf(options ?? {}))
   const events = new Events()
   let anchor: Anchor | undefined
   try {
@@ -154,11 +161,12 @@ export async function openGround(options: HoldfastOptions): Promise<Ground> {
     checkSchema(await schemaState(database, schema), schema)
     await anchor?.begin()
     // What keeps an instance alive has connections of its own: a pool that the program has used up must not end it.
-    const lifeline = anchor ? database : openPgPool(database.connection, 2)
+    const lifeline = anchor ? database : writes.over(openPgPool(database.connection, 2))
     const presence = anchor ?? new RowPresence({ database: lifeline, schema, namespace, expiryMs, version, events })
     return {
       database,
       lifeline,
+      writes,
       anchor,
       presence,
       names: new Names(schema),
@@ -174,9 +182,11 @@ export async function openGround(options: HoldfastOptions): Promise<Ground> {
       tracing: { tracer: undefined },
     }
   } catch (error) {
+    // The anchor does not ask why.
+    const explained = await explainReadOnly(error, database)
     await anchor?.close()
     await database.close()
-    throw error
+    throw explained
   }
 }
 

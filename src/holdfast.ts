@@ -1,5 +1,6 @@
 import {
   atMost,
+  ClosedError,
   checkSubscription,
   closeRules,
   type Duration,
@@ -23,6 +24,7 @@ import {
   drainWithinMs,
   type Health,
   HealthCheck,
+  type HealthReason,
   type Keeper,
   type Presence,
   type Waits,
@@ -109,7 +111,7 @@ export type { KeySpace, Lock, Lockable, LockOptions, Locks, Mode, TransactionLoc
 export { LockLostError, LockTimeoutError, ReleaseRequestedError } from './locks/index.js'
 export type { Answer, Delivery, Once, OnceInTransactionOptions, OnceOptions, Transaction } from './once/index.js'
 export { FingerprintMismatchError, OnceLostError, RecordedFailureError } from './once/index.js'
-export type { CallerTransaction, Health, HealthTrouble } from './postgres/index.js'
+export type { CallerTransaction, Health, HealthReason, HealthTrouble } from './postgres/index.js'
 export {
   DatabaseError,
   DatabaseUnreachableError,
@@ -117,6 +119,7 @@ export {
   HostsClient,
   KeyCollisionError,
   LockTableFullError,
+  LoginRefusedError,
   MigrationBlockedError,
   MigrationFailedError,
   PermissionError,
@@ -233,6 +236,7 @@ export class Holdfast {
       hasAnchor,
       isDraining: () => this.draining.aborted,
       isClosing: () => this.#closing !== undefined,
+      troubles: () => this.#troubles(ground),
     })
     this.#anchor = ground.anchor
     this.#waits = waits
@@ -292,7 +296,8 @@ export class Holdfast {
    * @example
    * const { findings } = await holdfast.doctor({ patience: '1h' })
    */
-  doctor(options?: DoctorOptions): Promise<Diagnosis> {
+  async doctor(options?: DoctorOptions): Promise<Diagnosis> {
+    if (this.#closing) throw new ClosedError('This instance')
     const { patience } = readOptions('doctor', options, { patience: duration(0) })
     return examine({ ...this.ground, patienceMs: patience })
   }
@@ -349,6 +354,9 @@ export class Holdfast {
   async #close(): Promise<void> {
     this.#stopWatching()
     for (const database of this.#databases) database.hurry()
+    // Writes that the program has called but not awaited, such as an enqueue, are finished first. Calls that wait are cut off below.
+    const rooms = [this.jobs, this.schedules, this.once]
+    await atMost(this.ground.expiryMs, Promise.all(rooms.map((room) => room.written())))
     // Its runs may enqueue.
     await this.schedules.close()
     await this.jobs.close()
@@ -362,6 +370,11 @@ export class Holdfast {
     await this.#presence.close()
     this.ground.events.to('instance.closed')?.({})
     await Promise.all([...this.#databases].map((database) => database.close()))
+  }
+
+  *#troubles({ writes }: Ground): Iterable<HealthReason> {
+    if (writes.trouble) yield writes.trouble
+    for (const room of [this.jobs, this.schedules, this.elections, this.shares]) yield* room.troubles()
   }
 
   /** What operators send: a hint, so whatever cannot be understood is ignored. */

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events'
+import { memberOf } from './foreign.js'
 
 /** Runs `onAbort` when the signal aborts (at once if it has); returns how to stop listening. */
 export function whenAborted(signal: AbortSignal | undefined, onAbort: (reason: unknown) => void): () => void {
@@ -30,8 +31,8 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
 /** Whether what a function threw only says that it was told to end. */
 export function saysAborted(signal: AbortSignal, error: unknown): boolean {
   if (!signal.aborted) return false
-  const { name, cause } = (error ?? {}) as { name?: unknown; cause?: unknown }
-  return error === signal.reason || cause === signal.reason || name === 'AbortError'
+  if (error === signal.reason) return true
+  return memberOf(error, 'cause') === signal.reason || memberOf(error, 'name') === 'AbortError'
 }
 
 /** Settles like the work, or rejects with the reason as soon as one of the signals aborts; the work goes on unheard. */

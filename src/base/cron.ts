@@ -3,7 +3,7 @@
  */
 import { Calendar } from './calendar.js'
 import { UsageError } from './errors.js'
-import { describe } from './options.js'
+import { describe } from './foreign.js'
 import { suggest } from './suggest.js'
 
 const nicknames: Record<string, string> = {

@@ -57,9 +57,23 @@ export class InstanceDrainingError extends HoldfastError {
   }
 }
 
-/** The instance, or the part of it that was asked, has been closed. */
+/**
+ * The instance, or the part of it that was asked, has been closed. A call that was under way names itself, and its stack leads to
+ * the line that made the call.
+ *
+ * @example
+ * const waiting = holdfast.locks.acquire('nightly-report')
+ * await holdfast.close()
+ * await waiting // ClosedError: This instance was closed during locks.acquire of "nightly-report"
+ */
 export class ClosedError extends HoldfastError {
-  constructor(what: string) {
-    super(`${what} is closed`, { code: 'CLOSED', retryable: false })
+  constructor(what: string, cutOff?: { call: string; stack: string | undefined }) {
+    super(cutOff ? `${what} was closed during ${cutOff.call}` : `${what} is closed`, {
+      code: 'CLOSED',
+      retryable: false,
+      hint: cutOff && 'Await the call before you call close().',
+    })
+    const frames = cutOff?.stack?.indexOf('\n') ?? -1
+    if (frames >= 0) this.stack = `${this.name}: ${this.message}${cutOff!.stack!.slice(frames)}`
   }
 }

@@ -1,7 +1,7 @@
 import { UsageError } from './errors.js'
-import { describe } from './options.js'
+import { describe } from './foreign.js'
 import { suggest } from './suggest.js'
-import { isThenable } from './thenable.js'
+import { awaited, isThenable } from './thenable.js'
 
 /**
  * What an application can be told of, while it happens: the names of all events, and what each says. An event is news of this
@@ -64,6 +64,8 @@ export interface HoldfastEvents {
   'once.done': { readonly key: string; readonly durationMs: number }
   /** The key had its answer already. */
   'once.replayed': { readonly key: string }
+  /** The key came with another fingerprint than the first time, and was refused: one key stands for two payloads. */
+  'once.mismatched': { readonly key: string }
   /** Another run of the key was in flight, and gave no answer within the time given. */
   'once.in-progress': { readonly key: string }
   /** The function threw, or its answer could not be recorded. */
@@ -174,6 +176,7 @@ const known: Record<EventName, true> = {
   'election.failed': true,
   'once.done': true,
   'once.replayed': true,
+  'once.mismatched': true,
   'once.in-progress': true,
   'once.failed': true,
   'once.lost': true,
@@ -228,7 +231,7 @@ export class Events {
       try {
         const answer: unknown = listener(event)
         // An asynchronous listener must not end the process by a rejection that nobody handles.
-        if (isThenable(answer)) Promise.resolve(answer).catch(() => {})
+        if (isThenable(answer)) awaited(answer).catch(() => {})
       } catch {
         // What only listens must not harm the work.
       }

@@ -1,5 +1,5 @@
 import { ClosedError, type HoldfastError, UsageError } from './errors.js'
-import { describe } from './options.js'
+import { describe } from './foreign.js'
 
 /**
  * What everything that can be held is to its holder: a lock, a lease, a permit, a leadership. Its trust is asked for at

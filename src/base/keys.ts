@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { UsageError } from './errors.js'
-import { describe } from './options.js'
+import { describe } from './foreign.js'
+import { checkParts } from './missing-values.js'
 
 /**
  * A name becomes a key, the 64-bit number that PostgreSQL locks. There are three ways, and all end in the one space
@@ -27,8 +28,18 @@ export const numbersPerSpace = 2 ** 20
 
 const longestName = 500
 
-/** Refuses what cannot be a name: not a string, empty, too long, with a zero byte or broken Unicode. */
-export function checkName(given: unknown, what = 'name'): string {
+/**
+ * Refuses what cannot be a name, or was not meant as one: see `checkNameFits` and `checkParts`. Every name and key of a user
+ * passes through here. `hint` says what to do about the name where more is known than here.
+ */
+export function checkName(given: unknown, what = 'name', hint?: string): string {
+  const name = checkNameFits(given, what, hint)
+  checkParts(name, what, hint)
+  return name
+}
+
+/** Refuses what cannot be stored as a name: not a string, empty, too long, with a zero byte or broken Unicode. */
+export function checkNameFits(given: unknown, what: string, hint?: string): string {
   const fits =
     typeof given === 'string' &&
     given !== '' &&
@@ -38,7 +49,8 @@ export function checkName(given: unknown, what = 'name'): string {
   if (fits) return given
   throw new UsageError(
     `Expected ${what} to be a string of 1 to ${longestName} characters without zero bytes, got ${describe(given)}`,
-    'Use a short, stable name such as "invoice:42"; hash long content into it.',
+    hint ??
+      'Use a short, stable name such as "invoice:42"; hash long content into it. Characters are counted as by JavaScript: most emoji are two.',
   )
 }
 

@@ -1,5 +1,6 @@
 import { formatDuration, longestTimerMs, parseDuration } from './durations.js'
 import { UsageError } from './errors.js'
+import { describe, isInstance } from './foreign.js'
 import { suggest } from './suggest.js'
 
 /**
@@ -8,14 +9,24 @@ import { suggest } from './suggest.js'
  */
 export interface Rule<T> {
   readonly expected: string
+  /** How to write it right. */
+  readonly hint?: string
   /** The value in the form the rooms use, or undefined when it does not fit. */
   read(given: unknown): T | undefined
 }
 
 type Read<R> = { [K in keyof R]?: R[K] extends Rule<infer T> ? T : never }
 
-/** Checks an options object against its rules; unknown keys are refused with "did you mean". */
-export function readOptions<R extends Record<string, Rule<unknown>>>(where: string, given: unknown, rules: R): Read<R> {
+/**
+ * Checks an options object against its rules; unknown keys are refused with "did you mean". `elsewhere` maps names that other libraries
+ * use to ours.
+ */
+export function readOptions<R extends Record<string, Rule<unknown>>>(
+  where: string,
+  given: unknown,
+  rules: R,
+  elsewhere: Readonly<Record<string, string>> = {},
+): Read<R> {
   const read: Record<string, unknown> = {}
   if (given === undefined) return read as Read<R>
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
@@ -25,43 +36,30 @@ export function readOptions<R extends Record<string, Rule<unknown>>>(where: stri
     if (value === undefined) continue
     // An object has more than its own: `constructor` is no rule.
     const rule = Object.hasOwn(rules, key) ? rules[key] : undefined
-    if (rule === undefined) throw new UsageError(unknownOption(where, key, Object.keys(rules)))
+    if (rule === undefined) {
+      const ours = Object.hasOwn(elsewhere, key) ? elsewhere[key] : undefined
+      throw new UsageError(unknownOption(where, key, Object.keys(rules), ours))
+    }
     const result = rule.read(value)
-    if (result === undefined) throw new UsageError(`Expected ${key} to be ${rule.expected}, got ${describe(value)}`)
+    if (result === undefined) {
+      throw new UsageError(`Expected ${key} to be ${rule.expected}, got ${describe(value)}`, rule.hint)
+    }
     read[key] = result
   }
   return read as Read<R>
 }
 
-function unknownOption(where: string, key: string, known: string[]): string {
-  const meant = suggest(key, known)
+function unknownOption(where: string, key: string, known: string[], ours: string | undefined): string {
+  const meant = ours ?? suggest(key, known)
   const help = meant ? `did you mean "${meant}"?` : `it takes ${known.join(', ')}`
   return `${where} has no option "${key}": ${help}`
-}
-
-export function describe(value: unknown): string {
-  if (value === null || value === undefined) return String(value)
-  if (typeof value === 'string')
-    return `${JSON.stringify(value.length > 80 ? `${value.slice(0, 77)}…` : value)} (string)`
-  if (typeof value === 'object') return Array.isArray(value) ? 'an array' : `an object (${classOf(value)})`
-  if (typeof value === 'function') return 'a function'
-  return `${String(value)} (${typeof value})`
-}
-
-/** It may be anybody's object: one without a prototype, or whose getters throw. */
-function classOf(value: object): string {
-  try {
-    const name: unknown = value.constructor?.name
-    return typeof name === 'string' ? name : 'Object'
-  } catch {
-    return 'Object'
-  }
 }
 
 export function duration(atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): Rule<number> {
   const most = Number.isFinite(atMostMs) ? ` and at most ${formatDuration(atMostMs)}` : ''
   return {
     expected: `a duration of at least ${formatDuration(atLeastMs)}${most}`,
+    hint: "Write a number of milliseconds, or a text such as '250ms', '5s', '1m30s' or '2h'.",
     read(given) {
       const ms = parseDuration(given)
       return ms !== undefined && ms >= atLeastMs && ms <= atMostMs ? ms : undefined
@@ -102,7 +100,7 @@ export const text: Rule<string> = {
 
 export const abortSignal: Rule<AbortSignal> = {
   expected: 'an AbortSignal',
-  read: (given) => (given instanceof AbortSignal ? given : undefined),
+  read: (given) => (isInstance(given, AbortSignal) ? given : undefined),
 }
 
 /** A function of the user's. `expected` says what it is for. */

@@ -1,4 +1,4 @@
-import { describe } from './options.js'
+import { clip, isError, memberOf, messageOf, textOf } from './foreign.js'
 
 /** What is kept of an error. */
 export interface RecordedError {
@@ -8,30 +8,21 @@ export interface RecordedError {
   readonly stack?: string | undefined
 }
 
-const longestText = 4_000
-
-/** What a handler threw, as it is written down. */
+/**
+ * Whatever a handler threw, as it is written down. Never throws, and the record is bounded. An object that is no error but has a
+ * message is recorded like an error: several libraries throw such objects.
+ */
 export function recordOf(error: unknown): RecordedError {
-  if (!(error instanceof Error)) return { name: 'Error', message: clip(textOf(error)) }
-  const { name, message, stack, code } = error as Error & { code?: unknown }
+  const message = memberOf(error, 'message')
+  if (!isError(error) && typeof message !== 'string') return { name: 'Error', message: textOf(error) }
+  const name = memberOf(error, 'name')
+  const code = memberOf(error, 'code')
+  // The first look at a stack makes it, of the name and the message as texts: with other values there that calls their `toString`.
+  const stack = typeof name === 'string' && typeof message === 'string' ? memberOf(error, 'stack') : undefined
   return {
-    name: clip(textOf(name)),
-    message: clip(textOf(message)),
+    name: name === undefined ? 'Error' : textOf(name),
+    message: messageOf(error),
     ...(typeof code === 'string' ? { code: clip(code) } : {}),
     ...(typeof stack === 'string' && stack !== '' ? { stack: clip(stack) } : {}),
   }
-}
-
-/** Anything can be thrown: also what has no text of its own. */
-function textOf(given: unknown): string {
-  try {
-    return String(given)
-  } catch {
-    return describe(given)
-  }
-}
-
-/** Fit for a column of text: not endless, no zero bytes, no broken Unicode. */
-export function clip(text: string): string {
-  return text.slice(0, longestText).replaceAll('\0', '\uFFFD').toWellFormed()
 }

@@ -21,7 +21,8 @@ import type { Calendar } from './calendar.js'
 import { readCron } from './cron.js'
 import { type Duration, formatDuration, parseDuration } from './durations.js'
 import { UsageError } from './errors.js'
-import { describe, duration, type Rule, readOptions, text } from './options.js'
+import { describe, messageOf } from './foreign.js'
+import { duration, type Rule, readOptions, text } from './options.js'
 import { suggest } from './suggest.js'
 import { isZone, type Stretch, type Zone, zoneNames, zoneOf } from './zone.js'
 
@@ -116,7 +117,7 @@ export function ruleOf(text: string): TickRule {
     return readRule('a rule', typeof rule?.at === 'string' ? { ...rule, at: new Date(rule.at) } : rule)
   } catch (error) {
     throw new UsageError(
-      `Expected the text of a rule, got ${describe(text)}: ${error instanceof Error ? error.message : error}`,
+      `Expected the text of a rule, got ${describe(text)}: ${messageOf(error)}`,
       'A newer Holdfast may have written it: bring all instances up to date.',
     )
   }

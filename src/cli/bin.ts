@@ -1,6 +1,9 @@
 #!/usr/bin/env node
 import { report } from './failure.js'
 import { makeProgram } from './program.js'
+import { stopWithNpm } from './signals.js'
+
+stopWithNpm()
 
 // `holdfast lock ls | head -1`: whoever reads has had enough.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -3,16 +3,11 @@ import { constants } from 'node:os'
 import { descendantsOf, isTerminalsForeground, listProcesses, type Process, sendTo, stillIn } from './processes.js'
 
 /** What a wrapper passes on. SIGTSTP and SIGCONT of a terminal reach the whole process group by themselves. */
-const forwarded = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
+export const forwardedSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
 
 /** As a shell reports the end by a signal. */
 export function statusOfSignal(signal: NodeJS.Signals): number {
   return 128 + constants.signals[signal]
-}
-
-/** Calls back for each signal that this process should pass on or obey, from now to its end. */
-export function onSignals(listener: (signal: NodeJS.Signals) => void): void {
-  for (const signal of forwarded) process.on(signal, listener)
 }
 
 /**

@@ -35,7 +35,7 @@ export async function withDatabase<T>(
 ): Promise<T> {
   const { database, schema } = connect(settings)
   try {
-    checkSchema(await schemaState(database, schema), schema)
+    checkSchema(await schemaState({ query: database.read }, schema), schema)
     return await work(database, schema)
   } finally {
     await database.close()
@@ -51,7 +51,7 @@ export async function withHoldfast<T>(
   // Only here, so that who merely looks need not load all the rooms.
   const { Holdfast } = await import('../holdfast.js')
   try {
-    const namespace = settings.text('namespace')
+    const namespace = settings.name('namespace')
     await using holdfast = await Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false })
     return await work(holdfast, database, schema)
   } finally {

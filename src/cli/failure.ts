@@ -8,6 +8,7 @@ const codeOf: Record<string, number> = {
   USAGE: exitCode.usage,
   DATABASE_UNREACHABLE: exitCode.unreachable,
   TOO_MANY_CONNECTIONS: exitCode.unreachable,
+  LOGIN_REFUSED: exitCode.unreachable,
 }
 
 /** Ends the command with this code, for a reason that it has already told. */
@@ -22,14 +23,14 @@ export async function report(error: unknown, asJson: boolean): Promise<number> {
   if (error instanceof Exit) return error.code
   if (error instanceof CommanderError) return reportWords(error, asJson)
   // Imported here, because `--help` ends here, too.
-  const { HoldfastError } = await import('../base/index.js')
+  const { errorLine, HoldfastError, recordOf } = await import('../base/index.js')
   if (error instanceof HoldfastError) {
     const { code, message, hint, retryable } = error
     complain({ code, message, hint, retryable }, asJson)
     return codeOf[code] ?? exitCode.failed
   }
   // Nothing that we foresaw, so whoever reports it needs the place.
-  complain({ code: 'INTERNAL', message: (error as Error)?.stack ?? String(error) }, asJson)
+  complain({ code: 'INTERNAL', message: recordOf(error).stack ?? errorLine(error) }, asJson)
   return exitCode.failed
 }
 

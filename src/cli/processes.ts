@@ -52,14 +52,28 @@ export function sendTo({ pid }: Process, signal: NodeJS.Signals): void {
   }
 }
 
+/** The parent of a process; undefined where the process is gone, or the system has no files that tell it. */
+export function parentOf(pid: number): number | undefined {
+  try {
+    return Number(statOf(pid)[1])
+  } catch {
+    return undefined
+  }
+}
+
+/** What Linux tells of a process, from the third field on. */
+function statOf(pid: number | string): string[] {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+  // The second field, the program's name in brackets, may itself contain spaces and brackets.
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+}
+
 function fromProc(): Process[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {
       try {
-        const stat = readFileSync(`/proc/${name}/stat`, 'latin1')
-        // The second field, the program's name in brackets, may itself contain spaces and brackets.
-        const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+        const fields = statOf(name)
         // A zombie has ended; only its parent has not looked yet.
         if (fields[0] === 'Z') return []
         const [parent, group, , , foreground] = fields.slice(1, 6).map(Number)

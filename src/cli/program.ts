@@ -114,4 +114,4 @@ Exit codes:
   1  failed
   2  the words make no command
   3  the condition is not met, such as with migrate --check
-  4  the database cannot be reached`
+  4  the database cannot be reached, or refuses the login`

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { formatDuration, parseDuration, suggest, UsageError } from '../base/index.js'
+import { checkName, formatDuration, parseDuration, suggest, UsageError } from '../base/index.js'
 import type { TwinOption } from './options.js'
 
 interface Given {
@@ -22,6 +22,13 @@ export class Settings {
   text(name: string): string | undefined {
     const given = this.#given(name)?.value
     return typeof given === 'string' && given !== '' ? given : undefined
+  }
+
+  /** A name of the user's, such as a namespace or a queue. */
+  name(option: string): string | undefined {
+    const given = this.#given(option)
+    const text = this.text(option)
+    return text === undefined ? undefined : checkName(text, given!.as)
   }
 
   /** Only where it stands among the words: what the environment says for all commands is not meant for each. */

@@ -43,7 +43,7 @@ export interface Target {
 /** A name of the namespace, or with --key the number itself, for pairs, numbered keys and other people's locks. */
 export function targetOf(settings: Settings, name: string): Target {
   if (!settings.flag('key')) {
-    return hashedKey(settings.text('namespace') ?? 'default', checkName(name))
+    return hashedKey(settings.name('namespace') ?? 'default', checkName(name))
   }
   if (!/^-?\d{1,19}$/.test(name) || BigInt.asIntN(64, BigInt(name)) !== BigInt(name)) {
     throw new UsageError(`Expected a key of 64 bits in decimal, got ${JSON.stringify(name)}`)

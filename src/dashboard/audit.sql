@@ -3,8 +3,12 @@
 -- name: begin
 -- Writes down that somebody is about to do something ($1 who, $2 the act, $3 to what, $4 its parameters, $5 what it said
 -- would happen, $6 why). Forgets some of what was done more than 90 days ago: whoever may not write the audit may not forget
--- it either. Relies on audit_at.
-with forgotten as (
+-- it either. Logical replication copies the audit without its sequence, which only roles that write the audit may advance.
+-- Relies on audit_at.
+with caught_up as materialized (
+  select holdfast.catch_up_sequences()
+),
+forgotten as (
   delete from holdfast.audit
   where id in (
     select id
@@ -15,7 +19,8 @@ with forgotten as (
   )
 )
 insert into holdfast.audit (visitor, act, subject, params, consequence, because)
-values ($1, $2, $3, $4::text::jsonb, $5, $6)
+select $1, $2, $3, $4::text::jsonb, $5, $6
+from caught_up
 returning id::text as id
 
 -- name: latest

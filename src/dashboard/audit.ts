@@ -1,5 +1,5 @@
 import { clip } from '../base/index.js'
-import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { type Executor, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import type { Consequence } from './act.js'
 
 /** What a visitor did. */
@@ -26,10 +26,10 @@ interface AuditRow extends Omit<AuditEntry, 'at' | 'endedAt'> {
 
 /** Writes down what visitors do: before it is done, and what became of it. What cannot be written down is not done. */
 export class Audit {
-  readonly #executor: Executor
+  readonly #executor: Executor & Reader
   readonly #sql: Record<'begin' | 'end' | 'latest', Statement>
 
-  constructor(executor: Executor, schema: string) {
+  constructor(executor: Executor & Reader, schema: string) {
     this.#executor = executor
     this.#sql = loadStatements(new URL('./audit.sql', import.meta.url), schema)
   }
@@ -56,7 +56,7 @@ export class Audit {
   }
 
   async latest(limit: number): Promise<AuditEntry[]> {
-    const rows = await this.#executor.query<AuditRow>(this.#sql.latest.text, [limit])
+    const rows = await this.#executor.read<AuditRow>(this.#sql.latest.text, [limit])
     return rows.map(({ at_ms, ended_ms, ...same }) => ({
       ...same,
       at: new Date(at_ms),

@@ -9,6 +9,7 @@ import {
   loadStatements,
   OwnPool,
   type PgPool,
+  type Reader,
   type Statement,
   schemaState,
 } from '../postgres/index.js'
@@ -66,7 +67,10 @@ export class Ground {
       this.#database = fromPgPool(this.#pool, connection, own)
     }
     this.#sql = loadStatements(new URL('./ground.sql', import.meta.url), schema)
-    const executor: Executor = { query: (text, values) => this.#database.query(text, values, answerMs) }
+    const executor: Executor & Reader = {
+      query: (text, values) => this.#database.query(text, values, answerMs),
+      read: (text, values) => this.#database.read(text, values, answerMs),
+    }
     const observer = new Observer(executor, schema)
     const audit = new Audit(executor, schema)
     this.asking = { executor, observer, audit, schema, redact, asMember: (...given) => this.#asMember(...given) }
@@ -80,7 +84,7 @@ export class Ground {
   /** Fails unless Holdfast is installed there, in a version that fits. */
   ready(): Promise<void> {
     const { executor, schema } = this.asking
-    this.#checked ??= schemaState(executor, schema)
+    this.#checked ??= schemaState({ query: executor.read }, schema)
       .then((state) => checkSchema(state, schema))
       .catch((error) => {
         this.#checked = undefined
@@ -92,7 +96,7 @@ export class Ground {
   async about(): Promise<About> {
     await this.ready()
     const { text } = this.#sql.about
-    const [row] = await this.asking.executor.query<{ server: string; now_ms: number; namespaces: string[] }>(text)
+    const [row] = await this.asking.executor.read<{ server: string; now_ms: number; namespaces: string[] }>(text)
     const { server, now_ms: nowMs, namespaces } = row!
     return { server, now: new Date(nowMs), namespaces }
   }
@@ -101,7 +105,7 @@ export class Ground {
   async clockOffset(): Promise<number> {
     if (this.#offset === undefined || performance.now() - this.#offset.readAt > clockMs) {
       const sentAt = performance.now()
-      const [row] = await this.asking.executor.query<{ now_ms: number }>(this.#sql.clock.text)
+      const [row] = await this.asking.executor.read<{ now_ms: number }>(this.#sql.clock.text)
       const readAt = performance.now()
       this.#offset = { ms: row!.now_ms - (sentAt + readAt) / 2, readAt }
     }

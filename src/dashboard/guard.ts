@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { describe, HoldfastError } from '../base/index.js'
+import { describe, HoldfastError, isInstance } from '../base/index.js'
 import { type ActName, actNames } from './acts/index.js'
 import { type Auth, readVisitor } from './options.js'
 import { Refusal } from './refusal.js'
@@ -28,7 +28,9 @@ export async function admit(request: Request, from: From, auth: Auth | undefined
     visitor = readVisitor(await auth(request, from.incoming))
   } catch (error) {
     // What the hook throws may tell too much to somebody who is nobody yet; a mistake in what it answered is our own words.
-    const [message, hint] = error instanceof HoldfastError ? [error.message, error.hint] : ['auth has thrown an error']
+    const [message, hint] = isInstance(error, HoldfastError)
+      ? [error.message, error.hint]
+      : ['auth has thrown an error']
     throw new Refusal(500, 'AUTH_FAILED', message, hint ?? 'Look at the function auth that was given to dashboard().')
   }
   if (visitor === null) throw new Refusal(403, 'FORBIDDEN', 'You may not see this dashboard', 'Sign in first.')

@@ -1,4 +1,4 @@
-import { ClosedError, UsageError } from '../base/index.js'
+import { ClosedError, isInstance, UsageError } from '../base/index.js'
 import { version } from '../holdfast.js'
 import { Acting } from './acting.js'
 import { assetResponse, pageResponse } from './assets.js'
@@ -52,8 +52,9 @@ export class Handler {
       if (asset) return assetResponse(nameIn(asset[1]), request.headers.get('accept-encoding'))
       return pageResponse(url.pathname)
     } catch (error) {
-      const said =
-        error instanceof Refusal ? { code: error.code, message: error.message, hint: error.hint } : saidOf(error)
+      const said = isInstance(error, Refusal)
+        ? { code: error.code, message: error.message, hint: error.hint }
+        : saidOf(error)
       const status = statusOf(error)
       return api || request.method === 'POST'
         ? jsonResponse(status, JSON.stringify({ error: said }))
@@ -126,9 +127,9 @@ function json(answer: object): Response {
 }
 
 function statusOf(error: unknown): number {
-  if (error instanceof Refusal) return error.status
-  if (error instanceof UsageError) return 400
-  return error instanceof ClosedError || saidOf(error).code === 'DATABASE_UNREACHABLE' ? 503 : 500
+  if (isInstance(error, Refusal)) return error.status
+  if (isInstance(error, UsageError)) return 400
+  return isInstance(error, ClosedError) || saidOf(error).code === 'DATABASE_UNREACHABLE' ? 503 : 500
 }
 
 function refusalPage(status: number, { message, hint }: ErrorSaid): Response {

@@ -1,4 +1,4 @@
-import { HoldfastError } from '../base/index.js'
+import { HoldfastError, isInstance, messageOf } from '../base/index.js'
 import type { ErrorSaid } from './wire.js'
 
 const longestText = 8_000
@@ -6,9 +6,9 @@ const longestJson = 2_000_000
 
 /** What is told of an error. Never its stack: it names files. */
 export function saidOf(error: unknown): ErrorSaid {
-  if (error instanceof HoldfastError) return { code: error.code, message: cut(error.message), hint: error.hint ?? null }
-  const message = error instanceof Error ? error.message : String(error)
-  return { code: 'INTERNAL', message: `The dashboard failed: ${cut(message)}`, hint: null }
+  if (isInstance(error, HoldfastError))
+    return { code: error.code, message: cut(error.message), hint: error.hint ?? null }
+  return { code: 'INTERNAL', message: `The dashboard failed: ${messageOf(error)}`, hint: null }
 }
 
 /** As JSON, with long texts cut in the middle. */

@@ -1,13 +1,13 @@
 import type { Holdfast } from '../holdfast.js'
 import type { Observer } from '../observe/index.js'
-import type { Executor } from '../postgres/index.js'
+import type { Executor, Reader } from '../postgres/index.js'
 import type { Audit } from './audit.js'
 import type { NoParams, ParamKinds, ParamsRead } from './params.js'
 import type { Redact } from './redact.js'
 
 /** What a view asks, and an act. */
 export interface Asking {
-  readonly executor: Executor
+  readonly executor: Executor & Reader
   readonly observer: Observer
   /** Where Holdfast keeps its tables. */
   readonly schema: string

@@ -116,13 +116,17 @@ where datname = current_database()
   and (coalesce(rolsuper, false) or not (pg_has_role(usename, 'usage') or pg_has_role('pg_signal_backend', 'usage')))
 order by 1
 
+-- name: search_path
+-- Where a session of a pool looks. The one question that is asked with that very path, so nothing here is looked up by it.
+select pg_catalog.current_schemas(true)::pg_catalog.text[] as schemas
+
 -- name: searched
--- Schemas that a session of a pool searches, and should not trust: one that stands before pg_catalog, or in which somebody may
+-- Of the schemas that a session of a pool searches ($2), those that it should not trust: one that stands before pg_catalog, or in which somebody may
 -- create beside the role itself, those who rule the database, and the owner of our schema ($1, quoted). A maker without a name is
 -- everybody.
 with searched as (
-  select schema, place, array_position(current_schemas(true), 'pg_catalog') as catalog_at
-  from unnest(current_schemas(true)) with ordinality as s (schema, place)
+  select schema, place, array_position($2::text[], 'pg_catalog') as catalog_at
+  from unnest($2::text[]) with ordinality as s (schema, place)
 ),
 trusted as (
   select oid
@@ -352,39 +356,34 @@ where (pid = pg_backend_pid() or state = 'idle' and state_change < clock_timesta
 group by pid, usename, application_name, client_addr, state_change, backend_start
 order by state_change
 
--- name: ready_since
--- Of the queues ($1), the kinds of those jobs that have been ready for so many milliseconds ($2): a thousand of each priority are
--- looked at. Relies on job_order.
-select
-  key::text as queue,
-  kind,
-  count(*)::integer as jobs,
-  max(extract(epoch from clock_timestamp() - enqueued_at) * 1000)::float8 as for_ms
-from unnest($1::text::bigint[]) as asked (key)
-cross join generate_series(-5, 5) as level
-cross join lateral (
-  select kind, enqueued_at
-  from holdfast.job
-  where job.queue = key
-    and job.priority = level
-    and job.session is null
-  order by seq
-  limit 1000
-) as looked
-where enqueued_at < clock_timestamp() - make_interval(secs => $2::float8 / 1000)
-group by key, kind
-order by max(clock_timestamp() - enqueued_at) desc
-
--- name: idle_workers
--- Queues whose workers, all that live, have nothing to do.
-select queue::text as queue, count(*)::integer as workers
-from (
-  select unnest(queues) as queue, sleeping
-  from holdfast.worker
-  where holdfast.is_present(session)
-) as worked
-group by queue
-having bool_and(sleeping)
+-- name: unserved
+-- Of the queues ($1), the kinds of those jobs that have been ready for so many milliseconds ($2), and that no worker claims: a thousand
+-- of each priority are looked at. Relies on job_order.
+with late as materialized (
+  select
+    key,
+    kind,
+    count(*)::integer as jobs,
+    max(extract(epoch from clock_timestamp() - enqueued_at) * 1000)::float8 as for_ms
+  from unnest($1::text::bigint[]) as asked (key)
+  cross join generate_series(-5, 5) as level
+  cross join lateral (
+    select kind, enqueued_at
+    from holdfast.job
+    where job.queue = key
+      and job.priority = level
+      and job.session is null
+    order by seq
+    limit 1000
+  ) as looked
+  where enqueued_at < clock_timestamp() - make_interval(secs => $2::float8 / 1000)
+  group by key, kind
+)
+select late.key::text as queue, late.kind, late.jobs, late.for_ms, claims.unserved
+from (select array_agg(key) as queues, array_agg(kind) as kinds from late) as pairs
+cross join lateral holdfast.job_unserved(pairs.queues, pairs.kinds) as claims
+join late on late.key = claims.queue and late.kind = claims.kind
+order by late.for_ms desc
 
 -- name: orphans
 -- Schedules that tick, or would, and which no living instance has in its code.
@@ -422,3 +421,15 @@ from (
 join pg_stat_activity as session on session.pid = work.pid and session.backend_type = 'client backend'
 join pg_class as relation on relation.oid = work.relid and relation.relnamespace = to_regnamespace($1::text)
 limit 1
+
+-- name: fencing
+-- Whether the one row is there that tells generations apart.
+select exists (select from holdfast.fencing) as there
+
+-- name: sequences
+-- Sequences that are behind the tables that they number.
+select relname::text as sequence, reached::text as reached, largest::text as largest
+from holdfast.numbers_in_tables()
+join pg_class on pg_class.oid = sequence
+where largest > reached
+order by relname

@@ -14,6 +14,7 @@ import { queues } from './queues.js'
 import { rights } from './rights.js'
 import { schedules } from './schedules.js'
 import { schema } from './schema.js'
+import { sequences } from './sequences.js'
 import { settings } from './settings.js'
 import { standbys } from './standbys.js'
 import { tables } from './tables.js'
@@ -37,6 +38,7 @@ const checks: readonly Check[] = [
   path,
   rights,
   drift,
+  sequences,
   settings,
   capacity,
   notifications,

@@ -1,7 +1,7 @@
 import { formatDuration } from '../base/index.js'
-import { quoteIdentifier } from '../postgres/index.js'
+import { quoteIdentifier, quoteLiteral } from '../postgres/index.js'
 import { counted, type Finding, finding, mostTold } from './finding.js'
-import { type Check, type Patient, quoteLiteral } from './patient.js'
+import type { Check, Patient } from './patient.js'
 
 const wrongMs = 3_600_000
 

@@ -4,6 +4,7 @@ import {
   type Database,
   type Executor,
   loadStatements,
+  localSettings,
   quoteIdentifier,
   type Statement,
 } from '../postgres/index.js'
@@ -17,6 +18,7 @@ export type Asked =
   | 'rights'
   | 'ownership'
   | 'other_roles'
+  | 'search_path'
   | 'searched'
   | 'hidden'
   | 'transactions'
@@ -30,9 +32,10 @@ export type Asked =
   | 'instance_clocks'
   | 'catalog'
   | 'advisory'
-  | 'ready_since'
-  | 'idle_workers'
+  | 'unserved'
   | 'orphans'
+  | 'fencing'
+  | 'sequences'
   | 'mending'
 
 export interface PatientOptions {
@@ -104,14 +107,14 @@ export class Patient {
     return {
       query: <Row>(text: string, values?: readonly unknown[]) =>
         this.database.transaction(async (tx) => {
-          await tx.query(`set local statement_timeout = ${answerWithinMs}`)
+          await tx.query(`${localSettings}; set local statement_timeout = ${answerWithinMs}`)
           return tx.query<Row>(text, values)
         }),
     }
   }
 
   get observer(): Observer {
-    return new Observer(this.executor, this.schema)
+    return new Observer({ read: this.executor.query }, this.schema)
   }
 
   /** Those that live. */
@@ -124,9 +127,15 @@ export class Patient {
     return this.executor.query<Row>(this.#sql[asked].text, values)
   }
 
-  /** Asks on a session as others have it, with no settings of ours. */
+  /** Asks on a session as others have it: with the timeouts of the role, the database and the server. */
   askPlainly<Row>(asked: Asked, values: readonly unknown[] = []): Promise<Row[]> {
-    return this.database.query<Row>(this.#sql[asked].text, values)
+    return this.database.read<Row>(this.#sql[asked].text, values)
+  }
+
+  /** The schemas that a session of the pool searches. */
+  async searchedSchemas(): Promise<string[]> {
+    const [row] = await this.database.query<{ schemas: string[] }>(this.#sql.search_path.text)
+    return row!.schemas
   }
 }
 
@@ -137,9 +146,4 @@ export interface Check {
   /** Whether it needs the tables of Holdfast. */
   readonly needsSchema: boolean
   look(patient: Patient): Promise<Finding[]>
-}
-
-/** A text as SQL writes it. */
-export function quoteLiteral(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`
 }

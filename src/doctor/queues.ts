@@ -4,11 +4,14 @@ import { arrayOf } from '../postgres/index.js'
 import { counted, type Finding, finding, listed, mostTold } from './finding.js'
 import type { Check, Patient } from './patient.js'
 
-interface ReadySince {
+/** Jobs of one kind that have been ready for long, and that no worker claims. */
+interface Unserved {
   queue: string
   kind: string
   jobs: number
   for_ms: number
+  /** Whether no worker serves the queue, or none of its workers has the kind. */
+  unserved: 'queue' | 'kind'
 }
 
 /** Jobs that nobody will run unless somebody does something. */
@@ -19,18 +22,15 @@ export const queues: Check = {
     const all = await patient.observer.queues()
     const open = all.filter(({ ready, pausedAt }) => ready > 0 && pausedAt === null)
     const keys = arrayOf(open.map(({ key }) => key))
-    const late = await patient.ask<ReadySince>('ready_since', [keys, patient.patienceMs])
-    const idle = await patient.ask<{ queue: string; workers: number }>('idle_workers')
-    const lateIn = (queue: ObservedQueue) => late.filter(({ queue: key }) => key === queue.key)
+    const late = await patient.ask<Unserved>('unserved', [keys, patient.patienceMs])
+    const lateFor = (unserved: Unserved['unserved']) =>
+      open
+        .map((queue) => ({ queue, jobs: late.filter((one) => one.queue === queue.key && one.unserved === unserved) }))
+        .filter(({ jobs }) => jobs.length > 0)
+        .slice(0, mostTold)
     return [
-      ...open
-        .filter((queue) => queue.workers === 0 && lateIn(queue).length > 0)
-        .slice(0, mostTold)
-        .map((queue) => unattended(queue, lateIn(queue))),
-      ...open
-        .filter((queue) => lateIn(queue).length > 0 && idle.some(({ queue: key }) => key === queue.key))
-        .slice(0, mostTold)
-        .map((queue) => unhandled(queue, lateIn(queue))),
+      ...lateFor('queue').map(({ queue, jobs }) => unattended(queue, jobs)),
+      ...lateFor('kind').map(({ queue, jobs }) => unhandled(queue, jobs)),
       ...all
         .filter(({ pausedForMs, ready, waiting }) => (pausedForMs ?? 0) > patient.patienceMs && ready + waiting > 0)
         .slice(0, mostTold)
@@ -56,7 +56,7 @@ function commands({ schema }: Patient, words: string, { name, namespace }: Obser
   return name === null ? [] : [commandFor(words, { namespace, schema }, name)]
 }
 
-function unattended(queue: ObservedQueue, late: readonly ReadySince[]): Finding {
+function unattended(queue: ObservedQueue, late: readonly Unserved[]): Finding {
   const forMs = Math.max(...late.map(({ for_ms }) => for_ms))
   return finding({
     id: 'queue-unattended',
@@ -71,13 +71,13 @@ function unattended(queue: ObservedQueue, late: readonly ReadySince[]): Finding 
   })
 }
 
-function unhandled(queue: ObservedQueue, late: readonly ReadySince[]): Finding {
+function unhandled(queue: ObservedQueue, late: readonly Unserved[]): Finding {
   const kinds = listed(late.map(({ kind, jobs }) => `${kind} (${jobs})`))
   return finding({
     id: 'kind-unhandled',
     severity: 'risky',
     subject: queue.name ?? queue.key,
-    seen: `${called(queue)} has workers with nothing to do, and jobs that have been ready for ${formatDuration(late[0]!.for_ms)}: ${kinds}`,
+    seen: `${called(queue)} has workers, and jobs that none of them can claim. They have been ready for ${formatDuration(late[0]!.for_ms)}: ${kinds}`,
     why: 'No worker of the queue has a definition of these kinds; they wait until one has.',
     facts: { ...facts(queue), kinds: late.map(({ kind }) => kind).join(', '), for_ms: Math.round(late[0]!.for_ms) },
     mend: {

@@ -15,7 +15,7 @@ interface Searched {
  * statements that run on a pool, Holdfast's and the application's alike, look where the pool's sessions look.
  */
 export async function searchPath(patient: Patient): Promise<Finding[]> {
-  const searched = await patient.askPlainly<Searched>('searched', [patient.quotedSchema])
+  const searched = await patient.ask<Searched>('searched', [patient.quotedSchema, await patient.searchedSchemas()])
   return searched.map(({ schema, makers, is_before_catalog }) => {
     const isEverybody = makers.includes('')
     const who = isEverybody ? 'everybody' : listed(makers)

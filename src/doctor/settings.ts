@@ -1,7 +1,7 @@
 import { formatDuration } from '../base/index.js'
-import { quoteIdentifier } from '../postgres/index.js'
+import { changeOf, originOf } from '../postgres/index.js'
 import { type Finding, finding } from './finding.js'
-import { type Check, type Patient, quoteLiteral } from './patient.js'
+import type { Check, Patient } from './patient.js'
 
 interface Setting {
   name: string
@@ -18,7 +18,7 @@ interface Timeout {
 const timeouts: Record<string, Timeout> = {
   statement_timeout: {
     least: () => 5_000,
-    why: 'Claims, sweeps and migrations are cancelled in their middle when the database is slow, just when they matter.',
+    why: 'Claims, sweeps and imports are cancelled in their middle when the database is slow, just when they matter.',
   },
   lock_timeout: {
     least: () => 2_000,
@@ -63,7 +63,7 @@ function shortTimeout(patient: Patient, { name, setting, source }: Setting): Fin
       id: 'timeout-short',
       severity: 'risky',
       subject: name,
-      seen: `${name} is ${formatDuration(ms)}, ${origin(source)}`,
+      seen: `${name} is ${formatDuration(ms)}, ${originOf(source)}`,
       why: timeout.why,
       facts: { setting: name, ms, source, least_ms: leastMs },
       mend: unset(
@@ -83,7 +83,7 @@ function readOnly(patient: Patient, { name, setting, source }: Setting): Finding
     finding({
       id: 'read-only',
       severity: 'wrong',
-      seen: `Transactions are read-only by default, ${origin(source)}`,
+      seen: `Transactions are read-only by default, ${originOf(source)}`,
       why: 'Leases, jobs, schedules and all else that is a row cannot be written.',
       facts: { source },
       mend: unset(patient, name, source, 'off', 'Let sessions of this role write.'),
@@ -97,7 +97,7 @@ function unflushed(patient: Patient, { name, setting, source }: Setting): Findin
     finding({
       id: 'commits-not-flushed',
       severity: 'risky',
-      seen: `synchronous_commit is off, ${origin(source)}`,
+      seen: `synchronous_commit is off, ${originOf(source)}`,
       why: 'A crash of the server forgets jobs that were enqueued, and runs that were recorded, a moment before.',
       facts: { source },
       mend: unset(patient, name, source, 'on', 'Let commits be flushed. Leases are, in any case.'),
@@ -123,29 +123,10 @@ function autovacuumOff({ name, setting }: Setting): Finding[] {
   ]
 }
 
-const origins: Record<string, string> = {
-  database: 'set for the database',
-  user: 'set for the role',
-  'database user': 'set for the role in this database',
-  global: 'set for all roles',
-  'configuration file': 'set in the configuration of the server',
-  'command line': 'set where the server is started',
-  client: 'asked for by the connection',
-}
-const origin = (source: string) => origins[source] ?? `by ${source}`
-
 /** Undoes a setting where it was made, or else overrides it for the role that we connect with, and for nobody else. */
 function unset({ server }: Patient, name: string, source: string, value: string, what: string) {
-  const [role, database] = [quoteIdentifier(server.role), quoteIdentifier(server.database)]
-  if (source === 'client') return { what: `${what} It stands in the address, or among the options of the pool.` }
-  const by: Record<string, string> = {
-    database: `alter database ${database} reset ${name}`,
-    user: `alter role ${role} reset ${name}`,
-    'database user': `alter role ${role} in database ${database} reset ${name}`,
-    global: `alter role all reset ${name}`,
-  }
-  const statement = by[source] ?? `alter role ${role} set ${name} = ${quoteLiteral(value)}`
-  // Where transactions are read-only, this one must not be.
-  const isReadOnly = name === 'default_transaction_read_only'
-  return { what, sql: [isReadOnly ? `begin read write; ${statement}; commit` : statement] }
+  const change = changeOf(name, source, value, server)
+  return change
+    ? { what, sql: [change] }
+    : { what: `${what} It stands in the address, or among the options of the pool.` }
 }

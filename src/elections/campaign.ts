@@ -2,6 +2,7 @@ import {
   backoffMs,
   ClosedError,
   type Events,
+  isInstance,
   pause,
   runHolding,
   saysAborted,
@@ -9,7 +10,15 @@ import {
   unlessAborted,
   whenAborted,
 } from '../base/index.js'
-import type { Database, Keeper, Kept, Presence, Statement } from '../postgres/index.js'
+import {
+  type Database,
+  type HealthReason,
+  type Keeper,
+  type Kept,
+  type Presence,
+  type Statement,
+  troubleOf,
+} from '../postgres/index.js'
 import { Leadership } from './leadership.js'
 import type { Lookout, Sight } from './lookout.js'
 import { electionKey, electionName } from './names.js'
@@ -86,6 +95,7 @@ export class Campaign {
   #enrolling: Promise<void> = Promise.resolve()
   /** Whether it is eligible, while that is being asked. */
   #asking: Promise<boolean> | undefined
+  #failure: { readonly error: unknown } | undefined
 
   /** @internal */
   constructor(
@@ -136,6 +146,12 @@ export class Campaign {
     return this.close()
   }
 
+  /** @internal Why it pauses. */
+  get trouble(): HealthReason | undefined {
+    const what = `The campaign for "${this.name}" pauses after a failure`
+    return this.#failure && troubleOf('CAMPAIGN_FAILED', what, this.#failure.error)
+  }
+
   /** @internal */
   get whenClosed(): Promise<void> {
     return this.#running
@@ -144,33 +160,43 @@ export class Campaign {
   async #run(): Promise<void> {
     const { signal } = this.#closing
     const unfollow = this.#ground.lookout.follow(this.name, {
-      sees: (sight) => void this.#see(sight),
+      sees: (sight) => void this.#see(sight).catch((error) => this.#report(error)),
       fails: (error) => this.#report(error),
     })
-    let failures = 0
     let yields = 0
-    while (!signal.aborted) {
+    for (let failures = 0; !signal.aborted; ) {
+      let term: Term | undefined
+      let failure: { error: unknown } | undefined
       try {
-        const kept = await this.#stand()
-        const isTold = await this.#announce(kept)
-        if (isTold === 'yields') {
-          await kept.release()
-          await pause(backoffMs(yields++, 20, lookAgainMs), signal)
-          continue
-        }
-        yields = 0
-        const { isLost, lastedMs, failure } = await this.#lead(kept)
-        if (lastedMs > longestPauseMs) failures = 0
-        if (failure) throw failure.error
-        // Whoever lost it stands again at once: others may be waiting already, and have a start.
-        if (!isLost) await pause(pauseMs, signal)
+        term = await this.#runTerm()
+        failure = term?.failure
       } catch (error) {
-        if (signal.aborted || error instanceof NotEligible) continue
-        this.#report(error)
-        await pause(backoffMs(failures++, pauseMs * 2, longestPauseMs), signal)
+        if (!isInstance(error, NotEligible)) failure = { error }
       }
+      if (signal.aborted) break
+      if (failure) {
+        if (term && term.lastedMs > longestPauseMs) failures = 0
+        this.#failure = failure
+        this.#report(failure.error)
+        await pause(backoffMs(failures++, pauseMs * 2, longestPauseMs), signal)
+        this.#failure = undefined
+      } else if (term?.hasYielded) await pause(backoffMs(yields++, 20, lookAgainMs), signal)
+      // Whoever lost it stands again at once: others may be waiting already, and have a start.
+      else if (term && !term.isLost) await pause(pauseMs, signal)
+      if (term && !term.hasYielded) yields = 0
     }
     unfollow()
+  }
+
+  /** Stands, and leads for one term. Whatever happens after the grant, the name is given back. */
+  async #runTerm(): Promise<Term> {
+    const kept = await this.#stand()
+    try {
+      const hasYielded = (await this.#announce(kept)) === 'yields'
+      return hasYielded ? { hasYielded, isLost: false, lastedMs: 0 } : await this.#lead(kept)
+    } finally {
+      await kept.release()
+    }
   }
 
   /** Until the name is granted. Throws when this instance is not eligible any more. */
@@ -197,11 +223,11 @@ export class Campaign {
     }
   }
 
-  /** Runs the function for one term. A failure is what it threw, unless that only echoes its signal. */
-  async #lead(kept: Kept): Promise<{ isLost: boolean; lastedMs: number; failure?: { error: unknown } }> {
+  /** Runs the function for one term. */
+  async #lead(kept: Kept): Promise<Term> {
     const beganAt = performance.now()
     const leadership = new Leadership(this.name, kept)
-    const outcome = () => ({ isLost: !leadership.held, lastedMs: performance.now() - beganAt })
+    const outcome = () => ({ hasYielded: false, isLost: !leadership.held, lastedMs: performance.now() - beganAt })
     this.#leadership = leadership
     let ended = () => {}
     this.#ending = new Promise((resolve) => {
@@ -218,8 +244,7 @@ export class Campaign {
     } finally {
       this.#tellEnd(leadership, performance.now() - beganAt)
       this.#leadership = undefined
-      await Promise.all([leadership.end(), this.#resign(leadership.term), this.#withdraw()])
-      ended()
+      await Promise.all([leadership.end(), this.#resign(leadership.term), this.#withdraw()]).finally(ended)
     }
   }
 
@@ -338,6 +363,16 @@ export class Campaign {
   #report(error: unknown): void {
     this.#ground.events.to('election.failed')?.({ name: this.name, error })
   }
+}
+
+/** What became of a term. */
+interface Term {
+  /** A preferred candidate leads instead. */
+  readonly hasYielded: boolean
+  readonly isLost: boolean
+  readonly lastedMs: number
+  /** What the function threw, unless that only echoes its signal. Boxed, because it may be any value. */
+  readonly failure?: { readonly error: unknown }
 }
 
 /** Ends the wait of an instance that is not eligible any more. */

@@ -1,7 +1,7 @@
 import {
   abortSignal,
   atMost,
-  ClosedError,
+  Calls,
   callback,
   describe,
   type Events,
@@ -12,7 +12,7 @@ import {
   UsageError,
   whenAborted,
 } from '../base/index.js'
-import { type Database, type Keeper, loadStatements, type Presence } from '../postgres/index.js'
+import { type Database, type HealthReason, type Keeper, loadStatements, type Presence } from '../postgres/index.js'
 import { Campaign, type CampaignOptions, type CampaignStatements } from './campaign.js'
 import type { Leadership } from './leadership.js'
 import { type Leader, Lookout } from './lookout.js'
@@ -48,7 +48,7 @@ export class Elections {
   readonly #lookout: Lookout
   readonly #campaigns = new Map<string, Campaign>()
   readonly #draining = new AbortController()
-  readonly #closing = new AbortController()
+  readonly #calls = new Calls()
 
   /** @internal */
   constructor(options: ElectionsOptions) {
@@ -80,7 +80,7 @@ export class Elections {
       throw new UsageError(`Expected the second argument of elections.campaign to be a function, got ${describe(work)}`)
     }
     const read = readOptions('elections.campaign', options, rules)
-    this.#closing.signal.throwIfAborted()
+    this.#calls.throwIfClosed()
     this.#draining.signal.throwIfAborted()
     if (this.#campaigns.has(name)) {
       throw new UsageError(
@@ -104,7 +104,7 @@ export class Elections {
    */
   async leader(name: string): Promise<Leader | null> {
     checkElection(name)
-    this.#closing.signal.throwIfAborted()
+    this.#calls.throwIfClosed()
     return (await this.#lookout.look(name)).leader
   }
 
@@ -118,13 +118,18 @@ export class Elections {
   watch(name: string, options?: { signal?: AbortSignal | undefined }): AsyncGenerator<Leader | null, void, undefined> {
     checkElection(name)
     const { signal } = readOptions('elections.watch', options, { signal: abortSignal })
-    this.#closing.signal.throwIfAborted()
+    this.#calls.throwIfClosed()
     return this.#watch(name, signal)
   }
 
   /** @internal Something has changed in the election with this key. */
   hear(key: string): void {
     this.#lookout.hear(key)
+  }
+
+  /** @internal What keeps the campaigns of this instance from leading. */
+  troubles(): HealthReason[] {
+    return [...this.#campaigns.values()].flatMap(({ trouble }) => trouble ?? [])
   }
 
   /** @internal Campaigns for nothing any more. A leader is for good, so it is told at once; following goes on. */
@@ -135,7 +140,7 @@ export class Elections {
 
   /** @internal Gives the leaders of this instance its expiry to end in. */
   async close(): Promise<void> {
-    this.#closing.abort(new ClosedError('This instance'))
+    this.#calls.close()
     const closing = [...this.#campaigns.values()].map((campaign) => campaign.close())
     await atMost(this.#options.expiryMs, Promise.all(closing))
     await this.#lookout.close()
@@ -155,10 +160,10 @@ export class Elections {
         wake()
       },
     })
-    const forgets = [signal, this.#closing.signal].map((given) => whenAborted(given, () => wake()))
+    const forgets = [signal, this.#calls.closing].map((given) => whenAborted(given, () => wake()))
     let shown: Leader | null | undefined
     try {
-      while (!signal?.aborted && !this.#closing.signal.aborted) {
+      while (!signal?.aborted && !this.#calls.closing.aborted) {
         if (failure) throw failure.error
         if (latest !== undefined && (shown === undefined || latest?.term !== shown?.term)) {
           shown = latest

@@ -1,4 +1,4 @@
-import { checkName, hashedKey } from '../base/index.js'
+import { checkName, checkNameFits, hashedKey } from '../base/index.js'
 
 /** The name that an election's leader holds. */
 export function electionName(name: string): string {
@@ -12,6 +12,5 @@ export function electionKey(namespace: string, name: string): string {
 
 /** Refuses what cannot be the name of an election. */
 export function checkElection(given: unknown): void {
-  checkName(given, 'the election')
-  checkName(electionName(given as string), 'the election, with what stands before it,')
+  checkNameFits(electionName(checkName(given, 'the election')), 'the election, with what stands before it,')
 }

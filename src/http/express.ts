@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Once } from '../once/index.js'
-import { bytesOf, headerOf, peekBody, protectNode } from './node.js'
+import { bytesOf, hasBody, headerOf, peekBody, protectNode } from './node.js'
 import type { Exchange, Policy } from './policy.js'
 
 /** What body parsers and routers have put on a request. */
-type Parsed = IncomingMessage & { body?: unknown; originalUrl?: string }
+type Parsed = IncomingMessage & { body?: unknown; rawBody?: unknown; originalUrl?: string }
 
 export function protectExpress(once: Once, policy: Policy) {
   return (req: Parsed, res: ServerResponse, next: (error?: unknown) => void): void => {
@@ -23,6 +23,10 @@ function exchangeOf(req: Parsed): Exchange {
     method: req.method ?? '',
     path: req.originalUrl ?? req.url ?? '',
     header: (name) => headerOf(req, name),
-    body: async () => (req.body === undefined ? peekBody(req) : bytesOf(req.body)),
+    body: async () => {
+      const read = req.rawBody ?? req.body
+      const isUnread = read === undefined && !req.readableEnded
+      return isUnread ? peekBody(req) : bytesOf(read, hasBody(req))
+    },
   }
 }

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Once } from '../once/index.js'
 import { sendRecorded } from './capture.js'
-import { bytesOf, headerOf, protectNode } from './node.js'
+import { bytesOf, hasBody, headerOf, protectNode } from './node.js'
 import type { Exchange, Policy } from './policy.js'
-import { jsonResponse } from './response.js'
+import { problemResponse } from './response.js'
 
 /** What is used of Fastify. */
 export interface FastifyInstanceLike {
@@ -13,6 +13,8 @@ export interface FastifyInstanceLike {
 export interface FastifyRequestLike {
   readonly raw: IncomingMessage
   readonly body: unknown
+  /** What plugins that keep the bytes put here. */
+  readonly rawBody?: unknown
   readonly originalUrl: string
   readonly log: { error(details: unknown, message: string): void }
 }
@@ -37,8 +39,8 @@ export function protectFastify(once: Once, policy: Policy) {
             fail(error, isHandled) {
               if (!isHandled) return reject(error)
               // Fastify has done its part and answers nothing more.
-              request.log.error({ err: error }, 'The response could not be recorded, and was not sent')
               sendRecorded(reply.raw, notRecorded())
+              request.log.error({ err: error }, 'The response could not be recorded, and was not sent')
             },
           })
         }),
@@ -49,13 +51,12 @@ export function protectFastify(once: Once, policy: Policy) {
 }
 
 function notRecorded() {
-  const problem = {
-    type: 'about:blank',
-    title: 'The response could not be recorded',
-    status: 503,
-    detail: 'Send the request again: it gets the response of this one, or is handled anew.',
-  }
-  return jsonResponse(503, 'application/problem+json', problem, { 'retry-after': '1' })
+  return problemResponse(
+    503,
+    'The response could not be recorded',
+    'Send the request again: it gets the response of this one, or is handled anew.',
+    { headers: { 'retry-after': '1' } },
+  )
 }
 
 function exchangeOf(request: FastifyRequestLike): Exchange {
@@ -65,6 +66,6 @@ function exchangeOf(request: FastifyRequestLike): Exchange {
     method: request.raw.method ?? '',
     path: request.originalUrl,
     header: (name) => headerOf(request.raw, name),
-    body: async () => bytesOf(request.body),
+    body: async () => bytesOf(request.rawBody ?? request.body, hasBody(request.raw)),
   }
 }

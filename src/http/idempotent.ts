@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
-import { type Duration, flag, readOptions, text, UsageError } from '../base/index.js'
+import { checkParts, type Duration, describe, flag, missingPart, readOptions, text, UsageError } from '../base/index.js'
 import { type Once, retainRule, waitRule } from '../once/index.js'
-import { type AnyRequest, aFunction, type Exchange, missing, type Policy } from './policy.js'
+import { digestOf } from './fingerprint.js'
+import { type AnyRequest, aFunction, missing, type Policy } from './policy.js'
 import { Protection } from './protection.js'
-import { jsonResponse, type RecordedResponse } from './response.js'
+import { problemResponse } from './response.js'
 import { readStringItem } from './string-item.js'
 
 export interface IdempotentOptions<Given = AnyRequest> {
@@ -56,8 +57,8 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
   const { required = true, bare = false, methods = ['POST', 'PATCH'], wait, retain, docs } = read
   const scope = read.scope ?? missing('scope', rules.scope)
 
-  const problem = (status: number, title: string, detail: string, headers?: Record<string, string>): RecordedResponse =>
-    jsonResponse(status, 'application/problem+json', { type: docs ?? 'about:blank', title, status, detail }, headers)
+  const problem = (status: number, title: string, detail: string, headers?: Record<string, string>) =>
+    problemResponse(status, title, detail, { type: docs, headers })
 
   const refuse = (title: string, detail: string) => ({ do: 'answer', response: problem(400, title, detail) }) as const
 
@@ -80,14 +81,22 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
           `Expected one string in quotation marks, of 1 to ${longestKey} printable ASCII characters.`,
         )
       }
+      const missingValue = missingPart(key)
+      if (missingValue !== undefined) {
+        return refuse(
+          'Idempotency-Key is not valid',
+          `Expected a new key for each operation, got one with "${missingValue}", which stands for a value that is missing.`,
+        )
+      }
       const caller = await scope(exchange.given())
       if (typeof caller !== 'string' || caller === '') {
         throw new UsageError(
-          `Expected scope to answer with a string that is not empty, got ${JSON.stringify(caller) ?? 'undefined'}`,
+          `Expected scope to answer with a string that is not empty, got ${describe(caller)}`,
           'Name the caller, such as the id of the user; or "everybody", where all callers are one.',
         )
       }
-      const fingerprint = await fingerprintOf(exchange)
+      checkParts(caller, 'scope')
+      const fingerprint = digestOf(`${exchange.method} ${exchange.path}\n`, await exchange.body())
       return { do: 'run', key: keyOf(caller, key), options: { wait, retain, fingerprint } }
     },
     inFlight: () =>
@@ -111,11 +120,4 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
 function keyOf(scope: string, key: string): string {
   const caller = encodeURIComponent(scope)
   return `${caller.length <= 200 ? caller : createHash('sha256').update(scope).digest('hex')}/${key}`
-}
-
-async function fingerprintOf(exchange: Exchange): Promise<string> {
-  return createHash('sha256')
-    .update(`${exchange.method} ${exchange.path}\n`)
-    .update(await exchange.body())
-    .digest('base64')
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { describe, UsageError } from '../base/index.js'
 import type { Once } from '../once/index.js'
 import { Capture, sendRecorded } from './capture.js'
 import { type Exchange, type Policy, respond } from './policy.js'
@@ -34,8 +35,13 @@ export async function protectNode(
       sendRecorded(res, response)
     }
   } catch (error) {
-    capture?.discard()
-    way.fail(error, capture !== undefined)
+    try {
+      capture?.discard()
+      way.fail(error, capture !== undefined)
+    } catch {
+      // The framework, or the connection, cannot cope with it: whoever asked must not wait for ever.
+      res.destroy()
+    }
   }
 }
 
@@ -45,11 +51,39 @@ export function headerOf(req: IncomingMessage, name: string): string | null {
   return value === undefined ? null : String(value)
 }
 
-/** What a parser has made of a body, as bytes again: the same for the same body. */
-export function bytesOf(parsed: unknown): Uint8Array {
+/** Whether the client sent a body, as the headers say. */
+export function hasBody(req: IncomingMessage): boolean {
+  return req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length']) > 0
+}
+
+/** What a parser has made of a body, as bytes again: the same for the same body. `isExpected`: the client sent one. */
+export function bytesOf(parsed: unknown, isExpected: boolean): Uint8Array {
   if (parsed instanceof Uint8Array) return parsed
   if (typeof parsed === 'string') return Buffer.from(parsed)
-  return Buffer.from(parsed === undefined ? '' : JSON.stringify(parsed))
+  if (parsed === undefined && isExpected) throw unknownBody('nothing', 'a body that was read before and not kept')
+  if (isOpaque(parsed)) throw unknownBody(describe(parsed), 'JSON carries nothing of it')
+  try {
+    return Buffer.from(JSON.stringify(parsed) ?? '')
+  } catch (cause) {
+    throw unknownBody(describe(parsed), (cause as Error).message)
+  }
+}
+
+/** A stream, a Map, FormData and their like: as JSON all of them would be alike. */
+function isOpaque(parsed: unknown): boolean {
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return false
+  if ('pipe' in parsed || 'getReader' in parsed) return true
+  const prototype = Object.getPrototypeOf(parsed)
+  return (
+    prototype !== null && prototype !== Object.prototype && Object.keys(parsed).length === 0 && !('toJSON' in parsed)
+  )
+}
+
+function unknownBody(got: string, reason: string): UsageError {
+  return new UsageError(
+    `Expected the body of the request in request.rawBody or request.body, got ${got}: ${reason}`,
+    'The body is compared with that of the first request. Put the bytes into request.rawBody, or tell webhooks what to compare by its option `fingerprint`.',
+  )
 }
 
 /**
@@ -57,8 +91,7 @@ export function bytesOf(parsed: unknown): Uint8Array {
  * that it has ended in the turn after its last byte was read, and only if nothing was put back until then.
  */
 export function peekBody(req: IncomingMessage): Promise<Uint8Array> {
-  const isEmpty = req.headers['transfer-encoding'] === undefined && !(Number(req.headers['content-length']) > 0)
-  if (isEmpty || req.readableEnded) return Promise.resolve(Buffer.alloc(0))
+  if (!hasBody(req)) return Promise.resolve(Buffer.alloc(0))
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     const stop = () => {

@@ -1,4 +1,4 @@
-import { describe, type Rule, UsageError } from '../base/index.js'
+import { describe, isInstance, type Rule, UsageError } from '../base/index.js'
 import { type Delivery, FingerprintMismatchError, type Once, type OnceOptions } from '../once/index.js'
 import { type RecordedResponse, responseForm, withHeader } from './response.js'
 
@@ -32,8 +32,8 @@ export interface Policy {
   plan(exchange: Exchange): Promise<Plan>
   /** The answer to a duplicate of a request that is still being handled. */
   inFlight(): RecordedResponse
-  /** The answer to another payload under the same key, where payloads are compared. */
-  mismatch?(): RecordedResponse
+  /** The response to another content under the same key. */
+  mismatch(): RecordedResponse
 }
 
 const deliveries = new WeakMap<object, Delivery>()
@@ -82,8 +82,8 @@ export async function respond(
     if (answer.status === 'in-progress') return policy.inFlight()
     return answer.status === 'done' ? answer.value : withHeader(answer.value, 'idempotent-replayed', 'true')
   } catch (error) {
-    if (error instanceof NotRecorded) return error.response
-    if (error instanceof FingerprintMismatchError && policy.mismatch) return policy.mismatch()
+    if (isInstance(error, NotRecorded)) return error.response
+    if (isInstance(error, FingerprintMismatchError)) return policy.mismatch()
     throw error
   }
 }

@@ -34,7 +34,7 @@ export class Protection {
    * or behind it.
    *
    * @example
-   * app.post('/webhooks/stripe', express.json(), events.express(), handler)
+   * app.post('/webhooks/stripe', express.raw({ type: 'application/json' }), verify, events.express(), handler)
    */
   express(): (request: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void) => void {
     return protectExpress(this.#once, this.#policy)

@@ -39,3 +39,13 @@ export function jsonResponse(status: number, type: string, body: object, headers
     body: Buffer.from(JSON.stringify(body)),
   } satisfies RecordedResponse
 }
+
+/** A problem as RFC 9457 describes it. */
+export function problemResponse(
+  status: number,
+  title: string,
+  detail: string,
+  { type = 'about:blank', headers }: { type?: string | undefined; headers?: Record<string, string> | undefined } = {},
+) {
+  return jsonResponse(status, 'application/problem+json', { type, title, status, detail }, headers)
+}

@@ -1,12 +1,21 @@
-import { type Duration, readOptions, wholeNumber } from '../base/index.js'
+import { checkName, type Duration, describe, readOptions, UsageError, wholeNumber } from '../base/index.js'
 import { type Once, retainRule, waitRule } from '../once/index.js'
+import { digestOf } from './fingerprint.js'
 import { type AnyRequest, aFunction, missing, type Policy } from './policy.js'
 import { Protection } from './protection.js'
-import { jsonResponse } from './response.js'
+import { jsonResponse, problemResponse } from './response.js'
 
 export interface WebhookOptions<Given = AnyRequest> {
-  /** What names the event: the sender's id of it, behind the sender's name. `given` is what handlers are given. */
+  /**
+   * Returns the name of the event: the sender's id of the event, behind the name of the sender. `given` is what handlers
+   * are given. A name with a missing value, such as "stripe:undefined", is refused.
+   */
   key: (given: Given) => string | Promise<string>
+  /**
+   * Returns the content that must be the same in each delivery of an event, as text of any length. Default: the whole
+   * body. Leave out what the sender changes between two tries, such as `pending_webhooks` of Stripe.
+   */
+  fingerprint?: ((given: Given) => string | Promise<string>) | undefined
   /** How long a duplicate waits for the response of the one in flight. Default 0. */
   wait?: Duration | undefined
   /** How long the response is kept: longer than the sender goes on trying. Default `7d`. */
@@ -17,27 +26,65 @@ export interface WebhookOptions<Given = AnyRequest> {
 
 const rules = {
   key: aFunction('a function that names the event of a request'),
+  fingerprint: aFunction('a function that returns what must be the same in each delivery of an event'),
   wait: waitRule,
   retain: retainRule,
   inFlight: wholeNumber(200, 599),
 }
 
+const keyHint =
+  'Take the id from the parsed event. In Express, `request.body` is undefined before a parser, and a Buffer behind express.raw(); in a Request it is a stream: `(await request.json()).id`. docs/guides/stripe-webhooks.md shows both, with signatures.'
+
 /**
- * Webhooks, each of which has its effect once however often it arrives, at however many processes. A duplicate gets the
- * first response; while that is not there, 202 (after `wait`). A response of 500 and above, or an error, leaves the event
- * to the sender's next try.
+ * Webhooks that have their effect once, however often an event is delivered, to however many processes. A duplicate gets
+ * the first response, or 202 while the first delivery is in flight (after `wait`). A response of 500 and above, or an error,
+ * leaves the event to the sender's next try.
+ *
+ * Each delivery is compared with the first one of its key. Another body gets 422 and is not handled, and the event
+ * `once.mismatched` reports the key.
  *
  * @example
- * const events = webhooks(holdfast.once, { key: (request) => `stripe:${request.body.id}`, retain: '30d' })
- * app.post('/webhooks/stripe', express.json(), events.express(), async (request, response) => { … })
+ * const events = webhooks(holdfast.once, {
+ *   key: (request) => `stripe:${request.body.id}`,
+ *   fingerprint: ({ body: { pending_webhooks, ...event } }) => JSON.stringify(event),
+ *   retain: '30d',
+ * })
+ * const verify = (request, response, next) => {
+ *   try {
+ *     const signature = request.headers['stripe-signature']
+ *     request.body = stripe.webhooks.constructEvent(request.body, signature, process.env.STRIPE_WEBHOOK_SECRET)
+ *   } catch {
+ *     return response.status(400).send('The signature is not valid')
+ *   }
+ *   next()
+ * }
+ * app.post('/webhooks/stripe', express.raw({ type: 'application/json' }), verify, events.express(), handler)
  */
 export function webhooks<Given = AnyRequest>(once: Once, options: WebhookOptions<Given>): Protection {
-  const { key, wait, retain, inFlight = 202 } = readOptions('webhooks', options, rules)
+  const { key, fingerprint, wait, retain, inFlight = 202 } = readOptions('webhooks', options, rules)
   const name = key ?? missing('key', rules.key)
   const policy: Policy = {
     name: 'webhooks',
-    plan: async ({ given }) => ({ do: 'run', key: await name(given()), options: { wait, retain } }),
+    async plan(exchange) {
+      const event = checkName(await name(exchange.given()), 'key', keyHint)
+      const content = fingerprint ? checkContent(await fingerprint(exchange.given())) : await exchange.body()
+      return { do: 'run', key: event, options: { wait, retain, fingerprint: digestOf(content) } }
+    },
     inFlight: () => jsonResponse(inFlight, 'application/json', { status: 'in-progress' }, { 'retry-after': '1' }),
+    mismatch: () =>
+      problemResponse(
+        422,
+        'Another event has this key',
+        'An event with the same key was delivered before, with another body. This event was not handled.',
+      ),
   }
   return new Protection(once, policy)
+}
+
+function checkContent(given: unknown): string {
+  if (typeof given === 'string' && given !== '') return given
+  throw new UsageError(
+    `Expected fingerprint to return a string that is not empty, got ${describe(given)}`,
+    'Return what must be the same in each delivery of the event, such as JSON.stringify(request.body).',
+  )
 }

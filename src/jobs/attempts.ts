@@ -29,6 +29,8 @@ export interface AttemptsOptions {
   readonly draining: AbortSignal
   /** There is room for another job. */
   readonly onRoom: () => void
+  /** Called when code around a handler fails. The jobs in question were given back. */
+  readonly onBroken: (error: unknown) => void
 }
 
 /** When so many at its beginning are done with, the queue is moved up. */
@@ -90,6 +92,11 @@ export class Attempts {
     this.#startMore()
   }
 
+  /** Number of claimed jobs that have not begun although there is room for them. More than 0 only if this code is broken. */
+  get stuck(): number {
+    return this.#taken < this.#options.concurrency ? this.#inQueue : 0
+  }
+
   /** Those that have run for so long. */
   olderThan(ms: number): Run[] {
     const before = performance.now() - ms
@@ -140,47 +147,80 @@ export class Attempts {
     // A handler that is not asynchronous ends while it is started, and asks for the next.
     if (this.#isStarting) return
     this.#isStarting = true
-    while (this.#taken < this.#options.concurrency) {
-      const batch = this.#gathering.take(this.#inQueue === 0)
-      if (batch) {
-        if (this.#options.draining.aborted) for (const one of batch) this.#endings.giveBack(one)
-        else if (this.#options.isTrusted()) void this.#startBatch(batch)
-        continue
+    let inHand: readonly Claimed[] = []
+    try {
+      while (this.#taken < this.#options.concurrency) {
+        const batch = this.#gathering.take(this.#inQueue === 0)
+        if (!batch && this.#inQueue === 0) break
+        inHand = batch ?? [this.#takeFirst()]
+        if (this.#options.draining.aborted) for (const job of inHand) this.#endings.giveBack(job)
+        // A process that was frozen must not begin what may be somebody else's.
+        else if (this.#options.isTrusted()) {
+          if (batch) this.#start(batch, { left: batch.length })
+          else this.#startOne(inHand[0]!)
+        }
+        inHand = []
       }
-      if (this.#inQueue === 0) break
-      const job = this.#queue[this.#queueHead]!
-      this.#queue[this.#queueHead++] = undefined as never
-      if (this.#queueHead === this.#queue.length) this.#takeQueue()
-      if (this.#options.draining.aborted) this.#endings.giveBack(job)
-      // A process that was frozen must not begin what may be somebody else's.
-      else if (!this.#options.isTrusted()) continue
-      else if (job.cancelled !== null) this.#cancelled(job, job.cancelled)
-      // One that has its last chance does not share it.
-      else if (job.definition.batch && !hasLastChance(job)) this.#gathering.add(job)
-      else this.#start(job)
+    } catch (error) {
+      // No job may stay claimed by a worker that does not begin it: neither those in hand nor those behind them.
+      for (const job of inHand) this.#endings.giveBack(job)
+      this.giveBackQueued()
+      this.#options.onBroken(error)
+    } finally {
+      this.#isStarting = false
     }
-    this.#isStarting = false
     if (this.#queueHead > mostPassed) {
       this.#queue.splice(0, this.#queueHead)
       this.#queueHead = 0
     }
   }
 
-  #start(job: Claimed): void {
-    const run = new Run(job, this.#ground)
-    this.#running.set(job.id, run)
-    this.#taken++
-    if (isSuspect(job)) void this.#runCautiously(run)
-    else this.#handlers.run(run)
+  #takeFirst(): Claimed {
+    const job = this.#queue[this.#queueHead]!
+    this.#queue[this.#queueHead++] = undefined as never
+    if (this.#queueHead === this.#queue.length) this.#takeQueue()
+    return job
   }
 
-  async #startBatch(jobs: readonly Claimed[]): Promise<void> {
-    const batch = { left: jobs.length }
+  #startOne(job: Claimed): void {
+    if (job.cancelled !== null) this.#cancelled(job, job.cancelled)
+    // One that has its last chance does not share it.
+    else if (job.definition.batch && !hasLastChance(job)) this.#gathering.add(job)
+    else this.#start([job])
+  }
+
+  /** Begins the attempts. From here on each attempt comes to an end, even if the code that runs it fails. Never throws. */
+  #start(jobs: readonly Claimed[], batch?: { left: number }): void {
     const runs = jobs.map((job) => new Run(job, this.#ground, batch))
     for (const run of runs) this.#running.set(run.id, run)
     this.#taken++
+    try {
+      const working = batch ? this.#runBatch(runs) : this.#runOne(runs[0]!)
+      void working?.catch((error) => this.#broken(runs, error))
+    } catch (error) {
+      this.#broken(runs, error)
+    }
+  }
+
+  #runOne(run: Run): Promise<void> | undefined {
+    return isSuspect(run.job) ? this.#runCautiously(run) : this.#handlers.run(run)
+  }
+
+  async #runBatch(runs: readonly Run[]): Promise<void> {
     await Promise.all(runs.filter(({ job }) => isSuspect(job)).map((run) => this.#isMarked(run)))
     await this.#handlers.runBatch(runs.filter(({ isOver }) => !isOver))
+  }
+
+  /** The code around a handler has failed. The attempts fail with that error. If recording it fails as well, the jobs are given back. */
+  #broken(runs: readonly Run[], error: unknown): void {
+    for (const run of runs) {
+      try {
+        this.#outcomes.failed(run, error)
+      } catch {
+        this.#outcomes.abandoned(run)
+      }
+    }
+    this.#options.onBroken(error)
   }
 
   async #runCautiously(run: Run): Promise<void> {

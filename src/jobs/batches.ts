@@ -1,4 +1,4 @@
-import { type Duration, describe, duration, readOptions, UsageError, wholeNumber } from '../base/index.js'
+import { type Duration, describe, duration, isError, readOptions, UsageError, wholeNumber } from '../base/index.js'
 import type { JobContext, Outcome } from './define.js'
 import { NonRetryableError } from './errors.js'
 
@@ -46,7 +46,7 @@ export function readBatch(given: unknown, run: BatchHandler<unknown, unknown>): 
 export function runAlone(batch: Batch): (input: unknown, job: JobContext) => Promise<unknown> {
   return async (input, job) => {
     const [answer] = await answersOf(batch, [seenBy(job, input)])
-    if (answer instanceof Error) throw answer
+    if (isError(answer)) throw answer
     return answer
   }
 }

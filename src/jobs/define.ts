@@ -1,4 +1,5 @@
 import {
+  awaited,
   checkName,
   type Duration,
   describe,
@@ -8,6 +9,7 @@ import {
   made,
   parseDuration,
   readOptions,
+  textOf,
   UsageError,
   wholeNumber,
 } from '../base/index.js'
@@ -147,6 +149,15 @@ const rules = {
   lanes: { expected: 'an object', read: (given: unknown) => given },
   run: { expected: 'a function', read: (given: unknown) => (typeof given === 'function' ? given : undefined) },
 }
+/** Options of `retry`, which many libraries have beside it. */
+const elsewhere = {
+  attempts: 'retry.attempts',
+  maxAttempts: 'retry.attempts',
+  retries: 'retry.attempts',
+  retryLimit: 'retry.attempts',
+  backoff: 'retry.backoff',
+  longest: 'retry.longest',
+}
 const retryRules = {
   attempts: wholeNumber(1, 1_000_000),
   backoff: duration(0, longestMs),
@@ -211,7 +222,7 @@ export function defineJob(
     batch: given,
     lanes,
     run,
-  } = readOptions('defineJob', options, rules)
+  } = readOptions('defineJob', options, rules, elsewhere)
   const { attempts = 5, backoff = 1_000, longest = 3_600_000 } = readOptions('retry', retry, retryRules)
   if (run === undefined) throw new UsageError(`Expected run to be a function, got ${describe(options?.run)}`)
   const batch = given === undefined ? undefined : readBatch(given, run as BatchHandler<unknown, unknown>)
@@ -242,26 +253,35 @@ export function validated(definition: AnyDefinition, input: unknown): unknown {
   const { schema, kind } = definition
   if (!schema) return input
   const verdict = schema['~standard'].validate(input)
-  return isThenable(verdict) ? Promise.resolve(verdict).then((one) => accepted(kind, one)) : accepted(kind, verdict)
+  return isThenable(verdict) ? awaited(verdict).then((one) => accepted(kind, one)) : accepted(kind, verdict)
 }
 
 function accepted(kind: string, verdict: Verdict<unknown>): unknown {
   if (!verdict.issues) return verdict.value
   const issues = verdict.issues.map(({ message, path = [] }) => ({
     message,
-    path: path.map((part) => String((part as { key?: unknown } | null)?.key ?? part)).join('.'),
+    path: path.map((part) => textOf((part as { key?: unknown } | null)?.key ?? part)).join('.'),
   }))
   throw new InvalidInputError(kind, issues)
 }
 
 /** What a handler may return in the place of a result. */
 export class Outcome {
+  readonly #isMade = true
+
   /** @internal */
   constructor(
     readonly state: 'retried' | 'cancelled' | 'discarded',
     readonly reason: string,
     readonly delayMs: number,
-  ) {}
+  ) {
+    Object.freeze(this)
+  }
+
+  /** @internal Whether it was made here. Cannot be forged, and runs no code of the value, whatever that is. */
+  static is(value: unknown): value is Outcome {
+    return typeof value === 'object' && value !== null && #isMade in value
+  }
 }
 
 /**
@@ -285,7 +305,7 @@ export function retryAfter(delay: Duration): Outcome {
  * if (order.isCancelled) return cancel('the order was cancelled')
  */
 export function cancel(reason = 'Cancelled by its handler'): Outcome {
-  return new Outcome('cancelled', reason, 0)
+  return new Outcome('cancelled', textOf(reason), 0)
 }
 
 /**
@@ -295,5 +315,5 @@ export function cancel(reason = 'Cancelled by its handler'): Outcome {
  * if (user === undefined) return discard('the user is gone')
  */
 export function discard(reason = 'Discarded by its handler'): Outcome {
-  return new Outcome('discarded', reason, 0)
+  return new Outcome('discarded', textOf(reason), 0)
 }

@@ -37,6 +37,8 @@ const mostTogether = 2_000
 export class Endings {
   /** How many were refused, because their job had been taken over. */
   refused = 0
+  /** Why ends cannot be recorded at present. */
+  failure: { readonly error: unknown } | undefined
   readonly #ledger: Ledger
   readonly #claims: Claims
   readonly #givingUp: AbortSignal
@@ -181,7 +183,11 @@ export class Endings {
     }
   }
 
-  async #recordOthers(batch: readonly Ending[], emptiedBefore: readonly number[] = []): Promise<void> {
+  async #recordOthers(
+    batch: readonly Ending[],
+    emptiedBefore: readonly number[] = [],
+    mayBeRefused = true,
+  ): Promise<void> {
     if (batch.length + emptiedBefore.length === 0) return
     const emptied = emptiedBy(batch)
     const sorted = [...batch].sort((a, b) => a.id - b.id)
@@ -189,7 +195,19 @@ export class Endings {
       JSON.stringify(sorted.map((ending) => endingFor(this.#claims, ending))),
       unstamped(this.#claims, batch),
     ]
-    const rows = await this.#surely<Recorded>('end', [...values, arrayOf([...emptiedBefore, ...emptied])])
+    let rows: Recorded[] | undefined
+    try {
+      rows = await this.#surely<Recorded>('end', [...values, arrayOf([...emptiedBefore, ...emptied])], mayBeRefused)
+    } catch (error) {
+      // The database does not take what one of them says: the others must not suffer from it.
+      if (batch.length > 1) {
+        const half = batch.length >> 1
+        await this.#recordOthers(batch.slice(0, half), emptiedBefore)
+        return this.#recordOthers(batch.slice(half))
+      }
+      const plain = batch.map((ending) => ({ ...ending, error: recordOf(error) }))
+      return this.#recordOthers(plain, emptiedBefore, false)
+    }
     if (rows === undefined) return
     this.#looseEnds.found(rows[0]!.loose)
     this.refused += batch.length - rows[0]!.recorded!.length
@@ -204,12 +222,15 @@ export class Endings {
   ): Promise<Row[] | undefined> {
     for (let attempt = 0; !this.#givingUp.aborted; attempt++) {
       try {
-        return await this.#ledger.run<Row>(name, values)
+        const rows = await this.#ledger.run<Row>(name, values)
+        this.failure = undefined
+        return rows
       } catch (error) {
+        this.failure = { error }
         // It may have been recorded, and its answer lost.
         this.#looseEnds.unsure()
         // Rights and settings come back, too: whatever it is, only the record of the end is missing.
-        if (mayBeRefused && sqlstateOf(error)?.startsWith('22')) throw error
+        if (mayBeRefused && /^(22|54)/.test(sqlstateOf(error) ?? '')) throw error
         const patience = error instanceof HoldfastError && error.retryable ? 2_000 : 30_000
         await pause(backoffMs(attempt, 50, patience), this.#givingUp)
       }

@@ -63,7 +63,7 @@ const { unique: _, ...rest } = childRules
 export const workflowRules = rest
 export const enqueueRules = {
   ...childRules,
-  tx: made<CallerTransaction>('a client inside a transaction (of pg, or the sql of postgres.js)'),
+  tx: made<CallerTransaction>('an open transaction'),
 }
 
 /** What was asked for, as it was read. */

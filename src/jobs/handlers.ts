@@ -1,4 +1,4 @@
-import { type Events, isThenable, type Spans, type Tracing } from '../base/index.js'
+import { type Events, isError, isThenable, type Spans, type Tracing } from '../base/index.js'
 import { answersOf, type Batch, type BatchJob, seenBy } from './batches.js'
 import { validated } from './define.js'
 import type { Outcomes } from './outcomes.js'
@@ -23,21 +23,15 @@ export class Handlers {
   run(run: Run): Promise<void> | undefined {
     const { definition } = run.job
     const inTime = this.#limitTime([run], definition.timeoutMs)
-    const succeed = (value: unknown) => {
-      inTime?.()
-      return this.#outcomes.succeeded(run, value)
-    }
-    const fail = (error: unknown) => {
-      inTime?.()
-      this.#outcomes.failed(run, error)
-    }
     try {
       const input = validated(definition, run.job.input)
-      const answer = input instanceof Promise ? input.then((one) => this.#call(run, one)) : this.#call(run, input)
-      if (isThenable(answer)) return Promise.resolve(answer).then(succeed, fail).catch(fail)
-      return succeed(answer)?.catch(fail)
+      const answer = input instanceof Promise ? this.#callLater(run, input) : this.#call(run, input)
+      if (isThenable(answer)) return this.#whenAnswered(run, answer, inTime)
+      inTime?.()
+      return this.#outcomes.succeeded(run, answer)?.catch((error) => this.#outcomes.failed(run, error))
     } catch (error) {
-      fail(error)
+      inTime?.()
+      this.#outcomes.failed(run, error)
       return undefined
     }
   }
@@ -59,12 +53,28 @@ export class Handlers {
     }
     try {
       const answers = seen.length > 0 ? await this.#callBatch(definition.batch!, taken, seen) : []
-      for (const [at, run] of taken.entries()) this.#answered(run, answers[at])
+      for (const [at, run] of taken.entries()) this.#answered(run, answers, at)
     } catch (error) {
       for (const run of taken) this.#outcomes.failed(run, error)
     } finally {
       inTime?.()
     }
+  }
+
+  /** `await` calls the `then` of whatever was returned, and hears its first word only. */
+  async #whenAnswered(run: Run, answer: PromiseLike<unknown>, inTime: (() => void) | undefined): Promise<void> {
+    try {
+      const value = await answer
+      inTime?.()
+      await this.#outcomes.succeeded(run, value)
+    } catch (error) {
+      inTime?.()
+      this.#outcomes.failed(run, error)
+    }
+  }
+
+  async #callLater(run: Run, input: Promise<unknown>): Promise<unknown> {
+    return this.#call(run, await input)
   }
 
   #call(run: Run, input: unknown): unknown {
@@ -89,9 +99,12 @@ export class Handlers {
     return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
   }
 
-  #answered(run: Run, answer: unknown): void {
+  /** The list is the user's, too: to look into it may throw, for one of its places and not for the others. */
+  #answered(run: Run, answers: readonly unknown[], at: number): void {
     try {
-      if (answer instanceof Error) throw answer
+      const answer = answers[at]
+      if (isError(answer)) throw answer
+      // Not asynchronous, because the jobs of a batch have no transaction.
       void this.#outcomes.succeeded(run, answer)
     } catch (error) {
       this.#outcomes.failed(run, error)

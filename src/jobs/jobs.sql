@@ -25,7 +25,7 @@ select holdfast.job_know_queue($1::bigint, $2, $3)
 -- name: enlist
 -- See job_enlist. Flushed with the first job that the life ends, and a crash before that ends it.
 select other_instance, other_queue::text
-from holdfast.job_enlist($1::integer, $2::integer, $3, $4::text::bigint[], $5)
+from holdfast.job_enlist($1::integer, $2::integer, $3, $4::text::bigint[], $5::text[], $6)
 
 -- name: sleep
 -- Says whether a worker wants to be told of new jobs.
@@ -37,16 +37,31 @@ where session = $1
 
 -- name: leave
 -- A worker closes. The row of the last one of a life stays while something that it has claimed, or ended, is left to do.
-delete from holdfast.worker
+with gone as (
+  delete from holdfast.worker
+  where session = $1
+    and number = $2
+    and (
+      (
+        not exists (select from holdfast.claim where claim.session = $1)
+        and not exists (select from holdfast.loose_end where loose_end.session = $1)
+      )
+      or exists (select from holdfast.worker as other where other.session = $1 and other.number <> $2)
+    )
+  returning number
+)
+update holdfast.worker
+set kinds = '{}', sleeping = false
 where session = $1
   and number = $2
-  and (
-    (
-      not exists (select from holdfast.claim where claim.session = $1)
-      and not exists (select from holdfast.loose_end where loose_end.session = $1)
-    )
-    or exists (select from holdfast.worker as other where other.session = $1 and other.number <> $2)
-  )
+  and not exists (select from gone)
+
+-- name: stop_claiming
+-- A worker closes, and waits for the jobs that it runs: it claims nothing more, and is not to be woken.
+update holdfast.worker
+set kinds = '{}', sleeping = false
+where session = $1
+  and number = $2
 
 -- name: claim
 -- See job_claim.
@@ -163,7 +178,11 @@ from holdfast.job_tie_up($1::text::bigint[], $2::text::bigint[], $3::integer)
 
 -- name: numbers
 -- Ids for the jobs of a workflow.
+with checked as materialized (
+  select holdfast.check_job_number()
+)
 select array_to_string(array(select nextval('holdfast.job_number') from generate_series(1, $1::integer)), ',') as ids
+from checked
 
 -- name: last_number
 -- No job has a larger id.
@@ -271,22 +290,26 @@ select
 from holdfast.waiting w
 where w.id = $1
 union all
-select
-  h.id, h.kind, h.queue::text, (select name from holdfast.queue where key = h.queue), h.state,
-  h.priority, h.payload::text, h.result::text, h.error::text, h.enqueued_at, null,
-  h.claimed_at, h.ended_at, h.failed, h.crashes, h.progress, h.log, h.failures::text, null, null
-from holdfast.job_history h
-where h.id = $1
+(
+  select
+    h.id, h.kind, h.queue::text, (select name from holdfast.queue where key = h.queue), h.state,
+    h.priority, h.payload::text, h.result::text, h.error::text, h.enqueued_at, null::timestamptz,
+    h.claimed_at, h.ended_at, h.failed, h.crashes, h.progress, h.log, h.failures::text, null, null::text
+  from holdfast.job_history h
+  where h.id = $1
+  -- There is one at most. The planner does not know, and where it guesses thousands it has the statement compiled.
+  limit 1
+)
 
 -- name: waits_for
 -- Why a job that waits, or is ready, does not run.
 with this as materialized (
-  select 'ready' as stage, queue, priority, seq, null::bigint as lane, null::smallint as rank, null::timestamptz as run_at,
-    failed, ties
+  select 'ready' as stage, queue, kind, priority, seq, null::bigint as lane, null::smallint as rank,
+    null::timestamptz as run_at, failed
   from holdfast.job
   where id = $1
   union all
-  select stage, queue, priority, seq, lane, rank, run_at, failed, ties
+  select stage, queue, kind, priority, seq, lane, rank, run_at, failed
   from holdfast.waiting
   where id = $1
 ),
@@ -294,9 +317,13 @@ held as materialized (
   select * from holdfast.job_held()
 )
 select
-  this.stage, this.run_at, coalesce(this.run_at <= clock_timestamp(), true) as is_due, this.failed,
+  this.stage, this.kind, this.run_at, coalesce(this.run_at <= clock_timestamp(), true) as is_due, this.failed,
   (select paused_at from holdfast.queue where key = this.queue) as paused_at,
-  exists (select from holdfast.worker where this.queue = any(queues)) as has_worker,
+  case
+    when this.stage in ('ready', 'time') then (
+      select unserved from holdfast.job_unserved(array[this.queue], array[this.kind])
+    )
+  end as unserved,
   case this.stage
     when 'ready' then (
       select count(*)::integer
@@ -341,17 +368,7 @@ select
   end as running,
   case
     when this.stage = 'jobs' then (
-      select json_agg(json_build_object('id', needs, 'state', coalesce(
-        (
-          select case when coalesce(job.session, held.session) is null then 'ready' else 'running' end
-          from holdfast.job
-          left join held on job.session is null and held.id = job.id and job.seq <= held.upto
-          where job.id = needs
-        ),
-        (select 'waiting' from holdfast.waiting where id = needs),
-        (select state from holdfast.job_history where id = needs limit 1)
-      )))
-      from (select needs from holdfast.dependency where job = $1 order by needs limit 20) as needed
+      select json_agg(json_build_object('id', needs, 'state', state) order by needs) from holdfast.job_needs(array[$1::bigint], 20)
     )
   end as jobs
 from this

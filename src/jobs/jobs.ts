@@ -1,7 +1,7 @@
 import {
   abortSignal,
   backoffMs,
-  ClosedError,
+  Calls,
   checkName,
   type Duration,
   describe,
@@ -22,6 +22,7 @@ import {
   arrayOf,
   type CallerTransaction,
   type Database,
+  type HealthReason,
   type Presence,
   SessionLocksUnavailableError,
 } from '../postgres/index.js'
@@ -106,7 +107,7 @@ export class Jobs {
   readonly #looseEnds: LooseEnds
   readonly #workers = new Set<Worker>()
   readonly #draining = new AbortController()
-  readonly #closing = new AbortController()
+  readonly #calls = new Calls()
   #begun: Promise<void> | undefined
   #numbers = 0
 
@@ -150,8 +151,7 @@ export class Jobs {
     input: Input,
     options?: EnqueueOptions,
   ): Promise<JobRef> {
-    this.#throwIfClosed()
-    return this.#intake.one(definition, input, options)
+    return this.#calls.write(() => this.#intake.one(definition, input, options))
   }
 
   /**
@@ -166,8 +166,7 @@ export class Jobs {
     inputs: readonly Input[],
     options?: EnqueueManyOptions<Input>,
   ): Promise<JobRef[]> {
-    this.#throwIfClosed()
-    return this.#intake.many(definition, inputs, options)
+    return this.#calls.write(() => this.#intake.many(definition, inputs, options))
   }
 
   /**
@@ -184,8 +183,7 @@ export class Jobs {
     build: (workflow: WorkflowBuilder) => void,
     options?: { tx?: CallerTransaction | undefined },
   ): Promise<WorkflowRef> {
-    this.#throwIfClosed()
-    return this.#intake.workflow(build, options)
+    return this.#calls.write(() => this.#intake.workflow(build, options))
   }
 
   /**
@@ -197,7 +195,7 @@ export class Jobs {
    * const { imported, left } = await holdfast.jobs.importFrom('pg-boss', { kind: 'send-email', dryRun: true })
    */
   async importFrom(from: ImportSource, options?: ImportOptions): Promise<Imported> {
-    this.#throwIfClosed()
+    this.#calls.throwIfClosed()
     return importJobs(this.#options.database, this.#intake, from, options)
   }
 
@@ -209,7 +207,7 @@ export class Jobs {
    * const { isOver, counts } = (await holdfast.jobs.workflow(id))!
    */
   async workflow(id: number): Promise<WorkflowStatus | null> {
-    const rows = await this.#ledger.run<WorkflowRow>('workflow', [checkId(id)])
+    const rows = await this.#ledger.read<WorkflowRow>('workflow', [checkId(id)])
     return rows.length === 0 ? null : workflowOf(rows)
   }
 
@@ -222,7 +220,7 @@ export class Jobs {
    */
   work(definitions: readonly AnyDefinition[], options?: WorkOptions): Worker {
     const { concurrency = 10, queues: given } = readOptions('jobs.work', options, workRules)
-    this.#throwIfClosed()
+    this.#calls.throwIfClosed()
     this.#draining.signal.throwIfAborted()
     if (!Array.isArray(definitions) || definitions.length === 0) {
       throw new UsageError(`Expected a list of definitions made by defineJob, got ${describe(definitions)}`)
@@ -268,6 +266,10 @@ export class Jobs {
    * await holdfast.jobs.cancel(job.id, 'the order was withdrawn')
    */
   async cancel(id: number, reason = 'Cancelled'): Promise<boolean> {
+    return this.#calls.write(() => this.#cancel(id, reason))
+  }
+
+  async #cancel(id: number, reason: string): Promise<boolean> {
     // It may change its table in the very moment of the question.
     for (let tries = 0; tries < 5; tries++) {
       const [row] = await this.#ledger.run<{ loose: string | null }>('cancel', [checkId(id), clip(reason)])
@@ -289,7 +291,8 @@ export class Jobs {
    * await holdfast.jobs.retry(job.id)
    */
   async retry(id: number): Promise<boolean> {
-    const [row] = await this.#ledger.run<{ is_tied: boolean }>('retry', [checkId(id)])
+    checkId(id)
+    const [row] = await this.#calls.write(() => this.#ledger.write<{ is_tied: boolean }>('retry', [id]))
     if (row?.is_tied) this.#looseEnds.entering([id])
     return row !== undefined
   }
@@ -306,7 +309,7 @@ export class Jobs {
       const [row] = await this.#ledger.run<StatusRow>('find', [checkId(id)])
       if (!row) continue
       const isWaiting = row.state === 'waiting' || row.state === 'ready'
-      const [why] = isWaiting ? await this.#ledger.run<WaitsForRow>('waits_for', [id]) : []
+      const [why] = isWaiting ? await this.#ledger.read<WaitsForRow>('waits_for', [id]) : []
       return statusOf(row, why)
     }
     return null
@@ -319,12 +322,20 @@ export class Jobs {
    * @example
    * const report = await holdfast.jobs.result(job.id, { wait: '10s' })
    */
-  async result<Result = unknown>(id: number, options?: ResultOptions): Promise<Result | undefined> {
+  result<Result = unknown>(id: number, options?: ResultOptions): Promise<Result | undefined> {
+    return this.#calls.run(
+      'jobs.result',
+      () => `job ${id}`,
+      () => this.#result(id, options),
+    )
+  }
+
+  async #result<Result>(id: number, options: ResultOptions | undefined): Promise<Result | undefined> {
     const { wait = 30_000, signal } = readOptions('jobs.result', options, resultRules)
     checkId(id)
     const until = performance.now() + wait
     const giveUp = new AbortController()
-    const forgets = [this.#closing.signal, signal].map((one) => whenAborted(one, (reason) => giveUp.abort(reason)))
+    const forgets = [this.#calls.closing, signal].map((one) => whenAborted(one, (reason) => giveUp.abort(reason)))
     try {
       for (let attempt = 0; ; attempt++) {
         giveUp.signal.throwIfAborted()
@@ -349,7 +360,7 @@ export class Jobs {
    * await holdfast.jobs.pause('mail')
    */
   async pause(queue: string): Promise<void> {
-    await this.#ledger.run('pause', [this.#queues.keyOf(queue), this.#options.namespace, queue, true])
+    await this.#pause(queue, true)
   }
 
   /**
@@ -359,7 +370,7 @@ export class Jobs {
    * await holdfast.jobs.resume('mail')
    */
   async resume(queue: string): Promise<void> {
-    await this.#ledger.run('pause', [this.#queues.keyOf(queue), this.#options.namespace, queue, false])
+    await this.#pause(queue, false)
     for (const worker of this.#workers) worker.resumed()
   }
 
@@ -371,6 +382,10 @@ export class Jobs {
    * await holdfast.jobs.redrive('mail')
    */
   async redrive(queue: string): Promise<number> {
+    return this.#calls.write(() => this.#redrive(queue))
+  }
+
+  async #redrive(queue: string): Promise<number> {
     let all = 0
     for await (const some of this.redriving(queue)) all += some
     if (all > 0) this.#roundSoon(0)
@@ -382,7 +397,7 @@ export class Jobs {
     let begun: number | null = null
     for (;;) {
       const values: unknown[] = [this.#queues.keyOf(queue), 1_000, begun]
-      const [row] = await this.#ledger.run<{ jobs: number; begun: number }>('redrive', values)
+      const [row] = await this.#ledger.write<{ jobs: number; begun: number }>('redrive', values)
       if (row!.jobs === 0) return
       yield row!.jobs
       begun = row!.begun
@@ -425,19 +440,34 @@ export class Jobs {
     if (isMine) this.#rounds.soon(50)
   }
 
+  /** @internal What keeps the workers of this instance from their work. */
+  troubles(): HealthReason[] {
+    return [...this.#workers].flatMap(({ trouble }) => trouble ?? [])
+  }
+
   /** @internal Claims no more jobs. Enqueuing goes on. */
   async drain(withinMs: number): Promise<void> {
     this.#draining.abort(new InstanceDrainingError())
     await Promise.all([...this.#workers].map((worker) => worker.close({ within: withinMs })))
   }
 
+  /** @internal Resolves when what was asked for before is written. */
+  written(): Promise<void> {
+    return this.#calls.written()
+  }
+
   /** @internal */
   async close(): Promise<void> {
-    this.#closing.abort(new ClosedError('This instance'))
+    this.#calls.close()
     await Promise.all([...this.#workers].map((worker) => worker.close()))
     await this.#begun
     await this.#looseEnds.close()
     await this.#rounds.close()
+  }
+
+  async #pause(queue: string, pauses: boolean): Promise<void> {
+    const values = [this.#queues.keyOf(queue), this.#options.namespace, queue, pauses]
+    await this.#calls.write(() => this.#ledger.run('pause', values))
   }
 
   /** A round in so long, where somebody has worked. Others make rounds only while they hear of work (`jobs-busy`). */
@@ -447,10 +477,6 @@ export class Jobs {
 
   get #hasListener(): boolean {
     return this.#options.anchor !== undefined
-  }
-
-  #throwIfClosed(): void {
-    this.#closing.signal.throwIfAborted()
   }
 }
 

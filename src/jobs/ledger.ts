@@ -23,6 +23,7 @@ type Name =
   | 'enlist'
   | 'sleep'
   | 'leave'
+  | 'stop_claiming'
   | 'claim'
   | 'look'
   | 'take'
@@ -75,6 +76,18 @@ export class Ledger {
     const { database, expiryMs } = this.#options
     // What ends while the table of its day is made misses it by a hair, and finds it when it is asked again.
     return despiteCollisions(() => database.query<Row>(this.sql[name].text, values, expiryMs), sqlstate.checkViolation)
+  }
+
+  /** Of those that look at many rows: see `Database.read`. */
+  read<Row>(name: 'states' | 'workflow' | 'waits_for', values: readonly unknown[]): Promise<Row[]> {
+    const { database, expiryMs } = this.#options
+    return database.read<Row>(this.sql[name].text, values, expiryMs)
+  }
+
+  /** Of those that change what many rows have to be looked at for: see `Database.write`. */
+  write<Row>(name: 'retry' | 'redrive', values: readonly unknown[]): Promise<Row[]> {
+    const { database, expiryMs } = this.#options
+    return despiteCollisions(() => database.write<Row>(this.sql[name].text, values, expiryMs), sqlstate.checkViolation)
   }
 
   runIn<Row>(tx: Executor, name: Name, values: readonly unknown[]): Promise<Row[]> {

@@ -51,7 +51,8 @@ export class NoteTaker {
 
   #flush(): Promise<void> {
     this.close()
-    this.#written = this.#written.then(() => this.#write())
+    // What only people read must not keep an end from being recorded, whatever goes wrong.
+    this.#written = this.#written.then(() => this.#write()).catch(() => {})
     return this.#written
   }
 
@@ -71,8 +72,10 @@ export class NoteTaker {
       }
     })
     this.#writing = new Set(noted)
-    // Nothing waits for it to succeed.
-    await this.#ledger.run('note', [JSON.stringify(asked)]).catch(() => {})
-    this.#writing = new Set()
+    try {
+      await this.#ledger.run('note', [JSON.stringify(asked)])
+    } finally {
+      this.#writing = new Set()
+    }
   }
 }

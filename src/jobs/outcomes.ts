@@ -1,4 +1,4 @@
-import { backoffMs, type Events } from '../base/index.js'
+import { backoffMs, type Events, isInstance, messageOf } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
 import { arrayOf, type Executor } from '../postgres/index.js'
 import { type Claims, placesOf } from './claims.js'
@@ -49,7 +49,7 @@ export class Outcomes {
     const { rounds, endings, over } = this.#options
     const { job, stopReason } = run
     if (stopReason instanceof JobTimeoutError) throw stopReason
-    if (value instanceof Outcome) {
+    if (Outcome.is(value)) {
       const error = value.reason ? { name: 'Outcome', message: value.reason } : undefined
       const { id, seq, claim } = job
       const ending = { id, seq, claim, state: value.state, error, delayMs: value.delayMs, failed: false }
@@ -65,7 +65,7 @@ export class Outcomes {
       result = writePayload(value, 'a result')
     } catch (error) {
       // Another attempt would do its work again, for the same answer.
-      throw new NonRetryableError((error as Error).message, { cause: error })
+      throw new NonRetryableError(messageOf(error), { cause: error })
     }
     const transaction = run.sealed()
     if (transaction) return this.#commit(run, transaction, result)
@@ -97,8 +97,8 @@ export class Outcomes {
       this.#returned(run)
       return
     }
-    const isFinal =
-      error instanceof NonRetryableError || error instanceof InvalidInputError || job.failed + 1 >= definition.attempts
+    const wouldFailAgain = isInstance(error, NonRetryableError) || isInstance(error, InvalidInputError)
+    const isFinal = wouldFailAgain || job.failed + 1 >= definition.attempts
     const state = isFinal ? 'buried' : 'retried'
     const delayMs = isFinal ? 0 : backoffMs(job.failed, definition.backoffMs, definition.longestMs)
     over(run, () => endings.end({ ...base, state, delayMs, failed: true }))

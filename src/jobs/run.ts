@@ -1,9 +1,9 @@
-import { formatDuration, type HoldfastError } from '../base/index.js'
+import { formatDuration, type HoldfastError, textOf } from '../base/index.js'
 import { RunTransaction, type Transaction, type TransactionStatements } from '../once/index.js'
 import type { Database, Life } from '../postgres/index.js'
 import type { AnyDefinition, ChildOptions, JobContext } from './define.js'
 import type { JobRef } from './enqueue-options.js'
-import { clip, type DrainingError, type JobCancelledError, JobLostError, JobTimeoutError } from './errors.js'
+import { type DrainingError, type JobCancelledError, JobLostError, JobTimeoutError } from './errors.js'
 import type { Notes } from './notes.js'
 import type { Ties } from './ties.js'
 import type { JobParent } from './workflows.js'
@@ -121,14 +121,14 @@ export class Run implements JobContext {
   readonly parents = (): Promise<JobParent[]> => this.#ground.parents(this.job.ties?.after ?? [])
 
   readonly progress = (value: number): void => {
-    // The column is of four bytes.
-    if (this.isOver || !Number.isFinite(Math.fround(value))) return
+    // The column is of four bytes. An object that converts to a number would be written down as an object.
+    if (this.isOver || typeof value !== 'number' || !Number.isFinite(Math.fround(value))) return
     this.#note().progress = value
   }
 
   readonly log = (line: string): void => {
     if (this.isOver) return
-    this.#note().lines.push(clip(String(line)))
+    this.#note().lines.push(textOf(line))
   }
 
   /** The first reason to stop stays; a loss is told over every other. */

@@ -3,7 +3,7 @@ export type WaitsFor = { readonly text: string } & (
   | { readonly reason: 'time' | 'attempt'; readonly until: Date }
   /** Its queue is paused. */
   | { readonly reason: 'pause'; readonly since: Date }
-  /** Other jobs have to end, or to be retried. */
+  /** Other jobs have to end, or to be retried. None when all have ended, and the job is about to be released or cancelled. */
   | { readonly reason: 'jobs'; readonly jobs: readonly { readonly id: number; readonly state: string }[] }
   /** Its lane is full. `ahead`: how many are parked before it, of 10,000 at most. */
   | {
@@ -15,19 +15,20 @@ export type WaitsFor = { readonly text: string } & (
     }
   /** The rate of its lane. */
   | { readonly reason: 'rate'; readonly lane: string; readonly until: Date; readonly ahead: number }
-  /** No worker serves its queue. */
-  | { readonly reason: 'worker' }
+  /** No worker serves its queue; or, with `kind`, none of the workers that serve the queue has a definition of its kind. */
+  | { readonly reason: 'worker'; readonly unserved: 'queue' | 'kind' }
   /** It will be claimed; so many stand before it, of 10,000 at most. */
   | { readonly reason: 'turn'; readonly ahead: number }
 )
 
 export interface WaitsForRow {
   readonly stage: 'time' | 'jobs' | 'lane' | 'ready'
+  readonly kind: string
   readonly run_at: Date | null
   readonly is_due: boolean
   readonly failed: number
   readonly paused_at: Date | null
-  readonly has_worker: boolean
+  readonly unserved: 'queue' | 'kind' | null
   readonly ahead: number
   readonly lane: string | null
   readonly max: number | null
@@ -45,7 +46,12 @@ export function waitsForOf(row: WaitsForRow): WaitsFor {
   }
   if (stage === 'jobs') {
     const jobs = row.jobs ?? []
-    return { reason: 'jobs', jobs, text: `others: ${jobs.map(({ id, state }) => `${id} (${state})`).join(', ')}` }
+    const listed = jobs.map(({ id, state }) => `${id} (${state})`).join(', ')
+    return {
+      reason: 'jobs',
+      jobs,
+      text: jobs.length > 0 ? `others: ${listed}` : 'its release: the jobs before it have ended',
+    }
   }
   if (stage === 'lane' && row.lane !== null) {
     const [lane, max] = [row.lane, row.max ?? 1]
@@ -59,7 +65,11 @@ export function waitsForOf(row: WaitsForRow): WaitsFor {
     return { reason: 'lane', lane, max, running, ahead, text }
   }
   if (since !== null) return { reason: 'pause', since, text: `the queue, which is paused since ${since.toISOString()}` }
-  if (!row.has_worker) return { reason: 'worker', text: 'a worker: none serves its queue' }
+  if (row.unserved === 'queue') return { reason: 'worker', unserved: 'queue', text: 'a worker: none serves its queue' }
+  if (row.unserved === 'kind') {
+    const text = `a worker: none of those that serve its queue has the kind ${row.kind}`
+    return { reason: 'worker', unserved: 'kind', text }
+  }
   return { reason: 'turn', ahead, text: ahead === 0 ? 'its turn, which is next' : `its turn, behind ${many(ahead)}` }
 }
 

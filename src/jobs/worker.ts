@@ -4,11 +4,19 @@ import {
   closeRules,
   type Duration,
   type Events,
+  isInstance,
   pause,
   readOptions,
   type Tracing,
 } from '../base/index.js'
-import { arrayOf, type Life, type Presence, SchemaVersionError } from '../postgres/index.js'
+import {
+  arrayOf,
+  type HealthReason,
+  type Life,
+  type Presence,
+  SchemaVersionError,
+  troubleOf,
+} from '../postgres/index.js'
 import { Attempts } from './attempts.js'
 import { type Claims, placesOf, type Row } from './claims.js'
 import { Cursors, type Reach } from './cursors.js'
@@ -52,6 +60,9 @@ const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200
 const closeWithinMs = 30_000
+const longestPauseMs = 5_000
+/** After so long without another one, a breakdown of the worker itself counts as the first. */
+const forgetBrokenMs = 60_000
 
 /**
  * One `jobs.work()`: claims, runs, and records.
@@ -86,6 +97,12 @@ export class Worker {
   #lookingBack: Promise<unknown> | undefined
   #closing: Promise<void> | undefined
   #hasBegun = false
+  /** Something went wrong in this worker itself, since its last claim. */
+  #broken: { readonly error: unknown } | undefined
+  /** Why it pauses. */
+  #failure: { readonly error: unknown } | undefined
+  /** When the main loop began its latest step. */
+  #cameByAt = performance.now()
   #waiting: { resolve(): void; reject(error: unknown): void }[] = []
 
   /** @internal */
@@ -113,6 +130,10 @@ export class Worker {
       isTrusted: () => this.#life?.trusted === true,
       draining: this.#draining.signal,
       onRoom: () => this.#nudge(),
+      onBroken: (error) => {
+        this.#broken ??= { error }
+        this.wake()
+      },
     })
     this.#pace = new Pace({
       attempts: this.#attempts,
@@ -188,6 +209,21 @@ export class Worker {
     this.wake()
   }
 
+  /** @internal Why the worker cannot claim, begin or end jobs at present. */
+  get trouble(): HealthReason | undefined {
+    if (this.#draining.signal.aborted) return undefined
+    const name = `The worker of ${this.#options.queueNames.map((queue) => `"${queue}"`).join(', ')}`
+    if (this.#failure) return troubleOf('WORKER_FAILED', `${name} cannot claim jobs`, this.#failure.error)
+    const { failure } = this.#endings
+    if (failure) return troubleOf('WORKER_FAILED', `${name} cannot record the ends of jobs`, failure.error)
+    // No step of the main loop takes longer than a statement and a pause, but for the wait for a presence.
+    const stalledAfterMs = 2 * (this.#ledger.expiryMs + longestPauseMs)
+    const isStalled = performance.now() - this.#cameByAt > stalledAfterMs && this.#options.presence.life !== undefined
+    if (isStalled || this.#attempts.stuck > 0)
+      return { code: 'WORKER_STALLED', message: `${name} does not begin the jobs that it has claimed` }
+    return undefined
+  }
+
   async #close(withinMs: number): Promise<void> {
     this.#draining.abort(new DrainingError())
     for (const { reject } of this.#waiting.splice(0)) reject(new ClosedError('The worker'))
@@ -195,6 +231,11 @@ export class Worker {
     // What they still find would be claimed for nobody.
     await Promise.all([this.#working, this.#lookingBack])
     this.#attempts.giveBackQueued()
+    const life = this.#life
+    if (life?.trusted && this.#attempts.running > 0) {
+      // Other instances must not count this worker as one that claims. Closing does not depend on it.
+      void this.#ledger.run('stop_claiming', [life.number, this.#options.number]).catch(() => {})
+    }
     const deadline = performance.now() + withinMs
     await this.#untilIdle(deadline)
     if (this.#attempts.running > 0) {
@@ -233,8 +274,10 @@ export class Worker {
 
   /** The main loop: one life after the other, one claim after the other. */
   async #work(): Promise<void> {
-    for (let failures = 0; !this.#draining.signal.aborted; ) {
+    for (let failures = 0, breakdowns = 0, brokenAt = 0; !this.#draining.signal.aborted; ) {
       try {
+        this.#cameByAt = performance.now()
+        if (this.#broken) throw this.#broken.error
         const life = await this.#options.presence.whenLiving(this.#draining.signal)
         if (life !== this.#life) await this.#begin(life)
         const want = this.#pace.wanted()
@@ -247,17 +290,26 @@ export class Worker {
         const reach = this.#pace.ahead === 0 ? this.#dueLook() : undefined
         const found = reach ? await this.#look(reach, most) : await this.#claim('onward', most)
         failures = 0
+        this.#failure = undefined
         if (found > 0) this.#stayAwake(found)
         else if (!reach) await this.#sleep()
       } catch (error) {
         for (const { reject } of this.#waiting.splice(0)) reject(error)
         // It will not work again before somebody has done something about it.
-        if (error instanceof SchemaVersionError) this.#hasBegun = false
+        if (isInstance(error, SchemaVersionError)) this.#hasBegun = false
         if (this.#draining.signal.aborted) return
+        this.#failure = { error }
         this.#options.events.to('worker.failed')?.({ queues: this.#options.queueNames, error })
         this.#pace.beginAnew()
+        if (this.#broken) {
+          this.#broken = undefined
+          // Claims succeed meanwhile, and say nothing about it.
+          if (performance.now() - brokenAt > forgetBrokenMs) breakdowns = 0
+          brokenAt = performance.now()
+          failures = Math.max(failures, breakdowns++)
+        }
         // Whatever it is, it may pass; doctor and the observer tell about rights and schemas.
-        await pause(backoffMs(failures++, 50, 5_000), this.#draining.signal)
+        await pause(backoffMs(failures++, 50, longestPauseMs), this.#draining.signal)
       }
     }
   }
@@ -274,6 +326,7 @@ export class Worker {
       number,
       presence.instanceId,
       arrayOf(queues),
+      this.#kinds,
       this.#claims.way,
     ])
     if (other!.other_instance !== null) {
@@ -319,31 +372,36 @@ export class Worker {
       throw new Error('gone')
     }
     if (found.state === 'unsettled') throw new Error('unsettled')
+    // First of all: a worker that has claimed jobs must begin them or give them back.
+    if (found.jobs.length > 0) this.#take(life, found.fence, found.jobs)
     this.#isReady()
     if (looksBack && found.isAll) {
       if (found.oldest !== null) this.#cursors.sawAll(starts, BigInt(found.oldest))
       this.#cursors.mark(found.last, BigInt(found.newest!))
     }
     if (!looksBack && found.passed) this.#cursors.passed(found.passed)
-    if (found.jobs.length === 0) return 0
-    if (announces) this.#announcedAt = performance.now()
-    this.#take(life, found.fence, found.jobs)
+    if (found.jobs.length > 0 && announces) this.#announcedAt = performance.now()
     return found.jobs.length
   }
 
-  #take(life: Life, fence: number, jobs: readonly Row[]): void {
-    const inOrder = [...jobs].sort((a, b) => (b[4] ?? 0) - (a[4] ?? 0) || (a[3] ?? a[0]) - (b[3] ?? b[0]))
-    const claim: Claim = { life, fence, left: jobs.length }
+  #take(life: Life, fence: number, rows: readonly Row[]): void {
+    const claim: Claim = { life, fence, left: rows.length }
     this.#options.rounds.busy()
     if (life !== this.#life || !life.trusted) return
-    this.#attempts.take(
-      inOrder.map((row): Claimed => {
-        const [id, kind, input, seq = id, , failed = 0, crashes = 0, maxCrashes = 3, ties = null, cancelled = null] =
-          row
-        const definition = this.#definitions[kind - 1]!
-        return { claim, definition, id, seq, input, failed, crashes, maxCrashes, ties, cancelled }
-      }),
-    )
+    let jobs: Claimed[]
+    try {
+      jobs = [...rows].sort(inOrder).map((row) => this.#claimed(row, claim))
+    } catch (error) {
+      for (const [id, , , seq = id] of rows) this.#endings.giveBack({ id, seq, claim })
+      throw error
+    }
+    this.#attempts.take(jobs)
+  }
+
+  #claimed(row: Row, claim: Claim): Claimed {
+    const [id, kind, input, seq = id, , failed = 0, crashes = 0, maxCrashes = 3, ties = null, cancelled = null] = row
+    const definition = this.#definitions[kind - 1]!
+    return { claim, definition, id, seq, input, failed, crashes, maxCrashes, ties, cancelled }
   }
 
   #nudge(): void {
@@ -379,6 +437,7 @@ export class Worker {
     }
     const longestMs = this.#options.hasListener ? 5_000 : 1_000
     for (let restMs = 20; ; restMs = Math.min(longestMs, restMs * 2)) {
+      this.#cameByAt = performance.now()
       const want = this.#pace.wanted()
       this.#wasWoken = false
       const reach = this.#looks.whileIdle
@@ -450,4 +509,9 @@ export class Worker {
       else if (cancelled !== null) run.stop(new JobCancelledError(run.id, cancelled))
     }
   }
+}
+
+/** By priority, the larger first, and then by place. */
+function inOrder([a, , , aSeq = a, aPriority = 0]: Row, [b, , , bSeq = b, bPriority = 0]: Row): number {
+  return bPriority - aPriority || aSeq - bSeq
 }

@@ -118,7 +118,9 @@ function isDone(state: JobStatus['state'] | undefined): boolean {
 /** What came of these jobs. */
 export async function parentsOf(ledger: Ledger, ids: readonly number[]): Promise<JobParent[]> {
   if (ids.length === 0) return []
-  const rows = await ledger.run<Pick<StatusRow, 'id' | 'kind' | 'state' | 'result' | 'error'>>('states', [arrayOf(ids)])
+  const rows = await ledger.read<Pick<StatusRow, 'id' | 'kind' | 'state' | 'result' | 'error'>>('states', [
+    arrayOf(ids),
+  ])
   const byId = new Map(rows.map((row) => [Number(row.id), row]))
   return ids.map((id) => {
     const row = byId.get(id)

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import {
   abortSignal,
   atMost,
+  Calls,
   ClosedError,
   checkName,
   checkWork,
@@ -84,14 +85,14 @@ export class Leases {
   readonly #renewals: Renewals
   readonly #releasing: Releasing
   readonly #taking: Taking
-  readonly #closing = new AbortController()
+  readonly #calls = new Calls()
 
   /** @internal */
   constructor(options: LeasesOptions) {
     this.#options = options
     this.#ledger = new Ledger(options)
     this.#renewals = new Renewals(options.lifeline, options.anchor, this.#ledger.sql.renew_leases)
-    this.#releasing = new Releasing(this.#ledger, this.#closing.signal, (key) => this.released(key))
+    this.#releasing = new Releasing(this.#ledger, this.#calls.closing, (key) => this.released(key))
     this.#taking = new Taking({
       database: options.database,
       ledger: this.#ledger,
@@ -114,11 +115,8 @@ export class Leases {
    * @example
    * await using lease = await holdfast.leases.acquire('etl', { ttl: '30s', wait: '5m' })
    */
-  async acquire(name: string, options?: LeaseOptions): Promise<Lease> {
-    const askedAt = performance.now()
-    const lease = await this.#take('leases.acquire', name, options, Number.POSITIVE_INFINITY)
-    if (lease) return lease
-    throw new LeaseTimeoutError(name, performance.now() - askedAt)
+  acquire(name: string, options?: LeaseOptions): Promise<Lease> {
+    return this.#acquire('leases.acquire', name, options)
   }
 
   /**
@@ -150,8 +148,8 @@ export class Leases {
     const { database, tracing } = this.#options
     const { tracer } = tracing
     const lease = await (tracer
-      ? tracer.around('lease wait', { name }, () => this.acquire(name, options))
-      : this.acquire(name, options))
+      ? tracer.around('lease wait', { name }, () => this.#acquire('leases.with', name, options))
+      : this.#acquire('leases.with', name, options))
     const { fence } = lease
     const held = { handle: lease, keys: [this.#key(name).key], address: database.address }
     const run = () => runHolding(held, () => work(lease))
@@ -201,8 +199,7 @@ export class Leases {
 
   /** @internal */
   async close(): Promise<void> {
-    const reason = new ClosedError('This instance')
-    this.#closing.abort(reason)
+    const reason = this.#calls.close()
     const holdings = [...this.#renewals]
     for (const holding of holdings) {
       holding.lose(reason)
@@ -213,6 +210,13 @@ export class Leases {
     const released = holdings.map((holding) => this.#releasing.surely(holding))
     // A pool that the program has used up must not keep it from ending: what is left expires.
     await atMost(answerWithinMs, Promise.all([...released, this.#taking.chased()]))
+  }
+
+  async #acquire(where: string, name: string, options: LeaseOptions | undefined): Promise<Lease> {
+    const askedAt = performance.now()
+    const lease = await this.#take(where, name, options, Number.POSITIVE_INFINITY)
+    if (lease) return lease
+    throw new LeaseTimeoutError(name, performance.now() - askedAt)
   }
 
   async #take(
@@ -234,11 +238,14 @@ export class Leases {
     const { names, events } = this.#options
     names.check(key)
     const askedAt = performance.now()
-    const giveUp = firstToAbort(this.#closing.signal, signal)
-    try {
+    const giveUp = firstToAbort(this.#calls.closing, signal)
+    const take = async () => {
       giveUp.signal.throwIfAborted()
       if (spread > 0) await pause(Math.random() * spread, giveUp.signal)
-      const lease = await this.#taking.take(ask, waitMs, giveUp.signal)
+      return this.#taking.take(ask, waitMs, giveUp.signal)
+    }
+    try {
+      const lease = await this.#calls.run(where, () => name, take)
       const waitedMs = performance.now() - askedAt
       if (lease) events.to('lease.acquired')?.({ name, key: key.key, fence: lease.fence, waitedMs })
       else events.to('lease.busy')?.({ name, key: key.key, waitedMs })

@@ -1,7 +1,7 @@
 import {
   abortSignal,
   backoffMs,
-  ClosedError,
+  Calls,
   checkName,
   checkWork,
   type Duration,
@@ -132,7 +132,7 @@ export class Limits {
   readonly #permits = new Set<Permit>()
   /** Calls under way, and what is being given back. */
   readonly #underWay = new Set<Promise<unknown>>()
-  readonly #closing = new AbortController()
+  readonly #calls = new Calls()
   readonly #giveBack = (permit: Permit, request: Request) => {
     this.#permits.delete(permit)
     this.#dependents.delete(request.life, permit)
@@ -153,7 +153,7 @@ export class Limits {
       ...options,
       turns: this.#turns,
       waiting: this.#waiting,
-      closing: this.#closing.signal,
+      closing: this.#calls.closing,
       hold: (request, fence) => this.#hold(request, fence),
       tracked: (promise) => this.#tracked(promise),
     })
@@ -223,17 +223,19 @@ export class Limits {
       throw new UsageError(`Expected cost to be at most the burst of ${burst}, got ${cost}: it would never be allowed`)
     }
     const key = this.#key('rate', name)
-    this.#throwIfClosed()
+    this.#calls.throwIfClosed()
     signal?.throwIfAborted()
     const waitNs = Math.floor(wait * 1e6)
-    const spent = this.#tracked(this.#rates.spend({ key, name, eachNs: each, burst, cost, waitNs }))
-    const { verdict, afterMs, remaining } = await unlessAborted(signal, spent)
-    if (verdict !== 'allowed') {
-      this.#options.events.to('rate.refused')?.({ name, cost, retryAfterMs: afterMs })
-      return { allowed: false, retryAfterMs: afterMs }
+    const spend = async () => {
+      const spent = this.#tracked(this.#rates.spend({ key, name, eachNs: each, burst, cost, waitNs }))
+      const { verdict, afterMs, remaining } = await unlessAborted(signal, spent)
+      if (verdict === 'allowed' && afterMs > 0) await this.#sleep(afterMs, signal)
+      return { allowed: verdict === 'allowed', afterMs, remaining }
     }
-    if (afterMs > 0) await this.#sleep(afterMs, signal)
-    return { allowed: true, remaining }
+    const { allowed, afterMs, remaining } = await this.#calls.run('limits.consume', () => name, spend)
+    if (allowed) return { allowed, remaining }
+    this.#options.events.to('rate.refused')?.({ name, cost, retryAfterMs: afterMs })
+    return { allowed, retryAfterMs: afterMs }
   }
 
   /** Who holds permits of a name and who waits for them, for people: it may be another the moment it is read. */
@@ -281,8 +283,7 @@ export class Limits {
 
   /** @internal */
   async close(): Promise<void> {
-    const reason = new ClosedError('This instance')
-    this.#closing.abort(reason)
+    const reason = this.#calls.close()
     for (const permit of [...this.#permits]) {
       permit.lost(reason)
       void permit.release()
@@ -295,11 +296,11 @@ export class Limits {
   async #lookAtHeld(permits: readonly Permit[]): Promise<void> {
     for (let at = 0; at < permits.length; at += mostLooked) {
       const some = permits.slice(at, at + mostLooked)
-      for (let attempt = 0; some.some(({ held }) => held) && !this.#closing.signal.aborted; attempt++) {
+      for (let attempt = 0; some.some(({ held }) => held) && !this.#calls.closing.aborted; attempt++) {
         const gone = await this.#waiting.gone(some.map(({ request }) => request)).catch(() => undefined)
         for (const place of gone ?? []) some[place]!.lost(new LimitResetError())
         if (gone) break
-        await pause(backoffMs(attempt, 50, 1_000), this.#closing.signal)
+        await pause(backoffMs(attempt, 50, 1_000), this.#calls.closing)
       }
     }
   }
@@ -312,9 +313,14 @@ export class Limits {
       throw new UsageError(`Expected weight to be at most the max of ${max}, got ${weight}: it would wait for ever`)
     }
     const key = this.#key('limit', name)
-    this.#throwIfClosed()
+    this.#calls.throwIfClosed()
     signal?.throwIfAborted()
-    return this.#taking.take({ key, name, max, weight, waitMs, signal })
+    const wanted = { key, name, max, weight, waitMs, signal }
+    return this.#calls.run(
+      where,
+      () => name,
+      () => this.#taking.take(wanted),
+    )
   }
 
   #hold(request: Request, fence: number): Permit {
@@ -325,7 +331,7 @@ export class Limits {
   }
 
   async #sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-    const giveUp = firstToAbort(this.#closing.signal, signal)
+    const giveUp = firstToAbort(this.#calls.closing, signal)
     // Timers of Node may fire a millisecond early.
     await pause(ms + 1, giveUp.signal)
     giveUp.forget()
@@ -337,10 +343,6 @@ export class Limits {
     const done = () => this.#underWay.delete(promise)
     promise.then(done, done)
     return promise
-  }
-
-  #throwIfClosed(): void {
-    this.#closing.signal.throwIfAborted()
   }
 
   /** Of its own kind, so that a limit, a rate and a lock of one name have nothing to do with each other. */

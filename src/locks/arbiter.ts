@@ -1,4 +1,4 @@
-import { backoffMs, ClosedError, type HoldfastError, type Key, whenAborted } from '../base/index.js'
+import { backoffMs, type ClosedError, type HoldfastError, type Key, whenAborted } from '../base/index.js'
 import {
   type Anchor,
   DatabaseUnreachableError,
@@ -103,7 +103,7 @@ export class Arbiter {
   /** The hold, or null when the name was busy for as long as the request would wait. */
   acquire(key: Key, ask: Ask): Promise<Hold | null> {
     return new Promise((resolve, reject) => {
-      if (this.#closing.signal.aborted) throw new ClosedError('This instance')
+      if (this.#closing.signal.aborted) throw this.#closing.signal.reason
       this.#options.names.check(key)
       const outer = ask.reading?.includes(key.key) ? this.holdOf(key.key) : undefined
       if (outer?.mode === 'shared') {
@@ -144,8 +144,7 @@ export class Arbiter {
     return this.#entries.get(key)?.hold
   }
 
-  async close(): Promise<void> {
-    const reason = new ClosedError('This instance')
+  async close(reason: ClosedError): Promise<void> {
     this.#closing.abort(reason)
     for (const request of [...this.waiting()]) request.fail(reason)
     const holds = [...this.holds()]

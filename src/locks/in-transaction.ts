@@ -1,14 +1,5 @@
-import { backoffMs, type Key, pause, UsageError } from '../base/index.js'
-import {
-  arrayOf,
-  type CallerExecutor,
-  type CallerTransaction,
-  type Executor,
-  executorOf,
-  type Statement,
-  sqlstate,
-  sqlstateOf,
-} from '../postgres/index.js'
+import { backoffMs, type Key, pause } from '../base/index.js'
+import { arrayOf, type CallerExecutor, type Executor, type Statement, sqlstate, sqlstateOf } from '../postgres/index.js'
 import type { Mode } from './turns.js'
 
 /**
@@ -28,13 +19,10 @@ export interface TransactionLock {
   readonly fence: number
 }
 
-export type TransactionStatements = Record<
-  'in_transaction_try' | 'in_transaction_known' | 'in_transaction_wait' | 'notice',
-  Statement
->
+export type TransactionStatements = Record<'in_transaction_try' | 'in_transaction_wait' | 'notice', Statement>
 
 export interface TransactionAsk {
-  readonly client: CallerTransaction
+  readonly tx: CallerExecutor
   /** In the order of their numbers. */
   readonly keys: readonly Key[]
   readonly mode: Mode
@@ -45,36 +33,24 @@ export interface TransactionAsk {
 
 /** The fence, or null when the names were not free within `waitMs`. */
 export async function lockInTransaction(ask: TransactionAsk): Promise<number | null> {
-  const tx = executorOf(ask.client)
-  if (ask.waitMs > 0) return waitFor(tx, ask)
+  const { tx } = ask
+  if (ask.waitMs > 0) return waitFor(ask)
   // One name that is busy leaves nothing behind, so it needs no savepoint.
-  if (ask.keys.length === 1) {
-    const { fence, known } = await tryAll(tx, ask)
-    // Asked once in each transaction. Outside of one the lock is gone already.
-    const [now] = known ? [{ known }] : await tx.query<{ known: boolean }>(ask.statements.in_transaction_known.text)
-    if (!now!.known) throw notInTransaction()
-    return fence
-  }
-  return insideTransaction(
-    tx.attempt(async (inner) => {
-      const { fence } = await tryAll(inner, ask)
+  if (ask.keys.length === 1) return tryAll(tx, ask)
+  return tx
+    .attempt(async (inner) => {
+      const fence = await tryAll(inner, ask)
       // Thrown, so that the names which were free are given back.
       if (fence === null) throw new SomeAreBusy()
       return fence
-    }),
-  ).catch((error) => {
-    if (error instanceof SomeAreBusy) return null
-    throw error
-  })
+    })
+    .catch((error) => {
+      if (error instanceof SomeAreBusy) return null
+      throw error
+    })
 }
 
 class SomeAreBusy extends Error {}
-
-interface Tried {
-  readonly fence: number | null
-  /** Whether an earlier statement has shown that there is a transaction. */
-  readonly known: boolean
-}
 
 interface Answer {
   readonly fence: string | null
@@ -85,20 +61,20 @@ function numbersOf(keys: readonly Key[]): string {
   return arrayOf(keys.map(({ key }) => key))
 }
 
-async function tryAll(tx: Executor, { keys, mode, statements, notice }: TransactionAsk): Promise<Tried> {
+async function tryAll(tx: Executor, { keys, mode, statements, notice }: TransactionAsk): Promise<number | null> {
   const values = [numbersOf(keys), mode === 'shared']
-  const [row] = await tx.query<Answer & { known: boolean }>(statements.in_transaction_try.text, values)
-  const { fence, known, unnoticed } = row!
+  const [row] = await tx.query<Answer>(statements.in_transaction_try.text, values)
+  const { fence, unnoticed } = row!
   if (unnoticed) notice()
-  return { fence: fence === null ? null : Number(fence), known }
+  return fence === null ? null : Number(fence)
 }
 
-async function waitFor(tx: CallerExecutor, ask: TransactionAsk): Promise<number | null> {
+async function waitFor(ask: TransactionAsk): Promise<number | null> {
   const until = performance.now() + ask.waitMs
   for (;;) {
     const leftMs = Math.max(1, Math.ceil(until - performance.now()))
     try {
-      return await insideTransaction(tx.attempt((inner) => waitOnce(inner, { ...ask, waitMs: leftMs })))
+      return await ask.tx.attempt((inner) => waitOnce(inner, { ...ask, waitMs: leftMs }))
     } catch (error) {
       if (sqlstateOf(error) === sqlstate.lockNotAvailable) return null
       if (!(error instanceof SomeAreBusy)) throw error
@@ -118,20 +94,4 @@ async function waitOnce(tx: Executor, { keys, mode, waitMs, statements, notice }
   // Thrown, so that what was taken is given back.
   if (row!.fence === null) throw new SomeAreBusy()
   return Number(row!.fence)
-}
-
-/** A savepoint outside a transaction is refused by the server. */
-async function insideTransaction<T>(attempt: Promise<T>): Promise<T> {
-  try {
-    return await attempt
-  } catch (error) {
-    throw sqlstateOf(error) === sqlstate.noActiveTransaction ? notInTransaction() : error
-  }
-}
-
-function notInTransaction(): UsageError {
-  return new UsageError(
-    'Expected a client inside a transaction, got one outside: the lock would have been gone at once',
-    'Run `begin` on this client first, or use locks.with to hold a lock without a transaction.',
-  )
 }

@@ -3,7 +3,8 @@
 -- name: turn
 -- All that was asked for in one turn of the event loop: first the releases, then the tries. Answers with how many of
 -- the releases found nothing to release, and with the fence of each try, in order and comma-separated; an empty place
--- is a name that was busy. The fence is drawn after the lock is granted, so that a later holder has a larger one.
+-- is a name that was busy. The fence is drawn after the lock is granted, so that a later holder has a larger one. From the
+-- sequence that the session knows ($5): after a restore under a living session this fails, and the session is given up.
 -- One row of two texts, because that is what a client decodes fastest.
 with released as materialized (
   select case when shared then pg_advisory_unlock_shared(key) else pg_advisory_unlock(key) end as was_held
@@ -32,7 +33,7 @@ select
   array_to_string(
     array(
       select case
-        when granted and key <> all(leased.keys) then nextval('holdfast.fence')
+        when granted and key <> all(leased.keys) then nextval($5::regclass)
         -- Somebody has the name by lease: what was taken is given back.
         when granted and shared then nullif(pg_advisory_unlock_shared(key)::integer, 1)
         when granted then nullif(pg_advisory_unlock(key)::integer, 1)
@@ -49,7 +50,7 @@ from misses
 select case
   when case when $2::boolean then pg_try_advisory_lock_shared($1::bigint) else pg_try_advisory_lock($1::bigint) end
   then case
-    when not holdfast.is_leased($1::bigint) then nextval('holdfast.fence')
+    when not holdfast.is_leased($1::bigint) then nextval($3::regclass)
     when $2::boolean then nullif(pg_advisory_unlock_shared($1::bigint)::integer, 1)
     else nullif(pg_advisory_unlock($1::bigint)::integer, 1)
   end
@@ -81,7 +82,7 @@ promoted as materialized (
   from granted
 )
 select case
-  when not holdfast.is_leased($1::bigint) then nextval('holdfast.fence')
+  when not holdfast.is_leased($1::bigint) then nextval($4::regclass)
   when $2::boolean then nullif(pg_advisory_unlock_shared($1::bigint)::integer, 1)
   else nullif(pg_advisory_unlock($1::bigint)::integer, 1)
 end
@@ -124,8 +125,7 @@ where key = any($1::bigint[])
 select holdfast.guard_key($1::bigint, $2::bigint, $3::integer)::text as guarded
 
 -- name: in_transaction_try
--- Takes names for the caller's transaction if all are free now. In key order; stops at the first busy one. Marks the
--- transaction, and answers whether it was marked before: if so, it is one that outlives its statements. After a restart or
+-- Takes names for the caller's transaction if all are free now. In key order; stops at the first busy one. After a restart or
 -- failover nothing is free until nobody can believe in a lock of before, and until the fences have been moved ahead.
 with recursive server as materialized (
   select holdfast.noticed_generation() as generation
@@ -133,13 +133,6 @@ with recursive server as materialized (
 settled as materialized (
   select coalesce(holdfast.is_settled_in(generation), false) as yes
   from server
-),
-before as materialized (
-  select current_setting('holdfast_lock.in_transaction', true) = 'yes' as known
-),
-marked as materialized (
-  select coalesce(known, false) as known, set_config('holdfast_lock.in_transaction', 'yes', true) as mark
-  from before
 ),
 taken as (
   -- Before anything is taken, because one name alone is asked for without a savepoint.
@@ -156,15 +149,9 @@ taken as (
 )
 select
   case when bool_and(granted) and holdfast.leased($1::bigint[]) = '{}' then nextval('holdfast.fence') end as fence,
-  bool_and(marked.known and marked.mark = 'yes') as known,
   bool_and(server.generation is null) as unnoticed
 from taken
-cross join marked
 cross join server
-
--- name: in_transaction_known
--- Whether the mark of an earlier statement is still there. Outside a transaction it was gone with that statement.
-select current_setting('holdfast_lock.in_transaction', true) = 'yes' as known
 
 -- name: in_transaction_wait
 -- Waits for names, in key order, for the caller's transaction; the caller's own lock_timeout is put back. The server counts that

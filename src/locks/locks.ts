@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import {
   abortSignal,
+  Calls,
   checkName,
   checkWork,
   type Duration,
@@ -104,6 +105,7 @@ export class Locks {
   readonly #arbiter: Arbiter | undefined
   readonly #notes: Notes | undefined
   readonly #keys = new Map<string, Key>()
+  readonly #calls = new Calls()
   readonly #giveBack = (hold: Hold) => this.#arbiter!.release(hold)
 
   /** @internal */
@@ -125,11 +127,8 @@ export class Locks {
    * @example
    * await using lock = await holdfast.locks.acquire(['account:1', 'account:2'], { wait: '5s' })
    */
-  async acquire(names: Lockable | readonly Lockable[], options?: LockOptions): Promise<Lock> {
-    const askedAt = performance.now()
-    const lock = await this.#take('locks.acquire', names, options, Number.POSITIVE_INFINITY)
-    if (lock) return lock
-    throw new LockTimeoutError(this.#label(names), performance.now() - askedAt)
+  acquire(names: Lockable | readonly Lockable[], options?: LockOptions): Promise<Lock> {
+    return this.#acquire('locks.acquire', names, options)
   }
 
   /**
@@ -162,11 +161,11 @@ export class Locks {
     const { tracer } = tracing
     const run = (lock: Lock) => runHolding(new LockHeldHere(lock, database.address, this), () => work(lock))
     if (!tracer) {
-      const lock = await this.acquire(names, options)
+      const lock = await this.#acquire('locks.with', names, options)
       return whileHeld(lock, () => run(lock))
     }
     const asked = { names: this.#inCallersOrder(names), mode: options?.mode ?? 'exclusive' }
-    const lock = await tracer.around('lock wait', asked, () => this.acquire(names, options))
+    const lock = await tracer.around('lock wait', asked, () => this.#acquire('locks.with', names, options))
     const held = { ...asked, fence: lock.fence }
     return whileHeld(lock, () => tracer.around('lock hold', held, () => run(lock)))
   }
@@ -252,8 +251,20 @@ export class Locks {
 
   /** @internal */
   async close(): Promise<void> {
-    await this.#arbiter?.close()
+    const reason = this.#calls.close()
+    await this.#arbiter?.close(reason)
     await this.#notes?.close()
+  }
+
+  async #acquire(
+    where: string,
+    names: Lockable | readonly Lockable[],
+    options: LockOptions | undefined,
+  ): Promise<Lock> {
+    const askedAt = performance.now()
+    const lock = await this.#take(where, names, options, Number.POSITIVE_INFINITY)
+    if (lock) return lock
+    throw new LockTimeoutError(this.#label(names), performance.now() - askedAt)
   }
 
   async #take(
@@ -266,6 +277,7 @@ export class Locks {
     const { events } = this.#options
     const askedAt = performance.now()
     const keys = this.#keysOf(names)
+    this.#calls.throwIfClosed()
     if (!this.#arbiter) throw new SessionLocksUnavailableError('not-asked-for')
     signal?.throwIfAborted()
     const reading = keys.filter((key) => isReentrant(key, mode, this)).map(({ key }) => key)
@@ -278,7 +290,11 @@ export class Locks {
     }
     this.#notes!.wake()
     if (waitMs > 0) this.#options.waits.wake()
-    const holds = keys.length === 1 ? await this.#takeOne(keys[0]!, ask) : await this.#takeAll(keys, ask)
+    const holds = await this.#calls.run(
+      where,
+      () => this.#label(names),
+      () => (keys.length === 1 ? this.#takeOne(keys[0]!, ask) : this.#takeAll(keys, ask)),
+    )
     const labels = keys.length === 1 ? [keys[0]!.label] : this.#inCallersOrder(names)
     const waitedMs = performance.now() - askedAt
     if (holds === null) {
@@ -346,16 +362,18 @@ export class Locks {
   ): Promise<TransactionLock | null> {
     const { signal: _, ...transactionRules } = rules
     const { mode = 'exclusive', wait: waitMs = defaultWaitMs } = readOptions(where, given, transactionRules)
+    const tx = executorOf(client)
     const keys = this.#keysOf(names)
+    this.#calls.throwIfClosed()
     // Throws; for a reader that reads again nothing is another here: its transaction is another holder.
     for (const key of keys) isReentrant(key, mode, this)
     for (const key of keys) this.#options.names.check(key)
     const registered = this.#register(keys)
     // Not waited for: the caller's transaction may hold the last connection of the pool.
     const notice = () => void this.#options.database.query(this.#sql.notice.text).catch(() => {})
-    const ask = { client, keys, mode, waitMs, statements: this.#sql, notice }
+    const ask = { tx, keys, mode, waitMs, statements: this.#sql, notice }
     const fence = await lockInTransaction(ask).catch(async (error) => {
-      throw await nameDeadlock(error, executorOf(client), this.#sql.labels)
+      throw await nameDeadlock(error, tx, this.#sql.labels)
     })
     const collision = await registered
     if (collision) throw collision

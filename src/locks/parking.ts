@@ -132,7 +132,7 @@ export class Place {
     const { statements } = this.#parking
     this.#sliceEndsAt = performance.now() + sliceMs
     try {
-      const [row] = await this.turns.session.run(statements.wait, [key.key, mode === 'shared', String(sliceMs)])
+      const [row] = await this.turns.session.runGrant(statements.wait, [key.key, mode === 'shared', String(sliceMs)])
       if (row![0] !== null) return Number(row![0])
       // Somebody has the name by lease, and a lease has no queue.
       await pause(Math.min(backoffMs(2, 25, 250), patienceMs))

@@ -146,10 +146,13 @@ export class Turns {
     const { turn, try_one, release_one } = this.statements
     if (releases.length + tries.length === 1) {
       const { key, mode } = (tries[0] ?? releases[0])!
-      const [row] = await this.session.run(tries[0] ? try_one : release_one, [key.key, mode === 'shared'])
+      const values = [key.key, mode === 'shared']
+      const [row] = tries[0]
+        ? await this.session.runGrant(try_one, values)
+        : await this.session.run(release_one, values)
       return tries[0] ? row! : []
     }
-    const [row] = await this.session.run(turn, [
+    const [row] = await this.session.runGrant(turn, [
       arrayOf(releases.map(({ key }) => key.key)),
       arrayOf(releases.map(({ mode }) => mode === 'shared')),
       arrayOf(tries.map(({ key }) => key.key)),
@@ -193,7 +196,7 @@ export class Turns {
         '{}',
       ]
       // What cannot be given back one by one is given back all at once, by ending the session.
-      await this.session.run(this.statements.turn, values).catch((failure) => this.session.abandon(failure))
+      await this.session.runGrant(this.statements.turn, values).catch((failure) => this.session.abandon(failure))
     }
     for (const asked of tries) asked.reject(reason)
     // Released now, or gone with its session.

@@ -13,7 +13,7 @@ export interface Participant {
   readonly job: WaitingJob | null
 }
 
-/** A job that takes part by itself: it waits, is ready, or has ended without being done. */
+/** A job that takes part by itself: it waits, is ready, or has failed and others wait for its retry. */
 export interface WaitingJob {
   readonly id: number
   readonly kind: string

@@ -1,4 +1,4 @@
-import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 
 /** The states of a delivery. `lost`: the instance that ran it is gone, and whoever comes next runs it again. */
 export const deliveryStates = ['in-flight', 'lost', 'done', 'failed'] as const
@@ -77,11 +77,11 @@ interface DetailsRow extends DeliveryRow {
 
 /** Deliveries, as anybody may look at them. Part of the `Observer`. */
 export class DeliveriesObserver {
-  readonly #executor: Executor
+  readonly #reader: Reader
   readonly #sql: Record<'deliveries' | 'delivery', Statement>
 
-  constructor(executor: Executor, schema: string) {
-    this.#executor = executor
+  constructor(reader: Reader, schema: string) {
+    this.#reader = reader
     this.#sql = loadStatements(new URL('./deliveries.sql', import.meta.url), schema)
   }
 
@@ -98,7 +98,7 @@ export class DeliveriesObserver {
     const isAll = namespace === undefined && states.length === deliveryStates.length
     const looked = isAll && prefix === undefined ? limit + 1 : mostSearched
     const values = [namespace ?? null, states, limit, looked, prefix ?? null]
-    const rows = await this.#executor.query<DeliveryRow & { is_cut: boolean; matches: boolean }>(
+    const rows = await this.#reader.read<DeliveryRow & { is_cut: boolean; matches: boolean }>(
       this.#sql.deliveries.text,
       values,
     )
@@ -114,7 +114,7 @@ export class DeliveriesObserver {
 
   async find(namespace: string, key: string): Promise<DeliveryDetails | undefined> {
     const values = [namespace, key, mostShown]
-    const [row] = await this.#executor.query<DetailsRow>(this.#sql.delivery.text, values)
+    const [row] = await this.#reader.read<DetailsRow>(this.#sql.delivery.text, values)
     if (!row) return undefined
     const { fingerprint, value, value_bytes: valueBytes, body, body_bytes: bodyBytes, ...rest } = row
     const bytes = body === null ? null : Buffer.from(body, 'base64')

@@ -1,4 +1,4 @@
-import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 
 export interface FleetFilter {
   readonly namespace?: string | undefined
@@ -133,11 +133,11 @@ const lists = ['holds', 'waits', 'leases', 'permits', 'leads', 'workers', 'jobs'
 
 /** Instances and what they are at, as anybody may look at them. Part of the `Observer`. */
 export class FleetObserver {
-  readonly #executor: Executor
+  readonly #reader: Reader
   readonly #sql: Record<'fleet' | 'instance', Statement>
 
-  constructor(executor: Executor, schema: string) {
-    this.#executor = executor
+  constructor(reader: Reader, schema: string) {
+    this.#reader = reader
     this.#sql = loadStatements(new URL('./fleet.sql', import.meta.url), schema)
   }
 
@@ -149,7 +149,7 @@ export class FleetObserver {
    */
   async list({ namespace, search, limit = mostInstances }: FleetFilter = {}): Promise<Fleet> {
     const values = [namespace ?? null, search || null, limit]
-    const [row] = await this.#executor.query<{ answer: Omit<Fleet, 'rows'> & { rows: Found<FleetInstance>[] } }>(
+    const [row] = await this.#reader.read<{ answer: Omit<Fleet, 'rows'> & { rows: Found<FleetInstance>[] } }>(
       this.#sql.fleet.text,
       values,
     )
@@ -164,7 +164,7 @@ export class FleetObserver {
    * const work = await observer.fleet.workOf('4f1c09aa52be')
    */
   async workOf(id: string, most = mostOfEach): Promise<InstanceWork | null> {
-    const [row] = await this.#executor.query<{ answer: FoundWork }>(this.#sql.instance.text, [id, most])
+    const [row] = await this.#reader.read<{ answer: FoundWork }>(this.#sql.instance.text, [id, most])
     if (!row) return null
     const { refusedSettings, generation, drainWithin, schedules } = row.answer
     const read = lists.map((name) => [name, ((row.answer[name] ?? []) as Found<object>[]).map(readMoments)])

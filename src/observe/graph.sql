@@ -200,8 +200,8 @@ left join holdfast.instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: needs
--- Of the jobs that others wait for: where they are, and who waits. Relies on dependency_pkey, job_pkey, waiting_pkey and
--- job_history_id.
+-- Of the jobs that hold back others (see job_holds_back): where they are, and who waits. One that has ended, and whose dependants are
+-- just being released or cancelled, holds back nobody. Relies on dependency_pkey, job_pkey, waiting_pkey and job_history_id.
 with recursive needed as (
   (select needs from holdfast.dependency order by needs limit 1)
   union all
@@ -210,7 +210,7 @@ with recursive needed as (
   where needs is not null
 ),
 contended as materialized (
-  select found.*
+  select found.id, found.kind, found.queue, found.since, found.session, named.state
   from (select needs from needed where needs is not null limit $1) as needed
   cross join lateral (
     select id, kind, queue, coalesce(claimed_at, enqueued_at) as since, coalesce(session, (
@@ -224,24 +224,41 @@ contended as materialized (
     (select id, kind, queue, ended_at, null, state from holdfast.job_history where id = needs order by ended_at desc limit 1)
     limit 1
   ) as found
+  cross join lateral (
+    select coalesce(found.state, case when found.session is null then 'ready' else 'running' end) as state
+  ) as named
 ),
-placed as (
-  select id as key, true as holds, id, kind, queue, since, session, null::bigint as count, 1::bigint as place,
-    coalesce(state, case when session is null then 'ready' else 'running' end) as state
-  from contended
-  union all
-  select contended.id, false, who.id, who.kind, who.queue, who.enqueued_at, null,
+held_back as materialized (
+  select
+    contended.id as key, who.*,
     (
       select count(*)
-      from (select from holdfast.dependency where needs = contended.id limit 10000) as counted
-    ),
-    row_number() over (partition by contended.id order by who.id), 'waiting'
+      from (
+        select
+        from holdfast.dependency d
+        where d.needs = contended.id
+          and holdfast.job_holds_back(contended.state, (select w.ties->>'ifFailed' from holdfast.waiting w where w.id = d.job))
+        limit 10000
+      ) as counted
+    ) as count,
+    row_number() over (partition by contended.id order by who.id) as place
   from contended
   cross join lateral (
     select waiting.id, waiting.kind, waiting.queue, waiting.enqueued_at
-    from (select job from holdfast.dependency where needs = contended.id order by job limit $2) as named
-    join holdfast.waiting on waiting.id = named.job
+    from (select job from holdfast.dependency where needs = contended.id order by job offset 0) as named
+    -- Each by its id, whatever the planner believes to be few.
+    cross join lateral (select * from holdfast.waiting where id = named.job offset 0) as waiting
+    where holdfast.job_holds_back(contended.state, waiting.ties->>'ifFailed')
+    limit $2
   ) as who
+),
+placed as (
+  select id as key, true as holds, id, kind, queue, since, session, null::bigint as count, 1::bigint as place, state
+  from contended
+  where id in (select key from held_back)
+  union all
+  select key, false, id, kind, queue, enqueued_at, null, count, place, 'waiting'
+  from held_back
 )
 select
   'job' as kind,

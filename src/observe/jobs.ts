@@ -37,6 +37,8 @@ export interface ObservedJob {
   readonly instance: string | null
   /** Why it was told to stop, while it runs. */
   readonly cancelling: string | null
+  /** What keeps it from running, unless it is only a matter of time. */
+  readonly waitReason: string | null
   /** What its last attempt failed of, or why it ended. */
   readonly failure: string | null
   readonly enqueuedAt: Date
@@ -85,6 +87,8 @@ export interface JobRow {
   instance: string | null
   cancelling: string | null
   failure: string | null
+  unserved: Unserved
+  needs: Needs
   enqueued_ms: number
   run_at_ms: number | null
   claimed_ms: number | null
@@ -107,10 +111,12 @@ export interface QueueRow {
 }
 
 export function readJob(row: JobRow): ObservedJob {
-  const { id, queue_key, enqueued_ms, run_at_ms, claimed_ms, ended_ms, for_ms, due_in_ms, ...same } = row
+  const { id, queue_key, unserved, needs, enqueued_ms, run_at_ms, claimed_ms, ended_ms, for_ms, due_in_ms, ...same } =
+    row
   return {
     ...same,
     id: Number(id),
+    waitReason: waitReasonOf(unserved, needs),
     queueKey: queue_key,
     enqueuedAt: new Date(enqueued_ms),
     runAt: dateOf(run_at_ms),
@@ -119,6 +125,23 @@ export function readJob(row: JobRow): ObservedJob {
     forMs: Math.round(for_ms),
     dueInMs: due_in_ms === null ? null : Math.round(due_in_ms),
   }
+}
+
+/** Which part no worker serves: see `job_unserved`. */
+export type Unserved = 'queue' | 'kind' | null
+/** The first jobs that have to end before, where others have to: see `job_needs`. */
+export type Needs = readonly { readonly id: number; readonly state: string }[] | null
+
+const mostNamed = 3
+
+/** The wording of lists, for what `find` tells of one job. */
+export function waitReasonOf(unserved: Unserved, needs: Needs): string | null {
+  if (unserved === 'queue') return 'no worker serves its queue'
+  if (unserved === 'kind') return 'no worker of its queue has its kind'
+  if (needs === null) return null
+  if (needs.length === 0) return 'the jobs before it have ended: it is being released'
+  const named = needs.slice(0, mostNamed).map(({ id, state }) => `${id} (${state})`)
+  return `waits for ${needs.length === 1 ? 'job' : 'jobs'} ${named.join(', ')}${needs.length > mostNamed ? ', …' : ''}`
 }
 
 export function readQueue(row: QueueRow): ObservedQueue {

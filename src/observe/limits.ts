@@ -1,5 +1,5 @@
 import { hashedKey } from '../base/index.js'
-import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 
 /** The states of a limit: permits are `full`, `used` or `free`; a rate is `spent`, of which something is missing, or `rested`. */
 export const limitStates = ['full', 'used', 'free', 'spent', 'rested'] as const
@@ -103,28 +103,28 @@ interface PermitRow {
 
 /** Limits, as anybody may look at them. Part of the `Observer`. */
 export class LimitsObserver {
-  readonly #executor: Executor
+  readonly #reader: Reader
   readonly #sql: Record<'limits' | 'limits_looked' | 'permits' | 'rate', Statement>
 
-  constructor(executor: Executor, schema: string) {
-    this.#executor = executor
+  constructor(reader: Reader, schema: string) {
+    this.#reader = reader
     this.#sql = loadStatements(new URL('./limits.sql', import.meta.url), schema)
   }
 
   async list({ namespace, prefix, states = ['full', 'used', 'spent'], limit = 50 }: LimitFilter) {
     const values = [namespace ?? null, prefix ?? null, states, limit, mostLimitsLooked]
-    return (await this.#executor.query<LimitRow>(this.#sql.limits.text, values)).map(readLimit)
+    return (await this.#reader.read<LimitRow>(this.#sql.limits.text, values)).map(readLimit)
   }
 
   async areMore(): Promise<boolean> {
-    const [row] = await this.#executor.query<{ more: boolean }>(this.#sql.limits_looked.text, [mostLimitsLooked])
+    const [row] = await this.#reader.read<{ more: boolean }>(this.#sql.limits_looked.text, [mostLimitsLooked])
     return row!.more
   }
 
   async find(namespace: string, name: string, most: number): Promise<LimitDetails> {
     const keys = limitKeys(namespace, name)
-    const rows = await this.#executor.query<PermitRow>(this.#sql.permits.text, [keys.permits, most])
-    const [rate] = await this.#executor.query<{ rested_ms: number; rested_in_ms: number }>(this.#sql.rate.text, [
+    const rows = await this.#reader.read<PermitRow>(this.#sql.permits.text, [keys.permits, most])
+    const [rate] = await this.#reader.read<{ rested_ms: number; rested_in_ms: number }>(this.#sql.rate.text, [
       keys.rate,
     ])
     const permits = rows.map(readPermit)

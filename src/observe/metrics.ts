@@ -1,4 +1,4 @@
-import { arrayOf, type Executor, loadStatements } from '../postgres/index.js'
+import { arrayOf, loadStatements, type Reader } from '../postgres/index.js'
 import { mostCounted, type ObservedQueue } from './jobs.js'
 import { Observer } from './observer.js'
 
@@ -39,15 +39,15 @@ const mostLooked = 2_000
 const mostSchedules = 1_000
 
 /** The numbers of one namespace. */
-export async function fleetMetrics(executor: Executor, namespace: string, schema = 'holdfast'): Promise<FleetMetrics> {
+export async function fleetMetrics(reader: Reader, namespace: string, schema = 'holdfast'): Promise<FleetMetrics> {
   const sql = loadStatements<'oldest_ready' | 'schedules' | 'in_use'>(new URL('./metrics.sql', import.meta.url), schema)
-  const observer = new Observer(executor, schema)
+  const observer = new Observer(reader, schema)
   const queues = await observer.queues({ namespace })
   const keys = arrayOf(queues.map(({ key }) => key))
-  const oldest = await executor.query<{ key: string; age_ms: number }>(sql.oldest_ready.text, [keys, mostLooked])
+  const oldest = await reader.read<{ key: string; age_ms: number }>(sql.oldest_ready.text, [keys, mostLooked])
   const ages = new Map(oldest.map(({ key, age_ms }) => [key, age_ms]))
-  const schedules = await executor.query<ScheduleRow>(sql.schedules.text, [namespace, mostSchedules])
-  const [inUse] = await executor.query<{ leases: number; permits: number; waiting: number }>(sql.in_use.text, [
+  const schedules = await reader.read<ScheduleRow>(sql.schedules.text, [namespace, mostSchedules])
+  const [inUse] = await reader.read<{ leases: number; permits: number; waiting: number }>(sql.in_use.text, [
     namespace,
     mostCounted + 1,
   ])

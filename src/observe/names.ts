@@ -1,4 +1,4 @@
-import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 
 /** Of each kind at most so many are listed, in an overview too. */
 export const mostListed = 200
@@ -79,17 +79,17 @@ export interface NamesGlance {
 
 /** Reads the names alone, by the statement that reads them for the overview. */
 export class Names {
-  readonly #executor: Executor
+  readonly #reader: Reader
   readonly #sql: Record<'fleet', Statement>
 
-  constructor(executor: Executor, schema: string) {
-    this.#executor = executor
+  constructor(reader: Reader, schema: string) {
+    this.#reader = reader
     this.#sql = loadStatements(new URL('./overview.sql', import.meta.url), schema)
   }
 
   async read({ namespace, search, limit = mostListed }: NamesFilter): Promise<NamesGlance> {
     const values = [namespace ?? null, limit, search ?? null]
-    const [row] = await this.#executor.query<{ answer: FoundNames }>(this.#sql.fleet.text, values)
+    const [row] = await this.#reader.read<{ answer: FoundNames }>(this.#sql.fleet.text, values)
     return readNames(row!.answer)
   }
 }

@@ -271,15 +271,9 @@ with running as materialized (
   ) as job
   group by job.queue
 ),
-alive as materialized (
-  select session
-  from (select distinct session from holdfast.worker) as known
-  where holdfast.is_present(session)
-),
 worked as materialized (
   select queue, count(*) as workers
-  from holdfast.worker
-  join alive using (session)
+  from holdfast.job_serving() as worker
   cross join lateral unnest(worker.queues) as queue
   group by queue
 )
@@ -336,7 +330,7 @@ running as (
     1 as part, row_number() over (order by claimed_at, id) as place,
     id, queue, 'running' as state, kind, priority, enqueued_at, null::timestamptz as run_at,
     claimed_at, null::timestamptz as ended_at, session, failed, crashes, progress, cancelled,
-    null::json as error, failures
+    null::json as error, failures, null as stage
   from claimed
   where 'running' = any($2::text[])
     and queue in (select key from asked)
@@ -349,7 +343,7 @@ ready as (
     2, row_number() over (order by priority desc, seq),
     id, queue, 'ready', kind, priority, enqueued_at, null::timestamptz,
     null::timestamptz, null::timestamptz, null::integer, failed, crashes, null::real, null,
-    null::json, failures
+    null::json, failures, null
   from asked
   cross join generate_series(-5, 5) as level
   cross join lateral (
@@ -372,7 +366,7 @@ waiting as (
     3, row_number() over (order by run_at, id),
     id, queue, 'waiting', kind, priority, enqueued_at, run_at,
     null::timestamptz, null::timestamptz, null::integer, failed, crashes, null::real, null,
-    null::json, failures
+    null::json, failures, stage
   from asked
   cross join lateral (
     select *
@@ -391,7 +385,7 @@ failed as (
     4, -id,
     id, queue, state, kind, priority, enqueued_at, null::timestamptz,
     claimed_at, ended_at, null::integer, failed, crashes, progress, null,
-    error, failures
+    error, failures, null
   from asked
   cross join unnest(array['buried', 'cancelled', 'discarded']) as wanted
   cross join lateral (
@@ -413,7 +407,7 @@ done as (
     4, -id,
     id, queue, state, kind, priority, enqueued_at, null::timestamptz,
     claimed_at, ended_at, null::integer, failed, crashes, progress, null,
-    error, failures
+    error, failures, null
   from (
     select *
     from holdfast.job_history
@@ -427,7 +421,7 @@ done as (
   order by id desc
   limit $4::integer
 ),
-listed as (
+listed as materialized (
   select * from running
   union all
   select * from ready
@@ -439,6 +433,19 @@ listed as (
   select * from done
   order by part, place
   limit $4::integer
+),
+unserved as materialized (
+  select found.*
+  from (
+    select array_agg(queue) as queues, array_agg(kind) as kinds
+    from (select distinct queue, kind from listed where state = 'ready') as asked
+  ) as pairs
+  cross join lateral holdfast.job_unserved(pairs.queues, pairs.kinds) as found
+),
+needed as materialized (
+  select needs.job, json_agg(json_build_object('id', needs.needs, 'state', needs.state) order by needs.needs) as jobs
+  from holdfast.job_needs((select array_agg(id) from listed where stage = 'jobs'), 4) as needs
+  group by needs.job
 )
 select
   listed.id::text as id,
@@ -454,6 +461,8 @@ select
   listed.progress,
   (select min(worker.instance) from holdfast.worker where worker.session = listed.session) as instance,
   listed.cancelled as cancelling,
+  unserved.unserved,
+  case when listed.stage = 'jobs' then coalesce(needed.jobs, '[]') end as needs,
   coalesce(listed.error ->> 'message', listed.failures -> -1 ->> 'message') as failure,
   (extract(epoch from listed.enqueued_at) * 1000)::float8 as enqueued_ms,
   (extract(epoch from listed.run_at) * 1000)::float8 as run_at_ms,
@@ -466,6 +475,9 @@ select
   greatest(0, extract(epoch from listed.run_at - clock_timestamp()) * 1000)::float8 as due_in_ms
 from listed
 left join holdfast.queue on queue.key = listed.queue
+left join unserved
+  on listed.state = 'ready' and queue.paused_at is null and unserved.queue = listed.queue and unserved.kind = listed.kind
+left join needed on needed.job = listed.id
 order by part, place
 
 -- name: clock

@@ -1,4 +1,4 @@
-import { arrayOf, type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import { DeliveriesObserver } from './deliveries.js'
 import { FleetObserver } from './fleet.js'
 import { buildGraph, type WaitGraph } from './graph.js'
@@ -66,7 +66,7 @@ export class Observer {
   readonly fleet: FleetObserver
   /** Queues and jobs for whoever watches them. */
   readonly work: WorkObserver
-  readonly #executor: Executor
+  readonly #reader: Reader
   readonly #sql: Record<
     'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs' | 'clock' | 'name_of',
     Statement
@@ -78,17 +78,17 @@ export class Observer {
   readonly #past: Past
   readonly #proof: Proof
 
-  constructor(executor: Executor, schema = 'holdfast') {
-    this.#executor = executor
-    this.limits = new LimitsObserver(executor, schema)
-    this.deliveries = new DeliveriesObserver(executor, schema)
-    this.schedules = new SchedulesObserver(executor, schema)
-    this.fleet = new FleetObserver(executor, schema)
-    this.work = new WorkObserver(executor, schema)
-    this.#glance = new Glance(executor, schema)
-    this.#names = new Names(executor, schema)
-    this.#past = new Past(executor, schema)
-    this.#proof = new Proof(executor, schema)
+  constructor(reader: Reader, schema = 'holdfast') {
+    this.#reader = reader
+    this.limits = new LimitsObserver(reader, schema)
+    this.deliveries = new DeliveriesObserver(reader, schema)
+    this.schedules = new SchedulesObserver(reader, schema)
+    this.fleet = new FleetObserver(reader, schema)
+    this.work = new WorkObserver(reader, schema)
+    this.#glance = new Glance(reader, schema)
+    this.#names = new Names(reader, schema)
+    this.#past = new Past(reader, schema)
+    this.#proof = new Proof(reader, schema)
     this.#sql = loadStatements(new URL('./observe.sql', import.meta.url), schema)
     type Part = Exclude<keyof GraphRows, 'locks'>
     const graph = loadStatements<Part | 'held_up'>(new URL('./graph.sql', import.meta.url), schema)
@@ -133,13 +133,13 @@ export class Observer {
   /** Everybody who holds or waits for a lock: by name, holders first, then those who wait, the longest first. */
   async locks({ key, namespace }: LockFilter = {}): Promise<ObservedLock[]> {
     const values = [key ?? null, namespace ?? null, false]
-    return linkNoted((await this.#executor.query<LockRow>(this.#sql.locks.text, values)).map(readLock))
+    return linkNoted((await this.#reader.read<LockRow>(this.#sql.locks.text, values)).map(readLock))
   }
 
   /** Everybody who has a name by lease, and the names that a hold keeps taken. */
   async leases(only: LockFilter = {}): Promise<ObservedLease[]> {
     const values = [only.key ?? null, only.namespace ?? null]
-    return (await this.#executor.query<LeaseRow>(this.#sql.leases.text, values)).map(readLease)
+    return (await this.#reader.read<LeaseRow>(this.#sql.leases.text, values)).map(readLease)
   }
 
   /**
@@ -148,7 +148,7 @@ export class Observer {
    */
   async graph(only: GraphFilter = {}): Promise<WaitGraph> {
     const bounds = [mostNames + 1, mostOfEach]
-    const { locks, waits, ...rest } = await this.#graph.ask(this.#executor, {
+    const { locks, waits, ...rest } = await this.#graph.ask(this.#reader, {
       locks: [null, only.namespace ?? null, true],
       limits: bounds,
       lanes: bounds,
@@ -209,21 +209,19 @@ export class Observer {
 
   /** Whether anybody is held up: much cheaper than the graph, for whoever would ask for it again and again. */
   async isAnybodyHeldUp(): Promise<boolean> {
-    const [row] = await this.#executor.query<{ held_up: boolean }>(this.#heldUp.text)
+    const [row] = await this.#reader.read<{ held_up: boolean }>(this.#heldUp.text)
     return row!.held_up
   }
 
   /** All instances that are known, the living and those that died lately. */
   async instances(): Promise<ObservedInstance[]> {
-    return (await this.#executor.query<InstanceRow>(this.#sql.instances.text)).map(readInstance)
+    return (await this.#reader.read<InstanceRow>(this.#sql.instances.text)).map(readInstance)
   }
 
   /** The queues that were used, by name: how many of their jobs are where, and who works on them. */
   async queues(only: QueueFilter = {}): Promise<ObservedQueue[]> {
     const keys = await this.#queueKeys(only)
-    return (await this.#executor.query<QueueRow>(this.#sql.queues.text, [arrayOf(keys), mostCounted + 1])).map(
-      readQueue,
-    )
+    return (await this.#reader.read<QueueRow>(this.#sql.queues.text, [arrayOf(keys), mostCounted + 1])).map(readQueue)
   }
 
   /**
@@ -236,24 +234,24 @@ export class Observer {
     const keys = await this.#queueKeys(only)
     const looked = kind === null ? limit : Math.max(limit, Math.floor(mostLooked / Math.max(1, keys.length)))
     const values = [arrayOf(keys), states, kind, limit, looked, mostDoneLooked]
-    return (await this.#executor.query<JobRow>(this.#sql.jobs.text, values)).map(readJob)
+    return (await this.#reader.read<JobRow>(this.#sql.jobs.text, values)).map(readJob)
   }
 
   /** What the key was called by whoever used it first; undefined for one that nobody registered. */
   async nameOf(key: string): Promise<{ readonly namespace: string; readonly label: string } | undefined> {
-    const [row] = await this.#executor.query<{ namespace: string; label: string }>(this.#sql.name_of.text, [key])
+    const [row] = await this.#reader.read<{ namespace: string; label: string }>(this.#sql.name_of.text, [key])
     return row
   }
 
   /** The time by the database's clock, to which all moments here belong. */
   async now(): Promise<Date> {
-    const [row] = await this.#executor.query<{ now_ms: number }>(this.#sql.clock.text)
+    const [row] = await this.#reader.read<{ now_ms: number }>(this.#sql.clock.text)
     return new Date(row!.now_ms)
   }
 
   async #queueKeys({ namespace, queue }: QueueFilter): Promise<string[]> {
     const values = [namespace ?? null, queue ?? null]
-    const rows = await this.#executor.query<{ key: string }>(this.#sql.queue_keys.text, values)
+    const rows = await this.#reader.read<{ key: string }>(this.#sql.queue_keys.text, values)
     return rows.map(({ key }) => key)
   }
 }

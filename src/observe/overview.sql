@@ -279,13 +279,12 @@ estimated as materialized (
 ),
 living as materialized (
   select session
-  from (select session from holdfast.worker union select session from holdfast.schedule_member) as sessions
+  from (select distinct session from holdfast.schedule_member) as sessions
   where holdfast.is_present(session)
 ),
 worked as materialized (
   select queue, count(*) as workers
-  from holdfast.worker
-  join living using (session)
+  from holdfast.job_serving() as worker
   cross join lateral unnest(worker.queues) as queue
   group by queue
 ),

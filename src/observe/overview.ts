@@ -1,5 +1,5 @@
 import type { GivenRule } from '../base/index.js'
-import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import {
   type FoundNames,
   type LeaseGlance,
@@ -153,11 +153,11 @@ export interface Trouble {
 
 /** Reads the overview: three statements, each of which answers with one document. */
 export class Glance {
-  readonly #executor: Executor
+  readonly #reader: Reader
   readonly #sql: Record<'fleet' | 'work' | 'lately', Statement>
 
-  constructor(executor: Executor, schema: string) {
-    this.#executor = executor
+  constructor(reader: Reader, schema: string) {
+    this.#reader = reader
     this.#sql = loadStatements(new URL('./overview.sql', import.meta.url), schema)
   }
 
@@ -190,7 +190,7 @@ export class Glance {
   }
 
   async #ask<Answer>(name: 'fleet' | 'work' | 'lately', values: readonly unknown[]): Promise<Answer> {
-    const [row] = await this.#executor.query<{ answer: Answer }>(this.#sql[name].text, values)
+    const [row] = await this.#reader.read<{ answer: Answer }>(this.#sql[name].text, values)
     return row!.answer
   }
 }

@@ -1,4 +1,4 @@
-import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 
 /** A strip and a line have so many columns at most; of a time that has more minutes, several are one column. */
 const mostColumns = 480
@@ -164,18 +164,18 @@ const toldWithinMs = 60_000
 
 /** What was, as instances have written it down. Part of the `Observer`. */
 export class Past {
-  readonly #executor: Executor
+  readonly #reader: Reader
   readonly #sql: Record<'strips' | 'terms' | 'key' | 'latencies', Statement>
 
-  constructor(executor: Executor, schema: string) {
-    this.#executor = executor
+  constructor(reader: Reader, schema: string) {
+    this.#reader = reader
     this.#sql = loadStatements(new URL('./past.sql', import.meta.url), schema)
   }
 
   async strips({ namespace, search, hours = 48, limit = 50 }: StripFilter): Promise<Strips> {
     const minutes = Math.ceil((hours * 60) / mostColumns)
     const values = [namespace ?? null, search ?? null, hours, limit, minutes]
-    const rows = await this.#executor.query<StripRow>(this.#sql.strips.text, values)
+    const rows = await this.#reader.read<StripRow>(this.#sql.strips.text, values)
     const columns = Math.ceil((hours * 60) / minutes)
     const now = rows[0]?.now_ms ?? Date.now()
     return {
@@ -189,18 +189,18 @@ export class Past {
   }
 
   async terms(key: string, limit: number): Promise<ObservedTerm[]> {
-    return (await this.#executor.query<TermRow>(this.#sql.terms.text, [key, limit])).map(readTerm)
+    return (await this.#reader.read<TermRow>(this.#sql.terms.text, [key, limit])).map(readTerm)
   }
 
   async keyOf(namespace: string, name: string): Promise<string> {
-    const [row] = await this.#executor.query<{ key: string }>(this.#sql.key.text, [namespace, name])
+    const [row] = await this.#reader.read<{ key: string }>(this.#sql.key.text, [namespace, name])
     return row!.key
   }
 
   async latencies({ namespace, queue, hours = 3 }: LatencyFilter): Promise<Latencies> {
     const minutes = Math.ceil((hours * 60) / mostPoints)
     const values = [hours, minutes, namespace ?? null, queue ?? null, mostQueues, mostPages]
-    const rows = await this.#executor.query<LatencyRow>(this.#sql.latencies.text, values)
+    const rows = await this.#reader.read<LatencyRow>(this.#sql.latencies.text, values)
     return {
       from: new Date(rows[0]?.from_ms ?? Date.now() - hours * 3_600_000),
       columnMs: minutes * minuteMs,

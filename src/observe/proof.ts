@@ -1,4 +1,4 @@
-import { type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import { Together } from './together.js'
 
 /** What must always be true, held against what the database knows. */
@@ -53,20 +53,20 @@ const mostFacts = 5
 
 /** Looks whether the promises hold: one statement. What it suspects at one look it only says when the next finds the same. */
 export class Proof {
-  readonly #executor: Executor
+  readonly #reader: Reader
   readonly #statements: Record<Promised | 'clock', Statement>
   readonly #together: Together<Answers>
   /** Since when the facts have been seen at every look. */
   #seen = new Map<string, number>()
 
-  constructor(executor: Executor, schema: string) {
-    this.#executor = executor
+  constructor(reader: Reader, schema: string) {
+    this.#reader = reader
     this.#statements = loadStatements<Promised | 'clock'>(new URL('./proof.sql', import.meta.url), schema)
     this.#together = new Together<Answers>(this.#statements)
   }
 
   async look(withinMs = mendedWithinMs): Promise<Proven> {
-    const answers = await this.#together.ask(this.#executor)
+    const answers = await this.#together.ask(this.#reader)
     const now = performance.now()
     const seen = new Map<string, number>()
     const names = Object.keys(promises) as Promised[]

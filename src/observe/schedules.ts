@@ -7,7 +7,7 @@ import {
   ruleOf,
   type TickRule,
 } from '../base/index.js'
-import { arrayOf, type Executor, loadStatements, type Statement } from '../postgres/index.js'
+import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import { type Ribbon, type RibbonFound, ribbonOf, spanOf } from './ribbon.js'
 
 export interface ScheduleFilter {
@@ -192,12 +192,12 @@ const mostOfStep = 12
 
 /** Schedules, as anybody may look at them, in all namespaces. Part of the `Observer`. */
 export class SchedulesObserver {
-  readonly #executor: Executor
+  readonly #reader: Reader
   readonly #sql: Record<'schedules' | 'schedule' | 'run', Statement>
   readonly #ribbonSql: Record<'ribbon', Statement>
 
-  constructor(executor: Executor, schema: string) {
-    this.#executor = executor
+  constructor(reader: Reader, schema: string) {
+    this.#reader = reader
     this.#sql = loadStatements(new URL('./schedules.sql', import.meta.url), schema)
     this.#ribbonSql = loadStatements(new URL('./ribbon.sql', import.meta.url), schema)
   }
@@ -286,7 +286,7 @@ export class SchedulesObserver {
   }
 
   async #ask<Answer>({ text }: Statement, values: readonly unknown[]): Promise<Answer | null> {
-    const [row] = await this.#executor.query<{ answer: Answer }>(text, values)
+    const [row] = await this.#reader.read<{ answer: Answer }>(text, values)
     return row?.answer ?? null
   }
 }

@@ -1,4 +1,4 @@
-import type { Executor, Statement } from '../postgres/index.js'
+import type { Reader, Statement } from '../postgres/index.js'
 
 /** Asks several statements as one: one round trip, one snapshot. Each answers with its rows, as JSON makes them. */
 export class Together<Rows> {
@@ -20,12 +20,12 @@ export class Together<Rows> {
 
   /** With the values of each. */
   async ask(
-    executor: Executor,
+    reader: Reader,
     values: { readonly [Name in keyof Rows]?: readonly unknown[] } = {},
   ): Promise<{ [Name in keyof Rows]: Rows[Name][] }> {
     type Answer = { [Name in keyof Rows]: Rows[Name][] | null }
     const all = this.#names.flatMap((name) => values[name] ?? [])
-    const [row] = await executor.query<{ answer: Answer }>(this.text, all)
+    const [row] = await reader.read<{ answer: Answer }>(this.text, all)
     const told = Object.entries<unknown>(row!.answer).map(([name, rows]) => [name, rows ?? []])
     return Object.fromEntries(told)
   }

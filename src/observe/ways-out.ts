@@ -12,7 +12,7 @@ export type WayOut =
   | { readonly does: 'reset'; readonly namespace: string; readonly name: string }
   /** Stops a job that runs. */
   | { readonly does: 'cancel'; readonly job: number }
-  /** Runs a job again that has ended otherwise than done. */
+  /** Runs a job again that was buried or cancelled, and for whose retry others wait. */
   | { readonly does: 'retry'; readonly job: number }
   /** Nothing yet: why a job does not run is told of itself. */
   | { readonly does: 'look'; readonly job: number }
@@ -42,6 +42,6 @@ export function waysOutOf(name: ContendedName, holding: Holding | undefined, par
 function wayOfJob({ job }: Participant): 'cancel' | 'retry' | 'look' {
   // Without one of its own, the job runs, and an instance takes part for it.
   if (job === null) return 'cancel'
-  // It does not run: what it waits for is told there. One that has ended otherwise than done is waited for until it was retried.
-  return job.state === 'ready' || job.state === 'waiting' ? 'look' : 'retry'
+  // A job that failed holds back those that wait for its retry. Any other job does not run yet, and itself says why.
+  return job.state === 'buried' || job.state === 'cancelled' ? 'retry' : 'look'
 }

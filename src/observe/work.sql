@@ -50,15 +50,9 @@ claimed as materialized (
 running as materialized (
   select queue, count(*) as jobs from claimed group by queue
 ),
-alive as materialized (
-  select session
-  from (select distinct session from holdfast.worker) as known
-  where holdfast.is_present(session)
-),
 worked as materialized (
   select queue, count(*) as workers
-  from holdfast.worker
-  join alive using (session)
+  from holdfast.job_serving() as worker
   cross join lateral unnest(worker.queues) as queue
   group by queue
 )
@@ -428,6 +422,22 @@ listed as materialized (
   select * from failed
   union all
   select * from done
+),
+shown as materialized (
+  select * from listed where matches order by part, place limit $10::integer + 1
+),
+unserved as materialized (
+  select found.*
+  from (
+    select array_agg(queue) as queues, array_agg(kind) as kinds
+    from (select distinct queue, kind from shown where state = 'ready') as asked
+  ) as pairs
+  cross join lateral holdfast.job_unserved(pairs.queues, pairs.kinds) as found
+),
+needed as materialized (
+  select needs.job, json_agg(json_build_object('id', needs.needs, 'state', needs.state) order by needs.needs) as jobs
+  from holdfast.job_needs((select array_agg(id) from shown where stage = 'jobs'), 4) as needs
+  group by needs.job
 )
 select json_build_object(
   'isCut', (select coalesce(bool_or(is_cut), false) from listed),
@@ -435,41 +445,44 @@ select json_build_object(
     select json_agg(r)
     from (
       select
-        listed.id,
-        listed.kind,
-        listed.queue::text as "queueKey",
+        shown.id,
+        shown.kind,
+        shown.queue::text as "queueKey",
         queue.name as queue,
         queue.namespace,
-        listed.state,
-        queue.paused_at is not null and listed.state = 'ready' as "isPaused",
+        shown.state,
+        queue.paused_at is not null and shown.state = 'ready' as "isPaused",
         case
           when stage = 'time' and failed + crashes > 0 then 'attempt'
           else stage
         end as waits,
-        listed.ties -> 'lane' ->> 'name' as lane,
-        listed.priority,
-        listed.failed,
-        listed.crashes,
-        listed.progress,
+        shown.ties -> 'lane' ->> 'name' as lane,
+        shown.priority,
+        shown.failed,
+        shown.crashes,
+        shown.progress,
         by.instance,
         by.host,
         by.os_pid as "osPid",
-        listed.cancelled as cancelling,
-        left(coalesce(listed.error ->> 'name', listed.failures -> -1 ->> 'name'), 200) as "errorName",
-        left(coalesce(listed.error ->> 'message', listed.failures -> -1 ->> 'message'), 1000) as "errorMessage",
-        extract(epoch from listed.enqueued_at) * 1000 as "enqueuedAt",
-        extract(epoch from listed.run_at) * 1000 as "runAt",
-        extract(epoch from listed.claimed_at) * 1000 as "claimedAt",
-        extract(epoch from listed.ended_at) * 1000 as "endedAt"
-      from (
-        select * from listed where matches order by part, place limit $10::integer + 1
-      ) as listed
-      left join holdfast.queue on queue.key = listed.queue
+        shown.cancelled as cancelling,
+        unserved.unserved,
+        case when stage = 'jobs' then coalesce(needed.jobs, '[]') end as needs,
+        left(coalesce(shown.error ->> 'name', shown.failures -> -1 ->> 'name'), 200) as "errorName",
+        left(coalesce(shown.error ->> 'message', shown.failures -> -1 ->> 'message'), 1000) as "errorMessage",
+        extract(epoch from shown.enqueued_at) * 1000 as "enqueuedAt",
+        extract(epoch from shown.run_at) * 1000 as "runAt",
+        extract(epoch from shown.claimed_at) * 1000 as "claimedAt",
+        extract(epoch from shown.ended_at) * 1000 as "endedAt"
+      from shown
+      left join holdfast.queue on queue.key = shown.queue
+      left join unserved
+        on shown.state = 'ready' and queue.paused_at is null and unserved.queue = shown.queue and unserved.kind = shown.kind
+      left join needed on needed.job = shown.id
       left join lateral (
         select worker.instance, instance.host, instance.os_pid
         from holdfast.worker
         left join holdfast.instance on instance.id = worker.instance
-        where worker.session = listed.session
+        where worker.session = shown.session
         limit 1
       ) as by on true
       order by part, place

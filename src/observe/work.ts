@@ -1,6 +1,6 @@
 import type { JobSearch, JobState, JobWait } from '../base/index.js'
-import { arrayOf, type Executor, loadStatements, type Statement } from '../postgres/index.js'
-import { mostCounted, type QueueFilter } from './jobs.js'
+import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { mostCounted, type Needs, type QueueFilter, type Unserved, waitReasonOf } from './jobs.js'
 
 /** A queue, and how many of its jobs are where: each exact up to `mostCounted`, and one more where there are more. */
 export interface BusyQueue {
@@ -54,6 +54,8 @@ export interface FoundJob {
   readonly osPid: number | null
   /** Why it was told to stop, while it runs. */
   readonly cancelling: string | null
+  /** What keeps it from running, unless it is only a matter of time. */
+  readonly waitReason: string | null
   /** What its last attempt failed of, or why it ended. */
   readonly errorName: string | null
   readonly errorMessage: string | null
@@ -83,7 +85,7 @@ export interface ObservedAttempt {
   readonly instance: string | null
 }
 
-export interface JobDetails extends Omit<FoundJob, 'isPaused' | 'errorName' | 'errorMessage'> {
+export interface JobDetails extends Omit<FoundJob, 'isPaused' | 'waitReason' | 'errorName' | 'errorMessage'> {
   readonly pausedAt: Date | null
   readonly maxCrashes: number
   /** Of its last claim. */
@@ -138,11 +140,11 @@ type Told<T> = { [Name in keyof T]: Name extends Moments ? number | (null extend
 
 /** Queues and jobs, as whoever watches them wants to see them. Part of the `Observer`. */
 export class WorkObserver {
-  readonly #executor: Executor
+  readonly #reader: Reader
   readonly #sql: Record<'queues' | 'lately' | 'search' | 'job', Statement>
 
-  constructor(executor: Executor, schema: string) {
-    this.#executor = executor
+  constructor(reader: Reader, schema: string) {
+    this.#reader = reader
     this.#sql = loadStatements(new URL('./work.sql', import.meta.url), schema)
   }
 
@@ -185,7 +187,7 @@ export class WorkObserver {
     const bound = input.length > 0 ? mostInputsLooked : mostLooked
     const looked = isFiltered ? bound : 0
     const looksFurther = isFiltered || queues.length > 0 || namespace !== undefined
-    const { rows, isCut } = await this.#ask<{ rows: Told<FoundJob>[] | null; isCut: boolean }>('search', [
+    const { rows, isCut } = await this.#ask<{ rows: FoundRow[] | null; isCut: boolean }>('search', [
       namespace ?? null,
       some(queues),
       some(kinds),
@@ -215,7 +217,7 @@ export class WorkObserver {
   }
 
   async #ask<Answer>(name: 'queues' | 'lately' | 'search' | 'job', values: readonly unknown[]): Promise<Answer> {
-    const [row] = await this.#executor.query<{ answer: Answer }>(this.#sql[name].text, values)
+    const [row] = await this.#reader.read<{ answer: Answer }>(this.#sql[name].text, values)
     return row!.answer
   }
 }
@@ -224,6 +226,8 @@ interface Lately {
   overMs: number
   rows: { key: string; what: Happening; jobs: number }[] | null
 }
+
+type FoundRow = Told<Omit<FoundJob, 'waitReason'>> & { unserved: Unserved; needs: Needs }
 
 interface JobAnswer {
   job:
@@ -247,8 +251,8 @@ function ratesOf({ overMs, rows }: Lately): Map<string, Partial<Record<Happening
   return rates
 }
 
-function readFound(row: Told<FoundJob>): FoundJob {
-  return { ...row, ...momentsOf(row) }
+function readFound({ unserved, needs, ...row }: FoundRow): FoundJob {
+  return { ...row, waitReason: waitReasonOf(unserved, needs), ...momentsOf(row) }
 }
 
 function readDetails(

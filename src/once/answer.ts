@@ -1,4 +1,4 @@
-import { HoldfastError, recordOf, UsageError, writeJson } from '../base/index.js'
+import { HoldfastError, isInstance, memberOf, recordOf, UsageError, writeJson } from '../base/index.js'
 import type { RecordedFailure } from './errors.js'
 
 /** An answer as it is written down. */
@@ -36,5 +36,6 @@ export function readFailure({ value }: Written): RecordedFailure {
 
 /** An error of the moment, such as a database that went away, is no answer; nor is a mistake in the program. */
 export function isAnswer(error: unknown): boolean {
-  return !(error instanceof HoldfastError && (error.retryable || error instanceof UsageError))
+  if (!isInstance(error, HoldfastError)) return true
+  return !(memberOf(error, 'retryable') || isInstance(error, UsageError))
 }

@@ -1,5 +1,4 @@
-import { UsageError } from '../base/index.js'
-import { type CallerExecutor, type Executor, sqlstate, sqlstateOf } from '../postgres/index.js'
+import { type CallerExecutor, type Executor, ownTransaction } from '../postgres/index.js'
 import { type Form, isAnswer, writeFailure } from './answer.js'
 import { OnceLostError } from './errors.js'
 import type { Ledger } from './ledger.js'
@@ -37,7 +36,6 @@ export async function runInTransaction<T>(
       return { state: 'finished', value }
     })
   } catch (error) {
-    if (sqlstateOf(error) === sqlstate.noActiveTransaction) throw notInTransaction()
     if (failure && asked.recordsFailures && isAnswer(failure.error)) {
       const written = writeFailure(failure.error)
       await caller.attempt(async (tx) => {
@@ -50,14 +48,7 @@ export async function runInTransaction<T>(
 }
 
 function queryOf(tx: Executor): Transaction {
-  return {
+  return ownTransaction({
     query: async <Row>(text: string, values?: readonly unknown[]) => ({ rows: await tx.query<Row>(text, values) }),
-  }
-}
-
-function notInTransaction(): UsageError {
-  return new UsageError(
-    'Expected a client inside a transaction, got one outside: effect and answer would not have committed together',
-    'Run `begin` on this client first, or use once.run.',
-  )
+  })
 }

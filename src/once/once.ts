@@ -1,13 +1,14 @@
 import {
   abortSignal,
   backoffMs,
-  ClosedError,
+  Calls,
   checkName,
   type Duration,
   describe,
   duration,
   type Events,
   firstToAbort,
+  isInstance,
   longestTimerMs,
   oneOf,
   pause,
@@ -95,7 +96,7 @@ export class Once {
   readonly #runs: Runs
   /** The keys that this process looks at or runs at this moment. */
   readonly #here = new Map<string, Turn>()
-  readonly #closing = new AbortController()
+  readonly #calls = new Calls()
 
   /** @internal */
   constructor(settings: OnceSettings) {
@@ -140,7 +141,7 @@ export class Once {
     const asked = this.#read('once.inTransaction', key, work, options, transactionRules)
     const caller = executorOf(client)
     const form = json as Form<T>
-    return this.#watched(asked.key, work, (watched) =>
+    return this.#watched('once.inTransaction', asked.key, work, (watched) =>
       this.#look(asked, form, (turn) => runInTransaction(caller, this.#ledger, asked, watched, form, turn)),
     )
   }
@@ -152,8 +153,9 @@ export class Once {
    * @example
    * await holdfast.once.forget(`stripe:${eventId}`)
    */
-  forget(key: string): Promise<boolean> {
-    return this.#ledger.forget(checkName(key, 'key'))
+  async forget(key: string): Promise<boolean> {
+    checkName(key, 'key')
+    return this.#calls.write(() => this.#ledger.forget(key))
   }
 
   /** @internal `run`, for answers of another form. */
@@ -165,7 +167,7 @@ export class Once {
     form: Form<T>,
   ): Promise<Answer<T>> {
     const asked = this.#read(where, key, work, options, rules)
-    return this.#watched(asked.key, work, (watched) =>
+    return this.#watched(where, asked.key, work, (watched) =>
       this.#look(asked, form, (turn, giveUp) => this.#runs.claimAndRun(asked, watched, form, turn, giveUp)),
     )
   }
@@ -180,9 +182,14 @@ export class Once {
     return this.#runs.drain()
   }
 
+  /** @internal Resolves when what was asked for before is written. */
+  written(): Promise<void> {
+    return this.#calls.written()
+  }
+
   /** @internal Runs in flight may come to their end, for as long as the expiry. */
   async close(): Promise<void> {
-    this.#closing.abort(new ClosedError('This instance'))
+    this.#calls.close()
     await this.#runs.close()
   }
 
@@ -211,23 +218,35 @@ export class Once {
   }
 
   /** Tells who listens what comes of a key, and shows a tracer the run of its function, if there is one. */
-  async #watched<T>(key: string, work: Work<T>, perform: (work: Work<T>) => Promise<Answer<T>>): Promise<Answer<T>> {
+  async #watched<T>(
+    where: string,
+    key: string,
+    work: Work<T>,
+    perform: (work: Work<T>) => Promise<Answer<T>>,
+  ): Promise<Answer<T>> {
     const { events, tracing } = this.#settings
     let begunAt: number | undefined
     const durationMs = () => performance.now() - begunAt!
     try {
-      const answer = await perform((delivery) => {
+      const watched: Work<T> = (delivery) => {
         begunAt = performance.now()
         const { tracer } = tracing
         const { fence } = delivery
         return tracer ? tracer.around('once run', { key, fence }, () => work(delivery)) : work(delivery)
-      })
+      }
+      const answer = await this.#calls.run(
+        where,
+        () => key,
+        () => perform(watched),
+      )
       if (answer.status === 'done') events.to('once.done')?.({ key, durationMs: durationMs() })
       else events.to(`once.${answer.status}`)?.({ key })
       return answer
     } catch (error) {
-      if (begunAt === undefined && error instanceof RecordedFailureError) events.to('once.replayed')?.({ key })
-      else if (begunAt !== undefined && error instanceof OnceLostError) {
+      if (begunAt === undefined && isInstance(error, RecordedFailureError)) events.to('once.replayed')?.({ key })
+      else if (begunAt === undefined && isInstance(error, FingerprintMismatchError))
+        events.to('once.mismatched')?.({ key })
+      else if (begunAt !== undefined && isInstance(error, OnceLostError)) {
         events.to('once.lost')?.({ key, durationMs: durationMs(), reason: error })
       } else if (begunAt !== undefined) events.to('once.failed')?.({ key, durationMs: durationMs(), error })
       throw error
@@ -237,7 +256,7 @@ export class Once {
   /** Looks at the key, again and again, until there is an answer or no more time. */
   async #look<T>(asked: Asked, form: Form<T>, tryIt: Try<T>): Promise<Answer<T>> {
     const { key, until, signal } = asked
-    const giveUp = firstToAbort(this.#closing.signal, signal)
+    const giveUp = firstToAbort(this.#calls.closing, signal)
     try {
       for (let attempt = 0, busy = 0; ; attempt++) {
         giveUp.signal.throwIfAborted()

@@ -86,7 +86,8 @@ export class Runs {
   async #fulfil<T>(run: Run, asked: Asked, work: Work<T>, form: Form<T>): Promise<T> {
     const { claim, transaction } = run
     const { value, written } = await outcomeOf(work, run.delivery, form).catch(async (error) => {
-      await this.#fail(run, asked, error)
+      // Whatever goes wrong with the record of it, the key must not stay in flight.
+      await this.#fail(run, asked, error).catch(() => this.#letGo(claim))
       throw error
     })
     const ending: Ending = { ...claim, state: 'done', written }

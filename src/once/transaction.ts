@@ -5,6 +5,7 @@ import {
   DatabaseUnreachableError,
   type Executor,
   loadStatements,
+  ownTransaction,
   type Statement,
 } from '../postgres/index.js'
 
@@ -55,7 +56,7 @@ export class RunTransaction {
   }
 
   /** What the run sees of it. */
-  readonly tx: Transaction = {
+  readonly tx: Transaction = ownTransaction({
     query: async <Row>(text: string, values?: readonly unknown[]) => {
       if (this.#isOver) {
         throw new UsageError(
@@ -67,7 +68,7 @@ export class RunTransaction {
       for (const end of ends) end.throwIfAborted()
       return unlessAborted(ends, this.#ask<Row>(text, values))
     },
-  }
+  })
 
   /** Takes no query any more; answers whether there is anything to commit. */
   seal(): boolean {

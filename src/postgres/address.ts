@@ -1,4 +1,5 @@
 import { UsageError } from '../base/index.js'
+import type { Place } from './errors.js'
 import type { Connection } from './port.js'
 
 const urlForm = /^postgres(ql)?:\/\//
@@ -71,6 +72,18 @@ export function hostsOf(connection: Connection): string {
     return { host: hostname, port: port || 5432 }
   })
   return hosts.map(({ host, port }) => `${host}:${port}`).join(',')
+}
+
+/** Where a connection leads; never with a password. */
+export function placeOf(connection: Connection): Place {
+  const hosts = hostsOf(connection)
+  if (connection.connectionString) {
+    const { username, pathname } = new URL(urlsOf(connection.connectionString)[0]!)
+    const user = decodeURIComponent(username) || process.env.PGUSER
+    return { user, hosts, database: decodeURIComponent(pathname.slice(1)) || process.env.PGDATABASE || user }
+  }
+  const user = connection.user ?? process.env.PGUSER
+  return { user, hosts, database: connection.database ?? process.env.PGDATABASE ?? user }
 }
 
 /** `user@host:port/database`: where a connection leads, without its secrets. */

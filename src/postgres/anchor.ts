@@ -287,5 +287,6 @@ export class Anchor implements Presence {
 }
 
 function listenStatement(channel: string) {
-  return { name: `listen ${channel}`, text: `listen "${channel.replaceAll('"', '""')}"` }
+  // A name of its own would be cut where it is longer than 63 bytes. An instance listens on one channel.
+  return { name: 'listen', text: `listen "${channel.replaceAll('"', '""')}"` }
 }

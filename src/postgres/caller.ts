@@ -1,14 +1,22 @@
-import { describe, UsageError } from '../base/index.js'
+import { describe, type UsageError } from '../base/index.js'
 import { type PgClient, pgExecutor } from './node-postgres.js'
 import type { Executor } from './port.js'
 import { type PostgresJsExecutor, postgresJsExecutor } from './postgres-js.js'
-import { clientBeneath, type StackTransaction } from './stacks.js'
+import { sqlstate, sqlstateOf } from './sqlstate.js'
+import { clientBeneath, notOpen, type StackTransaction } from './stacks.js'
 
 /**
- * A transaction of the caller that is open: a client of node-postgres (or anything with its `query`), what postgres.js's
- * `begin` hands out, or the transaction of Drizzle, Knex, Kysely, Prisma or TypeORM.
+ * An open transaction of the caller: a client of node-postgres (or any object with its `query`) on which `begin` was run, the
+ * `sql` that `begin` of postgres.js hands out, or the transaction of Drizzle, Knex, Kysely, Prisma or TypeORM. A pool is none:
+ * each of its statements may run on another connection.
  */
-export type CallerTransaction = PgClient | PostgresJsExecutor | StackTransaction
+export type CallerTransaction = CallerClient | CallerSql | StackTransaction
+
+/** A client of node-postgres. Its pool has a `query`, too, and is told apart by its `totalCount`. */
+type CallerClient = PgClient & { readonly totalCount?: never }
+
+/** The `sql` of a transaction, or of `sql.reserve`. The `sql` outside of one is told apart by its `begin`. */
+type CallerSql = PostgresJsExecutor & ({ readonly begin?: never } | { release(): void })
 
 export interface CallerExecutor extends Executor {
   /** Runs `work` behind a savepoint: when it throws, what it did is undone and the transaction can go on. */
@@ -16,23 +24,90 @@ export interface CallerExecutor extends Executor {
 }
 
 /**
- * Whatever the caller runs a transaction with, behind our port. What we ask there names its columns in one word each, which
- * no library puts in another case, and has no column of type void, which Prisma does not know.
+ * Outside of a transaction PostgreSQL refuses it (25P01). Inside it is one round trip and leaves nothing behind but the weakest
+ * lock on a catalog that nobody changes; a savepoint would have to be released by a second statement.
+ */
+const proof = 'lock table pg_catalog.pg_am in access share mode'
+
+/** The transactions that Holdfast itself hands to the functions of its users: open for as long as they take statements. */
+const own = new WeakSet<object>()
+
+/** Marks a transaction that Holdfast hands out, so that nobody asks the server whether it is open. */
+export function ownTransaction<T extends object>(tx: T): T {
+  own.add(tx)
+  return tx
+}
+
+/**
+ * The transaction of the caller, behind our port. Throws a `UsageError` when the caller passes something else, such as a pool.
+ * A client on which no transaction is open throws it with the first query, before anything is written.
+ *
+ * What we ask there names its columns in one word each, which no library puts in another case, and has no column of type
+ * void, which Prisma does not know.
  */
 export function executorOf(client: CallerTransaction): CallerExecutor {
-  const given = (clientBeneath(client) ?? client) as Partial<PgClient & PostgresJsExecutor> | null | undefined
-  if (typeof given?.unsafe === 'function') return postgresJsCaller(given as PostgresJsExecutor)
-  if (typeof given?.query === 'function') return withAttempts(pgExecutor(given as PgClient))
-  throw new UsageError(
-    `Expected a client inside a transaction (of pg, or the sql of postgres.js's begin), got ${describe(client)}`,
+  const beneath = clientBeneath(client)
+  const given = (beneath ?? client) as Partial<PgClient & PostgresJsExecutor & RootSql> | null | undefined
+  if (isPool(given)) {
+    throw notOpen('a pool of node-postgres', 'a client of the pool (await pool.connect()), after `begin` was run on it')
+  }
+  if (typeof given?.unsafe === 'function') {
+    if (typeof given.begin === 'function' && typeof given.savepoint !== 'function') {
+      throw notOpen('the sql of postgres.js outside of a transaction', 'the sql that sql.begin hands to your function')
+    }
+    return postgresJsCaller(given as PostgresJsExecutor)
+  }
+  if (typeof given?.query === 'function') {
+    const isOpen = () => statusOf(given) ?? (beneath !== undefined || own.has(given))
+    return withAttempts(pgExecutor(given as PgClient), isOpen)
+  }
+  throw notOpen(
+    describe(client),
+    'the client on which you ran `begin`, or what your library hands out for a transaction',
   )
 }
 
-function withAttempts(tx: Executor): CallerExecutor {
+interface RootSql {
+  readonly begin: unknown
+}
+
+function isPool(given: object | null | undefined): boolean {
+  return typeof given === 'object' && given !== null && 'totalCount' in given && 'idleCount' in given
+}
+
+/**
+ * Whether the client itself knows of an open transaction: node-postgres, from 8.21 on, keeps what the server said with its last
+ * answer. Undefined when it does not tell, such as older ones and wrappers.
+ */
+function statusOf(client: object): boolean | undefined {
+  const { getTransactionStatus } = client as { getTransactionStatus?: unknown }
+  if (typeof getTransactionStatus !== 'function') return undefined
+  try {
+    const status: unknown = getTransactionStatus.call(client)
+    // In a transaction that has failed, the server itself refuses the statement and says why.
+    return status === 'T' || status === 'E'
+  } catch {
+    // With an older pg-native beneath it has no answer.
+    return undefined
+  }
+}
+
+/** `isOpen`: whether the transaction is known to be open, without a question to the server. */
+function withAttempts(tx: Executor, isOpen: () => boolean): CallerExecutor {
+  let isProven = false
+  const prove = async (statement: string) => {
+    await tx.query(statement).catch((error) => {
+      throw sqlstateOf(error) === sqlstate.noActiveTransaction ? noTransaction() : error
+    })
+    isProven = true
+  }
   return {
-    ...tx,
+    async query<Row>(text: string, values?: readonly unknown[]) {
+      if (!isProven && !isOpen()) await prove(proof)
+      return tx.query<Row>(text, values)
+    },
     async attempt(work) {
-      await tx.query('savepoint holdfast')
+      await prove('savepoint holdfast')
       try {
         const result = await work(tx)
         await tx.query('release savepoint holdfast')
@@ -51,11 +126,16 @@ function withAttempts(tx: Executor): CallerExecutor {
 
 /** postgres.js fails a transaction in which any statement failed, unless that was inside a savepoint of its own making. */
 function postgresJsCaller(sql: PostgresJsExecutor): CallerExecutor {
-  const tx = withAttempts(postgresJsExecutor(sql))
+  // It hands out a savepoint with each transaction, and with nothing else.
+  const tx = withAttempts(postgresJsExecutor(sql), () => sql.savepoint !== undefined)
   if (!sql.savepoint) return tx
   return {
     ...tx,
     attempt: <T>(work: (tx: Executor) => Promise<T>) =>
       sql.savepoint!((inner) => work(postgresJsExecutor(inner))) as Promise<T>,
   }
+}
+
+function noTransaction(): UsageError {
+  return notOpen('a client on which no transaction is open', 'the client after you ran `begin` on it')
 }

@@ -50,16 +50,84 @@ export class PermissionError extends HoldfastError {
   }
 }
 
-/** The database takes no writes (25006): a replica, or default_transaction_read_only. */
+/** Why the database takes no writes. `change` is the SQL that ends it, where SQL can. */
+export type WhyReadOnly =
+  | { readonly because: 'standby' }
+  | { readonly because: 'setting'; readonly origin: string; readonly change: string | undefined }
+
+const atStandby = 'Connect to the primary (target_session_attrs=read-write), or wait until the failover is over.'
+
+/**
+ * The database takes no writes (25006). `because` says why: the server is a `standby`, or the `setting`
+ * default_transaction_read_only is on. It is undefined where Holdfast could not find out.
+ *
+ * @example
+ * if (error instanceof ReadOnlyError && error.because === 'setting') console.error(error.hint)
+ */
 export class ReadOnlyError extends HoldfastError {
-  constructor(cause: unknown) {
-    super('The database is read-only', {
-      code: 'READ_ONLY',
-      retryable: true,
-      hint: 'Connect to the primary (target_session_attrs=read-write), or wait until the failover is over.',
+  readonly because: 'standby' | 'setting' | undefined
+
+  constructor(cause: unknown, why?: WhyReadOnly) {
+    super(readOnlyMessage(why), { code: 'READ_ONLY', retryable: true, hint: readOnlyHint(why), cause })
+    this.because = why?.because
+  }
+}
+
+function readOnlyMessage(why: WhyReadOnly | undefined): string {
+  if (why?.because === 'standby') return 'The database is read-only: the server is a standby'
+  if (why?.because === 'setting') {
+    return `The database is read-only: default_transaction_read_only is on, ${why.origin}`
+  }
+  return 'The database is read-only'
+}
+
+function readOnlyHint(why: WhyReadOnly | undefined): string {
+  if (why?.because === 'standby') return atStandby
+  if (why?.because !== 'setting')
+    return `${atStandby} If the server is no standby, look at default_transaction_read_only.`
+  const change = why.change
+    ? `run \`${why.change}\` and connect again.`
+    : 'take the setting out of the address, or out of the options of the pool.'
+  return `The setting protects the database, so Holdfast does not override it. If Holdfast may write there, ${change}`
+}
+
+/** Where a connection leads. */
+export interface Place {
+  /** Undefined where the driver chooses. */
+  readonly user: string | undefined
+  /** `host:port`; several are separated by commas. */
+  readonly hosts: string
+  readonly database: string | undefined
+}
+
+/**
+ * PostgreSQL refused the login: wrong or missing password (28P01), a role that does not exist or has no entry in pg_hba.conf
+ * (28000), or a database that does not exist (3D000). `sqlstate` says which.
+ *
+ * @example
+ * if (error instanceof LoginRefusedError) console.error(error.message, error.hint)
+ */
+export class LoginRefusedError extends DatabaseError {
+  constructor(message: string, sqlstate: keyof typeof loginHints, place: Place | undefined, cause: unknown) {
+    super(message, sqlstate, {
+      code: 'LOGIN_REFUSED',
+      hint: [loginHints[sqlstate], placeHint(place)].join(' ').trim(),
       cause,
     })
   }
+}
+
+const loginHints = {
+  '28P01': 'Check the password, and whether the role has one.',
+  '28000': 'Check that the role exists, may log in, and has an entry in pg_hba.conf for this host and database.',
+  '3D000': 'Create the database, or check its name.',
+} as const
+
+function placeHint(place: Place | undefined): string {
+  if (!place) return ''
+  const { user, hosts, database } = place
+  const login = user ? `as user ${JSON.stringify(user)}` : 'as the default user'
+  return `The login was to ${hosts}, ${login}, ${database ? `database ${JSON.stringify(database)}` : 'the default database'}.`
 }
 
 /** The server's lock table is full, for everybody on it (53200). */

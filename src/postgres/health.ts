@@ -1,4 +1,4 @@
-import { atMost } from '../base/index.js'
+import { atMost, memberOf, messageOf } from '../base/index.js'
 import type { Database } from './port.js'
 import type { Presence } from './presence.js'
 
@@ -10,7 +10,7 @@ export interface Health {
    */
   readonly status: 'up' | 'degraded' | 'down'
   /** Why it is not up; empty when it is. */
-  readonly reasons: readonly { readonly code: HealthTrouble; readonly message: string }[]
+  readonly reasons: readonly HealthReason[]
   readonly instance: string
   /** How long the database took to answer when it was last asked; null when it did not. */
   readonly databaseMs: number | null
@@ -18,7 +18,32 @@ export interface Health {
   readonly checkedAt: Date
 }
 
-export type HealthTrouble = 'DATABASE_UNREACHABLE' | 'POOL_UNANSWERED' | 'RECONNECTING' | 'DRAINING' | 'CLOSING'
+/** One reason why an instance is not `up`. */
+export interface HealthReason {
+  readonly code: HealthTrouble
+  readonly message: string
+}
+
+/** The codes of the reasons why an instance is not `up`. */
+export type HealthTrouble =
+  | 'DATABASE_UNREACHABLE'
+  | 'POOL_UNANSWERED'
+  | 'RECONNECTING'
+  | 'DRAINING'
+  | 'CLOSING'
+  | 'SCHEMA_TOO_NEW'
+  | 'WRITES_FAILING'
+  | 'WORKER_FAILED'
+  | 'WORKER_STALLED'
+  | 'SCHEDULES_FAILED'
+  | 'CAMPAIGN_FAILED'
+  | 'SHARE_FAILED'
+
+/** Why a part of an instance does not work. A schema that is too new is a reason of its own: only a newer version of the program helps. */
+export function troubleOf(code: HealthTrouble, what: string, error: unknown): HealthReason {
+  const isTooNew = memberOf(error, 'code') === 'SCHEMA_TOO_NEW'
+  return { code: isTooNew ? 'SCHEMA_TOO_NEW' : code, message: `${what}: ${messageOf(error)}` }
+}
 
 interface Look {
   readonly at: number
@@ -39,9 +64,14 @@ export interface HealthOptions {
   readonly hasAnchor: boolean
   readonly isDraining: () => boolean
   readonly isClosing: () => boolean
+  /** What the parts of the instance know of themselves. */
+  readonly troubles: () => Iterable<HealthReason>
 }
 
-/** Knows how the instance is: by its presence, which it has anyway, and by one small question to the database. */
+/**
+ * Knows how the instance is: by its presence, by what its parts know of themselves, and by one small question to the database. It
+ * never writes: whether writes succeed is known from those that the instance makes anyway.
+ */
 export class HealthCheck {
   readonly #options: HealthOptions
   #look: Look | undefined
@@ -53,9 +83,9 @@ export class HealthCheck {
 
   /** How it is now, by an answer of the database that may be three seconds old. */
   async look(): Promise<Health> {
-    const { presence, hasAnchor, isDraining, isClosing } = this.#options
+    const { presence, hasAnchor, isDraining, isClosing, troubles } = this.#options
     const { databaseMs, checkedAt, trouble } = await this.#latest()
-    const reasons: { code: HealthTrouble; message: string }[] = []
+    const reasons: HealthReason[] = []
     const isConnected = hasAnchor && presence.life !== undefined
     if (isClosing()) reasons.push({ code: 'CLOSING', message: 'This instance is closing, or closed' })
     else {
@@ -65,6 +95,7 @@ export class HealthCheck {
         const message = 'The session of this instance was lost, and is being opened anew'
         reasons.push({ code: 'RECONNECTING', message })
       }
+      reasons.push(...troubles())
       if (isDraining()) reasons.push({ code: 'DRAINING', message: 'This instance takes no new work' })
     }
     const isDown = reasons.some(({ code }) => code === 'CLOSING' || code === 'DATABASE_UNREACHABLE')

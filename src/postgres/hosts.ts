@@ -1,10 +1,10 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
-import { type HoldfastError, pause } from '../base/index.js'
+import { type HoldfastError, messageOf, pause } from '../base/index.js'
 import { eachHost, hostsOf } from './address.js'
 import { DatabaseUnreachableError } from './errors.js'
 import type { Connection } from './port.js'
-import { isServerError, messageOf, translate } from './sqlstate.js'
+import { isServerError, translate } from './sqlstate.js'
 import { loadStatements } from './statements.js'
 
 /**
@@ -38,7 +38,8 @@ interface Host {
 interface Role {
   readonly refuses_writes: boolean
   readonly system: string | null
-  readonly timeline: number | null
+  /** Its first eight digits are the timeline. */
+  readonly wal_file: string | null
 }
 
 const sql = loadStatements<'role' | 'bare_role'>(new URL('./hosts.sql', import.meta.url), 'holdfast')
@@ -183,14 +184,16 @@ async function ask(client: pg.Client, allHosts: string): Promise<Primary> {
   client.on('error', () => {})
   try {
     await client.connect()
-    const { refuses_writes: refusesWrites, system, timeline } = await roleOf(client)
+    const { refuses_writes: refusesWrites, system, wal_file: walFile } = await roleOf(client)
     if (refusesWrites) throw new DatabaseUnreachableError('a standby, or read-only')
-    const primary = { host: client.host, port: client.port, cluster: `${system} ${allHosts}`, timeline: timeline ?? 0 }
+    const timeline = walFile === null ? 0 : Number.parseInt(walFile.slice(0, 8), 16)
+    const primary = { host: client.host, port: client.port, cluster: `${system} ${allHosts}`, timeline }
     learn(primary)
     if (isReplaced(primary)) throw new DatabaseUnreachableError(replacedSaid)
     return primary
   } catch (error) {
-    const translated = translate(error)
+    const { host, port, user = '', database = '' } = client
+    const translated = translate(error, { host, port, user, database })
     // A wrong password, or a database that is not there, is so on all of them.
     if (!translated.retryable) throw translated
     throw new DatabaseUnreachableError(`${addressed(client)} (${messageOf(error)})`, error)

@@ -83,9 +83,13 @@ select holdfast.advance_fence()
 -- name: grace
 -- For how many ms more somebody may still believe in a lock of an earlier generation: an instance that has not come
 -- back since, frozen or cut off, until its expiry.
-select coalesce(max(expiry_ms - extract(epoch from clock_timestamp() - began_at) * 1000), 0)::float8 as answer
-from holdfast.fencing
-left join holdfast.instance on instance.generation < fencing.generation
+select
+  coalesce(
+    max(expiry_ms - extract(epoch from clock_timestamp() - (select began_at from holdfast.fencing)) * 1000),
+    0
+  )::float8 as answer
+from holdfast.instance
+where generation < (select generation from holdfast.fencing)
 
 -- name: sweep
 -- Removes what belongs to lives that nobody vouches for any more; and names unused, fences that have guarded nothing, and elections in

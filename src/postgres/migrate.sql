@@ -1,5 +1,12 @@
 -- How one migration is applied: by one at a time, in one transaction, and without the fleet having to wait for it.
 
+-- name: no_timeouts
+-- The timeouts of the role, the database or the server do not count here: a migration has a patience of its own, and large tables
+-- take their time. An older server lacks some of them.
+select set_config(name, '0', true)
+from pg_settings
+where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')
+
 -- name: turn
 -- Whoever has it migrates; the others wait until the end of its transaction.
 select pg_advisory_xact_lock($1::integer, 0)

@@ -7,6 +7,7 @@ import {
   MigrationFailedError,
   SchemaVersionError,
 } from './errors.js'
+import { localSettings } from './node-postgres.js'
 import type { Database, Executor } from './port.js'
 import { sqlstate, sqlstateOf } from './sqlstate.js'
 import { inSchema, loadStatements, quoteIdentifier } from './statements.js'
@@ -52,7 +53,10 @@ export async function schemaState(executor: Executor, schema: string): Promise<S
   const all = allMigrations(schema)
   const [row] = await executor
     .query<{ version: number; works_from: number }>(
-      `select coalesce(max(version), 0) as version, coalesce(max(works_from), 0) as works_from from ${quoteIdentifier(schema)}.migration`,
+      `select
+         coalesce(pg_catalog.max(version), 0) as version,
+         coalesce(pg_catalog.max(works_from), 0) as works_from
+       from ${quoteIdentifier(schema)}.migration`,
     )
     .catch((error) => {
       const absent = [sqlstate.undefinedTable, sqlstate.undefinedSchema] as (string | undefined)[]
@@ -102,13 +106,16 @@ export async function applyMigration(
   withinMs: number,
 ): Promise<boolean> {
   const beganAt = performance.now()
-  const statements = loadStatements<'turn' | 'is_absent' | 'prepare' | 'apply' | 'in_the_way'>(
+  const statements = loadStatements<'no_timeouts' | 'turn' | 'is_absent' | 'prepare' | 'apply' | 'in_the_way'>(
     new URL('./migrate.sql', import.meta.url),
     schema,
   )
   const apply = database.transaction(async (tx) => {
     // A snapshot from before the wait, as other levels have it, would not show what the others did meanwhile.
     await tx.query('set transaction isolation level read committed')
+    // What the migration names in a default or an index is looked up now, once for all who use it.
+    await tx.query(localSettings)
+    await tx.query(statements.no_timeouts.text)
     await tx.query(statements.turn.text, [internalClass(schema, 'migration')])
     const [{ absent }] = (await tx.query<{ absent: boolean }>(statements.is_absent.text, [
       quoteIdentifier(schema),
@@ -131,7 +138,7 @@ export async function applyMigration(
   return await apply.catch(async (error) => {
     if (!(error instanceof DatabaseError)) throw error
     if (error.sqlstate !== sqlstate.lockNotAvailable) throw new MigrationFailedError(next, error)
-    const [holder] = await database.query<Holder>(statements.in_the_way.text, [quoteIdentifier(schema)]).catch(() => [])
+    const [holder] = await database.read<Holder>(statements.in_the_way.text, [quoteIdentifier(schema)]).catch(() => [])
     throw new MigrationBlockedError(next, performance.now() - beganAt, holder, error)
   })
 }
@@ -143,9 +150,14 @@ export function migrationScript(pending: readonly Migration[], schema: string): 
       `-- migration ${version}: ${name}\n${sql.trim()}\ninsert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values (${version}, '${name}', ${worksFrom});\n`,
   )
   const start = pending[0]?.version === 1 ? [createSchema(schema)] : []
-  const brief =
-    "-- Whoever waits for a lock on a table holds up all who come later. If it fails of this, run it again.\nset local lock_timeout = '200ms';"
-  return ['begin;', brief, ...start, bookkeeping(schema).trim(), ...steps, 'commit;'].join('\n\n')
+  const settings = [
+    '-- Whoever waits for a lock on a table holds up all who come later. If it fails of this, run it again.',
+    "set local lock_timeout = '200ms';",
+    'set local statement_timeout = 0;',
+    '-- So that nothing in another schema is taken for what PostgreSQL has under the same name.',
+    'set local search_path = pg_catalog, pg_temp;',
+  ].join('\n')
+  return ['begin;', settings, ...start, bookkeeping(schema).trim(), ...steps, 'commit;'].join('\n\n')
 }
 
 function createSchema(schema: string): string {

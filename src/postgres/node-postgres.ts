@@ -1,8 +1,10 @@
+import { ClosedError } from '../base/index.js'
 import { addressOf, checkUrl } from './address.js'
 import { Patience } from './deadline.js'
-import { DatabaseError } from './errors.js'
+import { DatabaseError, DatabaseUnreachableError } from './errors.js'
 import { ignore, listen, OwnPool } from './own-pool.js'
 import type { Connection, Database, Executor } from './port.js'
+import { explainReadOnly } from './read-only.js'
 import { translate } from './sqlstate.js'
 
 /** What Holdfast needs of a pool of node-postgres, so that any version of it fits. */
@@ -19,7 +21,10 @@ export interface PgPool {
 
 export interface PgPoolClient extends PgClient {
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[]; command?: string }>
-  query(config: { text: string; query_timeout: number }): Promise<{ rows: unknown[]; command?: string }>
+  query(
+    config: { text: string; query_timeout: number },
+    values?: unknown[],
+  ): Promise<{ rows: unknown[]; command?: string }>
   release(error?: Error | boolean): void
   on(event: 'error', listener: (error: Error) => void): unknown
   off(event: 'error', listener: (error: Error) => void): unknown
@@ -29,13 +34,13 @@ export interface PgClient {
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[]; command?: string }>
 }
 
-export function pgExecutor(client: PgClient): Executor {
+export function pgExecutor(client: PgClient, connection?: Connection): Executor {
   return {
     async query<Row>(text: string, values?: readonly unknown[]) {
       try {
         return (await client.query(text, values as unknown[])).rows as Row[]
       } catch (error) {
-        throw translate(error)
+        throw translate(error, connection)
       }
     },
   }
@@ -71,92 +76,166 @@ const readTimedOut = 'Query read timeout'
 const rolledBack =
   'The transaction was rolled back at its commit, because one of its statements had failed (SQLSTATE 25P02)'
 
+/** A server with LLVM compiles a statement whose estimated cost is high: for seconds, where it runs for milliseconds. */
+export const withoutJit = 'set local jit = off'
+
+/**
+ * What a transaction of Holdfast's own sets for its large statements. The settings end with the transaction, so they reach no other
+ * statement: neither the user's own on the same pool, nor those of other clients behind a pooler in transaction mode.
+ */
+export const localSettings = `${withoutJit}; set local search_path = pg_catalog, pg_temp`
+
 /** A database behind the user's own pool. */
 export function fromPgPool(
   pool: PgPool,
   connection = connectionOf(pool),
   own: { close(): Promise<void>; fellSilent?(): void; transactions?(): PgPool } = { async close() {} },
 ): Database {
-  // Without a listener, an idle connection that dies takes the whole process with it. Once for each pool, and for good: its
-  // end does not wait for its connections.
-  pool.off('error', ignore)
-  pool.on('error', ignore)
-  pool.on('acquire', listen)
-  const { query } = pgExecutor(pool)
+  const stopListening = listenOnce(pool)
+  const { query } = pgExecutor(pool, connection)
   const patience = new Patience()
-  return {
-    query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
-      if (withinMs === undefined) return query<Row>(text, values)
-      return patience.wait(withinMs, async (ms) => {
+  let isClosed = false
+  // A pool of the user stays open. An instance that was closed must not use it either.
+  const checkOpen = () => {
+    if (isClosed) throw new ClosedError('This instance')
+  }
+  const failed = (error: unknown) => {
+    if ((error as Error).message === readTimedOut) own.fellSilent?.()
+    return translate(error, connection)
+  }
+  const explained = async (error: unknown): Promise<never> => {
+    throw await explainReadOnly(error, database)
+  }
+
+  /** `statement` asks on the connection of the transaction, within `withinMs` if given. */
+  async function inTransaction<T>(
+    from: PgPool,
+    begin: string,
+    work: (tx: Executor, statement: Executor['query']) => Promise<T>,
+    withinMs?: number,
+  ): Promise<T> {
+    checkOpen()
+    const client = await from.connect().catch((error) => Promise.reject(failed(error)))
+    let broken: Error | undefined
+    const onError = (error: Error) => {
+      broken = error
+    }
+    client.on('error', onError)
+    const { query } = pgExecutor(client, connection)
+    // One statement after the other, as the driver wants them.
+    let last: Promise<unknown> = Promise.resolve()
+    let unanswered = 0
+    const inTurn = <T>(ask: () => Promise<T>): Promise<T> => {
+      unanswered++
+      const answer = last.then(ask)
+      last = answer.then(
+        () => unanswered--,
+        () => unanswered--,
+      )
+      return answer
+    }
+    const tx: Executor = {
+      query: <Row>(text: string, values?: readonly unknown[]) => inTurn(() => query<Row>(text, values)),
+    }
+    const step = async (text: string, values?: unknown[]) => {
+      try {
+        if (withinMs === undefined) return await inTurn(() => client.query(text, values))
+        return await patience.wait(withinMs, (ms) => inTurn(() => client.query({ text, query_timeout: ms }, values)))
+      } catch (error) {
+        const reason = failed(error)
+        // A connection that has not answered is not asked to roll back.
+        if (reason instanceof DatabaseUnreachableError) broken ??= reason
+        throw reason
+      }
+    }
+    const statement = async <Row>(text: string, values?: readonly unknown[]) =>
+      (await step(text, values as unknown[])).rows as Row[]
+    try {
+      await step(begin)
+      const result = await work(tx, statement)
+      // A transaction in which a statement failed, and the work went on, is rolled back by its commit.
+      const { command } = await step('commit')
+      if (command === 'ROLLBACK') throw new DatabaseError(rolledBack, '25P02')
+      return result
+    } catch (error) {
+      // When a statement has no answer yet, or even the rollback fails, the connection must not go back into the pool;
+      // the server rolls back when it ends.
+      if (unanswered > 0) broken ??= error as Error
+      else if (!broken) {
+        await step('rollback').catch((rollbackError) => {
+          broken ??= rollbackError as Error
+        })
+      }
+      throw error
+    } finally {
+      client.off('error', onError)
+      client.release(broken)
+    }
+  }
+
+  /** One statement in a transaction with `localSettings`. */
+  function apart<Row>(begin: string, text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]> {
+    const settled = `${begin}; ${localSettings}`
+    const ask = (beginning: string, ms?: number) =>
+      inTransaction(pool, beginning, (_, statement) => statement<Row>(text, values), ms)
+    if (withinMs === undefined) return ask(settled)
+    // The client gives up first: its error is the one that tells. The server need not work for nobody.
+    return patience.wait(withinMs, (ms) => ask(`${settled}; set local statement_timeout = ${Math.ceil(2 * ms)}`, ms))
+  }
+
+  const database: Database = {
+    async query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
+      checkOpen()
+      if (withinMs === undefined) return query<Row>(text, values).catch(explained)
+      const answer = patience.wait(withinMs, async (ms) => {
         try {
           return (await pool.query({ text, query_timeout: ms }, values as unknown[])).rows as Row[]
         } catch (error) {
-          if ((error as Error).message === readTimedOut) own.fellSilent?.()
-          throw translate(error)
+          throw failed(error)
         }
       })
+      return answer.catch(explained)
     },
+    read: (text, values, withinMs) => apart('begin read only', text, values, withinMs),
+    write: <Row>(text: string, values?: readonly unknown[], withinMs?: number) =>
+      apart<Row>('begin', text, values, withinMs).catch(explained),
+    transaction: <T>(work: (tx: Executor) => Promise<T>, withinMs?: number) =>
+      inTransaction(own.transactions?.() ?? pool, 'begin', work, withinMs).catch(explained),
     connection,
     address: addressOf(connection),
     hurry: () => patience.hurry(),
     async close() {
+      isClosed = true
       await own.close()
-      pool.off('acquire', listen)
+      stopListening()
     },
-    async transaction<T>(work: (tx: Executor) => Promise<T>, withinMs?: number) {
-      const transactions = own.transactions?.() ?? pool
-      const client = await transactions.connect().catch((error) => Promise.reject(translate(error)))
-      let broken: Error | undefined
-      const onError = (error: Error) => {
-        broken = error
-      }
-      client.on('error', onError)
-      const { query } = pgExecutor(client)
-      // One statement after the other, as the driver wants them.
-      let last: Promise<unknown> = Promise.resolve()
-      let unanswered = 0
-      const inTurn = <T>(ask: () => Promise<T>): Promise<T> => {
-        unanswered++
-        const answer = last.then(ask)
-        last = answer.then(
-          () => unanswered--,
-          () => unanswered--,
-        )
-        return answer
-      }
-      const tx: Executor = {
-        query: <Row>(text: string, values?: readonly unknown[]) => inTurn(() => query<Row>(text, values)),
-      }
-      const step = async (text: string) => {
-        try {
-          if (withinMs === undefined) return await inTurn(() => client.query(text))
-          return await patience.wait(withinMs, (ms) => inTurn(() => client.query({ text, query_timeout: ms })))
-        } catch (error) {
-          throw translate(error)
-        }
-      }
-      try {
-        await step('begin')
-        const result = await work(tx)
-        // A transaction in which a statement failed, and the work went on, is rolled back by its commit.
-        const { command } = await step('commit')
-        if (command === 'ROLLBACK') throw new DatabaseError(rolledBack, '25P02')
-        return result
-      } catch (error) {
-        // When a statement has no answer yet, or even the rollback fails, the connection must not go back into the pool;
-        // the server rolls back when it ends.
-        if (unanswered > 0) broken ??= error as Error
-        else {
-          await step('rollback').catch((rollbackError) => {
-            broken ??= rollbackError as Error
-          })
-        }
-        throw error
-      } finally {
-        client.off('error', onError)
-        client.release(broken)
-      }
-    },
+  }
+  return database
+}
+
+/** How many databases there are on each pool. */
+const openOn = new WeakMap<PgPool, number>()
+
+/**
+ * Listens on a pool once, however many instances share it: Node.js warns of the eleventh listener. Returns how to stop, which the
+ * last of them does.
+ */
+function listenOnce(pool: PgPool): () => void {
+  const count = (by: 1 | -1) => {
+    const open = (openOn.get(pool) ?? 0) + by
+    openOn.set(pool, open)
+    return open
+  }
+  // Without a listener, an idle connection that dies takes the whole process with it. Once for each pool, and for good: its
+  // end does not wait for its connections.
+  pool.off('error', ignore)
+  pool.on('error', ignore)
+  if (count(1) === 1) pool.on('acquire', listen)
+  let isOver = false
+  return () => {
+    if (isOver) return
+    isOver = true
+    if (count(-1) === 0) pool.off('acquire', listen)
   }
 }
 

@@ -36,5 +36,5 @@ export async function refuseTransactionPooler(client: pg.Client, connection: Con
 }
 
 async function backendPid(client: pg.Client): Promise<number> {
-  return (await client.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]!.pid
+  return (await client.query<{ pid: number }>('select pg_catalog.pg_backend_pid() as pid')).rows[0]!.pid
 }

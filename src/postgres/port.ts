@@ -7,6 +7,15 @@ export interface Executor {
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
 }
 
+/**
+ * Runs one statement that only reads, however large its plan is: what looks at the fleet is given this and no `Executor`. Each
+ * statement has a transaction of its own, without JIT, which would compile such a statement for seconds to run it for
+ * milliseconds, and with nothing but pg_catalog in its search path. See `Database.read`.
+ */
+export interface Reader {
+  read<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
+}
+
 /** How to reach a server, as `HostsClient` takes it, and for one host node-postgres; our own type, so that users need not install its types. */
 export interface Connection {
   readonly connectionString?: string
@@ -21,12 +30,19 @@ export interface Connection {
 }
 
 /** The whole of what Holdfast asks of a database: a pool of node-postgres stands behind it, the user's or our own. */
-export interface Database extends Executor {
+export interface Database extends Executor, Reader {
   /**
    * With `withinMs`, an answer that does not come within it is given up, and with it the connection, which may have fallen
    * silent: a `DatabaseUnreachableError`. What was asked for may still happen.
    */
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
+  /**
+   * Reads in a transaction of its own, which costs two round trips more than `query`. With `withinMs` it is given up like a
+   * query, and the server cancels it soon after.
+   */
+  read<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
+  /** The same for a statement with a large plan that changes rows. */
+  write<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
   /**
    * Runs `work` in one transaction on one connection: commits when it resolves, rolls back when it throws. With `withinMs`,
    * a beginning, commit or rollback that is not answered within it is given up like a query.

@@ -6,7 +6,7 @@ import { HostsClient } from './hosts.js'
 import { refuseTransactionPooler } from './pooler.js'
 import type { Connection } from './port.js'
 import { trustedFor } from './presence.js'
-import { sqlstateOf, translate } from './sqlstate.js'
+import { sqlstate, sqlstateOf, translate } from './sqlstate.js'
 import type { Statement } from './statements.js'
 
 /**
@@ -33,7 +33,10 @@ export interface SessionOptions {
   readonly statements: SessionStatements
 }
 
-export type SessionStatements = Record<'identify' | 'arm' | 'armed' | 'vouch' | 'beat' | 'retire', Statement>
+export type SessionStatements = Record<
+  'identify' | 'pin_path' | 'no_jit' | 'arm' | 'armed' | 'vouch' | 'beat' | 'beat_vouched' | 'retire',
+  Statement
+>
 
 /** A setting that the server did not take as asked. */
 export interface RefusedSetting {
@@ -46,10 +49,21 @@ interface Identity {
   version: string
   version_number: number
   in_recovery: boolean
-  lock_budget: number
+  locks_each: number
+  connections: number
+  prepared: number
 }
 
 const oldestServer = 140_000
+
+/** SQLSTATEs of a heartbeat whose schema is not there any more. */
+const schemaGone: readonly (string | undefined)[] = [
+  sqlstate.undefinedSchema,
+  sqlstate.undefinedTable,
+  sqlstate.undefinedFunction,
+]
+
+const restored = 'The tables of Holdfast were replaced while this session lived, as by a restored backup'
 
 export class Session {
   readonly backendPid: number
@@ -69,6 +83,12 @@ export class Session {
   readonly #lossListeners = new Set<(reason: HoldfastError) => void>()
   #trustedUntil: number
   #lastSentAt: number
+  #lastBeatAt: number
+  #isBeating = false
+  /** The oid of the sequence `fence`; 0 until `vouch`. */
+  #fenceSequence = '0'
+  /** When the generation of the session began, as the server writes it; undefined until `vouch`. */
+  #generationBegan: string | null | undefined
   #unanswered = 0
   #loss: HoldfastError | undefined
   #closed = false
@@ -102,7 +122,7 @@ export class Session {
       return session
     } catch (error) {
       client.connection.stream.destroy()
-      throw translate(error)
+      throw translate(error, options.connection)
     } finally {
       clearTimeout(cut)
       forget()
@@ -114,12 +134,13 @@ export class Session {
     this.#options = options
     this.backendPid = identity.backend_pid
     this.serverVersion = identity.version_number
-    this.lockBudget = identity.lock_budget
+    this.lockBudget = identity.locks_each * (identity.connections + identity.prepared)
     this.direct = direct
     this.#trustMs = trustedFor(options.expiryMs)
     // Three to four beats within the expiry.
     this.#beatEveryMs = options.expiryMs * 0.28
     this.#lastSentAt = sentAt
+    this.#lastBeatAt = sentAt
     this.#trustedUntil = sentAt + this.#trustMs
     const unreachable = (error?: Error) =>
       this.#lose(error ? translate(error) : new DatabaseUnreachableError('The connection was closed'))
@@ -180,10 +201,38 @@ export class Session {
     })
   }
 
-  /** Draws this session's number and lets PostgreSQL vouch for it. */
+  /**
+   * Runs a statement that may grant, with the oid of the sequence of fences as its last value. A restored dump has another
+   * sequence of the same name, which is behind. By the oid such a grant fails, and the session with it, instead of getting
+   * a smaller fence.
+   */
+  async runGrant(statement: Statement, values: readonly unknown[]): Promise<string[][]> {
+    try {
+      return await this.run(statement, [...values, this.#fenceSequence])
+    } catch (error) {
+      // "could not open relation with OID …"
+      if (sqlstateOf(error) !== sqlstate.internalError) throw error
+      this.#lose(new DatabaseUnreachableError(restored, error))
+      throw this.#loss ?? error
+    }
+  }
+
+  /** Draws this session's number and lets PostgreSQL vouch for it. Draws again where another session has the number. */
   async vouch(): Promise<void> {
-    const [row] = await this.run(this.#options.statements.vouch)
-    this.number = Number(row![0])
+    for (;;) {
+      const [row] = await this.run(this.#options.statements.vouch)
+      const [number, vouched, generationBegan, fenceSequence] = row as unknown as [
+        number,
+        boolean,
+        string | null,
+        number,
+      ]
+      if (!vouched) continue
+      this.number = number
+      this.#fenceSequence = String(fenceSequence)
+      this.#generationBegan = generationBegan
+      return
+    }
   }
 
   /** Ends the session of a past life that may linger on the server until its own expiry. */
@@ -210,8 +259,15 @@ export class Session {
   async #arm(): Promise<void> {
     const wanted = settingsFor(this.#options.expiryMs)
     const names = Object.keys(wanted)
-    const { arm, armed } = this.#options.statements
-    await this.run(arm, [names, Object.values(wanted)]).catch(async (error) => {
+    const { pin_path: pinPath, no_jit: noJit, arm, armed } = this.#options.statements
+    // All go out together, in this order: the first two cost no round trip.
+    const [set, asked] = [
+      Promise.all([this.run(pinPath), this.run(noJit)]),
+      this.run(arm, [names, Object.values(wanted)]),
+    ]
+    asked.catch(() => {})
+    await set
+    await asked.catch(async (error) => {
       if (!this.trusted) throw error
       // One that this server refuses must not keep the others from being set.
       await Promise.allSettled(Object.entries(wanted).map(([name, value]) => this.run(arm, [[name], [value]])))
@@ -226,9 +282,11 @@ export class Session {
     const dueInMs = this.#lastSentAt + this.#beatEveryMs - performance.now()
     this.#beatTimer = setTimeout(
       () => {
-        const due = performance.now() - this.#lastSentAt >= this.#beatEveryMs
-        // A statement under way is a heartbeat already.
-        if (due && this.#unanswered === 0) this.#beat()
+        const now = performance.now()
+        // Any statement is a heartbeat; but only a beat looks at the generation, so a busy session beats as well.
+        const isSilent = now - this.#lastSentAt >= this.#beatEveryMs && this.#unanswered === 0
+        const mustLook = this.number > 0 && now - this.#lastBeatAt >= this.#beatEveryMs
+        if ((isSilent || mustLook) && !this.#isBeating) this.#beat()
         // The beat may have found that the deadline has passed, and a lost session beats no more.
         if (this.trusted) this.#scheduleBeat()
       },
@@ -237,13 +295,26 @@ export class Session {
   }
 
   #beat(): void {
-    this.run(this.#options.statements.beat).then(
-      ([row]) => {
-        if (Number(row![0]) !== this.backendPid) this.#lose(new SessionLocksUnavailableError('transaction-pooler'))
-      },
-      // A failed beat needs no answer of its own: the deadline, or the connection's end, speaks.
-      () => {},
-    )
+    this.#lastBeatAt = performance.now()
+    this.#isBeating = true
+    const { beat, beat_vouched } = this.#options.statements
+    const isVouched = this.number > 0
+    this.run(isVouched ? beat_vouched : beat)
+      .then(
+        ([row]) => {
+          if (Number(row![0]) !== this.backendPid) this.#lose(new SessionLocksUnavailableError('transaction-pooler'))
+          else if (isVouched && (row![1] === null || row![1] !== this.#generationBegan)) {
+            this.#lose(new DatabaseUnreachableError(restored))
+          }
+        },
+        // Any other failed beat needs no answer of its own: the deadline, or the connection's end, speaks.
+        (error) => {
+          if (schemaGone.includes(sqlstateOf(error))) this.#lose(new DatabaseUnreachableError(restored, error))
+        },
+      )
+      .finally(() => {
+        this.#isBeating = false
+      })
   }
 
   #scheduleDeadline(): void {
@@ -310,8 +381,6 @@ function settingsFor(expiryMs: number): Record<string, string> {
     tcp_user_timeout: String(expiryMs),
     // Other levels, where they are the database's default, would fail statements that wait for each other's rows.
     default_transaction_isolation: 'read committed',
-    // Whoever may create in a schema that is searched by default must not be called instead of what is meant.
-    search_path: 'pg_catalog, pg_temp',
     // Fences need no flush: what a crash forgets, advance_fence() leaps over.
     synchronous_commit: 'off',
   }

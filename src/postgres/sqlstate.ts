@@ -1,14 +1,17 @@
-import { HoldfastError } from '../base/index.js'
+import { causesOf, HoldfastError, isError, isInstance, memberOf, messageOf } from '../base/index.js'
+import { placeOf } from './address.js'
 import {
   DatabaseError,
   DatabaseUnreachableError,
   DeadlockError,
   LockTableFullError,
+  LoginRefusedError,
   PermissionError,
   ReadOnlyError,
   StaleFenceError,
   TooManyConnectionsError,
 } from './errors.js'
+import type { Connection } from './port.js'
 
 /** What drivers put on the errors that PostgreSQL sent. */
 export interface ServerError extends Error {
@@ -24,57 +27,95 @@ export const sqlstate = {
   queryCanceled: '57014',
   noActiveTransaction: '25P01',
   undefinedTable: '42P01',
+  undefinedFunction: '42883',
+  internalError: 'XX000',
   undefinedSchema: '3F000',
   serializationFailure: '40001',
   deadlockDetected: '40P01',
 } as const
 
 /** The one table from SQLSTATE to typed error. A state of five letters is looked up first, then its class of two. */
-const table: Record<string, (error: ServerError) => HoldfastError> = {
+const table: Record<string, (error: ServerError, connection?: Connection) => HoldfastError> = {
   '25006': (error) => new ReadOnlyError(error),
   '25P03': (error) => unreachable('The session was ended for being idle in a transaction', error),
+  '28000': (error, connection) => loginRefused('28000', error, connection),
+  '28P01': (error, connection) => loginRefused('28P01', error, connection),
+  '3D000': (error, connection) => loginRefused('3D000', error, connection),
   '40P01': (error) => new DeadlockError((error.detail ?? error.message).split('\n'), error),
   '42501': (error) => new PermissionError(error),
   '53200': (error) => new LockTableFullError("The server's lock table is full", { cause: error }),
   '53300': (error) => new TooManyConnectionsError(error),
+  // What is asked of the write-ahead log on a standby is refused so, and not as a write.
+  '55000': (error) =>
+    error.message === 'recovery is in progress'
+      ? new ReadOnlyError(error, { because: 'standby' })
+      : new DatabaseError(said(error), error.code, { retryable: true, ...hintOf(error), cause: error }),
+  '57014': (error) =>
+    new DatabaseError(said(error), error.code, { retryable: true, hint: error.hint ?? cancelledHint, cause: error }),
   '57P01': (error) => unreachable('The session was ended by an administrator', error),
   '57P02': (error) => unreachable('The server crashed', error),
   '57P03': (error) => unreachable('The server is starting up or shutting down', error),
   '57P05': (error) => unreachable('The session was ended for being idle', error),
   HF001: (error) => new StaleFenceError(error.message, error),
+  HF002: (error) => new DatabaseError(error.message, error.code, { retryable: true, hint: error.hint!, cause: error }),
   '08': (error) => unreachable(error.message, error),
 }
 
-/** Every error of a driver, as a typed error of ours; ours pass through. */
-export function translate(error: unknown): HoldfastError {
-  if (error instanceof HoldfastError) return error
-  if (!isServerError(error)) return unreachable(messageOf(error), error)
+const cancelledHint =
+  'Nobody cancelled it? Then statement_timeout is too short, which the role, the database or the server sets: `holdfast doctor` says where.'
+
+/** Every error of a driver, as a typed error of ours; ours pass through. `connection` is what a refused login is told with. */
+export function translate(error: unknown, connection?: Connection): HoldfastError {
+  if (isInstance(error, HoldfastError)) return error
+  if (!isServerError(error)) {
+    if (needsPassword(error)) return loginRefused('28P01', error as Error, connection)
+    return unreachable(messageOf(error), error)
+  }
   const make = table[error.code] ?? table[error.code.slice(0, 2)]
-  if (make) return make(error)
-  return new DatabaseError(`${error.message} (SQLSTATE ${error.code})`, error.code, {
+  if (make) return make(error, connection)
+  return new DatabaseError(said(error), error.code, {
     retryable: ['40', '53', '55', '57'].includes(error.code.slice(0, 2)),
-    ...(error.hint ? { hint: error.hint } : {}),
+    ...hintOf(error),
     cause: error,
   })
 }
 
 export function isServerError(error: unknown): error is ServerError {
-  return error instanceof Error && /^(?=.*\d)[0-9A-Z]{5}$/.test(String((error as { code?: unknown }).code))
+  const code = memberOf(error, 'code')
+  return isError(error) && typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code)
 }
 
 /** The SQLSTATE behind an error of ours or of a driver. */
 export function sqlstateOf(error: unknown): string | undefined {
-  if (error instanceof DatabaseError) return error.sqlstate
-  if (isServerError(error)) return error.code
-  return error instanceof HoldfastError && error.cause ? sqlstateOf(error.cause) : undefined
+  for (const one of causesOf(error)) {
+    const state = memberOf(one, 'sqlstate')
+    if (isInstance(one, DatabaseError) && typeof state === 'string') return state
+    if (isServerError(one)) return one.code
+    if (!isInstance(one, HoldfastError)) return undefined
+  }
+  return undefined
+}
+
+function hintOf({ hint }: ServerError): { hint?: string } {
+  return hint ? { hint } : {}
+}
+
+function said(error: ServerError): string {
+  return `${error.message} (SQLSTATE ${error.code})`
+}
+
+function loginRefused(state: '28000' | '28P01' | '3D000', error: Error, connection: Connection | undefined) {
+  const message = isServerError(error)
+    ? said(error)
+    : `The server wants a password, and none was given (${error.message})`
+  return new LoginRefusedError(message, state, connection && placeOf(connection), error)
+}
+
+/** node-postgres finds that out by itself, before it answers the server: its error has no code. */
+function needsPassword(error: unknown): boolean {
+  return /^SASL: .*client password must be/.test(messageOf(error))
 }
 
 function unreachable(message: string, cause: unknown) {
   return new DatabaseUnreachableError(`The database cannot be reached: ${message}`, cause)
-}
-
-// Node reports a host with several addresses as an AggregateError with an empty message.
-export function messageOf(error: unknown): string {
-  if (error instanceof AggregateError && error.errors.length > 0) return messageOf(error.errors[0])
-  return error instanceof Error ? error.message : String(error)
 }

@@ -37,6 +37,8 @@ export interface KyselyTransaction {
 
 /** What `prisma.$transaction` hands to the function that it is given. */
 export interface PrismaTransaction {
+  /** The client of Prisma has it, a transaction has not. */
+  readonly $connect?: never
   $queryRawUnsafe<T>(text: string, ...values: unknown[]): PromiseLike<T>
 }
 
@@ -137,8 +139,10 @@ interface PrismaCause {
 }
 
 function noTransaction(library: string, wanted: string): UsageError {
-  return new UsageError(
-    `Expected a transaction of ${library} that is open, got ${library} outside of one`,
-    `Pass ${wanted}.`,
-  )
+  return notOpen(`${library} outside of a transaction`, wanted)
+}
+
+/** What the caller passed in the place of an open transaction, and what to pass. */
+export function notOpen(got: string, wanted: string): UsageError {
+  return new UsageError(`Expected an open transaction, got ${got}`, `Pass ${wanted}.`)
 }

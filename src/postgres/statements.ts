@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { describe, UsageError } from '../base/index.js'
+import { checkParts, describe, UsageError } from '../base/index.js'
 
 /** One named statement of a `.sql` file, ready to be run in the schema it was made for. */
 export interface Statement {
@@ -56,7 +56,10 @@ export function inSchema(sql: string, schema: string, writtenFor = 'holdfast'): 
  * string or the function body in which the migrations mention it.
  */
 export function checkSchemaName(given: string): string {
-  if (given !== '' && Buffer.byteLength(given) <= 63 && !/['$\0]/.test(given) && given.isWellFormed()) return given
+  if (given !== '' && Buffer.byteLength(given) <= 63 && !/['$\0]/.test(given) && given.isWellFormed()) {
+    checkParts(given, 'schema')
+    return given
+  }
   throw new UsageError(
     `Expected schema to be a name of 1 to 63 bytes without apostrophes and dollar signs, got ${describe(given)}`,
   )

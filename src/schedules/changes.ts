@@ -37,7 +37,7 @@ export class Changes {
   async make(key: string, name: string, change: Change): Promise<void> {
     const { ledger, namespace, closing, onChanged } = this.#options
     for (let attempt = 0; attempt < mostTries; attempt++) {
-      const [row] = await ledger.run<FoundRow>('find', [key, namespace])
+      const [row] = await ledger.read<FoundRow>('find', [key, namespace])
       if (!row) throw new UnknownScheduleError(name, namespace)
       const [answer] = await ledger.run<{ answer: string }>('change', [JSON.stringify(this.#asked(row, change))])
       if (answer!.answer === 'changed') {

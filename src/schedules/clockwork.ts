@@ -1,5 +1,5 @@
 import { backoffMs, type Events, Nudge, pause, type Tracing } from '../base/index.js'
-import { arrayOf, type Life, type Presence } from '../postgres/index.js'
+import { arrayOf, type HealthReason, type Life, type Presence, troubleOf } from '../postgres/index.js'
 import { DatabaseClock } from './clock.js'
 import { type Definition, keyOfSchedule } from './definition.js'
 import type { Begun, Ledger, Standing } from './ledger.js'
@@ -26,6 +26,13 @@ interface Entry {
   standing: Standing | undefined
   /** When to take it, on the monotonic clock. */
   wakeAt: number
+  /** Calls that wait until it is declared for the first time; undefined from then on. */
+  waiters: Waiter[] | undefined
+}
+
+interface Waiter {
+  resolve(): void
+  reject(error: unknown): void
 }
 
 /** How often a look, give or take, while something of its schedules runs. */
@@ -73,6 +80,8 @@ export class Clockwork {
   #owedLooks = 0
   readonly #nudge = new Nudge()
   #working: Promise<void> | undefined
+  /** Why the loop pauses. */
+  #failure: { readonly error: unknown } | undefined
 
   constructor(options: ClockworkOptions) {
     this.#options = options
@@ -88,16 +97,36 @@ export class Clockwork {
     })
   }
 
+  /** Why schedules do not tick here, at present. */
+  get trouble(): HealthReason | undefined {
+    if (this.#closing.signal.aborted) return undefined
+    if (this.#failure) return troubleOf('SCHEDULES_FAILED', 'The schedules cannot tick', this.#failure.error)
+    const { failure } = this.runs
+    return failure && troubleOf('SCHEDULES_FAILED', 'The ends of runs cannot be recorded', failure.error)
+  }
+
   add(definition: Definition): void {
-    this.#entries.set(definition.name, { definition, key: undefined, standing: undefined, wakeAt: Infinity })
+    const { name } = definition
+    this.#entries.set(name, { definition, key: undefined, standing: undefined, wakeAt: Infinity, waiters: [] })
     this.#working ??= this.#work()
     this.#nudge.give()
+  }
+
+  /**
+   * Resolves when the database knows the schedule that this instance has added under this name, and for any other name. Rejects
+   * when the instance fails to declare it, and would try again.
+   */
+  declared(name: string): Promise<void> {
+    const waiters = this.#entries.get(name)?.waiters
+    if (waiters === undefined) return Promise.resolve()
+    return new Promise((resolve, reject) => waiters.push({ resolve, reject }))
   }
 
   /** Takes no more ticks of a schedule, and lets its runs come to their ends. */
   async remove(definition: Definition, withinMs: number): Promise<void> {
     const entry = this.#entries.get(definition.name)
     this.#entries.delete(definition.name)
+    for (const { resolve } of entry?.waiters ?? []) resolve()
     if (entry?.key !== undefined) {
       this.#byKey.delete(entry.key)
       await this.#withdraw([entry.key])
@@ -137,8 +166,10 @@ export class Clockwork {
         if (this.#entries.size === 0 && this.#owedLooks === 0) await this.#rest(Infinity)
         else await this.#step()
         failures = 0
-      } catch {
+        this.#failure = undefined
+      } catch (error) {
         if (this.#closing.signal.aborted) return
+        this.#failure = { error }
         this.#lookAt = 0
         // Whatever it is, it may pass; doctor and the observer tell about rights and schemas.
         await pause(backoffMs(failures++, 50, 5_000), this.#closing.signal)
@@ -152,7 +183,12 @@ export class Clockwork {
     if (life !== this.#life) this.#begin(life)
     const now = performance.now()
     const undeclared = [...this.#entries.values()].filter(({ key }) => key === undefined)
-    if (undeclared.length > 0) return this.#declare(life, undeclared)
+    if (undeclared.length > 0) {
+      return this.#declare(life, undeclared).catch((error) => {
+        for (const { waiters } of undeclared) for (const { reject } of waiters?.splice(0) ?? []) reject(error)
+        throw error
+      })
+    }
     if (this.#adopts.size > 0 && now >= this.#adoptAt) return this.#adopt()
     if (now >= this.#lookAt) return this.#look(life)
     const due = [...this.#entries.values()].filter(({ wakeAt }) => wakeAt <= now)
@@ -190,6 +226,10 @@ export class Clockwork {
     const keys = new Map(answer.declared.map(([key, schedule]) => [key, schedule]))
     for (const entry of portion) {
       entry.key = keys.get(entry.definition.key)
+      if (entry.key !== undefined) {
+        for (const { resolve } of entry.waiters ?? []) resolve()
+        entry.waiters = undefined
+      }
       // It was closed meanwhile.
       if (this.#entries.get(entry.definition.name) !== entry) {
         if (entry.key !== undefined) await this.#withdraw([entry.key])

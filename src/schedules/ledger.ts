@@ -90,6 +90,12 @@ export class Ledger {
     return despiteCollisions(() => database.query<Row>(this.#sql[name].text, values, expiryMs))
   }
 
+  /** Of those that look at many rows: see `Database.read`. */
+  read<Row>(name: 'find' | 'runs', values: readonly unknown[]): Promise<Row[]> {
+    const { database, expiryMs } = this.#options
+    return despiteCollisions(() => database.read<Row>(this.#sql[name].text, values, expiryMs))
+  }
+
   async ask<Asked extends keyof Answers>(name: Asked, values: readonly unknown[]): Promise<Answers[Asked]> {
     const [row] = await this.run<{ answer: string }>(name, values)
     return JSON.parse(row!.answer)

@@ -1,4 +1,4 @@
-import { clip, type HoldfastError } from '../base/index.js'
+import { type HoldfastError, textOf } from '../base/index.js'
 import { RunTransaction, type Transaction, type TransactionStatements } from '../once/index.js'
 import type { Database, Life } from '../postgres/index.js'
 import type { Definition, ScheduleRun } from './definition.js'
@@ -78,7 +78,7 @@ export class Run implements ScheduleRun {
   // Handlers take their context apart, so this must not need it.
   readonly log = (line: string): void => {
     if (this.#isDecided) return
-    this.lines.push(clip(String(line)))
+    this.lines.push(textOf(line))
     this.#ground.noted(this)
   }
 

@@ -3,6 +3,7 @@ import {
   backoffMs,
   type Events,
   Gather,
+  isInstance,
   pause,
   type RecordedError,
   recordOf,
@@ -37,6 +38,8 @@ const stopMs = 5_000
 
 /** The runs of this process, each to its recorded end. */
 export class Runs {
+  /** Why ends cannot be recorded at present. */
+  failure: { readonly error: unknown } | undefined
   readonly #options: RunsOptions
   readonly #ledger: Ledger
   readonly #ground: RunGround
@@ -88,7 +91,7 @@ export class Runs {
       if (run.isLost) this.#options.onWaiting([run.key])
     })
     this.#options.events.to('schedule.began')?.({ ...factsOf(run), lateMs: run.late })
-    void this.#run(run)
+    this.#run(run).catch((error) => this.#tellFailure(run, error))
   }
 
   /** Somebody wants it to stop. */
@@ -126,8 +129,10 @@ export class Runs {
     } catch (error) {
       clearTimeout(timer)
       await this.#failed(run, error)
+    } finally {
+      // Whatever went wrong: a run that is not known here any more is begun again by a later look, here or elsewhere.
+      run.end()
     }
-    run.end()
   }
 
   #work(run: Run): unknown {
@@ -164,7 +169,7 @@ export class Runs {
     const transaction = run.sealed()
     if (transaction) void transaction.rollback()
     // When it was the answer to the commit that is missing, the record of the failure is refused: the run has ended.
-    if (error instanceof RunLostError) run.lose(error)
+    if (isInstance(error, RunLostError)) run.lose(error)
     if (!run.decide()) return
     if (run.isLost) return this.#tellEnd(run, 'lost')
     const { stopReason } = run
@@ -177,8 +182,12 @@ export class Runs {
       return this.#record({ run, state: 'cancelled', error: recordOf(stopReason) })
     }
     await this.#record({ run, state: 'failed', error: recordOf(stopReason ?? error) })
-    const failure = { durationMs: performance.now() - run.beganAt, error: stopReason ?? error }
-    this.#options.events.to('schedule.failed')?.({ ...factsOf(run), ...failure })
+    this.#tellFailure(run, stopReason ?? error)
+  }
+
+  #tellFailure(run: Run, error: unknown): void {
+    const durationMs = performance.now() - run.beganAt
+    this.#options.events.to('schedule.failed')?.({ ...factsOf(run), durationMs, error })
   }
 
   #tellEnd(run: Run, state: 'done' | 'cancelled' | 'returned' | 'lost'): void {
@@ -201,8 +210,11 @@ export class Runs {
     await this.#flushNotes()
     for (let attempt = 0; !this.#givingUp.signal.aborted; attempt++) {
       try {
-        return await this.#endings.ask(ending)
-      } catch {
+        await this.#endings.ask(ending)
+        this.failure = undefined
+        return
+      } catch (error) {
+        this.failure = { error }
         // Rights and settings come back, too: whatever it is, only the record of the end is missing.
         await pause(backoffMs(attempt, 50, 5_000), this.#givingUp.signal)
       }

@@ -1,5 +1,6 @@
 import {
-  ClosedError,
+  atMost,
+  Calls,
   checkName,
   closeRules,
   type Duration,
@@ -11,9 +12,10 @@ import {
   type TickRule,
   type Tracing,
   UsageError,
+  unlessAborted,
   wholeNumber,
 } from '../base/index.js'
-import type { Database, Presence } from '../postgres/index.js'
+import { type Database, DatabaseUnreachableError, type HealthReason, type Presence } from '../postgres/index.js'
 import { Changes } from './changes.js'
 import { Clockwork } from './clockwork.js'
 import {
@@ -81,7 +83,7 @@ export class Schedules {
   readonly #changes: Changes
   readonly #definitions = new Map<string, Definition>()
   readonly #draining = new AbortController()
-  readonly #closing = new AbortController()
+  readonly #calls = new Calls()
 
   /** @internal */
   constructor(options: SchedulesOptions) {
@@ -94,7 +96,7 @@ export class Schedules {
       ledger,
       namespace,
       rules,
-      closing: this.#closing.signal,
+      closing: this.#calls.closing,
       onChanged: (key) => this.#clockwork.hear(key),
     })
     this.#clockwork = new Clockwork({
@@ -110,7 +112,8 @@ export class Schedules {
 
   /**
    * Takes part in a schedule, until the schedule or the instance is closed. All instances add the same ones when they start;
-   * each tick is run by one of them. Returns at once: the database is told in the background.
+   * each tick is run by one of them. Returns immediately: the schedule is written to the database in the background. The other
+   * calls of this instance that name the schedule wait for that.
    *
    * With `job` and `input` in the place of a function, each tick enqueues exactly one job. What `defineSchedule` made can be
    * given in the place of everything.
@@ -125,7 +128,7 @@ export class Schedules {
   add<Input>(name: string, options: JobScheduleOptions<Input>): Schedule
   add(name: string, options: ScheduleOptions, work: (run: ScheduleRun) => unknown): Schedule
   add(given: string | ScheduleDefinition, options?: ScheduleOptions, work?: (run: ScheduleRun) => unknown): Schedule {
-    this.#closing.signal.throwIfAborted()
+    this.#calls.throwIfClosed()
     this.#draining.signal.throwIfAborted()
     const { namespace, jobs } = this.#options
     const defined =
@@ -175,8 +178,10 @@ export class Schedules {
    * await holdfast.schedules.pause('invoices')
    */
   async pause(name: string): Promise<void> {
-    const rows = await this.#ledger.run('pause', [this.#keyOf(name)])
-    if (rows.length === 0) throw this.#unknown(name)
+    await this.#change('schedules.pause', name, async (key) => {
+      const rows = await this.#ledger.run('pause', [key])
+      if (rows.length === 0) throw this.#unknown(name)
+    })
   }
 
   /**
@@ -186,7 +191,7 @@ export class Schedules {
    * await holdfast.schedules.resume('invoices')
    */
   async resume(name: string): Promise<void> {
-    await this.#changes.make(this.#keyOf(name), name, { what: 'resume' })
+    await this.#change('schedules.resume', name, (key) => this.#changes.make(key, name, { what: 'resume' }))
   }
 
   /**
@@ -196,9 +201,9 @@ export class Schedules {
    * await holdfast.schedules.override('invoices', { every: '1h' })
    */
   async override(name: string, rule: GivenRule | null): Promise<void> {
-    const key = this.#keyOf(name)
     const text = rule === null ? null : readRule('schedules.override', rule).text
-    await this.#changes.make(key, name, { what: 'override', rule: text })
+    const change = { what: 'override', rule: text } as const
+    await this.#change('schedules.override', name, (key) => this.#changes.make(key, name, change))
   }
 
   /**
@@ -209,13 +214,15 @@ export class Schedules {
    * const tick = await holdfast.schedules.run('invoices')
    */
   async run(name: string): Promise<Date | null> {
-    const [row] = await this.#ledger.run<{ at: number | null }>('run', [this.#keyOf(name)])
-    if (row!.at !== null) {
-      this.#clockwork.lookSoon()
-      return new Date(row!.at)
-    }
-    if ((await this.find(name)) === null) throw this.#unknown(name)
-    return null
+    return this.#change('schedules.run', name, async (key) => {
+      const [row] = await this.#ledger.run<{ at: number | null }>('run', [key])
+      if (row!.at !== null) {
+        this.#clockwork.lookSoon()
+        return new Date(row!.at)
+      }
+      if ((await this.#find(key)).length === 0) throw this.#unknown(name)
+      return null
+    })
   }
 
   /**
@@ -225,7 +232,9 @@ export class Schedules {
    * const status = await holdfast.schedules.find('invoices')
    */
   async find(name: string): Promise<ScheduleStatus | null> {
-    const [row] = await this.#find(this.#keyOf(name))
+    const key = this.#keyOf(name)
+    await this.#declared(name)
+    const [row] = await this.#find(key)
     return row ? statusOf(row) : null
   }
 
@@ -236,6 +245,8 @@ export class Schedules {
    * for (const { name, nextAt } of await holdfast.schedules.list()) console.log(name, nextAt)
    */
   async list(): Promise<ScheduleStatus[]> {
+    this.#calls.throwIfClosed()
+    await Promise.all([...this.#definitions.keys()].map((name) => this.#declared(name)))
     return (await this.#find(null)).map(statusOf)
   }
 
@@ -247,7 +258,7 @@ export class Schedules {
    */
   async runs(name: string, options?: { limit?: number | undefined }): Promise<(PastRun | PastGap)[]> {
     const { limit = 100 } = readOptions('schedules.runs', options, { limit: wholeNumber(1, 10_000) })
-    return (await this.#ledger.run<PastRow>('runs', [this.#keyOf(name), limit])).map(pastOf)
+    return (await this.#ledger.read<PastRow>('runs', [this.#keyOf(name), limit])).map(pastOf)
   }
 
   /**
@@ -270,6 +281,12 @@ export class Schedules {
     }
   }
 
+  /** @internal What keeps the schedules of this instance from ticking. */
+  troubles(): HealthReason[] {
+    const { trouble } = this.#clockwork
+    return trouble ? [trouble] : []
+  }
+
   /** @internal Takes no more ticks. */
   async drain(withinMs: number): Promise<void> {
     this.#draining.abort(new InstanceDrainingError())
@@ -277,19 +294,42 @@ export class Schedules {
     await Promise.all(definitions.map((definition) => this.#clockwork.remove(definition, withinMs)))
   }
 
+  /** @internal Resolves when what was asked for before is written. */
+  written(): Promise<void> {
+    return this.#calls.written()
+  }
+
   /** @internal */
   async close(): Promise<void> {
-    this.#closing.abort(new ClosedError('This instance'))
+    this.#calls.close()
     await this.#clockwork.close(closeWithinMs)
   }
 
   #find(key: string | null): Promise<FoundRow[]> {
-    return this.#ledger.run<FoundRow>('find', [key, this.#options.namespace])
+    return this.#ledger.read<FoundRow>('find', [key, this.#options.namespace])
   }
 
   #keyOf(name: string): string {
-    this.#closing.signal.throwIfAborted()
+    this.#calls.throwIfClosed()
     return keyOfSchedule(this.#options.namespace, checkName(name, 'the name of the schedule'))
+  }
+
+  /** Changes a schedule, once the database knows it, if this instance has added it: `add` returns before. */
+  #change<T>(call: string, name: string, change: (key: string) => Promise<T>): Promise<T> {
+    const changed = async () => {
+      const key = this.#keyOf(name)
+      await this.#declared(name)
+      return this.#calls.write(() => change(key))
+    }
+    return this.#calls.run(call, () => name, changed)
+  }
+
+  async #declared(name: string): Promise<void> {
+    const declared = this.#clockwork.declared(name).then(() => true)
+    if (await unlessAborted(this.#calls.closing, atMost(this.#options.expiryMs, declared))) return
+    throw new DatabaseUnreachableError(
+      `The schedule "${name}", which this instance has added, is not in the database yet`,
+    )
   }
 
   #unknown(name: string): UnknownScheduleError {

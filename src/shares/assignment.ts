@@ -1,5 +1,5 @@
 import { backoffMs, type Events, HoldfastError, Nudge } from '../base/index.js'
-import type { Keeper, Kept } from '../postgres/index.js'
+import { type HealthReason, type Keeper, type Kept, troubleOf } from '../postgres/index.js'
 import { distribute } from './distribute.js'
 import { ResourceMovedError } from './errors.js'
 import { Owned, resourceName } from './owned.js'
@@ -57,6 +57,8 @@ export class Assignment {
   readonly #nudge = new Nudge()
   #isAsking = false
   #closed: Promise<void> | undefined
+  /** Of the last look at the resources, or of the last try to own some. */
+  #failure: { readonly error: unknown } | undefined
 
   /** @internal */
   constructor(
@@ -100,6 +102,17 @@ export class Assignment {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
+  }
+
+  /** @internal Why this instance does not do its part, at present. */
+  get trouble(): HealthReason | undefined {
+    if (this.#closing.signal.aborted) return undefined
+    if (this.#failure) return troubleOf('SHARE_FAILED', `The share "${this.name}" fails`, this.#failure.error)
+    for (const { owned, failure } of this.#tasks.values()) {
+      const what = `The work on "${owned.resource}" of the share "${this.name}" pauses after a failure`
+      if (failure) return troubleOf('SHARE_FAILED', what, failure.error)
+    }
+    return undefined
   }
 
   /** @internal Who is present. */
@@ -146,8 +159,10 @@ export class Assignment {
       const resources = this.#ground.check(await source())
       if (this.#closing.signal.aborted || source !== this.#source) return
       this.#resources = resources
+      this.#failure = undefined
       this.#divideNow()
     } catch (error) {
+      this.#failure = { error }
       this.report(error)
     } finally {
       this.#isAsking = false
@@ -169,7 +184,11 @@ export class Assignment {
     this.#isClaiming = true
     for (let missing = this.#missing(); missing.length > 0 && !signal.aborted; missing = this.#missing()) {
       this.#nudge.heed()
-      for (let at = 0; at < missing.length; at += mostAtOnce) await this.#tryAll(missing.slice(at, at + mostAtOnce))
+      try {
+        for (let at = 0; at < missing.length; at += mostAtOnce) await this.#tryAll(missing.slice(at, at + mostAtOnce))
+      } catch (error) {
+        this.report(error)
+      }
       if (this.#missing().length === 0) break
       if (await this.#nudge.pause(backoffMs(attempt++, shortestPauseMs, longestPauseMs))) attempt = 0
     }
@@ -186,6 +205,7 @@ export class Assignment {
       if (result.status === 'rejected') failures.add(result.reason)
       else if (result.value) this.#granted(resources[at]!, result.value)
     }
+    this.#failure = failures.size > 0 ? { error: [...failures][0] } : undefined
     // What passes by itself is tried again. One failure for all that went out together is told once.
     for (const error of failures) if (!(error instanceof HoldfastError && error.retryable)) this.report(error)
   }
@@ -193,7 +213,10 @@ export class Assignment {
   #granted(resource: string, kept: Kept): void {
     // The division may have changed while it was asked for.
     if (!this.#wanted.has(resource) || this.#tasks.has(resource) || this.#closing.signal.aborted) {
-      void kept.release().finally(() => this.#ground.letGo(this.name))
+      void kept
+        .release()
+        .catch((error) => this.report(error))
+        .finally(() => this.#ground.letGo(this.name))
       return
     }
     const task = new Task(new Owned(resource, kept), this.#work, (error) => this.report(error))

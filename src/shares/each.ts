@@ -158,7 +158,8 @@ export class Each {
     } catch (error) {
       this.#failed.push({ resource, error })
     }
-    await owned.end()
+    // What was done is done. Where it cannot be given back, it is free when the session or the lease that holds it is over.
+    await owned.end().catch(() => {})
   }
 
   #undecided(owned: Owned): void {

@@ -1,4 +1,4 @@
-import { HoldfastError } from '../base/index.js'
+import { HoldfastError, messageOf } from '../base/index.js'
 
 /** One resource whose work failed, and why. */
 export interface Failure {
@@ -22,15 +22,12 @@ export class ResourcesFailedError extends HoldfastError {
     const [{ resource, error }] = failed as [Failure]
     const total = failed.length + done.length + skipped.length
     const which = failed.length === 1 ? `"${resource}"` : `the first of them "${resource}"`
-    super(
-      `${failed.length} of ${total} resources of "${share}" failed, ${which}: ${error instanceof Error ? error.message : String(error)}`,
-      {
-        code: 'RESOURCES_FAILED',
-        retryable: true,
-        hint: '`failed` has every resource with its error. A later call in the same round works on these only.',
-        cause: error,
-      },
-    )
+    super(`${failed.length} of ${total} resources of "${share}" failed, ${which}: ${messageOf(error)}`, {
+      code: 'RESOURCES_FAILED',
+      retryable: true,
+      hint: '`failed` has every resource with its error. A later call in the same round works on these only.',
+      cause: error,
+    })
     this.share = share
     this.failed = failed
     this.done = done

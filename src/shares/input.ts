@@ -1,6 +1,7 @@
 import {
   abortSignal,
   checkName,
+  checkNameFits,
   describe,
   duration,
   flag,
@@ -43,17 +44,19 @@ export function readEachOptions(given: unknown) {
 
 export function checkShare(name: string): void {
   checkName(name, 'the share')
-  checkName(resourceName(name, 'x'), 'the share, with what stands before it,')
+  checkNameFits(resourceName(name, 'x'), 'the share, with what stands before it,')
 }
 
 /** A list of names, without those given twice. */
 export function checkResources(share: string, given: unknown): readonly string[] {
   if (!Array.isArray(given)) throw new UsageError(`Expected the resources to be an array, got ${describe(given)}`)
-  for (const resource of given) {
-    checkName(resource, 'a resource')
-    checkName(resourceName(share, resource), 'a resource, with what stands before it,')
+  // A copy: what has been checked is what is used, also where the list answers differently each time.
+  const list: unknown[] = [...given]
+  for (const resource of list) {
+    const name = checkName(resource, 'a resource')
+    checkNameFits(resourceName(share, name), 'a resource, with what stands before it,')
   }
-  return [...new Set<string>(given)]
+  return [...new Set(list as string[])]
 }
 
 export function checkWork(where: string, work: unknown): void {

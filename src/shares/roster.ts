@@ -1,5 +1,12 @@
 import { backoffMs, ClosedError, HoldfastError, Nudge } from '../base/index.js'
-import { answerWithinMs, type Database, type Presence, type Statement } from '../postgres/index.js'
+import {
+  answerWithinMs,
+  type Database,
+  type HealthReason,
+  type Presence,
+  type Statement,
+  troubleOf,
+} from '../postgres/index.js'
 import type { Assignment } from './assignment.js'
 
 export type RosterStatements = Record<'join' | 'leave' | 'nudge' | 'look_members', Statement>
@@ -36,6 +43,8 @@ export class Roster {
   #turning: Promise<void> | undefined
   #joining: Promise<unknown> = Promise.resolve()
   #watched: number | undefined
+  /** Of the last look. */
+  #failure: { readonly error: unknown } | undefined
 
   constructor(options: RosterOptions) {
     this.#options = options
@@ -67,6 +76,13 @@ export class Roster {
 
   get assignments(): Assignment[] {
     return [...this.#parts.values()].map(({ assignment }) => assignment)
+  }
+
+  /** What keeps this instance from taking part, or the work on its resources from going on. */
+  troubles(): HealthReason[] {
+    const failure = this.#failure
+    if (failure) return [troubleOf('SHARE_FAILED', 'This instance cannot take part in its shares', failure.error)]
+    return this.assignments.flatMap(({ trouble }) => trouble ?? [])
   }
 
   /** Look again, now. */
@@ -111,8 +127,10 @@ export class Roster {
       try {
         await this.#look()
         failures = 0
+        this.#failure = undefined
       } catch (error) {
         failures++
+        this.#failure = { error }
         const passes = error instanceof HoldfastError && error.retryable
         if (!passes && !this.#closing.signal.aborted)
           for (const assignment of this.assignments) assignment.report(error)
@@ -124,6 +142,7 @@ export class Roster {
     }
     // In the same breath as the last look at the condition, so that nobody who comes is overlooked.
     this.#isTurning = false
+    this.#failure = undefined
   }
 
   async #look(): Promise<void> {

@@ -1,6 +1,6 @@
 import {
   atMost,
-  ClosedError,
+  Calls,
   type Duration,
   type Events,
   hashedKey,
@@ -8,7 +8,7 @@ import {
   UsageError,
   whenAborted,
 } from '../base/index.js'
-import { type Database, type Keeper, loadStatements, type Presence } from '../postgres/index.js'
+import { type Database, type HealthReason, type Keeper, loadStatements, type Presence } from '../postgres/index.js'
 import { Assignment, type Resources } from './assignment.js'
 import { Each, type EachResult } from './each.js'
 import { checkResources, checkShare, checkWork, readEachOptions } from './input.js'
@@ -64,7 +64,7 @@ export class Shares {
   readonly #draining = new AbortController()
   /** Tells the rounds of this instance to end. */
   readonly #stopping = new AbortController()
-  readonly #closing = new AbortController()
+  readonly #calls = new Calls()
 
   /** @internal */
   constructor(options: SharesOptions) {
@@ -100,7 +100,7 @@ export class Shares {
     checkWork('shares.each', work)
     const { concurrency = 1, stay = true, signal, ...read } = readEachOptions(options)
     const giveUp = new AbortController()
-    const forgets = [this.#closing.signal, this.#stopping.signal, signal].map((given) =>
+    const forgets = [this.#calls.closing, this.#stopping.signal, signal].map((given) =>
       whenAborted(given, (reason) => giveUp.abort(reason)),
     )
     const holdMs = read.round === undefined ? (read.hold ?? 10_000) : null
@@ -110,7 +110,12 @@ export class Shares {
       stay,
       signal: giveUp.signal,
     }
-    const running = new Each({ ...this.#options, ledger: this.#ledger }, list, work, terms).run()
+    const round = new Each({ ...this.#options, ledger: this.#ledger }, list, work, terms)
+    const running = this.#calls.run(
+      'shares.each',
+      () => name,
+      () => round.run(),
+    )
     this.#rounds.add(running)
     try {
       return await running
@@ -141,7 +146,7 @@ export class Shares {
   ): Assignment {
     checkShare(name)
     checkWork('shares.assign', work)
-    this.#closing.signal.throwIfAborted()
+    this.#calls.throwIfClosed()
     this.#draining.signal.throwIfAborted()
     if (this.#roster.has(name)) {
       throw new UsageError(
@@ -173,6 +178,11 @@ export class Shares {
     this.#roster.hearLetGo(key)
   }
 
+  /** @internal What keeps this instance from owning, or from working on, its part of each share. */
+  troubles(): HealthReason[] {
+    return this.#roster.troubles()
+  }
+
   /**
    * @internal Takes part in no division any more: what is owned for good is handed over at once. Rounds may come to their
    * end, for so long.
@@ -188,7 +198,7 @@ export class Shares {
 
   /** @internal Gives what is at work in this instance its expiry to end in. */
   async close(): Promise<void> {
-    this.#closing.abort(new ClosedError('This instance'))
+    this.#calls.close()
     const assignments = this.#roster.assignments.map((assignment) => assignment.close())
     await atMost(this.#options.expiryMs, Promise.allSettled([...this.#rounds, ...assignments]))
     await this.#roster.close()

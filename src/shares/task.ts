@@ -7,6 +7,8 @@ const longestFailurePauseMs = 60_000
 /** One resource that this instance owns, until it is lost or let go and the function has ended. */
 export class Task {
   readonly ended: Promise<void>
+  /** Why the function pauses: it has thrown. */
+  failure: { readonly error: unknown } | undefined
 
   constructor(
     readonly owned: Owned,
@@ -27,6 +29,7 @@ export class Task {
     while (!owned.signal.aborted) {
       const from = performance.now()
       let pauseMs = runAgainAfterMs
+      this.failure = undefined
       try {
         await work(owned.resource, owned)
         failures = 0
@@ -34,10 +37,12 @@ export class Task {
         if (saysAborted(owned.signal, error)) break
         if (performance.now() - from > longestFailurePauseMs) failures = 0
         pauseMs = backoffMs(failures++, 2 * runAgainAfterMs, longestFailurePauseMs)
+        this.failure = { error }
         report(error)
       }
       if (!owned.signal.aborted) await pause(pauseMs, owned.signal)
     }
-    await owned.end()
+    // Where it cannot be given back, it is free when the session or the lease that holds it is over.
+    await owned.end().catch(report)
   }
 }

@@ -1,6 +1,16 @@
 import { createRequire } from 'node:module'
-import type { Context, Link, Meter, Tracer as OtelTracer, Span } from '@opentelemetry/api'
-import { isThenable, made, readOptions, type SpanName, type Spans, type Tracer, UsageError } from '../base/index.js'
+import type { Context, Exception, Link, Meter, Tracer as OtelTracer, Span } from '@opentelemetry/api'
+import {
+  isError,
+  isThenable,
+  made,
+  readOptions,
+  recordOf,
+  type SpanName,
+  type Spans,
+  type Tracer,
+  UsageError,
+} from '../base/index.js'
 import { type Holdfast, version } from '../holdfast.js'
 import { buckets } from './buckets.js'
 import { errorTypeOf, type InstrumentName, instruments, type Measure } from './instruments.js'
@@ -97,16 +107,7 @@ class Spanning implements Tracer {
         span.end()
         return answer
       }
-      return Promise.resolve(answer).then(
-        (value) => {
-          span.end()
-          return value
-        },
-        (error) => {
-          this.#fail(span, error)
-          throw error
-        },
-      ) as T
+      return this.#endWith(span, answer) as T
     } catch (error) {
       this.#fail(span, error)
       throw error
@@ -130,11 +131,23 @@ class Spanning implements Tracer {
     return this.#tracer.startSpan(form.name(facts), { kind, attributes: form.describe(facts), links }, above)
   }
 
+  async #endWith(span: Span, answer: PromiseLike<unknown>): Promise<unknown> {
+    try {
+      const value = await answer
+      span.end()
+      return value
+    } catch (error) {
+      this.#fail(span, error)
+      throw error
+    }
+  }
+
   #fail(span: Span, error: unknown): void {
+    // A copy, because the SDK reads what it is given.
+    const copy = recordOf(error)
     span.setAttribute('error.type', errorTypeOf(error))
-    span.recordException(error instanceof Error ? error : String(error))
-    const message = error instanceof Error ? error.message : String(error)
-    span.setStatus({ code: this.#api.SpanStatusCode.ERROR, message })
+    span.recordException(isError(error) ? (copy as Exception) : copy.message)
+    span.setStatus({ code: this.#api.SpanStatusCode.ERROR, message: copy.message })
     span.end()
   }
 }

@@ -1,4 +1,4 @@
-import type { EventName, HoldfastEvents } from '../base/index.js'
+import { type EventName, type HoldfastEvents, isError, memberOf, textOf } from '../base/index.js'
 
 /**
  * The metrics of an instance. One list stands behind OpenTelemetry and the Prometheus text alike, and the reference
@@ -149,9 +149,9 @@ const second = 1_000
 
 /** By what failures are told apart: a code, or else the name of the error's class. */
 export function errorTypeOf(error: unknown): string {
-  if (!(error instanceof Error)) return '_OTHER'
-  const { code } = error as { code?: unknown }
-  return typeof code === 'string' ? code : error.name
+  if (!isError(error)) return '_OTHER'
+  const code = memberOf(error, 'code')
+  return textOf(typeof code === 'string' ? code : memberOf(error, 'name'))
 }
 
 function ofSent({ queue, kind }: { queue: string; kind: string }): Attributes {
@@ -247,6 +247,7 @@ export const follows: Follows = {
     measure('holdfast.once.run.duration', durationMs / second, outcome('done'))
   },
   'once.replayed': (_, measure) => measure('holdfast.once.answers', 1, outcome('replayed')),
+  'once.mismatched': (_, measure) => measure('holdfast.once.answers', 1, outcome('mismatched')),
   'once.in-progress': (_, measure) => measure('holdfast.once.answers', 1, outcome('in-progress')),
   'once.failed': ({ durationMs, error }, measure) => {
     measure('holdfast.once.answers', 1, outcome('failed'))

@@ -41,7 +41,7 @@ class Collector {
     const { namespace, ground } = this.#holdfast
     const { database, schema } = ground
     const patient = {
-      query: <Row>(text: string, values?: readonly unknown[]) => database.query<Row>(text, values, answerWithinMs),
+      read: <Row>(text: string, values?: readonly unknown[]) => database.read<Row>(text, values, answerWithinMs),
     }
     return fleetMetrics(patient, namespace, schema).catch(() => undefined)
   }

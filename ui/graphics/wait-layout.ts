@@ -131,6 +131,8 @@ function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
     })
     for (const holding of name.holders) {
       const { participant, forMs } = holding
+      // A job that does not run is the name and its holder: one box, and no edge from the box to itself.
+      if (participant === name.id) continue
       addWho(participant)
       const role = roleOf(`${participant} ${name.id}`)
       edges.push({ from: participant, to: name.id, kind: 'has', role, says: howHeld(holding), forMs })

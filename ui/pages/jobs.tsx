@@ -338,8 +338,8 @@ function triedOf({ failed, crashes }: Found) {
   return [failed > 0 && `failed ${failed}×`, crashes > 0 && `crashed ${crashes}×`].filter(Boolean).join(', ')
 }
 
-function WhyOf({ job: { error, cancelling, lane } }: { readonly job: Found }) {
-  const says = cancelling ?? error?.message ?? (lane === null ? undefined : `lane ${lane}`)
+function WhyOf({ job: { error, cancelling, waitReason, waits: what, lane } }: { readonly job: Found }) {
+  const says = cancelling ?? waitReason ?? error?.message ?? (what === 'lane' ? `lane ${lane}` : undefined)
   if (!says) return <None />
   return <bdi title={says}>{says.length > 48 ? `${says.slice(0, 47)}…` : says}</bdi>
 }

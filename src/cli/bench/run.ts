@@ -2,13 +2,14 @@ import type { PoolClient } from 'pg'
 import { hashedKey } from '../../base/index.js'
 import { Holdfast } from '../../holdfast.js'
 import { addressOf, urlsOf } from '../../postgres/index.js'
-import { onSignals, statusOfSignal } from '../child.js'
+import { forwardedSignals, statusOfSignal } from '../child.js'
 import { agree } from '../confirm.js'
 import { connect } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { type Column, printRows } from '../output.js'
 import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
+import { onSignals } from '../signals.js'
 import { type Ground, type Measure, makeMeasures, type Sample } from './measures.js'
 
 const schema = 'holdfast_bench'
@@ -89,7 +90,7 @@ async function measure(
   pool: ReturnType<typeof connect>['pool'],
 ): Promise<Measured[]> {
   const stop = new AbortController()
-  onSignals((signal) => stop.abort(new Exit(statusOfSignal(signal))))
+  onSignals(forwardedSignals, (signal) => stop.abort(new Exit(statusOfSignal(signal))))
   const directUrl = settings.text('directUrl')
   await using holdfast = await Holdfast.open({ pool, schema, directUrl, namespace: 'bench' })
   const { database } = connect(settings, connections)

@@ -3,6 +3,7 @@ import { connect } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printJson, write } from '../output.js'
 import type { Settings } from '../settings.js'
+import { onSignals, stopSignals } from '../signals.js'
 import { defaultPort, isTaken, type Served, serve } from './serve.js'
 
 const closeMs = 2_000
@@ -13,7 +14,7 @@ export async function runDashboard(settings: Settings): Promise<void> {
   const readOnly = settings.flag('readOnly')
   const { pool, database, schema } = connect(settings)
   const interrupted = new Promise<void>((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => resolve())
+    onSignals(stopSignals, () => resolve())
   })
   let served: Served | undefined
   try {

@@ -11,7 +11,7 @@ import { unknown } from './show.js'
 
 /** The next delivery with the key is run again. */
 export async function deliveryForget(settings: Settings, key: string): Promise<void> {
-  const namespace = settings.text('namespace') ?? 'default'
+  const namespace = settings.name('namespace') ?? 'default'
   checkName(key, 'key')
   await withDatabase(settings, async (database, schema) => {
     const delivery = await new Observer(database, schema).deliveries.find(namespace, key)

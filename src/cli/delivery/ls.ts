@@ -8,7 +8,7 @@ import type { Settings } from '../settings.js'
 export async function deliveryLs(settings: Settings): Promise<void> {
   const state = settings.oneOf('state', ...deliveryStates)
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
-  const [namespace, prefix] = [settings.text('namespace'), settings.text('prefix')]
+  const [namespace, prefix] = [settings.name('namespace'), settings.text('prefix')]
   const only = { namespace, prefix, limit, states: state && [state] }
   const { rows, hasMore, lookedAt } = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).deliveries.search(only),

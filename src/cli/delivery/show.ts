@@ -12,7 +12,7 @@ import { whoRuns } from './ls.js'
 const mostTold = 2_000
 
 export async function deliveryShow(settings: Settings, key: string): Promise<void> {
-  const namespace = settings.text('namespace') ?? 'default'
+  const namespace = settings.name('namespace') ?? 'default'
   checkName(key, 'key')
   const [delivery, now] = await withDatabase(settings, async (database, schema) => {
     const observer = new Observer(database, schema)

@@ -6,6 +6,7 @@ import { defaultPort, isTaken, type Served, serve } from '../dashboard/serve.js'
 import { Exit, exitCode } from '../failure.js'
 import { printJson } from '../output.js'
 import type { Settings } from '../settings.js'
+import { onSignals, stopSignals } from '../signals.js'
 import { Conductor } from './conductor.js'
 import { type Ground, openGround } from './ground.js'
 import { Story } from './story.js'
@@ -62,11 +63,9 @@ function poolOf({ url, tables }: Ground): pg.Pool {
 /** Aborts at the first signal. The second one ends the process at once, and with it all that it has started. */
 function interrupted(): AbortController {
   const over = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.on(signal, () => {
-      if (over.signal.aborted) process.exit(statusOfSignal(signal))
-      over.abort()
-    })
-  }
+  onSignals(stopSignals, (signal) => {
+    if (over.signal.aborted) process.exit(statusOfSignal(signal))
+    over.abort()
+  })
   return over
 }

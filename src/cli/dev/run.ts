@@ -2,6 +2,7 @@ import { startEmbedded } from '../../embedded/index.js'
 import { say } from '../failure.js'
 import { printDocument, write } from '../output.js'
 import type { Settings } from '../settings.js'
+import { onSignals, stopSignals } from '../signals.js'
 
 /**
  * A PostgreSQL for development, until it is interrupted. Its address goes to stdout with its password, because it is
@@ -12,7 +13,7 @@ export async function dev(settings: Settings): Promise<void> {
   const dataDir = settings.text('dataDir')
   // Listened for before the start: a signal in its middle must not leave a server behind.
   const interrupted = new Promise<void>((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => resolve())
+    onSignals(stopSignals, () => resolve())
   })
   const server = await startEmbedded({ port, dataDir })
   // The server by itself does not keep this process running.

@@ -10,6 +10,8 @@ export function dotOf({ participants, names, cycles }: WaitGraph): string[] {
       styles.set(`${participant} ${waitsFor}`, style).set(`${holds} ${participant}`, style)
     }
   }
+  // A job that does not run is the name and its holder: one node, and no edge from the node to itself.
+  const isName = (id: string) => names.some((name) => name.id === id)
   const edge = (from: string, to: string) => {
     const style = styles.get(`${from} ${to}`)
     return `  ${quote(from)} -> ${quote(to)}${style ? ` [${style}]` : ''}`
@@ -17,11 +19,13 @@ export function dotOf({ participants, names, cycles }: WaitGraph): string[] {
   return [
     'digraph holdfast {',
     '  rankdir=LR',
-    ...participants.map((participant) => `  ${quote(participant.id)} [label=${quote(whoIsIt(participant))}]`),
+    ...participants
+      .filter(({ id }) => !isName(id))
+      .map((participant) => `  ${quote(participant.id)} [label=${quote(whoIsIt(participant))}]`),
     ...names.map((name) => `  ${quote(name.id)} [shape=box, label=${quote(whatIs(name))}]`),
     ...names.flatMap(({ id, waits, holders }) => [
       ...waits.map(({ participant }) => edge(participant, id)),
-      ...holders.map(({ participant }) => edge(id, participant)),
+      ...holders.filter(({ participant }) => participant !== id).map(({ participant }) => edge(id, participant)),
     ]),
     '}',
   ]

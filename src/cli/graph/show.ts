@@ -10,7 +10,7 @@ import { waysOut } from './ways-out.js'
 export async function showGraph(settings: Settings): Promise<void> {
   const asked = settings.oneOf('format', 'tree', 'dot', 'json')
   const format = settings.flag('json') ? 'json' : (asked ?? 'tree')
-  const namespace = settings.text('namespace')
+  const namespace = settings.name('namespace')
   const graph = await withDatabase(settings, (database, schema) => new Observer(database, schema).graph({ namespace }))
   if (settings.flag('jsonl')) return write(rowsOf(graph).map((row) => JSON.stringify(row)))
   if (format === 'json') return printJson(documentOf(settings, graph))

@@ -8,7 +8,7 @@ import { type InstanceState, stateOf } from '../who.js'
 
 export async function instanceLs(settings: Settings): Promise<void> {
   const all = await withDatabase(settings, (database, schema) => new Observer(database, schema).instances())
-  const namespace = settings.text('namespace')
+  const namespace = settings.name('namespace')
   const instances = all.filter((instance) => namespace === undefined || instance.namespace === namespace)
   const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
   printRows(settings, instances, columns(instances, severalVersions))

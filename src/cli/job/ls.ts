@@ -8,7 +8,7 @@ import type { Settings } from '../settings.js'
 export async function jobLs(settings: Settings): Promise<void> {
   const state = settings.oneOf('state', ...jobStates)
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
-  const only = { namespace: settings.text('namespace'), queue: settings.text('queue'), kind: settings.text('kind') }
+  const only = { namespace: settings.name('namespace'), queue: settings.name('queue'), kind: settings.name('kind') }
   const jobs = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).jobs({ ...only, limit, ...(state ? { states: [state] } : {}) }),
   )
@@ -58,7 +58,7 @@ function tries(failed: number, crashes: number): string {
   return [failed > 0 && `${failed}×`, crashes > 0 && `crashed ${crashes}×`].filter(Boolean).join(', ')
 }
 
-function why({ paused, cancelling, failure }: ObservedJob): string | null {
+function why({ paused, cancelling, waitReason, failure }: ObservedJob): string | null {
   if (cancelling !== null) return `told to stop: ${cancelling}`
-  return paused ? 'its queue is paused' : failure
+  return paused ? 'its queue is paused' : (waitReason ?? failure)
 }

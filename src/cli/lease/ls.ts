@@ -7,7 +7,7 @@ import type { Settings } from '../settings.js'
 import { whoLeases } from '../who.js'
 
 export async function leaseLs(settings: Settings): Promise<void> {
-  const namespace = settings.text('namespace')
+  const namespace = settings.name('namespace')
   const leases = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).leases({ namespace }),
   )

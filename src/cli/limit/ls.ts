@@ -8,7 +8,7 @@ import type { Settings } from '../settings.js'
 export async function limitLs(settings: Settings): Promise<void> {
   const state = settings.oneOf('state', ...limitStates)
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
-  const only = { namespace: settings.text('namespace'), prefix: settings.text('prefix'), limit }
+  const only = { namespace: settings.name('namespace'), prefix: settings.text('prefix'), limit }
   const [limits, areMore] = await withDatabase(settings, async (database, schema) => {
     const observer = new Observer(database, schema).limits
     return [await observer.list({ ...only, ...(state && { states: [state] }) }), await observer.areMore()] as const

@@ -12,7 +12,7 @@ const mostNamed = 10
 
 /** As if nothing of the name were in use or spent. */
 export async function limitReset(settings: Settings, name: string): Promise<void> {
-  const namespace = settings.text('namespace') ?? 'default'
+  const namespace = settings.name('namespace') ?? 'default'
   const keys = limitKeys(namespace, checkName(name))
   await withDatabase(settings, async (database, schema) => {
     const found = await new Observer(database, schema).limits.find(namespace, name, mostNamed)

@@ -6,7 +6,7 @@ import type { Settings } from '../settings.js'
 import { forHowLong } from '../who.js'
 
 export async function lockLs(settings: Settings): Promise<void> {
-  const namespace = settings.text('namespace')
+  const namespace = settings.name('namespace')
   const [locks, leases] = await withDatabase(settings, async (database, schema) => {
     const observer = new Observer(database, schema)
     return [await observer.locks({ namespace }), (await observer.leases({ namespace })).length] as const

@@ -1,9 +1,10 @@
 import { longestTimerMs, pause, type TickRule, UsageError, unlessAborted } from '../../base/index.js'
 import { Holdfast, type LeaseOptions } from '../../holdfast.js'
-import { Child, onSignals, statusOfSignal } from '../child.js'
+import { Child, forwardedSignals, statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
 import { Exit, report, say } from '../failure.js'
 import type { Settings } from '../settings.js'
+import { onSignals } from '../signals.js'
 import { type CommandRun, type Ended, runExitCode, supervise } from './supervise.js'
 import { oncePerTick, readTick } from './tick.js'
 import { tellWhenWaiting } from './waiting.js'
@@ -72,7 +73,7 @@ async function run(settings: Settings, name: string, command: readonly string[])
       pool,
       schema,
       directUrl: settings.text('directUrl'),
-      namespace: settings.text('namespace'),
+      namespace: settings.name('namespace'),
       expiry: asked.expiryMs,
       // A lease asks for no session, so that it works behind any pooler.
       anchor: asked.lease ? 'none' : 'required',
@@ -98,7 +99,7 @@ class Signals {
   wereForwarded = false
 
   constructor() {
-    onSignals((signal) => {
+    onSignals(forwardedSignals, (signal) => {
       if (!this.#child) return this.#giveUp.abort(new Exit(statusOfSignal(signal)))
       this.wereForwarded = true
       this.#child.forward(signal)

@@ -1,3 +1,5 @@
+import { statSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
 import type { HoldfastError, Lease, Lock } from '../../holdfast.js'
 import type { Child } from '../child.js'
 import { say } from '../failure.js'
@@ -50,8 +52,24 @@ export async function supervise(
 }
 
 function notStarted(command: string, error: NodeJS.ErrnoException): number {
+  const code = error.code === 'EACCES' && !isFound(command) ? 'ENOENT' : error.code
   const why: Record<string, string> = { ENOENT: 'was not found', EACCES: 'may not be executed' }
-  say(`holdfast: ${JSON.stringify(command)} ${why[error.code!] ?? `could not be started: ${error.message}`}`)
-  if (error.code === 'ENOENT') return runExitCode.notFound
-  return error.code === 'EAGAIN' || error.code === 'ENOMEM' ? runExitCode.beforeChild : runExitCode.notExecutable
+  say(`holdfast: ${JSON.stringify(command)} ${why[code!] ?? `could not be started: ${error.message}`}`)
+  if (code === 'ENOENT') return runExitCode.notFound
+  return code === 'EAGAIN' || code === 'ENOMEM' ? runExitCode.beforeChild : runExitCode.notExecutable
+}
+
+/**
+ * Whether a command is a file in a directory of PATH. execvp(3) reports EACCES for a command that is in none of them when this
+ * process may not search one of them; shells say that it was not found.
+ */
+function isFound(command: string): boolean {
+  if (command.includes('/')) return true
+  return (process.env.PATH ?? '').split(delimiter).some((directory) => {
+    try {
+      return statSync(join(directory, command)).isFile()
+    } catch {
+      return false
+    }
+  })
 }

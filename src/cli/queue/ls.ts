@@ -6,7 +6,7 @@ import { type Column, namespaceOf, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function queueLs(settings: Settings): Promise<void> {
-  const namespace = settings.text('namespace')
+  const namespace = settings.name('namespace')
   const queues = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).queues({ namespace }),
   )

@@ -2,6 +2,7 @@ import { HoldfastError } from '../../base/index.js'
 import type { Overview } from '../../observe/index.js'
 import { statusOfSignal } from '../child.js'
 import { Exit } from '../failure.js'
+import { onSignals, stopSignals } from '../signals.js'
 import { layOut } from './layout.js'
 import { Screen } from './screen.js'
 import { firstView, type Key, press } from './view.js'
@@ -39,9 +40,7 @@ export async function runLive({ read, address, schema, intervalMs, hasColours }:
     changed: draw,
     lost: () => fail(new Exit(statusOfSignal('SIGHUP'))),
   })
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.on(signal, () => fail(new Exit(statusOfSignal(signal))))
-  }
+  onSignals(stopSignals, (signal) => fail(new Exit(statusOfSignal(signal))))
 
   function draw(): void {
     screen.draw(layOut(view, screen.size))

@@ -15,15 +15,15 @@ const closeMs = 200
 /** The overview: on a terminal live, elsewhere or with --once as one report. */
 export async function top(settings: Settings): Promise<void> {
   const intervalMs = settings.durationMs('interval', shortestIntervalMs, longestTimerMs) ?? defaultIntervalMs
-  const namespace = settings.text('namespace')
+  const namespace = settings.name('namespace')
   const { database, schema } = connect(settings, 1)
   const hurried = {
-    query: <Row>(text: string, values?: readonly unknown[]) => database.query<Row>(text, values, answerMs),
+    read: <Row>(text: string, values?: readonly unknown[]) => database.read<Row>(text, values, answerMs),
   }
   const observer = new Observer(hurried, schema)
   const read = () => observer.overview({ namespace })
   try {
-    checkSchema(await schemaState(database, schema), schema)
+    checkSchema(await schemaState({ query: database.read }, schema), schema)
     if (settings.flag('json')) return printJson(await read())
     if (settings.flag('jsonl')) return await stream(read, settings.flag('once') ? undefined : intervalMs)
     if (settings.flag('once') || !isScreen()) {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { HoldfastError, UsageError } from '../../base/index.js'
+import { errorLine, HoldfastError, memberOf, recordOf, UsageError } from '../../base/index.js'
 
 /** Something that a file exports, alone or in a list. */
 export interface Exported {
@@ -37,7 +37,7 @@ async function load(file: string): Promise<Record<string, unknown>> {
   try {
     return await import(pathToFileURL(resolve(file)).href)
   } catch (error) {
-    const { code } = (error ?? {}) as NodeJS.ErrnoException
+    const code = memberOf(error, 'code')
     const isTypeScript = /\.[cm]?ts$/.test(file)
     throw isTypeScript && code === 'ERR_UNKNOWN_FILE_EXTENSION'
       ? new TypeScriptError(file)
@@ -57,7 +57,7 @@ class TypeScriptError extends HoldfastError {
 
 class ImportError extends HoldfastError {
   constructor(file: string, cause: unknown) {
-    const { stack = String(cause) } = (cause ?? {}) as Partial<Error>
+    const { stack = errorLine(cause) } = recordOf(cause)
     // From there on it is how we came to import it.
     const [theirs] = stack.split(/\n\s+at .*node:internal\//)
     super(`${file} cannot be imported: ${theirs}`, { code: 'IMPORT_FAILED', retryable: false, cause })

@@ -1,9 +1,10 @@
-import { formatDuration, longestTimerMs, pause } from '../../base/index.js'
+import { errorLine, formatDuration, longestTimerMs, pause } from '../../base/index.js'
 import { Holdfast, type HoldfastEvents, type Schedule, type Worker } from '../../holdfast.js'
 import { statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
 import { say } from '../failure.js'
 import type { Settings } from '../settings.js'
+import { onSignals, stopSignals } from '../signals.js'
 import { type Definitions, definitionsIn } from './definitions.js'
 import { exportsOf } from './exports.js'
 
@@ -34,7 +35,7 @@ export async function work(settings: Settings, files: readonly string[]): Promis
       pool,
       schema,
       directUrl: settings.text('directUrl'),
-      namespace: settings.text('namespace'),
+      namespace: settings.name('namespace'),
       expiry: settings.durationMs('expiry', 2_000),
     })
     holdfast.on('job.failed', tellFailure)
@@ -78,16 +79,14 @@ function begin(
 function stop(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let isStopping = false
-    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
-      process.on(signal, () => {
-        if (isStopping) {
-          say(`holdfast: ${signal} again: ends now`)
-          process.exit(statusOfSignal(signal))
-        }
-        isStopping = true
-        resolve(signal)
-      })
-    }
+    onSignals(stopSignals, (signal) => {
+      if (isStopping) {
+        say(`holdfast: ${signal} again: ends now`)
+        process.exit(statusOfSignal(signal))
+      }
+      isStopping = true
+      resolve(signal)
+    })
   })
 }
 
@@ -146,16 +145,12 @@ function runningIn({ worker, schedules }: Started): string | undefined {
 
 function tellFailure({ kind, id, attempt, state, error }: HoldfastEvents['job.failed']): void {
   const next = state === 'retried' ? 'it is tried again' : 'the job is buried'
-  say(`holdfast: ${kind} ${id}: attempt ${attempt} failed, ${next}: ${inWords(error)}`)
+  say(`holdfast: ${kind} ${id}: attempt ${attempt} failed, ${next}: ${errorLine(error)}`)
 }
 
 function tellFailedRun({ name, tick, attempt, error }: HoldfastEvents['schedule.failed']): void {
   const again = attempt > 1 ? `, attempt ${attempt},` : ''
-  say(`holdfast: ${name} ${tick.toISOString()}${again} failed: ${inWords(error)}`)
-}
-
-function inWords(error: unknown): string {
-  return error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+  say(`holdfast: ${name} ${tick.toISOString()}${again} failed: ${errorLine(error)}`)
 }
 
 function howMany(count: number, what: 'job' | 'run'): string {

@@ -1,5 +1,5 @@
 import { checkName, describe, flag, readOptions, UsageError } from '../../base/index.js'
-import { checkSchemaName, type Database, type Executor } from '../../postgres/index.js'
+import { checkSchemaName, type Database, type Executor, withoutJit } from '../../postgres/index.js'
 import type { Intake } from '../intake.js'
 import { type ForeignJob, type ImportSource, importSources, Source, type WhyLeft } from './source.js'
 
@@ -48,6 +48,7 @@ export async function importJobs(
   const left = new Tally<WhyLeft>()
   for (let after: string | null = null; ; ) {
     const batch = await undoneIf(dryRun, database, async (tx) => {
+      await tx.query(withoutJit)
       const found = await source.take(tx, after, kind, mostTogether)
       const wanted = found.filter(({ why }) => why === null)
       const enqueued = await intake.imported(wanted, into, from, tx)

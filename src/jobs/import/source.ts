@@ -1,4 +1,4 @@
-import { type Executor, loadStatements, quoteIdentifier, type Statement } from '../../postgres/index.js'
+import { type Executor, loadStatements, quoteIdentifier, type Reader, type Statement } from '../../postgres/index.js'
 import { UnknownSourceError } from '../errors.js'
 
 /** What jobs may be imported from. */
@@ -94,7 +94,7 @@ export class Source {
     return (await tx.query(this.#sql.remove.text, [JSON.stringify(jobs.map(({ id, kind }) => ({ id, kind })))])).length
   }
 
-  async rest(executor: Executor, kind: string | null): Promise<Rest> {
-    return (await executor.query<Rest>(this.#sql.rest.text, [kind]))[0]!
+  async rest(reader: Reader, kind: string | null): Promise<Rest> {
+    return (await reader.read<Rest>(this.#sql.rest.text, [kind]))[0]!
   }
 }

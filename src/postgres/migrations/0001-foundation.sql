@@ -3,7 +3,7 @@
 
 create sequence holdfast.fence as bigint;
 comment on sequence holdfast.fence is
-  'Fences. Every grant of any name draws the next one, so that a later holder always has a larger one. Moved ahead by advance_fence() at every opening.';
+  'Fencing tokens. Every grant of any name draws the next one, so that a later holder always has a larger one. advance_fence() keeps it ahead of all that was drawn before.';
 
 create sequence holdfast.session as integer cycle;
 comment on sequence holdfast.session is
@@ -14,18 +14,33 @@ create table holdfast.fencing (
   system_identifier bigint not null,
   timeline integer not null,
   started_at timestamptz,
+  database oid not null default 0,
+  written_by xid not null default '0',
+  fence_floor bigint not null default 0,
   generation integer not null default 0,
   began_at timestamptz not null default now()
 );
 comment on table holdfast.fencing is
-  'Where the fences were last advanced: one row. Another timeline or system means a failover, a restore or an upgrade; another start, a restart or a crash. Each begins a generation, in which no lock of an earlier one is left.';
+  'The server on which fences were last advanced: one row. A difference between this row and the server begins a new generation: a restart, a crash, a failover, a restored or copied database, an upgrade. No lock of an earlier generation is left.';
 comment on column holdfast.fencing.one_row is 'Makes it one row.';
 comment on column holdfast.fencing.system_identifier is 'The cluster, as pg_control_system() names it; 0 where it is not readable.';
 comment on column holdfast.fencing.timeline is 'The timeline that was being written; 0 where it is not readable.';
-comment on column holdfast.fencing.started_at is 'When the server started, or recovered from the crash of one of its processes.';
-comment on column holdfast.fencing.generation is 'Counts what ended all sessions at once.';
+comment on column holdfast.fencing.started_at is 'When the server started.';
+comment on column holdfast.fencing.database is 'The oid of the database. A copy made by "create database … template" has another one.';
+comment on column holdfast.fencing.written_by is
+  'The transaction that wrote this row, as the column xmin of the row shows it. Where the two differ, something else wrote the row: a restored dump, or logical replication.';
+comment on column holdfast.fencing.fence_floor is
+  'The last value of the sequence fence when this row was written. A sequence below it was set back, or never copied.';
+comment on column holdfast.fencing.generation is 'Number of the generation.';
 comment on column holdfast.fencing.began_at is 'When the generation was noticed.';
 insert into holdfast.fencing (system_identifier, timeline) values (0, 0);
+
+create unlogged table holdfast.crash_witness (
+  one_row boolean primary key default true check (one_row)
+);
+comment on table holdfast.crash_witness is
+  'One row, written when a generation begins. PostgreSQL empties unlogged tables after a crash, so a missing row is the evidence of a crash, also of one that the postmaster survived.';
+comment on column holdfast.crash_witness.one_row is 'Makes it one row.';
 
 create table holdfast.instance (
   id text primary key,
@@ -167,20 +182,145 @@ create function holdfast.space_key(namespace text, space text, number integer) r
 comment on function holdfast.space_key(text, text, integer) is
   'The key of a number in a registered key space; null when the space is not registered or the number not between 0 and 1048575.';
 
+create function holdfast.clock_floor() returns bigint
+  language sql volatile
+  set search_path = pg_catalog, pg_temp
+  as $$ select (extract(epoch from clock_timestamp() - timestamptz '2020-01-01 00:00:00+00') * 1048576)::bigint $$;
+comment on function holdfast.clock_floor() is
+  'Smallest number that fences and job ids may continue with at this moment: 2^20 for each second since 2020. No server draws as many, so it is larger than all numbers drawn before, also those that a restored backup knows nothing of. Below 2^53 until the year 2292.';
+
+create function holdfast.raise_sequence(sequence regclass, floor bigint, leaps boolean) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    reached bigint;
+    -- Others may draw while we decide, and a crash forgets what was drawn and not yet flushed. Both are far fewer.
+    ahead bigint := 1048576;
+  begin
+    -- Without the lock, two callers read the same last value, and the second sets the sequence back to what the first has
+    -- passed. A lock of the session, released at the end: a lock of the transaction would last as long as a transaction
+    -- of the user.
+    perform pg_advisory_lock(holdfast.session_class() # 32, 0);
+    begin
+      -- The first value that a sequence gives out is its last_value, until it is called.
+      execute format('select last_value - (not is_called)::integer from %s', sequence) into reached;
+      if reached < floor or leaps then
+        -- Minutes ahead of the clock: the clock was set back, and does not show what a failover or a restore has forgotten.
+        if reached > floor + 67108864 then
+          ahead := 67108864;
+        end if;
+        perform setval(sequence, least(greatest(reached, floor) + ahead, seqmax)) from pg_sequence where seqrelid = sequence;
+      end if;
+    exception
+      when others or query_canceled then
+        perform pg_advisory_unlock(holdfast.session_class() # 32, 0);
+        raise;
+    end;
+    perform pg_advisory_unlock(holdfast.session_class() # 32, 0);
+    return reached < floor;
+  end
+  $$;
+comment on function holdfast.raise_sequence(regclass, bigint, boolean) is
+  'Moves a sequence beyond the floor if it is below the floor, and answers whether it was. With leaps: moves it ahead in any case.';
+
+create function holdfast.numbers_in_tables() returns table (sequence regclass, reached bigint, largest bigint)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    -- An opening runs this under its statement_timeout, in databases of any size: so of large tables only the latest rows are
+    -- read, by an index. The number of a latest row is nearly the largest, and callers go far beyond it.
+    return query
+    select 'holdfast.fence'::regclass, (select last_value - (not is_called)::integer from holdfast.fence), greatest(
+      (select fence_floor from holdfast.fencing),
+      (select max(fence) from holdfast.guarded where used_on >= (select max(used_on) - 1 from holdfast.guarded)),
+      (select max(fence) from holdfast.lease),
+      (select max(fence) from holdfast.claim),
+      (select max(fence) from holdfast.permit),
+      (select max(term) from holdfast.election),
+      (select max(fence) from (select fence from holdfast.delivery order by expires_at desc limit 1000) as latest),
+      (select max(fence) from (select fence from holdfast.share_done order by done_at desc limit 1000) as latest),
+      (select max(fence) from (select fence from holdfast.term order by ended_at desc limit 1000) as latest),
+      (select max(fence) from (select fence from holdfast.job_history order by id desc limit 1000) as latest),
+      (
+        select max(latest.fence)
+        from holdfast.schedule
+        cross join lateral (select fence from holdfast.tick where tick.schedule = schedule.key order by at desc limit 10) as latest
+      )
+    )
+    union all
+    select 'holdfast.job_number'::regclass, (select last_value - (not is_called)::integer from holdfast.job_number), holdfast.largest_job_number()
+    union all
+    select 'holdfast.session'::regclass, (select last_value - (not is_called)::integer from holdfast.session), greatest(
+      (select max(session) from holdfast.instance),
+      (select max(session) from holdfast.worker),
+      (select max(session) from holdfast.claim),
+      (select max(session) from holdfast.loose_end),
+      (select max(session) from holdfast.schedule_member),
+      (select max(session) from (select session from holdfast.delivery order by expires_at desc limit 1000) as latest),
+      (
+        select max(latest.session)
+        from holdfast.schedule
+        cross join lateral (select session from holdfast.tick where tick.schedule = schedule.key order by at desc limit 10) as latest
+      )
+    )
+    union all
+    select 'holdfast.ticket'::regclass, (select last_value - (not is_called)::integer from holdfast.ticket), (select max(ticket) from holdfast.permit)
+    union all
+    select 'holdfast.audit_number'::regclass, (select last_value - (not is_called)::integer from holdfast.audit_number), (select max(id) from holdfast.audit);
+  end
+  $$;
+comment on function holdfast.numbers_in_tables() is
+  'For each sequence: the last value, and the largest number in the tables that it numbers. A sequence below it was not copied with its tables, as by logical replication.';
+
+create function holdfast.largest_job_number() returns bigint
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return greatest(
+      (select max(id) from holdfast.job),
+      (select max(id) from holdfast.waiting),
+      (select max(id) from holdfast.job_history),
+      (select max(number) from holdfast.loose_end)
+    );
+  end
+  $$;
+comment on function holdfast.largest_job_number() is 'The largest id of a job in the tables; null without any. Relies on their primary keys and on job_history_id.';
+
+create function holdfast.catch_up_sequences() returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return (
+      select coalesce(bool_or(holdfast.raise_sequence(sequence, largest, false)), false)
+      from holdfast.numbers_in_tables()
+      where largest > reached
+        -- An application may not advance audit_number. Whoever writes the audit does.
+        and has_sequence_privilege(sequence, 'update')
+    );
+  end
+  $$;
+comment on function holdfast.catch_up_sequences() is
+  'Moves each sequence beyond the largest number in its tables, and answers whether one was behind. Safe to run at any time.';
+
 create function holdfast.advance_fence() returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    recorded holdfast.fencing;
-    system_here bigint := 0;
-    timeline_here integer := 0;
-    -- A crash that the postmaster survives resets the statistics, and only thereby can a plain role see it.
-    started_here timestamptz := greatest(pg_postmaster_start_time(), (select stats_reset from pg_stat_bgwriter));
-    -- A crash may forget fences that were drawn but not yet flushed; there are far fewer of them than this.
-    ahead bigint := 1048576;
-    -- A failover may forget fences that were not yet replicated; there are far fewer of them than this.
-    ahead_for_each_timeline constant bigint := 4294967296;
+    recorded record;
+    system_here bigint;
+    timeline_here integer;
+    -- The path of a file names the database.
+    database_here constant oid := split_part(pg_relation_filepath('holdfast.fencing'), '/', -2);
+    is_copy boolean;
+    is_new boolean;
+    was_behind boolean := false;
+    -- A minute ahead of the clock: this machine's may be that much behind the one on which the last fences were drawn.
+    ahead constant bigint := 67108864;
   begin
     -- Until the end of the transaction, so that its commit is flushed: a second crash must not forget the step.
     if current_setting('synchronous_commit') = 'off' then
@@ -194,29 +334,59 @@ create function holdfast.advance_fence() returns void
       when insufficient_privilege or feature_not_supported or undefined_function then null;
     end;
 
-    -- The row lock makes concurrent openings take turns, so that none sets the sequence back.
-    select * into strict recorded from holdfast.fencing for update;
-    if recorded.system_identifier <> 0 and recorded.system_identifier <> system_here then
-      ahead := ahead_for_each_timeline;
-    elsif recorded.timeline <> 0 then
-      -- As many steps as timelines have passed: the previous step itself may have been lost in the failover.
-      ahead := ahead + ahead_for_each_timeline * greatest(0, timeline_here - recorded.timeline);
+    if not exists (select from holdfast.fencing) then
+      -- A dump is restored table by table, in the order of their names: the row is about to come, and must not be there then.
+      if not exists (select from holdfast.migration) then
+        raise exception 'The tables of Holdfast are empty: a restore is under way, or has failed'
+          using errcode = 'HF002',
+                hint = 'Wait until the restore is complete. If none is under way, restore the backup again.';
+      end if;
+      -- Somebody has deleted it.
+      insert into holdfast.fencing (system_identifier, timeline, generation)
+      select 0, 0, greatest(1, max(instance.generation)) from holdfast.instance
+      on conflict on constraint fencing_pkey do nothing;
     end if;
-    perform setval('holdfast.fence', (select last_value from holdfast.fence) + ahead);
-    if (recorded.system_identifier, recorded.timeline, recorded.started_at)
-      is distinct from (system_here, timeline_here, started_here)
-    then
-      update holdfast.fencing
-      set system_identifier = system_here,
-          timeline = timeline_here,
-          started_at = started_here,
-          generation = generation + 1,
-          began_at = clock_timestamp();
+    -- Concurrent openings take turns, so that one generation begins once. The row is read after the lock was granted.
+    perform from holdfast.fencing for update;
+    select fencing.*, fencing.xmin as writer into strict recorded from holdfast.fencing;
+    system_here := coalesce(system_here, recorded.system_identifier);
+    timeline_here := coalesce(timeline_here, recorded.timeline);
+    is_copy := (recorded.system_identifier, recorded.database, recorded.written_by)
+        is distinct from (system_here, database_here, recorded.writer)
+      or recorded.fence_floor > (select last_value from holdfast.fence);
+    is_new := is_copy
+      or (recorded.timeline, recorded.started_at) is distinct from (timeline_here, pg_postmaster_start_time())
+      or not exists (select from holdfast.crash_witness);
+    if not is_new then
+      -- Nothing shows that fences were forgotten. Where nothing can show it, as where a whole machine was set back, the clock does.
+      if not holdfast.raise_sequence('holdfast.fence', holdfast.clock_floor(), false) then
+        return;
+      end if;
+    else
+      if is_copy then
+        was_behind := holdfast.catch_up_sequences();
+      end if;
+      perform holdfast.raise_sequence('holdfast.fence', holdfast.clock_floor() + ahead, true);
+      -- The ids of a new installation begin at 1.
+      if recorded.generation > 0 or was_behind then
+        perform holdfast.raise_sequence('holdfast.job_number', holdfast.clock_floor() + ahead, true);
+      end if;
+      insert into holdfast.crash_witness default values on conflict on constraint crash_witness_pkey do nothing;
     end if;
+    update holdfast.fencing
+    set system_identifier = system_here,
+        timeline = timeline_here,
+        started_at = pg_postmaster_start_time(),
+        database = database_here,
+        fence_floor = (select last_value from holdfast.fence),
+        generation = fencing.generation + is_new::integer,
+        began_at = case when is_new then clock_timestamp() else fencing.began_at end;
+    -- Not pg_current_xact_id(), which is another number inside a savepoint.
+    update holdfast.fencing set written_by = fencing.xmin;
   end
   $$;
 comment on function holdfast.advance_fence() is
-  'Moves the fences ahead of all that a crash, a failover, a restore or an upgrade may have forgotten. Called whenever an instance opens or reconnects.';
+  'Keeps the fences ahead of all that a crash, a failover, a restore or an upgrade may have forgotten, and begins a new generation where one of these has happened. Called whenever an instance opens or reconnects.';
 
 create function holdfast.guard_key(key bigint, fence bigint, session integer default null) returns void
   language plpgsql

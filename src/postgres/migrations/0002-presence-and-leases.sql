@@ -49,20 +49,39 @@ create function holdfast.noticed_generation() returns integer
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
-  declare
-    recorded holdfast.fencing;
   begin
-    select * into recorded from holdfast.fencing;
-    -- A failover, too, leads to a server that started at another time.
-    if recorded.started_at is distinct from greatest(pg_postmaster_start_time(), (select stats_reset from pg_stat_bgwriter))
-    then
+    -- A standby has no unlogged tables, and refuses the query below with an error of its own. Without a generation the caller tries to
+    -- begin one, which fails as a write does there.
+    if pg_is_in_recovery() then
       return null;
     end if;
-    return recorded.generation;
+    return (
+      select fencing.generation
+      from holdfast.fencing
+      where started_at = pg_postmaster_start_time()
+        and written_by = xmin
+        -- The path of a file names the database, and takes no look at pg_database, which may be large.
+        and database = split_part(pg_relation_filepath('holdfast.fencing'), '/', -2)::oid
+        and fence_floor <= (select last_value from holdfast.fence)
+        and exists (select from holdfast.crash_witness)
+    );
   end
   $$;
 comment on function holdfast.noticed_generation() is
-  'The generation of the server (see fencing); null when nobody has noticed its beginning yet, and the fences may lie behind.';
+  'The generation of the server (see fencing). Null until advance_fence() has noticed a restart, a crash, a failover or a restore: until then the sequences may be behind.';
+
+create function holdfast.generation_began() returns text
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  -- Part of the heartbeat, which must not wait for somebody who has locked the table.
+  set lock_timeout = '200ms'
+  as $$
+  begin
+    return (select began_at::text from holdfast.fencing where holdfast.noticed_generation() is not null);
+  end
+  $$;
+comment on function holdfast.generation_began() is
+  'When the generation was noticed; null until then. A session sees it change only when the tables were restored while it lived.';
 
 create function holdfast.generation() returns integer
   language plpgsql

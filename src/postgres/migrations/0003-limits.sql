@@ -664,6 +664,7 @@ comment on function holdfast.rate_turn(jsonb, boolean) is
 create function holdfast.limit_sweep(channel text, place float8, pages integer) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
+  set jit = off
   as $$
   declare
     block constant bigint := current_setting('block_size')::bigint;

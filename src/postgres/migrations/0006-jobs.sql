@@ -160,11 +160,15 @@ comment on column holdfast.job_history.progress is 'As in job.';
 comment on column holdfast.job_history.log is 'As in job.';
 comment on column holdfast.job_history.failures is 'As in job.';
 comment on column holdfast.job_history.ties is 'As in job.';
-create index job_history_id on holdfast.job_history (id);
+create unique index job_history_id on holdfast.job_history (id, ended_at);
+-- Logical replication needs to know a row that is changed or deleted. By an index, because "pg_restore --clean" cannot drop the
+-- primary key of a partition.
+alter table holdfast.job_history replica identity using index job_history_id;
 create index job_history_failed on holdfast.job_history (queue, state, id) where state <> 'done';
 create index job_history_workflow on holdfast.job_history (((ties->>'workflow')::bigint)) where ties ? 'workflow';
 
 create table holdfast.job_history_rest partition of holdfast.job_history default;
+alter table holdfast.job_history_rest replica identity using index job_history_rest_id_ended_at_idx;
 comment on table holdfast.job_history_rest is 'Jobs that ended on a day whose table was not there yet.';
 comment on column holdfast.job_history_rest.id is 'As in job_history.';
 comment on column holdfast.job_history_rest.queue is 'As in job_history.';
@@ -192,6 +196,7 @@ create table holdfast.worker (
   number integer not null,
   instance text not null,
   queues bigint[] not null,
+  kinds text[] not null default '{}',
   claims text not null default 'rows',
   sleeping boolean not null default false,
   since timestamptz not null default clock_timestamp(),
@@ -203,9 +208,43 @@ comment on column holdfast.worker.session is 'The number of the life (see instan
 comment on column holdfast.worker.number is 'Which of the workers of the instance.';
 comment on column holdfast.worker.instance is 'The instance.';
 comment on column holdfast.worker.queues is 'The keys of the queues that it serves.';
+comment on column holdfast.worker.kinds is 'The names of its definitions: it claims the jobs of these kinds. Empty once it claims nothing more, because it closes.';
 comment on column holdfast.worker.claims is 'How it claims: rows, which writes on the row of each job, or advisory, which locks them (see job_take).';
 comment on column holdfast.worker.sleeping is 'Whether it wants to be told of new jobs, because it has nothing to do.';
 comment on column holdfast.worker.since is 'Since when.';
+
+create function holdfast.job_serving() returns setof holdfast.worker
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select worker.*
+    from holdfast.worker
+    where kinds <> '{}'
+      and session = any(array(
+        select session
+        from (select distinct session from holdfast.worker offset 0) as known
+        where holdfast.is_present(session)
+      ))
+  $$;
+comment on function holdfast.job_serving() is 'The workers that claim jobs: those that are alive, without those that are closing.';
+
+create function holdfast.job_unserved(queues bigint[], kinds text[]) returns table (queue bigint, kind text, unserved text)
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with serving as materialized (
+      select distinct s.queues, s.kinds from holdfast.job_serving() as s
+    )
+    select
+      asked.queue, asked.kind,
+      case when exists (select from serving where asked.queue = any(serving.queues)) then 'kind' else 'queue' end
+    from (select distinct a.queue, a.kind from unnest(queues, kinds) as a (queue, kind)) as asked
+    where not exists (
+      select from serving where asked.queue = any(serving.queues) and asked.kind = any(serving.kinds)
+    )
+  $$;
+comment on function holdfast.job_unserved(bigint[], text[]) is
+  'Of these pairs of a queue and a kind, those whose jobs no worker claims. unserved: queue, if no worker serves the queue; kind, if none of its workers has a definition of the kind.';
 
 create table holdfast.claim (
   fence bigint primary key,
@@ -292,6 +331,30 @@ create function holdfast.job_know_queue(key bigint, namespace text, name text) r
   $$;
 comment on function holdfast.job_know_queue(bigint, text, text) is 'Writes down the name of a queue, for people.';
 
+create function holdfast.check_job_number() returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    floor bigint;
+  begin
+    if holdfast.noticed_generation() is not null then
+      return;
+    end if;
+    -- Not advance_fence(): its row would stay locked for everybody until the transaction of the user ends.
+    floor := holdfast.largest_job_number();
+    -- The ids of a new installation begin at 1.
+    if floor > (select last_value - (not is_called)::integer from holdfast.job_number)
+      or not exists (select from holdfast.fencing where generation = 0)
+    then
+      floor := greatest(floor, holdfast.clock_floor());
+    end if;
+    perform holdfast.raise_sequence('holdfast.job_number', floor, false);
+  end
+  $$;
+comment on function holdfast.check_job_number() is
+  'Call it before drawing ids for new jobs. After a restart, a crash, a failover or a restore that no instance has noticed yet, it moves job_number ahead of all ids that were given before.';
+
 create function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -299,6 +362,7 @@ create function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
   declare
     ids bigint[];
   begin
+    perform holdfast.check_job_number();
     -- Numbers are drawn under a transaction id: whoever looks back knows by it which of them may still appear.
     perform pg_current_xact_id();
     with enqueued as (
@@ -339,6 +403,7 @@ create function holdfast.job_enqueue_later(heads json, inputs json) returns bigi
     ) then
       return holdfast.job_enqueue(heads, inputs);
     end if;
+    perform holdfast.check_job_number();
     with enqueued as (
       insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
       select
@@ -501,6 +566,7 @@ create function holdfast.job_enqueue_tied(heads json, inputs json, is_alone bool
     ids bigint[];
     free bigint[];
   begin
+    perform holdfast.check_job_number();
     with enqueued as (
       insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
       select
@@ -547,6 +613,7 @@ comment on function holdfast.job_enqueue_tied(json, json, boolean) is
 create function holdfast.job_hold_still(job_id bigint, is_to_change boolean) returns text
   language plpgsql
   set search_path = pg_catalog, pg_temp
+  set jit = off
   as $$
   begin
     if is_to_change then
@@ -665,6 +732,7 @@ create function holdfast.job_enqueue_unique(
     if patience is not null then
       perform set_config('lock_timeout', patience, true);
     end if;
+    perform holdfast.check_job_number();
     -- Before numbers are drawn, as in job_enqueue.
     perform pg_current_xact_id();
     -- In one order everywhere, so that two who enqueue the same keys together do not wait for each other.
@@ -827,6 +895,7 @@ comment on function holdfast.job_sweep_keys(integer) is 'Forgets keys whose wind
 create function holdfast.job_cancel(job_id bigint, reason text, out answer text, out loose bigint[])
   language plpgsql
   set search_path = pg_catalog, pg_temp
+  set jit = off
   as $$
   declare
     life integer;
@@ -895,10 +964,12 @@ create function holdfast.job_cancel(job_id bigint, reason text, out answer text,
 comment on function holdfast.job_cancel(bigint, text) is
   'A job that waits ends here (cancelled); one that runs is to stop (told); null when there is none. What follows for others is loose (see job_tie_up).';
 
+-- The payload may be json, jsonb or text. With one function for each of these types, a literal such as '{"to": "ada"}', whose
+-- type PostgreSQL does not know yet, would fit several of them.
 create function holdfast.enqueue(
   queue text,
   kind text,
-  payload json,
+  payload anycompatible,
   priority integer default 0,
   delay interval default null,
   run_at timestamptz default null,
@@ -911,15 +982,33 @@ create function holdfast.enqueue(
   as $$
   declare
     key constant bigint := holdfast.lock_key(namespace, 'queue/' || queue);
+    names constant text := concat_ws(':', queue, kind, unique_key, lane, namespace);
+    -- Refused here when it is no JSON.
+    input constant text := payload::text::json::text;
     heads json;
     inputs json;
   begin
-    if payload is null or kind is null or kind = '' or queue = '' or lane = '' or priority not between -5 and 5 then
-      raise exception 'Expected a queue, a kind, a payload, a priority from -5 to 5, and a lane that is not empty'
+    if coalesce(queue, '') = '' or coalesce(kind, '') = '' or coalesce(namespace, '') = '' then
+      raise exception 'Expected a queue, a kind and a namespace, got %, % and %',
+        coalesce(quote_literal(queue), 'null'), coalesce(quote_literal(kind), 'null'),
+        coalesce(quote_literal(namespace), 'null')
         using errcode = '22023';
     end if;
-    if octet_length(payload::text) > 1000000 then
-      raise exception 'Expected a payload of at most 1000000 bytes of JSON, got %', octet_length(payload::text)
+    if input is null then
+      raise exception 'Expected a payload of JSON, got null'
+        using errcode = '22023',
+              hint = 'The JSON null is ''null''.';
+    end if;
+    if priority is null or priority not between -5 and 5 then
+      raise exception 'Expected a priority from -5 to 5, got %', coalesce(priority::text, 'null')
+        using errcode = '22023';
+    end if;
+    if lane = '' then
+      raise exception 'Expected a lane that is not empty'
+        using errcode = '22023';
+    end if;
+    if octet_length(input) > 1000000 then
+      raise exception 'Expected a payload of at most 1000000 bytes of JSON, got %', octet_length(input)
         using errcode = '22023',
               hint = 'Keep large data in a table or a store of its own, and give the job its address.';
     end if;
@@ -927,8 +1016,14 @@ create function holdfast.enqueue(
       raise exception 'Expected unique_key to have 1 to 500 characters, got %', length(unique_key)
         using errcode = '22023';
     end if;
+    -- The library refuses the same names (src/base/missing-values.ts). A test compares the two.
+    if names ~ '(^|[^[:alnum:]_-])(undefined|NaN|Invalid Date)($|[^[:alnum:]_-])|\[object [A-Za-z]\w*\]' then
+      raise exception 'Expected queue, kind, unique_key, lane and namespace to have a value in every part, got "%"', names
+        using errcode = '22023',
+              hint = 'A template literal interpolated a value that is missing: every caller without it would share this name.';
+    end if;
     perform holdfast.job_know_queue(key, namespace, queue);
-    inputs := '[' || payload::text || ']';
+    inputs := '[' || input || ']';
     heads := json_build_array(json_build_object(
       'queue', key,
       'kind', kind,
@@ -955,7 +1050,7 @@ create function holdfast.enqueue(
     return (holdfast.job_enqueue_later(heads, inputs))[1];
   end
   $$;
-comment on function holdfast.enqueue(text, text, json, integer, interval, timestamptz, text, text, text) is
+comment on function holdfast.enqueue(text, text, anycompatible, integer, interval, timestamptz, text, text, text) is
   'Enqueues a job from SQL, in the transaction that runs it: select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). Answers with its id, or with that of the job that has the unique_key.';
 
 create function holdfast.job_claim(
@@ -1663,6 +1758,10 @@ create function holdfast.job_days(keep integer) returns void
         execute format(
           'alter table %1$I.job_history attach partition %1$I.%2$I for values from (%3$L) to (%4$L)',
           schema, 'job_history_' || to_char(day, 'YYYYMMDD'), day::timestamptz, (day + 1)::timestamptz
+        );
+        execute format(
+          'alter table %1$I.%2$I replica identity using index %2$s_id_ended_at_idx',
+          schema, 'job_history_' || to_char(day, 'YYYYMMDD')
         );
       exception
         -- Some have ended on that day already, and stand in the rest; or somebody reads for long.

@@ -296,6 +296,7 @@ comment on function holdfast.job_at_rest(bigint) is
 create function holdfast.job_held() returns table (id bigint, session integer, claimed_at timestamptz, upto bigint)
   language sql stable
   set search_path = pg_catalog, pg_temp
+  set jit = off
   as $$
     select distinct on (job) job, session, claimed_at, upto
     from holdfast.claim
@@ -311,6 +312,7 @@ create function holdfast.job_enlist(
   number integer,
   instance text,
   queues bigint[],
+  kinds text[],
   claims text,
   out other_instance text,
   out other_queue bigint
@@ -330,11 +332,11 @@ create function holdfast.job_enlist(
       and worker.queues && job_enlist.queues
     limit 1;
     if not found then
-      insert into holdfast.worker (session, number, instance, queues, claims)
-      values (job_enlist.session, job_enlist.number, job_enlist.instance, job_enlist.queues, job_enlist.claims)
-      on conflict on constraint worker_pkey do update set queues = excluded.queues;
+      insert into holdfast.worker (session, number, instance, queues, kinds, claims)
+      values (job_enlist.session, job_enlist.number, job_enlist.instance, job_enlist.queues, job_enlist.kinds, job_enlist.claims)
+      on conflict on constraint worker_pkey do update set queues = excluded.queues, kinds = excluded.kinds;
     end if;
   end
   $$;
-comment on function holdfast.job_enlist(integer, integer, text, bigint[], text) is
+comment on function holdfast.job_enlist(integer, integer, text, bigint[], text[], text) is
   'The life begins to work, unless somebody claims jobs of the same queue in the other way, or died doing so and has not been taken over: then it answers with an instance and a queue. The two ways do not see each other''s claims.';

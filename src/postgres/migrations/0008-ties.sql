@@ -56,6 +56,49 @@ comment on column holdfast.dependency.needs is 'The job that has to end.';
 comment on column holdfast.dependency.job is 'The job that waits, in the stage jobs of the table waiting.';
 create index dependency_job on holdfast.dependency (job);
 
+-- Inlined, which a setting would prevent. So it names each operator with its schema.
+create function holdfast.job_holds_back(state text, if_failed text) returns boolean
+  language sql immutable
+  as $$
+    select state operator(pg_catalog.=) any(array['ready', 'running', 'waiting'])
+      or state operator(pg_catalog.=) any(array['cancelled', 'buried']) and if_failed operator(pg_catalog.=) 'wait'
+  $$;
+comment on function holdfast.job_holds_back(text, text) is
+  'Whether a job in this state holds back a job that waits for it, whose ties have this ifFailed. A job that has ended does so only if it failed and the other waits for its retry; otherwise the other is being released, or cancelled.';
+
+create function holdfast.job_needs(jobs bigint[], most integer) returns table (job bigint, needs bigint, state text)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with held as materialized (
+      select * from holdfast.job_held()
+    )
+    select waiting.id, needed.needs, needed.state
+    from unnest(jobs) as asked (id)
+    join holdfast.waiting on waiting.id = asked.id and waiting.stage = 'jobs'
+    cross join lateral (
+      select d.needs, found.state
+      -- In their order before anything else is read of them: there may be thousands.
+      from (select dependency.needs from holdfast.dependency where dependency.job = waiting.id order by needs offset 0) as d
+      cross join lateral (
+        select coalesce(
+          (
+            select case when coalesce(j.session, held.session) is null then 'ready' else 'running' end
+            from holdfast.job j
+            left join held on j.session is null and held.id = j.id and j.seq <= held.upto
+            where j.id = d.needs
+          ),
+          (select 'waiting' from holdfast.waiting w where w.id = d.needs),
+          (select h.state from holdfast.job_history h where h.id = d.needs order by ended_at desc limit 1)
+        ) as state
+      ) as found
+      where holdfast.job_holds_back(found.state, waiting.ties->>'ifFailed')
+      limit most
+    ) as needed
+  $$;
+comment on function holdfast.job_needs(bigint[], integer) is
+  'What these jobs wait for, and where that is: the jobs that hold them back, at most so many for each.';
+
 create function holdfast.job_bind(ties jsonb, queue bigint, delay_ms bigint, run_at timestamptz) returns jsonb
   language sql
   as $$
@@ -723,6 +766,7 @@ comment on function holdfast.job_enqueue_workflow(json) is
 create function holdfast.lane_faults() returns table (key bigint, name text, active integer, counted bigint)
   language sql stable
   set search_path = pg_catalog, pg_temp
+  set jit = off
   as $$
     with placed as (
       select (ties->'lane'->>'key')::bigint as key from holdfast.job where ties ? 'lane'

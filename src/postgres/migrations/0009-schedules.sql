@@ -955,6 +955,7 @@ comment on function holdfast.schedule_sweep(integer, integer, integer) is
 create function holdfast.schedule_unproven(of_schedule bigint, ticks timestamptz[]) returns setof timestamptz
   language sql stable
   set search_path = pg_catalog, pg_temp
+  set jit = off
   as $$
   select at
   from unnest(ticks) as t (at)

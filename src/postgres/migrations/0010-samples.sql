@@ -66,6 +66,7 @@ create function holdfast.sample_names(keys bigint[], held integer[], waited inte
   -- One plan, by index, whatever the table looked like when it was made.
   set plan_cache_mode = force_generic_plan
   set search_path = pg_catalog, pg_temp
+  set jit = off
   as $$
   #variable_conflict use_column
   declare
@@ -117,6 +118,7 @@ create function holdfast.term_over(key bigint, fence bigint)
   -- One plan, by index, whatever the tables looked like when it was made.
   set plan_cache_mode = force_generic_plan
   set search_path = pg_catalog, pg_temp
+  set jit = off
   as $$
   declare
     told holdfast.term;

@@ -158,7 +158,7 @@ function factsOf(job: Job): (Fact | false)[] {
 }
 
 /** The one answer to why a job does not run. */
-function Why({ job: { waitsFor, failed, crashes, queue } }: { readonly job: Job }) {
+function Why({ job: { waitsFor, failed, crashes, queue, kind } }: { readonly job: Job }) {
   if (!waitsFor) return null
   const link = (id: number) => <a href={hrefOf('jobs', { id: String(id) })}>{id}</a>
   const before = 'ahead' in waitsFor ? aheadOf(waitsFor.ahead) : ''
@@ -183,7 +183,13 @@ function Why({ job: { waitsFor, failed, crashes, queue } }: { readonly job: Job 
         </>
       )
     case 'worker':
-      return <>No worker serves its queue. Start one whose definitions are of this queue.</>
+      return waitsFor.unserved === 'queue' ? (
+        <>No worker serves its queue. Start one whose definitions are of this queue.</>
+      ) : (
+        <>
+          No worker of its queue has the kind <Name text={kind} />. Start a worker with this definition.
+        </>
+      )
     case 'turn':
       return (
         <>
@@ -215,6 +221,7 @@ function Why({ job: { waitsFor, failed, crashes, queue } }: { readonly job: Job 
         </>
       )
     case 'jobs':
+      if (waitsFor.jobs.length === 0) return <>The jobs before it have ended. It is being released.</>
       return (
         <>
           {waitsFor.jobs.length === 1 ? 'Another job has' : 'Other jobs have'} to end before:{' '}

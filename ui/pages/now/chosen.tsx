@@ -23,7 +23,7 @@ export function Chosen({ waits, id, at, onChoose }: ChosenProps) {
   )
   const waiting = waits.names.flatMap((one) =>
     one.waits
-      .filter(({ participant }) => !name && participant === id)
+      .filter(({ participant }) => participant === id)
       .map((wait) => ({ name: one, wait, blockers: one.holders.map(({ participant }) => participant) })),
   )
   return (

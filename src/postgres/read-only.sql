@@ -1,0 +1,12 @@
+-- Asked after PostgreSQL has refused a write.
+
+-- name: why_read_only
+-- Whether the server is a standby, and whether and by whom transactions are made read-only from their beginning.
+select
+  pg_is_in_recovery() as is_standby,
+  setting = 'on' as is_default,
+  source,
+  current_user::text as role,
+  current_database()::text as database
+from pg_settings
+where name = 'default_transaction_read_only'

@@ -1,0 +1,33 @@
+// Documents are indexed ten at a time, because the search engine takes lists. One of them is refused: it alone fails, and is tried
+// again; the others of its batch are done.
+import { type BatchJob, defineJob, Holdfast } from 'holdfast'
+import { withDatabase } from './database.ts'
+
+const sizes: number[] = []
+const index = defineJob('index-documents', {
+  batch: { size: 10, wait: '50ms' },
+  retry: { attempts: 2, backoff: '10ms' },
+  run: async (jobs: readonly BatchJob<{ document: number }>[]) => {
+    sizes.push(jobs.length)
+    return jobs.map(({ input, attempt }) =>
+      input.document === 13 && attempt === 1 ? new Error('the engine is busy with this one') : { version: attempt },
+    )
+  },
+})
+
+await withDatabase(async (url) => {
+  const holdfast = await Holdfast.open({ url, namespace: 'examples' })
+  const documents = Array.from({ length: 40 }, (_, document) => ({ document }))
+  const jobs = await holdfast.jobs.enqueueMany(index, documents)
+  holdfast.jobs.work([index])
+  const versions = await Promise.all(jobs.map(({ id }) => holdfast.jobs.result<{ version: number }>(id)))
+  console.log(`largest batch: ${Math.max(...sizes)}`)
+  console.log(`done by the first attempt: ${versions.filter((result) => result?.version === 1).length}`)
+  console.log(`document 13 by attempt ${versions[13]?.version}`)
+  await holdfast.close()
+})
+
+// prints:
+// largest batch: 10
+// done by the first attempt: 39
+// document 13 by attempt 2

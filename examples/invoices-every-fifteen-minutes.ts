@@ -1,0 +1,77 @@
+// Every fifteen minutes the orders that have come in get their invoices: one of five processes finds them and enqueues a job for
+// each, in one transaction, and all five write invoices. Here the tick is asked for, three times; by itself it comes at :00,
+// :15, :30 and :45.
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { defineJob, Holdfast } from 'holdfast'
+import pg from 'pg'
+import { withDatabase } from './database.ts'
+
+interface Order {
+  order: number
+}
+
+const writeInvoice = defineJob('write-invoice', {
+  run: async ({ order }: Order, { tx }) => {
+    await tx.query('insert into invoice (order_id, written_by) values ($1, $2)', [order, process.pid])
+  },
+})
+
+const url = process.argv[2]
+if (url) await work(url)
+else await withDatabase(manage)
+
+/** One process of the fleet. */
+async function work(url: string) {
+  const holdfast = await Holdfast.open({ url })
+  holdfast.schedules.add('invoices', { every: '15m' }, async ({ tx }) => {
+    const { rows } = await tx.query<Order>(
+      'update "order" set billed_at = now() where billed_at is null returning id as order',
+    )
+    await holdfast.jobs.enqueueMany(writeInvoice, rows, { tx })
+  })
+  holdfast.jobs.work([writeInvoice], { concurrency: 2 })
+  process.on('disconnect', () => holdfast.close())
+  process.send?.('ready')
+}
+
+async function manage(url: string) {
+  const client = new pg.Client(url)
+  await client.connect()
+  await client.query(`
+    create table "order" (id integer generated always as identity primary key, billed_at timestamptz);
+    create table invoice (order_id integer not null, written_by integer not null)`)
+  const fleet = Array.from({ length: 5 }, () => fork(fileURLToPath(import.meta.url), [url]))
+  await Promise.all(fleet.map((child) => once(child, 'message')))
+  const holdfast = await Holdfast.open({ url })
+  const count = async (text: string) => (await client.query(text)).rows[0].count
+
+  for (const orders of [100, 200, 300]) {
+    await client.query('insert into "order" select from generate_series(1, 100)')
+    await holdfast.schedules.run('invoices')
+    while ((await count('select count(distinct order_id)::integer from invoice')) < orders) await pause(20)
+    const [run] = await holdfast.schedules.runs('invoices', { limit: 1 })
+    console.log(
+      `a run is ${run?.kind === 'run' && run.state}: ${orders} orders, ${await count('select count(*) from invoice')} invoices`,
+    )
+  }
+  const writers = await count('select count(distinct written_by)::integer from invoice')
+  console.log(`several processes wrote them: ${writers > 1}`)
+
+  const exits = fleet.map((child) => once(child, 'exit'))
+  for (const child of fleet) child.disconnect()
+  await Promise.all(exits)
+  await holdfast.close()
+  await client.end()
+}
+
+function pause(ms: number) {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+// prints:
+// a run is done: 100 orders, 100 invoices
+// a run is done: 200 orders, 200 invoices
+// a run is done: 300 orders, 300 invoices
+// several processes wrote them: true

@@ -1,0 +1,45 @@
+// Work on one shop must not run twice at once, and goes on in the order in which it came. So each shop is a lane: of its jobs
+// one runs at a time, in all processes together, while those of other shops go on beside it.
+import { defineJob, Holdfast } from 'holdfast'
+import { withDatabase } from './database.ts'
+
+type Shop = (typeof shops)[number]
+const shops = ['books', 'music'] as const
+
+await withDatabase(async (url) => {
+  const running: Record<Shop, number> = { books: 0, music: 0 }
+  const begun: Record<Shop, number[]> = { books: [], music: [] }
+  const most = { books: 0, music: 0, together: 0 }
+
+  const syncShop = defineJob('sync-shop', {
+    lanes: { max: 1 },
+    run: async ({ shop, part }: { shop: Shop; part: number }) => {
+      begun[shop].push(part)
+      running[shop]++
+      most[shop] = Math.max(most[shop], running[shop])
+      most.together = Math.max(most.together, running.books + running.music)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      running[shop]--
+    },
+  })
+
+  const holdfast = await Holdfast.open({ url, namespace: 'examples' })
+  const jobs = []
+  for (const part of [1, 2, 3, 4, 5]) {
+    for (const shop of shops) {
+      jobs.push(await holdfast.jobs.enqueue(syncShop, { shop, part }, { lane: `shop:${shop}` }))
+    }
+  }
+  holdfast.jobs.work([syncShop], { concurrency: 10 })
+  for (const { id } of jobs) await holdfast.jobs.result(id)
+  for (const shop of shops) {
+    console.log(`${shop}: parts ${begun[shop].join(' ')}, at once at most ${most[shop]}`)
+  }
+  console.log(`both together: ${most.together}`)
+  await holdfast.close()
+})
+
+// prints:
+// books: parts 1 2 3 4 5, at once at most 1
+// music: parts 1 2 3 4 5, at once at most 1
+// both together: 2

@@ -1,0 +1,65 @@
+// Express. The instance is opened before the server listens, and closed when the last request has been answered.
+import type { AddressInfo } from 'node:net'
+import express, { type NextFunction, type Request, type Response } from 'express'
+import { Holdfast, LimitReachedError, LockTimeoutError } from 'holdfast'
+import { dashboard } from 'holdfast/dashboard'
+import { deliveryOf, webhooks } from 'holdfast/http'
+import { healthHandler } from 'holdfast/telemetry'
+import pg from 'pg'
+import { exportOrders, makeReport, markPaid, operatorOf, placeOrder, sendInvoice } from './shop.ts'
+
+const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 20 })
+const holdfast = await Holdfast.open({ pool, namespace: 'shop' })
+const board = dashboard({ pool, auth: operatorOf })
+const events = webhooks(holdfast.once, { key: (request: { body: { id: string } }) => `payments:${request.body.id}` })
+
+holdfast.jobs.work([sendInvoice], { concurrency: 10 })
+holdfast.schedules.add('nightly-report', { cron: '0 3 * * *', timezone: 'Europe/London' }, ({ tick }) =>
+  makeReport(pool, tick.toISOString()),
+)
+
+const app = express()
+app.get('/health/:probe', healthHandler(holdfast).node)
+app.use('/admin/holdfast', board.node)
+app.use(express.json())
+
+app.post('/orders', async (request, response) => {
+  response.status(201).json(await placeOrder({ pool, holdfast }, request.body))
+})
+
+app.post('/reports/:day', async (request, response) => {
+  const { day } = request.params
+  response.json(await holdfast.locks.with(`report:${day}`, { wait: 0 }, () => makeReport(pool, day)))
+})
+
+app.post('/exports', async (request, response) => {
+  const { user } = request.body
+  response.json(await holdfast.limits.with(`export:${user}`, { max: 1 }, () => exportOrders(pool, user)))
+})
+
+app.post('/webhooks/payments', events.express(), async (request, response) => {
+  await markPaid(deliveryOf(request)!.tx, request.body.order)
+  response.json({ received: true })
+})
+
+// Behind the routes, because Express takes the first that fits.
+app.use((error: unknown, _request: Request, response: Response, next: NextFunction) => {
+  if (error instanceof LockTimeoutError) return response.status(409).json({ busy: error.lock })
+  if (error instanceof LimitReachedError)
+    return response.status(429).set('retry-after', '1').json({ busy: error.limit })
+  next(error)
+})
+
+const server = app.listen(process.env.PORT ?? 3000, () =>
+  console.log(`listening on ${(server.address() as AddressInfo).port}`),
+)
+
+process.once('SIGTERM', async () => {
+  const answered = new Promise((closed) => server.close(closed)) // no new requests
+  await holdfast.drain({ within: '20s' }) // jobs, ticks and what requests hold come to their end
+  await board.close() // ends its open pages, which would keep the server open
+  server.closeIdleConnections() // kept alive between requests, they would keep it for seconds
+  await answered
+  await holdfast.close()
+  await pool.end()
+})

@@ -1,0 +1,116 @@
+// Functions that come and go: opened by the first invocation, used again by those that find it warm, frozen in between, never closed.
+// DATABASE_URL leads through a pooler in transaction mode, because there are many of them; so there is no session to hold a lock.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Holdfast, LeaseTimeoutError, LimitReachedError } from 'holdfast'
+import { deliveryOf, webhooks } from 'holdfast/http'
+import pg from 'pg'
+import { exportOrders, makeReport, markPaid, type Order, placeOrder, type Shop, sendInvoice } from './shop.ts'
+
+let warm: Promise<Shop> | undefined
+
+/** For whoever comes first; when it fails, the next invocation tries again. */
+function shop() {
+  warm ??= open().catch((error) => {
+    warm = undefined
+    throw error
+  })
+  return warm
+}
+
+/** The schema is brought up to date by whoever deploys (`holdfast migrate`), and not while somebody waits for an answer. */
+async function open() {
+  // Few connections for each, and none that is kept for long.
+  const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 2, idleTimeoutMillis: 5_000 })
+  const holdfast = await Holdfast.open({ pool, namespace: 'shop', anchor: 'none', migrate: false })
+  return { pool, holdfast }
+}
+
+const routes: Record<string, (request: Request, detail: string) => Promise<Response>> = {
+  async orders(request: Request) {
+    return Response.json(await placeOrder(await shop(), (await request.json()) as Order), { status: 201 })
+  },
+
+  // A lease in the place of a lock: one that a killed function had is free again after its ttl.
+  async reports(_request: Request, day: string) {
+    const { pool, holdfast } = await shop()
+    return holdfast.leases.with(`report:${day}`, { ttl: '15s', wait: 0 }, async () =>
+      Response.json(await makeReport(pool, day)),
+    )
+  },
+
+  async exports(request: Request) {
+    const { pool, holdfast } = await shop()
+    const { user } = (await request.json()) as { user: string }
+    return holdfast.limits.with(`export:${user}`, { max: 1 }, async () => Response.json(await exportOrders(pool, user)))
+  },
+
+  async webhooks(request: Request) {
+    const { holdfast } = await shop()
+    const events = webhooks(holdfast.once, { key: async (event) => `payments:${(await event.json()).id}` })
+    const handle = events.fetch(async (event) => {
+      const { order } = (await event.json()) as { order: number }
+      await markPaid(deliveryOf(event)!.tx, order)
+      return Response.json({ received: true })
+    })
+    return handle(request)
+  },
+}
+
+async function answer(request: Request) {
+  // What happened while this lay frozen is noticed first: connections that are gone, or too old to be trusted.
+  await sleep(1)
+  const [, name = '', detail = ''] = new URL(request.url).pathname.split('/')
+  const route = routes[name]
+  if (route === undefined || request.method !== 'POST') return new Response('Not found', { status: 404 })
+  try {
+    return await route(request, detail)
+  } catch (error) {
+    if (error instanceof LeaseTimeoutError) return Response.json({ busy: error.lease }, { status: 409 })
+    if (error instanceof LimitReachedError) {
+      return Response.json({ busy: error.limit }, { status: 429, headers: { 'retry-after': '1' } })
+    }
+    throw error
+  }
+}
+
+/** Vercel, and whatever else speaks Request and Response. */
+export default { fetch: answer }
+
+/** What is read of it, in version 2.0 of its format. */
+interface HttpEvent {
+  rawPath: string
+  rawQueryString: string
+  headers: Record<string, string>
+  body?: string
+  isBase64Encoded: boolean
+  requestContext: { domainName: string; http: { method: string } }
+}
+
+/** AWS Lambda, behind a function URL or an HTTP API. */
+export async function handler(event: HttpEvent) {
+  const { rawPath, rawQueryString, headers, body, isBase64Encoded, requestContext } = event
+  const request = new Request(`https://${requestContext.domainName}${rawPath}?${rawQueryString}`, {
+    method: requestContext.http.method,
+    headers,
+    body: body === undefined ? null : Buffer.from(body, isBase64Encoded ? 'base64' : 'utf8'),
+  })
+  const response = await answer(request)
+  return {
+    statusCode: response.status,
+    headers: Object.fromEntries(response.headers),
+    body: await response.text(),
+  }
+}
+
+/**
+ * The platform's cron, once a minute: works on what was enqueued, and ends in good order before the platform would end it. With an
+ * instance of its own, because draining is for good.
+ */
+export async function work({ seconds = 45 } = {}) {
+  const { pool, holdfast } = await open()
+  holdfast.jobs.work([sendInvoice], { concurrency: 10 })
+  await sleep(seconds * 1_000)
+  await holdfast.drain({ within: '10s' })
+  await holdfast.close()
+  await pool.end()
+}

@@ -1,0 +1,66 @@
+// What all recipes have in common, and would be code of yours: what a shop does, and who may see its dashboard.
+import { timingSafeEqual } from 'node:crypto'
+import { defineJob, type Holdfast, type Transaction } from 'holdfast'
+import type { Visitor } from 'holdfast/dashboard'
+import type pg from 'pg'
+
+/** Its row commits together with the end of the job: one invoice for each order, whatever dies. */
+export const sendInvoice = defineJob('send-invoice', {
+  run: async ({ order }: { order: number }, { tx }) => {
+    await tx.query('insert into invoice (order_id) values ($1)', [order])
+  },
+})
+
+export interface Shop {
+  pool: pg.Pool
+  holdfast: Holdfast
+}
+
+export interface Order {
+  customer: string
+  total: number
+}
+
+/** The order and its job are there together, or neither is. */
+export async function placeOrder({ pool, holdfast }: Shop, { customer, total }: Order) {
+  const client = await pool.connect()
+  try {
+    await client.query('begin')
+    const { rows } = await client.query('insert into customer_order (customer, total) values ($1, $2) returning id', [
+      customer,
+      total,
+    ])
+    const job = await holdfast.jobs.enqueue(sendInvoice, { order: rows[0].id }, { tx: client })
+    await client.query('commit')
+    return { order: rows[0].id, job: job.id }
+  } catch (error) {
+    await client.query('rollback')
+    throw error
+  } finally {
+    client.release()
+  }
+}
+
+export async function markPaid(tx: Transaction, order: number) {
+  await tx.query('update customer_order set paid = true where id = $1', [order])
+}
+
+export async function makeReport(pool: pg.Pool, day: string) {
+  const { rows } = await pool.query(
+    'select count(*)::int as orders, count(*) filter (where paid)::int as paid from customer_order',
+  )
+  return { day, ...rows[0] }
+}
+
+export async function exportOrders(pool: pg.Pool, user: string) {
+  const { rows } = await pool.query('select id, total from customer_order where customer = $1 order by id', [user])
+  return rows
+}
+
+/** Who comes to the dashboard. In earnest this looks into your sessions; without a token nobody may come. */
+export function operatorOf(request: Request): Visitor | null {
+  const expected = Buffer.from(`Bearer ${process.env.OPERATOR_TOKEN}`)
+  const given = Buffer.from(request.headers.get('authorization') ?? '')
+  const isOperator = process.env.OPERATOR_TOKEN && given.length === expected.length && timingSafeEqual(given, expected)
+  return isOperator ? { name: 'operator', rights: 'all' } : null
+}

@@ -1,0 +1,30 @@
+// node-postgres: the client on which `begin` was run.
+import pg from 'pg'
+import { story } from './story.ts'
+
+await story(({ url, holdfast, till, sendInvoice }) => {
+  const pool = new pg.Pool({ connectionString: url, max: 2 })
+
+  async function placeOrder(customer: string) {
+    const client = await pool.connect()
+    try {
+      await client.query('begin')
+      await holdfast.locks.inTransaction(client, `customer:${customer}`, { wait: '100ms' }) // until this transaction ends
+      const { rows } = await client.query('insert into customer_order (customer) values ($1) returning id', [customer])
+      await holdfast.jobs.enqueue(sendInvoice, { order: rows[0].id }, { tx: client }) // with the order, or not at all
+      await till.guard(client) // nothing of it, if somebody else may have the till
+      await client.query('commit')
+    } catch (error) {
+      await client.query('rollback')
+      throw error
+    } finally {
+      client.release()
+    }
+  }
+  return { placeOrder, close: () => pool.end() }
+})
+
+// prints:
+// while another has the customer: refused (LOCK_TIMEOUT); orders: 0, jobs: 0
+// when the customer is free: placed; orders: 1, jobs: 1
+// when another has the till: refused (LOCK_LOST); orders: 1, jobs: 1

@@ -1,0 +1,59 @@
+// What each of these examples tells. An order is placed in a transaction of the library: the name of its customer is locked in it, its
+// job is enqueued in it, and it is guarded by the lock of the till, which this process held before anybody ordered.
+import { defineJob, Holdfast, type Lock } from 'holdfast'
+import pg from 'pg'
+import { withDatabase } from '../database.ts'
+
+const sendInvoice = defineJob('send-invoice', { run: () => {} })
+
+interface Given {
+  url: string
+  holdfast: Holdfast
+  till: Lock
+  sendInvoice: typeof sendInvoice
+}
+
+interface Shop {
+  placeOrder(customer: string): Promise<void>
+  close(): Promise<void>
+}
+
+/** `open` answers with how the library places an order, and how it closes. */
+export async function story(open: (given: Given) => Shop | Promise<Shop>) {
+  await withDatabase(async (url) => {
+    const client = new pg.Client(url)
+    await client.connect()
+    await client.query(
+      'create table public.customer_order (id int generated always as identity primary key, customer text not null)',
+    )
+    const holdfast = await Holdfast.open({ url, namespace: 'examples' })
+    const other = await Holdfast.open({ url, namespace: 'examples' })
+    const till = await holdfast.locks.acquire('till')
+    const { placeOrder, close } = await open({ url, holdfast, till, sendInvoice })
+
+    const tell = async (when: string) => {
+      const outcome = await placeOrder('ada').then(
+        () => 'placed',
+        (error) => `refused (${error.code})`,
+      )
+      const { rows } = await client.query(
+        'select (select count(*) from customer_order) as orders, (select count(*) from holdfast.job) as jobs',
+      )
+      console.log(`${when}: ${outcome}; orders: ${rows[0].orders}, jobs: ${rows[0].jobs}`)
+    }
+
+    await other.locks.with('customer:ada', () => tell('while another has the customer'))
+    await tell('when the customer is free')
+
+    // An administrator ends the session that the till was locked on, and another process takes over.
+    const told = new Promise((resolve) => till.signal.addEventListener('abort', resolve))
+    await client.query('select pg_terminate_backend(backend_pid) from holdfast.instance where id = $1', [holdfast.id])
+    await told
+    await other.locks.with('till', () => tell('when another has the till'))
+
+    await close()
+    await other.close()
+    await holdfast.close()
+    await client.end()
+  })
+}

@@ -1,0 +1,89 @@
+// docs/reference/command-line.md, from the definitions of the commands.
+import { existsSync } from 'node:fs'
+import type { Argument, Command, Option } from 'commander'
+import type { TwinOption } from '../../dist/cli/options.js'
+import { makeProgram } from '../../dist/cli/program.js'
+import { examplesOf } from '../../dist/cli/words.js'
+
+const plain = (text: string) => text.replaceAll('|', '\\|').replaceAll('<', '\\<')
+const code = (text: string) => `\`${text.replaceAll('|', '\\|')}\``
+const upper = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
+const isShown = (command: Command) => !command.name().startsWith('__') && command.name() !== 'help'
+
+/** As all of ours are: with the name of a variable. */
+const twinOf = (option: Option) => (option as Partial<TwinOption>).twin
+
+function optionsTable(options: readonly Option[]) {
+  if (options.length === 0) return []
+  const rows = options.map((option) => {
+    const { flags, description } = option
+    const twin = twinOf(option) ?? ''
+    return `| ${code(flags)} | ${plain(upper(description.replace(` [${twin}]`, '')))} | ${code(twin)} |`
+  })
+  return ['', '| option | what it does | variable |', '|---|---|---|', ...rows]
+}
+
+function argumentsTable(args: readonly Argument[]) {
+  if (args.length === 0) return []
+  const rows = args.map((argument) => {
+    const name = `${argument.name()}${argument.variadic ? '…' : ''}`
+    return `| ${code(argument.required ? `<${name}>` : `[${name}]`)} | ${plain(upper(argument.description))} |`
+  })
+  return ['', '| argument | what it is |', '|---|---|', ...rows]
+}
+
+function schemaOf(words: string[]) {
+  const name = `${words.join('-')}.schema.json`
+  if (!existsSync(new URL(`../../schemas/${name}`, import.meta.url))) return []
+  return ['', `What \`--json\` prints: [${name}](../../schemas/${name}).`]
+}
+
+function section(command: Command, words: string[]): string[] {
+  const verbs = command.commands.filter(isShown)
+  const here = words.join(' ')
+  const usage = command.usage().replace('[options] ', '').replace('[options]', '').trim()
+  return [
+    '',
+    `${'#'.repeat(words.length + 1)} ${here}`,
+    '',
+    verbs.length === 0 ? command.description() || command.summary() : `${upper(command.description())}.`,
+    ...(verbs.length === 0 ? ['', '```sh', ...examplesOf(command), '```'] : []),
+    ...(usage && verbs.length === 0 ? ['', `Usage: ${code(`holdfast ${here} ${usage}`)}`] : []),
+    ...argumentsTable(command.registeredArguments),
+    ...optionsTable(command.options),
+    ...(verbs.length === 0 ? schemaOf(words) : []),
+    ...verbs.flatMap((verb) => section(verb, [...words, verb.name()])),
+  ]
+}
+
+/** The page. */
+export function commandLine() {
+  const program = makeProgram()
+  return `${[
+    '# The command line',
+    '',
+    '<!-- Written by npm run reference from the definitions of the commands. -->',
+    '',
+    'What a command found goes to stdout, all else to stderr: tables on a terminal, fields between tabs where it is piped,',
+    'one document with `--json`, a document a line with `--jsonl`. Each option may also come from the variable that stands',
+    'beside it; the command line wins. `holdfast help lock run` prints the help of a command.',
+    '',
+    '## Exit codes',
+    '',
+    '| code | meaning |',
+    '|---|---|',
+    '| 0 | done |',
+    '| 1 | failed |',
+    '| 2 | the words make no command, or nobody could be asked |',
+    '| 3 | the condition is not met: what was named is not there, or there is something to apply |',
+    '| 4 | the database cannot be reached, or refuses the login |',
+    '',
+    '`lock run` ends as the command that it runs, or with 123 when the lock was lost while it ran, 124 when the name is taken',
+    'or the wait is over, 125 when it failed before the command was started, 126 when the command cannot be executed, 127 when',
+    'it was not found, 128+n when signal n ended it.',
+    '',
+    '## Options of every command',
+    ...optionsTable(program.options.filter((option) => twinOf(option) !== undefined)),
+    ...program.commands.filter(isShown).flatMap((command) => section(command, [command.name()])),
+  ].join('\n')}\n`
+}

@@ -1,0 +1,52 @@
+// npm run release -- 0.2.0
+//
+// Makes a release in this clone: looks that it can be made, runs the tests, moves what is unreleased in the changelog below its number,
+// commits and tags. To push the tag is to publish; that is left to you.
+import { execFileSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+
+const [version] = process.argv.slice(2)
+
+function refuse(because: string): never {
+  console.error(because)
+  process.exit(1)
+}
+
+const git = (...words: string[]) => execFileSync('git', words, { encoding: 'utf8' }).trim()
+const read = (file: string) => readFileSync(file, 'utf8')
+const parts = (text: string) => /^(\d+)\.(\d+)\.(\d+)$/.exec(text)?.slice(1).map(Number)
+
+const manifest = JSON.parse(read('package.json'))
+const changelog = read('CHANGELOG.md')
+const unreleased = /^## Unreleased\n(.*?)(?=^## |$(?![\s\S]))/ms.exec(changelog)?.[1] ?? ''
+
+const [was, will] = [parts(manifest.version), parts(version ?? '')]
+if (!will) refuse('Expected a version, as in: npm run release -- 0.2.0')
+const at = will.findIndex((number, place) => number !== was?.[place])
+const isNext = at >= 0 && will[at] === (was?.[at] ?? 0) + 1 && will.slice(at + 1).every((number) => number === 0)
+if (!isNext)
+  refuse(
+    `Expected the version after ${manifest.version}, with the first number that changes one higher and zeros behind it, got ${version}`,
+  )
+if (git('status', '--porcelain') !== '') refuse('Something is not committed: git status')
+if (git('rev-parse', '--abbrev-ref', 'HEAD') !== 'main') refuse('Releases are made from main')
+if (git('tag', '--list', `v${version}`) !== '') refuse(`There is a tag v${version} already`)
+if (unreleased.trim() === '') refuse('The changelog has nothing below "## Unreleased": what would be in it?')
+if (!manifest.repository) refuse('package.json has no repository: without it npm cannot tell where a package was built')
+
+execFileSync('npm', ['test'], { stdio: 'inherit' })
+
+const today = new Date().toISOString().slice(0, 10)
+writeFileSync('CHANGELOG.md', changelog.replace('## Unreleased\n', `## Unreleased\n\n## ${version}, ${today}\n`))
+for (const file of ['package.json', 'package-lock.json']) {
+  // Of the lock the first two: its own, and that of the package.
+  const limit = file === 'package.json' ? 1 : 2
+  let count = 0
+  const text = read(file).replaceAll(`"version": "${manifest.version}"`, (found) =>
+    count++ < limit ? `"version": "${version}"` : found,
+  )
+  writeFileSync(file, text)
+}
+git('commit', '--all', '--message', `Release ${version}`)
+git('tag', '--annotate', `v${version}`, '--message', `Holdfast ${version}\n\n${unreleased.trim()}`)
+console.log(`Made v${version}. To publish it: git push --follow-tags`)

@@ -1,0 +1,158 @@
+// What a backlog does to a claim: of two million, half of them due, half delayed; and as it grows.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { defineJob, Holdfast, type JobDefinition } from 'holdfast'
+import pg from 'pg'
+import { median, type Progress } from '../measure.ts'
+import { benchDatabase } from '../server.ts'
+
+const half = 1_000_000
+const parked = 100_000
+const drainMs = 4_000
+
+/** Claims of ten jobs, by the statement itself: of an empty queue into which ten were put, and of one with a backlog. */
+export function backlog() {
+  return withClaims(async ({ holdfast, filed, client, tookMs, due, job }) => {
+    await tookMs()
+    const emptyMs = await tookMs()
+    await due(half)
+    await client.query(`
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at)
+      select nextval('holdfast.job_number'), queue, priority, kind, payload, max_crashes, now() + interval '1 day'
+      from (select ${job}) as one, generate_series(1, ${half})`)
+    // One has the place of the lane; the other is parked, and so are its copies.
+    await holdfast.jobs.enqueueMany(filed, [0, 1], { lane: 'hot' })
+    while ((await client.query("select from holdfast.waiting where stage = 'lane'")).rowCount === 0) await sleep(20)
+    await client.query(`
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties, stage, lane, rank, seq)
+      select n, queue, priority, kind, payload, max_crashes, run_at, ties, stage, lane, rank, n
+      from (
+        select nextval('holdfast.job_number') as n, w.*
+        from (select * from holdfast.waiting where stage = 'lane' limit 1) as w, generate_series(2, ${parked})
+        offset 0
+      ) as copies`)
+    // A flood of writing is not what is measured.
+    await client.query('checkpoint')
+    await tookMs()
+    const fullMs = await tookMs()
+    return { jobs: 2 * half, emptyMs: round(emptyMs), fullMs: round(fullMs), times: round(fullMs / emptyMs) }
+  })
+}
+
+/** A claim of ten with so many due, and what one worker does with them in a few seconds. */
+export function growing(counts: number[], progress: Progress) {
+  return withClaims(async ({ holdfast, client, tookMs, due }) => {
+    const points: { count: number; claimMs: number; perSecond: number }[] = []
+    await tookMs()
+    for (const count of counts) {
+      progress(`growth: ${count} jobs due`)
+      const [{ there }] = (await client.query('select count(*)::integer as there from holdfast.job')).rows
+      await due(count - there)
+      await client.query('checkpoint')
+      await tookMs()
+      const claimMs = await tookMs()
+      points.push({ count, claimMs: round(claimMs), perSecond: Math.round(await drained(holdfast, count)) })
+    }
+    return points
+  })
+}
+
+/** Jobs per second of a worker here, until there are none left or it has worked for a while. */
+async function drained(holdfast: Holdfast, count: number) {
+  let done = 0
+  const from = performance.now()
+  const worker = holdfast.jobs.work([defineJob('filed', { queue: 'filed', run: () => void done++ })])
+  while (done < count && performance.now() - from < drainMs) await sleep(5)
+  const perSecond = (done / (performance.now() - from)) * 1_000
+  await worker.close()
+  return perSecond
+}
+
+interface Claims {
+  holdfast: Holdfast
+  filed: JobDefinition
+  client: pg.Client
+  tookMs(): Promise<number>
+  due(count: number): Promise<unknown>
+  job: string
+}
+
+async function withClaims<Result>(measure: (claims: Claims) => Promise<Result>) {
+  const database = await benchDatabase()
+  const { url } = database
+  const holdfast = await Holdfast.open({ url })
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  // Its life claims; it serves another queue, so that nobody else does.
+  const worker = holdfast.jobs.work([defineJob('none', { queue: 'none', run() {} })])
+  try {
+    const filed = defineJob('filed', { queue: 'filed', run() {} })
+    const ten = Array.from({ length: 10 }, (_, at) => ({ at }))
+    await holdfast.jobs.enqueueMany(filed, ten)
+    const { queue } = (await client.query('select queue from holdfast.job limit 1')).rows[0]
+    const job = `${queue}::bigint as queue, 0::smallint as priority, 'filed' as kind, '{}'::json as payload, 3 as max_crashes`
+    const life = await session(client)
+    let cursor = 0
+    let token = 0
+    const tookMs = async () => {
+      const all: number[] = []
+      for (let at = 0; at < 300; at++) {
+        await holdfast.jobs.enqueueMany(filed, ten)
+        const values = [life, token++, Array(11).fill(queue), levels, levels.map((level) => (level === 0 ? cursor : 0))]
+        const from = performance.now()
+        const { rows } = await client.query(claim, values)
+        all.push(performance.now() - from)
+        const [{ fence, passed, ids }] = rows
+        if (ids.length !== 10) throw new Error(`Expected to claim 10, got ${ids.length}`)
+        cursor = JSON.parse(passed)[levels.indexOf(0)]
+        await client.query(end, [ids, ids.map(() => fence), [fence]])
+      }
+      return median(all)
+    }
+    /** So many more that are due, as if they had been enqueued long ago. */
+    const due = (count: number) =>
+      client.query(`
+        insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes)
+        select n, n, queue, priority, kind, payload, max_crashes
+        from (
+          select nextval('holdfast.job_number') as n, one.*
+          from (select ${job}) as one, generate_series(1, ${count})
+          offset 0
+        ) as numbered`)
+    return await measure({ holdfast, filed, client, tookMs, due, job })
+  } finally {
+    await worker.close()
+    await client.end()
+    await holdfast.close()
+    await database.close()
+  }
+}
+
+const levels = [5, 4, 3, 2, 1, 0, -1, -2, -3, -4, -5]
+
+const claim = `
+select fence, passed, array(select (job ->> 0)::bigint from json_array_elements(jobs::json) as job) as ids
+from holdfast.job_claim($1, $2, $3::bigint[], $4::integer[], $5::bigint[], '{filed}', 10, false, false)`
+
+const end = "select holdfast.job_done($1::bigint[], $2::bigint[], '{}', null, $3::bigint[])"
+
+async function session(client: pg.Client) {
+  for (;;) {
+    const { rows } = await client.query('select session from holdfast.worker')
+    // Once it works, the tables of the days are made, and nobody must end a job just then.
+    const { rows: days } = await client.query("select from pg_class where relname ~ '^job_history_[0-9]{8}$'")
+    if (rows.length > 0 && days.length === 4) return rows[0].session
+    await sleep(20)
+  }
+}
+
+export function showBacklog(claim: Awaited<ReturnType<typeof backlog>>) {
+  return [
+    ['a claim of ten jobs from an otherwise empty queue, ms', claim.emptyMs, ''],
+    [`the same with ${claim.jobs.toLocaleString('en')} jobs, half of them delayed`, claim.fullMs, ''],
+    ['times as long', claim.times, '≤ 2'],
+  ]
+}
+
+function round(value: number) {
+  return Number(value.toPrecision(3))
+}

@@ -1,0 +1,36 @@
+// The ends of a job, as callers know them: how many can be enqueued, and how long one waits when nothing else is to do.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { loops, percentile } from '../measure.ts'
+import { onStage } from './stage.ts'
+import { payloads } from './through.ts'
+
+/** One after the other, and 32 callers at once. Nobody works meanwhile. */
+export function singles(name: string, ms: number) {
+  return onStage(name, async ({ queue }) => {
+    const payload = payloads(1)[0]!
+    const at = (callers: number, forMs: number) => loops(callers, forMs, () => queue.enqueue(payload))
+    await at(32, 500)
+    const [one, many] = [await at(1, ms), await at(32, ms)]
+    return { onePerSecond: one.perSecond, oneMs: percentile(one.waitsMs, 50), perSecond: many.perSecond }
+  })
+}
+
+/** From the call until the handler runs, in this process, now and then. */
+export function latency(name: string, times: number) {
+  return onStage(name, async ({ queue }) => {
+    const started = new Map<number | undefined, (at: number) => void>()
+    const stop = await queue.work(({ at }) => started.get(at)?.(performance.now()))
+    const waits: number[] = []
+    for (let at = -3; at < times; at++) {
+      await sleep(30 + Math.random() * 30)
+      const start = new Promise<number>((resolve) => started.set(at, resolve))
+      const from = performance.now()
+      await queue.enqueue({ at })
+      const waited = (await start) - from
+      // The first are to get warm.
+      if (at >= 0) waits.push(waited)
+    }
+    await Promise.race([stop(), sleep(2_000)])
+    return { p50Ms: percentile(waits, 50), p99Ms: percentile(waits, 99) }
+  })
+}

@@ -1,0 +1,145 @@
+// What the same work reaches in plain SQL: the same kinds of statements on the smallest tables that could do it, batches of
+// 1,000, two loops that enqueue, one that claims and one that ends, with nothing of Holdfast around them.
+import pg from 'pg'
+import { median } from '../measure.ts'
+import { onStage } from './stage.ts'
+import { payloads } from './through.ts'
+
+const schema = `
+create schema if not exists plain;
+create sequence plain.number;
+create table plain.job (
+  id bigint primary key, queue bigint not null, priority smallint not null, payload json not null, session integer, fence bigint
+) with (fillfactor = 40);
+create index on plain.job (queue, priority, id);
+create table plain.history (
+  id bigint not null, queue bigint not null, priority smallint not null, payload json not null, ended_at timestamptz not null
+);
+create index on plain.history (id);`
+
+const enqueue = `
+insert into plain.job
+select nextval('plain.number'), 1, 0, payload
+from json_array_elements($1::text::json) as payload`
+
+const claim = `
+update plain.job
+set session = 1, fence = $1
+where ctid = any(array(
+  select ctid
+  from plain.job
+  where queue = 1 and priority = 0 and id > $2 and session is null
+  order by id
+  limit $3
+  for update skip locked
+))
+returning id, payload::text`
+
+const end = `
+with ended as (
+  delete from plain.job where id = any($1::text::bigint[]) and fence = $2 returning *
+)
+insert into plain.history select id, queue, priority, payload, clock_timestamp() from ended`
+
+const together = 1_000
+const backlog = 20_000
+
+const turn = () => new Promise((resolve) => setTimeout(resolve, 1))
+
+/** One worker of Holdfast and plain SQL, in turns on one server; each turn to the end of what it enqueued. */
+export function besidePlain({ rounds, seconds }: { rounds: number; seconds: number }) {
+  return onStage('holdfast', async ({ url, queue, workers }) => {
+    const crew = await workers()
+    crew.begin()
+    const plain = await plainLoops(url)
+    const some = payloads(together)
+    const ours: number[] = []
+    const theirs: number[] = []
+    for (let round = -1; round < rounds; round++) {
+      const from = { at: performance.now(), done: crew.done() }
+      let enqueued = from.done
+      const produce = async () => {
+        while (performance.now() - from.at < seconds * 1_000) {
+          if (enqueued - crew.done() > backlog) await turn()
+          else {
+            enqueued += together
+            await queue.enqueueMany(some)
+          }
+        }
+      }
+      await Promise.all([produce(), produce()])
+      while (crew.done() < enqueued) await turn()
+      const perSecond = ((crew.done() - from.done) / (performance.now() - from.at)) * 1_000
+      const plainPerSecond = await plain.slice(seconds)
+      // The first is to get warm.
+      if (round < 0) continue
+      ours.push(perSecond)
+      theirs.push(plainPerSecond)
+    }
+    await plain.close()
+    return {
+      perSecond: Math.round(median(ours)),
+      plainPerSecond: Math.round(median(theirs)),
+      ratio: Number(median(ours.map((rate, round) => rate / theirs[round]!)).toPrecision(3)),
+    }
+  })
+}
+
+/** Runs `slice(seconds)` again and again; each answers with the jobs per second that came to their end. */
+async function plainLoops(url: string) {
+  const clients = Array.from({ length: 4 }, () => new pg.Client({ connectionString: url }))
+  await Promise.all(clients.map((client) => client.connect()))
+  const [producer, second, claimer, ender] = clients as [pg.Client, pg.Client, pg.Client, pg.Client]
+  await producer.query(schema)
+  await claimer.query('set synchronous_commit = off')
+  const inputs = JSON.stringify(Array.from({ length: together }, (_, at) => ({ at })))
+  let [enqueued, done, cursor, fence] = [0, 0, 0, 0] as [number, number, number, number]
+  return {
+    async slice(seconds: number) {
+      const until = performance.now() + seconds * 1_000
+      const claims: { fence: number; ids: number[] }[] = []
+      let [producing, isClaiming] = [2, true] as [number, boolean]
+      const from = { at: performance.now(), done }
+      const produce = async (client: pg.Client) => {
+        while (performance.now() < until) {
+          if (enqueued - done > backlog) await turn()
+          else {
+            enqueued += together
+            await client.query(enqueue, [inputs])
+          }
+        }
+        producing--
+      }
+      await Promise.all([
+        produce(producer),
+        produce(second),
+        (async () => {
+          for (;;) {
+            const wasProducing = producing > 0
+            const { rows } = await claimer.query(claim, [++fence, cursor, together])
+            if (rows.length > 0) {
+              for (const { id } of rows) cursor = Math.max(cursor, Number(id))
+              claims.push({ fence, ids: rows.map(({ id }) => id).sort((a, b) => a - b) })
+            } else if (!wasProducing && cursor === 0) break
+            // What committed late has a lower number.
+            else cursor = 0
+            while (claims.length > 4) await turn()
+          }
+          isClaiming = false
+        })(),
+        (async () => {
+          while (isClaiming || claims.length > 0) {
+            const next = claims.shift()
+            if (next === undefined) await turn()
+            else {
+              await ender.query(end, [`{${next.ids}}`, next.fence])
+              done += next.ids.length
+            }
+          }
+        })(),
+      ])
+      return ((done - from.done) / (performance.now() - from.at)) * 1_000
+    },
+    close: () => Promise.all(clients.map((client) => client.end())),
+  }
+}

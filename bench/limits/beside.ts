@@ -1,0 +1,64 @@
+// A free entity, while another is wanted by everybody: how long its one caller waits.
+import { Holdfast } from 'holdfast'
+import pg from 'pg'
+import { type Contestant, inTurns, loops, type Options, summary } from '../measure.ts'
+import { table } from '../table.ts'
+import { fleet } from './fleet.ts'
+
+const crowd = { processes: 2, each: 32 }
+
+export async function beside(url: string, { rounds, roundMs, progress }: Options) {
+  const holdfast = await Holdfast.open({ url, namespace: 'bench' })
+  const quiet = {
+    name: 'nothing else',
+    run: (ms: number) => loops(1, ms, async () => (await holdfast.limits.acquire('quiet', { max: 1 })).release()),
+  }
+  const hot = await fleet('hot', url, 'permit hot 10', crowd)
+  const spread = await fleet('spread', url, 'permit spread', crowd)
+  const during = (name: string, others: Contestant) => ({
+    name,
+    async run(ms: number) {
+      const [outcome] = await Promise.all([quiet.run(ms), others.run(ms)])
+      return outcome
+    },
+  })
+  /** Somebody has the row of another entity locked, for as long as it takes. */
+  const locked = {
+    name: 'the row of another locked',
+    async run(ms: number) {
+      const client = new pg.Client({ connectionString: url })
+      await client.connect()
+      await (await holdfast.limits.acquire('stuck', { max: 1 })).release()
+      await client.query('begin')
+      await client.query(`select from holdfast.limited where name = 'stuck' for update`)
+      const stuck = holdfast.limits.acquire('stuck', { max: 1 })
+      const outcome = await quiet.run(ms)
+      await client.query('commit')
+      await client.end()
+      await (await stuck).release()
+      return outcome
+    },
+  }
+  try {
+    const outcomes = await inTurns(
+      [quiet, during('64 callers of one other', hot), during('64 callers of 10,000 others', spread), locked],
+      { rounds, roundMs, onRound: (round) => progress(`limits: beside a hot one, round ${round + 1} of ${rounds}`) },
+    )
+    return Object.fromEntries(Object.entries(outcomes).map(([name, all]) => [name, summary(all)]))
+  } finally {
+    await Promise.all([holdfast.close(), hot.close(), spread.close()])
+  }
+}
+
+export function showBeside(report: Awaited<ReturnType<typeof beside>>) {
+  return table(
+    ['A free entity: acquire + release, beside', 'pairs/s', 'p50 ms', 'p99 ms', 'longest ms'],
+    Object.entries(report).map(([name, { perSecond, p50Ms, p99Ms, longestMs }]) => [
+      name,
+      perSecond,
+      p50Ms,
+      p99Ms,
+      longestMs,
+    ]),
+  )
+}

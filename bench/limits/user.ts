@@ -1,0 +1,67 @@
+// A process of users of limits. Its parent says for how long they go on.
+import { Holdfast, type LimitOptions, type Limits } from 'holdfast'
+import pg from 'pg'
+import { loops } from '../measure.ts'
+
+const [kind, url, each] = process.argv.slice(2) as [Kind, string, string]
+const entities = 10_000
+const anyEntity = () => Math.floor(Math.random() * entities)
+
+/** What a limit is by hand: a counter, and nobody to take back what the dead had. */
+const take = `
+insert into by_hand_limit (name, in_use) values ($1, 1)
+on conflict (name) do update set in_use = by_hand_limit.in_use + 1 where by_hand_limit.in_use < $2
+returning in_use`
+const give = 'update by_hand_limit set in_use = in_use - 1 where name = $1'
+
+/** What a rate is by hand: a counter for each window of time. Twice as much goes through where two windows meet. */
+const spend = `
+insert into by_hand_rate (name, begins, spent) values ($1, date_trunc('second', clock_timestamp()), 1)
+on conflict (name, begins) do update set spent = by_hand_rate.spent + 1
+returning spent <= $2 as allowed`
+
+type Users = { once(caller: number): Promise<unknown>; close(): Promise<void> }
+
+async function withHoldfast(once: (limits: Limits, caller: number) => Promise<unknown>): Promise<Users> {
+  const holdfast = await Holdfast.open({ url, namespace: 'bench' })
+  return { once: (caller) => once(holdfast.limits, caller), close: () => holdfast.close() }
+}
+
+/** As many connections as Holdfast opens for itself, unless that many callers would wait for each other. */
+function byHand(once: (pool: pg.Pool, caller: number) => Promise<unknown>, connections = 20): Users {
+  const pool = new pg.Pool({ connectionString: url, max: connections })
+  return { once: (caller) => once(pool, caller), close: () => pool.end() }
+}
+
+const pair = (nameOf: (caller: number) => string, options: LimitOptions) =>
+  withHoldfast(async (limits, caller) => (await limits.acquire(nameOf(caller), options)).release())
+
+const pairByHand = (nameOf: (caller: number) => string, max: number) =>
+  byHand(async (pool, caller) => {
+    const name = nameOf(caller)
+    await pool.query(take, [name, max])
+    await pool.query(give, [name])
+  })
+
+type Kind = keyof typeof kinds
+
+const kinds = {
+  'permit own': () => pair((caller) => `own:${process.pid}:${caller}`, { max: 1 }),
+  'permit spread': () => pair(() => `any:${anyEntity()}`, { max: 1_000 }),
+  'permit hot 1': () => pair(() => 'hot', { max: 1, wait: '1m' }),
+  'permit hot 10': () => pair(() => 'warm', { max: 10, wait: '1m' }),
+  'permit hot free': () => pair(() => 'wide', { max: 1_000 }),
+  'by hand own': () => pairByHand((caller) => `own:${process.pid}:${caller}`, 1),
+  'by hand spread': () => pairByHand(() => `any:${anyEntity()}`, 1_000),
+  'by hand hot free': () => pairByHand(() => 'wide', 1_000),
+  'rate hot': () => withHoldfast((limits) => limits.consume('hot', { rate: '1000000/s' })),
+  'rate spread': () => withHoldfast((limits) => limits.consume(`any:${anyEntity()}`, { rate: '1000/s' })),
+  'rate refused': () => withHoldfast((limits) => limits.consume('refused', { rate: '1/d' })),
+  'rate by hand hot': () => byHand((pool) => pool.query(spend, ['hot', 1_000_000])),
+  'rate by hand spread': () => byHand((pool) => pool.query(spend, [`any:${anyEntity()}`, 1_000])),
+}
+
+const users = await kinds[kind]()
+process.on('message', async ({ ms }: { ms: number }) => process.send?.(await loops(Number(each), ms, users.once)))
+process.on('disconnect', () => users.close())
+process.send?.({})

@@ -1,0 +1,97 @@
+// Measuring side by side: contestants take turns, round after round, so that whatever else the machine does meanwhile
+// falls on all of them alike. Figures are medians of the rounds; a ratio is the median of the rounds' own ratios.
+
+/** What each bench is told. */
+export interface Options {
+  rounds: number
+  roundMs: number
+  delayed: number
+  progress: Progress
+}
+
+export type Progress = (text: string) => void
+
+export interface Contestant {
+  name: string
+  /** Works for about so long and says what came of it. */
+  run(ms: number): Promise<Outcome>
+}
+
+export interface Outcome {
+  perSecond: number
+  /** How long each one took. */
+  waitsMs: number[]
+}
+
+interface Turns {
+  rounds: number
+  roundMs: number
+  onRound?(round: number): void
+}
+
+export interface Summary {
+  perSecond: number
+  p50Ms?: number
+  p99Ms?: number
+  longestMs?: number
+}
+
+/** Runs the contestants in turns; answers with all outcomes of each, by its name. */
+export async function inTurns(contestants: Contestant[], { rounds, roundMs, onRound }: Turns) {
+  // Warm: code compiled, plans made, connections open, names registered.
+  for (const one of contestants) await one.run(roundMs / 2)
+  const outcomes: Record<string, Outcome[]> = Object.fromEntries(contestants.map(({ name }) => [name, []]))
+  for (let round = 0; round < rounds; round++) {
+    onRound?.(round)
+    for (const one of contestants) outcomes[one.name]!.push(await one.run(roundMs))
+  }
+  return outcomes
+}
+
+/** `workers` loops side by side, each doing `once(worker)` again and again for `ms`; each `once` is timed. */
+export async function loops(workers: number, ms: number, once: (worker: number) => unknown): Promise<Outcome> {
+  const startedAt = performance.now()
+  const until = startedAt + ms
+  const waitsMs: number[] = []
+  const loop = async (worker: number) => {
+    for (let from = performance.now(); from < until; ) {
+      await once(worker)
+      const now = performance.now()
+      waitsMs.push(now - from)
+      from = now
+    }
+  }
+  await Promise.all(Array.from({ length: workers }, (_, worker) => loop(worker)))
+  return { perSecond: (waitsMs.length / (performance.now() - startedAt)) * 1_000, waitsMs }
+}
+
+export function median(values: number[]) {
+  return percentile(values, 50)
+}
+
+export function percentile(values: number[], percent: number) {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))]!
+}
+
+/** The rounds of one contestant in a few numbers. */
+export function summary(outcomes: Outcome[] = []): Summary {
+  const waits = outcomes.map(({ waitsMs }) => waitsMs).filter((waits) => waits.length > 0)
+  return {
+    perSecond: Math.round(median(outcomes.map(({ perSecond }) => perSecond))),
+    ...(waits.length > 0 && {
+      p50Ms: round3(median(waits.map((round) => percentile(round, 50)))),
+      p99Ms: round3(median(waits.map((round) => percentile(round, 99)))),
+      longestMs: round3(Math.max(...waits.map((round) => percentile(round, 100)))),
+    }),
+  }
+}
+
+/** How many times the rate of `peer` the rate of `ours` is. */
+export function ratio(ours: Outcome[] = [], peer: Outcome[] = []) {
+  return round3(median(ours.map(({ perSecond }, round) => perSecond / peer[round]!.perSecond)))
+}
+
+function round3(value: number) {
+  return Number(value.toPrecision(3))
+}

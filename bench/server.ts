@@ -1,0 +1,59 @@
+// The server to measure on: HOLDFAST_BENCH_URL, or an embedded PostgreSQL with its default settings (fsync on).
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { cpus } from 'node:os'
+import { startEmbedded } from 'holdfast/embedded'
+import pg from 'pg'
+
+const require = createRequire(import.meta.url)
+
+/** A fresh database, and how to take it away again. */
+export async function benchDatabase(settings: Record<string, string> = {}) {
+  const given = process.env.HOLDFAST_BENCH_URL
+  const server = given ? undefined : await startEmbedded({ settings })
+  const adminUrl = given ?? server!.url
+  const name = `holdfast_bench_${randomBytes(4).toString('hex')}`
+  await query(adminUrl, `create database ${name}`)
+  const url = new URL(adminUrl)
+  url.pathname = `/${name}`
+  return {
+    url: url.href,
+    /** Of the server; undefined when it is not ours. */
+    pid: server && Number.parseInt(readFileSync(`${server.dataDir}/postmaster.pid`, 'utf8'), 10),
+    async close() {
+      if (given) await query(adminUrl, `drop database ${name} with (force)`)
+      else await server?.stop('immediate')
+    },
+  }
+}
+
+export async function query(url: string, text: string, values?: unknown[]) {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query(text, values)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+const telling = ['fsync', 'synchronous_commit', 'shared_buffers', 'max_connections', 'max_locks_per_transaction', 'jit']
+
+/** What the figures depend on, to be printed with them. */
+export async function circumstances(url: string) {
+  const rows = await query(url, 'select name, current_setting(name) as value from unnest($1::text[]) as name', [
+    ['server_version', ...telling],
+  ])
+  const all: Record<string, string> = Object.fromEntries(rows.map(({ name, value }) => [name, value]))
+  const { server_version: postgresql, ...settings } = all
+  return {
+    at: new Date().toISOString(),
+    cpus: `${cpus().length} × ${cpus()[0]?.model.trim() || 'unknown'}`,
+    node: process.version,
+    postgresql,
+    server: process.env.HOLDFAST_BENCH_URL ? 'HOLDFAST_BENCH_URL' : 'embedded, on the same machine',
+    settings,
+    drivers: { pg: require('pg/package.json').version as string },
+  }
+}

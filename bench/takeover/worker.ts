@@ -1,0 +1,24 @@
+// A worker process of the bench, with default settings. It runs each job until told to finish, and says when it began.
+import { defineJob, Holdfast } from 'holdfast'
+
+/** What it says of a job that it begins. */
+export interface Begun {
+  id: number
+  attempt: number
+  at: number
+}
+
+const [url = '', ...queues] = process.argv.slice(2)
+const holdfast = await Holdfast.open({ url })
+const finishing = new Map<number, () => void>()
+process.on('message', ({ finish }: { finish: number }) => finishing.get(finish)?.())
+const hold = defineJob('hold', {
+  run: (_, { id, attempt, signal }) =>
+    new Promise<void>((resolve, reject) => {
+      finishing.set(id, resolve)
+      signal.addEventListener('abort', () => reject(signal.reason))
+      process.send?.({ id, attempt, at: Date.now() })
+    }),
+})
+holdfast.jobs.work([hold], { queues })
+process.send?.('working')

@@ -1,0 +1,260 @@
+// Bugs that are planted to see whether the judge finds them: each changes the built package in one place, as somebody might by mistake.
+
+const sql = 'dist/postgres/migrations'
+
+export interface Mutation {
+  readonly name: string
+  readonly edits: readonly (readonly [file: string, from: string | RegExp, to: string])[]
+  readonly only: readonly string[]
+  readonly among: readonly string[]
+  /** In seconds. */
+  readonly expiry?: number
+  /** The bug is that something does not come to its end. */
+  readonly hangs?: boolean
+}
+
+/** `among` and `only` name the faults and the rooms that meet the bug soonest: not what it is, but where one would look. */
+export const mutations: readonly Mutation[] = [
+  {
+    name: 'the guard does not look at fences',
+    edits: [
+      [`${sql}/0001-foundation.sql`, 'where known.fence <= excluded.fence', 'where true'],
+      [`${sql}/0001-foundation.sql`, 'if session is not null and pg_try', 'if false and pg_try'],
+      [
+        `${sql}/0002-presence-and-leases.sql`,
+        /if not exists \(\s+select\s+from holdfast\.lease\s+where lease\.key = guard_lease/,
+        'if false and not exists (select from holdfast.lease where lease.key = guard_lease',
+      ],
+    ],
+    only: ['locks', 'leases', 'elections'],
+    among: ['cut', 'freeze', 'delay'],
+  },
+  {
+    name: 'the client trusts a session for longer than the server does',
+    edits: [['dist/postgres/presence.js', 'return expiryMs - Math.max(200, expiryMs * 0.1)', 'return expiryMs * 3']],
+    only: ['locks', 'elections'],
+    among: ['cut', 'freeze'],
+  },
+  {
+    name: 'the client trusts a lease for longer than the server does',
+    edits: [['dist/leases/holding.js', 'return ttlMs - Math.max(100, ttlMs * 0.1)', 'return ttlMs * 3']],
+    only: ['leases'],
+    among: ['cut', 'freeze'],
+  },
+  {
+    name: 'nobody looks for a lease when a lock was granted',
+    edits: [
+      ['dist/locks/locks.sql', /not holdfast\.is_leased\(\$1::bigint\)/g, 'true'],
+      ['dist/locks/locks.sql', 'holdfast.leased(array(select key from tried where granted))', 'array[]::bigint[]'],
+    ],
+    only: ['locks', 'leases'],
+    among: ['lose an answer'],
+  },
+  {
+    name: 'a lease is released by its name alone',
+    edits: [
+      [
+        `${sql}/0002-presence-and-leases.sql`,
+        'and lease.token = asked.token\n        and lease.fence = coalesce(asked.fence, lease.fence)',
+        '',
+      ],
+    ],
+    only: ['leases'],
+    among: ['cut', 'freeze', 'lose an answer'],
+  },
+  {
+    name: 'a lease is granted shortly before it is over',
+    edits: [
+      [
+        `${sql}/0002-presence-and-leases.sql`,
+        'where held.expires_at <= clock_timestamp()',
+        "where held.expires_at <= clock_timestamp() + interval '300 ms'",
+      ],
+    ],
+    only: ['leases'],
+    among: ['cut', 'freeze', 'lose an answer'],
+  },
+  {
+    name: 'who comes after a restart does not wait for those from before',
+    edits: [
+      [
+        `${sql}/0002-presence-and-leases.sql`,
+        'return not exists (\n      select\n      from holdfast.fencing',
+        'return true or not exists (\n      select\n      from holdfast.fencing',
+      ],
+      ['dist/postgres/instance.sql', 'where generation < (select generation from holdfast.fencing)', 'where false'],
+    ],
+    only: ['locks', 'elections', 'leases'],
+    among: ['cut', 'restart'],
+    // So that somebody believes for long enough to see a server come back.
+    expiry: 6,
+  },
+  {
+    name: 'after a restore neither the clock nor the tables show where numbers go on',
+    edits: [
+      [`${sql}/0001-foundation.sql`, /(create function holdfast\.clock_floor\(.*?as \$\$ select )/s, '$10 * '],
+      [`${sql}/0001-foundation.sql`, 'was_behind := holdfast.catch_up_sequences();', ''],
+    ],
+    only: ['locks', 'elections', 'jobs'],
+    // Rarely enough that something is granted in between.
+    among: ['restore', ...Array(9).fill('move a clock')],
+  },
+  {
+    name: 'a restore is not noticed',
+    edits: [
+      [`${sql}/0001-foundation.sql`, 'recorded.database, recorded.written_by)', 'recorded.database, recorded.writer)'],
+      [`${sql}/0001-foundation.sql`, 'or recorded.fence_floor > (select last_value from holdfast.fence);', ';'],
+      [`${sql}/0002-presence-and-leases.sql`, 'and written_by = xmin', ''],
+      [`${sql}/0002-presence-and-leases.sql`, 'and fence_floor <= (select last_value from holdfast.fence)', ''],
+    ],
+    only: ['jobs'],
+    // Rarely enough that something is granted in between.
+    among: ['restore', ...Array(9).fill('move a clock')],
+  },
+  {
+    name: 'a leader does not hear that its term is over',
+    edits: [
+      [
+        'dist/elections/leadership.js',
+        'this.#forget = whenAborted(kept.signal, (reason) => this.#controller.abort(reason))',
+        'this.#forget = () => {}',
+      ],
+      ['dist/elections/leadership.js', 'if (!this.#kept.held && this.#kept.signal.aborted)', 'if (false)'],
+    ],
+    only: ['elections'],
+    // Whoever was frozen asks anew, and is told: nothing of this bug shows then.
+    among: ['cut', 'terminate'],
+  },
+  {
+    name: 'whoever is present counts as gone',
+    edits: [
+      [
+        `${sql}/0002-presence-and-leases.sql`,
+        'if not pg_try_advisory_xact_lock_shared(holdfast.session_class(), session) then',
+        'if false then',
+      ],
+    ],
+    only: ['limits', 'once', 'jobs', 'schedules'],
+    among: ['kill', 'cut'],
+  },
+  {
+    name: 'permits are handed on without a look at how many there are',
+    edits: [[`${sql}/0003-limits.sql`, 'exit when in_use + head.weight > head.max;', '']],
+    only: ['limits'],
+    among: ['kill'],
+  },
+  {
+    name: 'a dead session keeps its permits',
+    hangs: true,
+    edits: [[`${sql}/0003-limits.sql`, 'if holdfast.is_present(part.session) then', 'if true then']],
+    only: ['limits'],
+    among: ['kill', 'terminate'],
+  },
+  {
+    name: 'the end of a job is recorded whoever has it now',
+    edits: [
+      [
+        `${sql}/0006-jobs.sql`,
+        /and \(job\.fence = e\.fence or job\.session is null and job\.seq = e\.seq and e\.fence <> all\(over\)\)/g,
+        '',
+      ],
+    ],
+    only: ['jobs'],
+    among: ['cut', 'freeze'],
+  },
+  {
+    name: 'a crashed worker’s jobs are forgotten',
+    edits: [
+      [
+        `${sql}/0006-jobs.sql`,
+        'moved := moved + holdfast.job_take_over(dead);',
+        'delete from holdfast.job where session = dead; delete from holdfast.claim where session = dead; delete from holdfast.worker where session = dead;',
+      ],
+    ],
+    only: ['jobs'],
+    among: ['kill'],
+  },
+  {
+    name: 'a lane has room for one more',
+    edits: [[`${sql}/0008-ties.sql`, 'max - active,', 'max + 1 - active,']],
+    only: ['jobs'],
+    among: ['kill'],
+  },
+  {
+    name: 'a run in flight can be claimed again',
+    edits: [
+      [
+        `${sql}/0004-once.sql`,
+        "when 'in-flight' then holdfast.is_present(delivery.session)",
+        "when 'in-flight' then false",
+      ],
+      [
+        `${sql}/0004-once.sql`,
+        "when 'in-flight' then not holdfast.is_present(held.session)",
+        "when 'in-flight' then true",
+      ],
+      ['dist/once/once.sql', /and delivery\.token = answered\.token/g, ''],
+      [
+        'dist/once/once.sql',
+        /and delivery\.token = asked\.token\s+and delivery\.state = 'in-flight'/g,
+        "and delivery.state = 'in-flight'",
+      ],
+    ],
+    only: ['once'],
+    among: ['cut', 'freeze'],
+  },
+  {
+    name: 'webhooks do not compare what they deliver',
+    edits: [['dist/http/webhooks.js', 'fingerprint: digestOf(content)', '']],
+    only: ['once'],
+    among: ['kill'],
+  },
+  {
+    name: 'a fingerprint is not compared',
+    edits: [['dist/once/once.js', 'known !== null && fingerprint !== known', 'known !== null && false']],
+    only: ['once'],
+    among: ['kill'],
+  },
+  {
+    name: 'a tick is taken without a look at who was first',
+    edits: [
+      [
+        `${sql}/0009-schedules.sql`,
+        "and s.next_at = coalesce((a.older -> 0 ->> 'first_at')::timestamptz, a.ticks[1])",
+        '',
+      ],
+    ],
+    only: ['schedules'],
+    among: ['kill', 'freeze'],
+  },
+  {
+    name: 'nobody takes over the run of somebody who died',
+    hangs: true,
+    edits: [
+      [
+        `${sql}/0009-schedules.sql`,
+        /(create function holdfast\.schedule_recover\(.*?\n {2}begin\n)/s,
+        '$1    return;\n',
+      ],
+    ],
+    only: ['schedules'],
+    among: ['kill', 'freeze'],
+  },
+  {
+    name: 'a look at what a handler threw can throw',
+    edits: [
+      [
+        'dist/base/foreign.js',
+        /try \{\s+return value instanceof type;\s+\}\s+catch \{\s+return false;\s+\}/,
+        'return value instanceof type;',
+      ],
+      [
+        'dist/base/foreign.js',
+        /try \{\s+return value\?\.\[key\];\s+\}\s+catch \{\s+return undefined;\s+\}/,
+        'return value?.[key];',
+      ],
+    ],
+    only: ['jobs', 'schedules', 'elections'],
+    among: ['kill'],
+  },
+]

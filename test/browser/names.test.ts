@@ -12,7 +12,7 @@ describeInBrowser('the pages of names and limits', () => {
   }, async () => {
     const board = await openBoard()
     const open = async () => {
-      const holdfast = await Holdfast.open({ url: board.databaseUrl, namespace: 'shop' })
+      const holdfast = await Holdfast.open({ url: board.databaseUrl, namespace: 'shop', expiry: '30s' })
       onTestFinished(() => holdfast.close())
       return holdfast
     }

@@ -12,7 +12,7 @@ type Held = readonly ['lock' | 'lease', string]
 
 /** A process that holds these names. */
 async function holder(url: string, ...holds: Held[]): Promise<Child<Told> & { pid: number }> {
-  const child = new Child<Told>('../browser/waiter.mjs', { url, namespace: 'shop', holds })
+  const child = new Child<Told>('../browser/waiter.ts', { url, namespace: 'shop', holds })
   const { pid } = await child.first('that it holds what it should')
   return Object.assign(child, { pid: pid! })
 }
@@ -21,11 +21,57 @@ function waits(child: Child<Told>, how: Held[0], name: string): void {
   child.send({ how, name })
 }
 
-test('only time helps where a rate rests; what nobody has, and is kept, can be freed', async () => {
+/** The layout alone, without a browser. */
+async function layout() {
   // What the page listens for when it is loaded.
   vi.stubGlobal('addEventListener', () => {})
   const { drawWaits } = await import('../../ui/graphics/wait-layout.js')
   vi.unstubAllGlobals()
+  return drawWaits
+}
+
+test('a job that waits and is waited for is one box, and no edge is drawn from a box to itself', async () => {
+  const drawWaits = await layout()
+  const facts = { mode: 'exclusive', pid: null, weight: 1, since: null, forMs: 1_000, freeInMs: null } as const
+  // A chain: each job holds back the next one, and none of them runs.
+  const jobs = [1, 2, 3, 4]
+  const names = jobs.slice(0, -1).map(
+    (id): ContendedName => ({
+      ...{ id: `job ${id}`, kind: 'job', key: String(id), namespace: 'shop', label: 'step', queue: 'mail' },
+      ...{ max: null, inUse: null, waiting: 1 },
+      holders: [{ ...facts, participant: `job ${id}`, how: 'job', job: id }],
+      waits: [{ ...facts, participant: `job ${id + 1}`, requests: 1, behind: null, calls: [] }],
+    }),
+  )
+  const participants = jobs.map(
+    (id): Participant => ({
+      ...{ id: `job ${id}`, kind: 'job', instance: null, host: null, osPid: null },
+      ...{ pids: [], application: null, user: null },
+      job: { id, kind: 'step', queue: 'mail', state: id === 1 ? 'ready' : 'waiting' },
+    }),
+  )
+  for (const isUpright of [false, true]) {
+    // In both orders: the job may be told of first as a participant, or as a name.
+    for (const told of [names, [...names].reverse()]) {
+      const { nodes, edges } = drawWaits(pictureOf(buildGraph(told, participants)), isUpright)
+      expect(nodes.map(({ id, kind }) => `${id} ${kind}`).sort()).toEqual([
+        'job 1 name',
+        'job 2 name',
+        'job 3 name',
+        'job 4 who',
+      ])
+      expect(edges.filter(({ from, to }) => from === to)).toEqual([])
+      expect(edges.map(({ from, to }) => `${from} > ${to}`).sort()).toEqual([
+        'job 1 > job 2',
+        'job 2 > job 3',
+        'job 3 > job 4',
+      ])
+    }
+  }
+})
+
+test('only time helps where a rate rests; what nobody has, and is kept, can be freed', async () => {
+  const drawWaits = await layout()
   const facts = {
     mode: 'exclusive',
     pid: null,

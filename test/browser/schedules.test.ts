@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { Holdfast } from '../../src/holdfast.js'
 import { sql, until } from '../setup/facts.js'
+import { typescript } from '../setup/typescript.js'
 import { type Board, describeInBrowser, expectAccessible, openPage, startBoard } from './stage.js'
 
 const hostile = `<script>alert(1)</script> "it's" \u202edlrow\u202c ${'long '.repeat(80)}`
@@ -125,7 +126,9 @@ describeInBrowser('the page of schedules', () => {
 
 async function startMember(url: string): Promise<{ process: ChildProcess; id: string }> {
   const details = { url, schedules: [{ name: 'each-second', every: '1s' }] }
-  const member = fork(fileURLToPath(new URL('./member.mjs', import.meta.url)), [JSON.stringify(details)])
+  const member = fork(fileURLToPath(new URL('./member.ts', import.meta.url)), [JSON.stringify(details)], {
+    execArgv: typescript,
+  })
   onTestFinished(() => void member.kill('SIGKILL'))
   const [{ id }] = (await once(member, 'message')) as [{ id: string }]
   return { process: member, id }

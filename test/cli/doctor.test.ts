@@ -20,13 +20,13 @@ const spoil = () =>
 
 test('says that all is well, and how much was looked at', async () => {
   const nothing = 'There is nothing that --fix could mend.\n'
-  const well = 'All is well: 15 checks made.\n'
+  const well = 'All is well: 16 checks made.\n'
   expect(await doctor()).toEqual({ status: 0, stdout: '', stderr: well })
   expect(await doctor(['--fix'])).toEqual({ status: 0, stdout: '', stderr: nothing + well })
   await sql(database.url, 'alter table holdfast.job reset (fillfactor)')
   expect(await doctor()).toMatchObject({
     status: 0,
-    stderr: expect.stringContaining('Nothing is wrong: 15 checks made, 1 note.'),
+    stderr: expect.stringContaining('Nothing is wrong: 16 checks made, 1 note.'),
   })
 })
 
@@ -40,9 +40,9 @@ test('says what is wrong, piped, as JSON and line by line, and ends with 3', asy
     stdout:
       `wrong\tindexes-differ\tmissing\tThe index tick_done on tick is missing\t${mended}\n` +
       'note\tstorage-differs\tjob\tOf the table job, fillfactor is the default instead of 40\talter table holdfast.job set (fillfactor = 40)\n',
-    stderr: '15 checks made: 1 wrong, 1 note.\n`holdfast doctor --fix` mends 2 of them.\n',
+    stderr: '16 checks made: 1 wrong, 1 note.\n`holdfast doctor --fix` mends 2 of them.\n',
   })
-  expect(fits('doctor', JSON.parse(json.stdout))).toMatchObject({ checks: 15, mended: [], findings: [{}, {}] })
+  expect(fits('doctor', JSON.parse(json.stdout))).toMatchObject({ checks: 16, mended: [], findings: [{}, {}] })
   expect(json.status).toBe(3)
   const rows = lines.stdout
     .trimEnd()
@@ -62,7 +62,7 @@ test.runIf(process.platform === 'linux')('is grouped on a terminal, the worst fi
   expect(lines).toContain('  mend    Make it again, while others go on working. (--fix does it)')
   // SQL is there to be copied.
   expect(Math.max(...lines.filter((line) => !line.endsWith(';')).map((line) => line.length))).toBeLessThanOrEqual(80)
-  expect(stdout).toContain('15 checks made: 1 wrong, 1 note.')
+  expect(stdout).toContain('16 checks made: 1 wrong, 1 note.')
 })
 
 test('--fix does nothing unasked', async () => {
@@ -87,12 +87,12 @@ test('--fix mends, and says what is left', { timeout: 60_000 }, async () => {
       { id: 'storage-differs', subject: 'job', failure: null },
     ],
   })
-  expect(stderr).toMatch(/Done: indexes-differ: missing\nDone: storage-differs: job\nAll is well: 15 checks made\.\n$/)
+  expect(stderr).toMatch(/Done: indexes-differ: missing\nDone: storage-differs: job\nAll is well: 16 checks made\.\n$/)
   expect(status).toBe(0)
   // What is not installed yet is, and then looked at.
   const other = await doctor(['--fix', '--yes', '--schema', 'not there'])
   expect(other.stderr).toBe(
-    "This mends:\n  not-installed\n    holdfast migrate --schema 'not there'\nDone: not-installed\nAll is well: 15 checks made.\n",
+    "This mends:\n  not-installed\n    holdfast migrate --schema 'not there'\nDone: not-installed\nAll is well: 16 checks made.\n",
   )
 })
 

@@ -234,6 +234,9 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
   const { stdout: dot } = await run(['graph', '--format', 'dot'], env)
   expectDot(dot)
   expect(dot).toContain('[color="red", style="dashed"]')
+  // A job that is waited for and does not run is one node, without an edge to itself.
+  expect(dot.match(new RegExp(`^  "job ${parked}" \\[`, 'gm'))).toHaveLength(1)
+  expect(dot).not.toMatch(/("[^"]+") -> \1/)
   const limit = seen.names.find(({ kind }) => kind === 'limit')!
   expect(dot).toContain(`"${limit.id}" -> "${a.id}"`)
 })

@@ -7,6 +7,7 @@ import { makeProgram } from '../../src/cli/program.js'
 import { examplesOf } from '../../src/cli/words.js'
 import { Holdfast } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { typescript } from '../setup/typescript.js'
 import { verbs } from './commands.js'
 import { type Ended, run, runAlone, startProgram } from './program.js'
 import { fits, fitsLine, hasRows, schemaOf } from './schemas.js'
@@ -225,8 +226,8 @@ test.each([...new Set(lines)])('the example makes a command: %s', async (line) =
 })
 
 test('the reference is what the definitions say', { timeout: 90_000 }, async () => {
-  const script = fileURLToPath(new URL('../../scripts/reference/index.js', import.meta.url))
+  const script = fileURLToPath(new URL('../../scripts/reference/index.ts', import.meta.url))
   // It compiles everything.
-  const checking = startProgram(process.execPath, [script, '--check'], {}, undefined, 80_000)
+  const checking = startProgram(process.execPath, [...typescript, script, '--check'], {}, undefined, 80_000)
   expect(await checking.ended).toEqual({ status: 0, stdout: '', stderr: '' })
 })

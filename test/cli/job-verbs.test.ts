@@ -160,6 +160,25 @@ describe('job show', () => {
     )
   })
 
+  test('tells that no worker has the kind of a job, as the list does; and which jobs have to end before', async () => {
+    const first = await holdfast.jobs.enqueue(mail, { to: 'ada' })
+    const second = await holdfast.jobs.enqueue(mail, { to: 'bob' }, { after: [first] })
+    const stateOf = async () => {
+      const { stdout } = await run(['job', 'show', String(first.id)], env)
+      return /^state\t(.*)$/m.exec(stdout)![1]
+    }
+    const whys = async () => {
+      const listed = (await json(['job', 'ls'])) as { id: number; waitReason: string | null }[]
+      return [first, second].map(({ id }) => listed.find((job) => job.id === id)!.waitReason)
+    }
+    expect(await stateOf()).toBe('ready: it waits for a worker: none serves its queue')
+    expect(await whys()).toEqual(['no worker serves its queue', `waits for job ${first.id} (ready)`])
+    const other = defineJob('other', { queue: 'post', run: () => {} })
+    await work(holdfast, [other]).ready()
+    expect(await stateOf()).toBe('ready: it waits for a worker: none of those that serve its queue has the kind mail')
+    expect(await whys()).toEqual(['no worker of its queue has its kind', `waits for job ${first.id} (ready)`])
+  })
+
   test('of a job that is not there is exit code 3; of what is no id, 2', async () => {
     expect(await run(['job', 'show', '999999999'], env)).toEqual({
       status: 3,

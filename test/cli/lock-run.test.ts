@@ -1,8 +1,12 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
 import pg from 'pg'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Holdfast } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { eventually, isAlive, type Running, run, start, startOnTerminal } from './program.js'
+import { bin, eventually, isAlive, type Running, run, start, startOnTerminal, startProgram } from './program.js'
 
 let database: FreshDatabase
 let client: pg.Client
@@ -93,6 +97,36 @@ describe('the command', () => {
 
   test('ended by a signal makes 128 + n', async () => {
     expect((await run(['lock', 'run', 'x', '--', 'sh', '-c', 'kill -KILL $$'], env)).status).toBe(137)
+  })
+
+  test('that is not found is 127 also with a directory in PATH that may not be searched; one that is found there is run', async ({
+    skip,
+  }) => {
+    // Root may search everything, so there `lock run` runs as nobody.
+    const asOrdinaryUser =
+      process.getuid!() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []
+    const [program, ...args] = [...asOrdinaryUser, process.execPath]
+    const reach = ['-e', `fs.accessSync(${JSON.stringify(bin)})`]
+    const canRun = spawnSync(program!, [...args, ...reach]).status === 0
+    skip(!canRun, 'an ordinary user cannot run the built command here')
+    const places = mkdtempSync(join(tmpdir(), 'holdfast-path-'))
+    onTestFinished(() => rmSync(places, { recursive: true }))
+    chmodSync(places, 0o755)
+    const [closed, open] = [join(places, 'closed'), join(places, 'open')]
+    mkdirSync(closed, { mode: 0 })
+    mkdirSync(open)
+    writeFileSync(join(open, 'greet'), '#!/bin/sh\necho hello\n', { mode: 0o755 })
+    writeFileSync(join(open, 'plain'), 'data\n', { mode: 0o644 })
+    const lockRun = (command: string) =>
+      startProgram(program!, [...args, bin, 'lock', 'run', 'x', '--', command], {
+        ...env,
+        PATH: [closed, open, process.env.PATH].join(delimiter),
+      }).ended
+    const missing = 'holdfast: "no-such-command" was not found\n'
+    expect(await lockRun('no-such-command')).toEqual({ status: 127, stdout: '', stderr: missing })
+    expect(await lockRun('greet')).toEqual({ status: 0, stdout: 'hello\n', stderr: '' })
+    const forbidden = 'holdfast: "plain" may not be executed\n'
+    expect(await lockRun('plain')).toEqual({ status: 126, stdout: '', stderr: forbidden })
   })
 
   test('that is not found is 127, that cannot be executed 126; neither keeps the name', async () => {

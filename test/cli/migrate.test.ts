@@ -65,6 +65,18 @@ test('a schema that is too new is an error, not something to migrate', async () 
   }
 })
 
+test('a refused login is exit code 4, and names where and as whom', async () => {
+  const url = new URL(database.url)
+  url.password = 'open-sesame'
+  const { status, stderr } = await run(['migrate', '--check'], { DATABASE_URL: url.href })
+  expect(status).toBe(4)
+  expect(stderr).toContain('password authentication failed')
+  expect(stderr).toContain(
+    `The login was to ${url.host}, as user "${url.username}", database "${url.pathname.slice(1)}".`,
+  )
+  expect(stderr).not.toContain('open-sesame')
+})
+
 test('an unreachable database is exit code 4', async () => {
   const { status } = await run(['migrate', '--check', '--url', 'postgres://127.0.0.1:1/x'])
   expect(status).toBe(4)

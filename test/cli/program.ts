@@ -2,6 +2,7 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { afterEach, expect } from 'vitest'
+import { typescript } from '../setup/typescript.js'
 
 export const bin = fileURLToPath(new URL('../../dist/cli/bin.js', import.meta.url))
 
@@ -111,7 +112,7 @@ function needsItsOwn(args: readonly string[]): boolean {
   return args.includes('--') || ['bench', 'demo', 'dev', 'work'].includes(args[0]!)
 }
 
-/** Runs `holdfast` to its end, with nothing on stdin, in a process that has run others where it can; see host.js. */
+/** Runs `holdfast` to its end, with nothing on stdin, in a process that has run others where it can; see host.ts. */
 export async function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
   if (needsItsOwn(args)) return runAlone(args, env)
   const host = idle.pop() ?? new Host()
@@ -123,7 +124,11 @@ export async function run(args: readonly string[], env: NodeJS.ProcessEnv = {}):
 const idle: Host[] = []
 
 class Host {
-  readonly #process = fork(fileURLToPath(new URL('./host.js', import.meta.url)), { env: cleanEnv(), detached: true })
+  readonly #process = fork(fileURLToPath(new URL('./host.ts', import.meta.url)), {
+    execArgv: typescript,
+    env: cleanEnv(),
+    detached: true,
+  })
 
   constructor() {
     // Whoever comes next would find it dead.

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { defineJob } from '../../src/holdfast.js'
-import { gate } from '../jobs/stage.js'
-import { sql, until } from '../setup/facts.js'
+import { gate, work } from '../jobs/stage.js'
+import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { board, serve } from './stage.js'
 
@@ -95,6 +95,12 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
     waitsFor: { reason: 'jobs' },
     tied: [{ id: first.id }, { id: second.id, after: [first.id] }],
   })
+  const listed = (await get('jobs?namespace=shop')).data.rows
+  expect(listed.find(({ id }: Any) => id === second.id).waitReason).toBe(`waits for job ${first.id} (ready)`)
+  expect(listed.find(({ id }: Any) => id === first.id).waitReason).toBe('no worker serves its queue')
+  expect((await get(`job?id=${first.id}`)).data.job).toMatchObject({
+    waitsFor: { reason: 'worker', unserved: 'queue' },
+  })
   expect((await get('job?id=999999')).data).toEqual({ job: null })
   expect((await get(`jobs?search=${failed.id}`)).data.rows[0].error.message).toBe('hidden')
 
@@ -179,4 +185,44 @@ test('a million in the history and ten thousand buried: a look stays short, and 
   )
   expect(left).toBeLessThan(many / 2)
   if (left > 0) expect(outcome.says).toContain('redrive again')
+})
+
+test('the graph names a job that has ended as a blocker only while others wait for its retry', {
+  timeout: 60_000,
+}, async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const job = defineJob('job', { run: () => {} })
+  const { jobs } = await holdfast.jobs.enqueueWorkflow((workflow) => {
+    const first = workflow.add(job, null)
+    const second = workflow.add(job, null, { after: [first] })
+    workflow.add(job, null, { after: [second] })
+  })
+  const [first, second, third] = jobs.map(({ id }) => id)
+  const base = await serve(board({ url }))
+  const graph = async (): Promise<Any> => ((await (await fetch(`${base}/api/view/graph`)).json()) as Any).data
+  const sketch = ({ names }: Any) =>
+    names.map(({ id, holders, waits }: Any) => {
+      const [has, waitsFor] = [holders, waits].map((all: Any[]) => all.map(({ participant }) => participant).join(' '))
+      return `${id}: ${has} < ${waitsFor}`
+    })
+  await until('both jobs that are waited for are seen', async () => (await graph()).names.length === 2)
+  const seen: Any = await graph()
+  // A job that does not run holds its own name.
+  expect(sketch(seen).sort()).toEqual([
+    `job ${first}: job ${first} < job ${second}`,
+    `job ${second}: job ${second} < job ${third}`,
+  ])
+  expect(seen.names[0].holders[0].ways).toEqual([{ does: 'look', job: first }])
+
+  const releasing = await sqlSession(url)
+  await releasing.query('select pg_advisory_lock(holdfast.session_class() # 2, 2)')
+  work(holdfast, [job])
+  await until('the first is done', async () => (await holdfast.jobs.find(first!))!.state === 'done')
+  const after: Any = await until('the graph has been read again', async () => {
+    const now: Any = await graph()
+    return now.names.length === 1 && now
+  })
+  expect(sketch(after)).toEqual([`job ${second}: job ${second} < job ${third}`])
+  expect(JSON.stringify(after)).not.toContain('"retry"')
 })

@@ -28,13 +28,20 @@ function makeHub(url = database.url) {
   pool.on('error', () => {})
   const asked: string[] = []
   const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<{ rows: unknown[] }>
-  const counting = Object.assign(Object.create(pool) as pg.Pool, {
+  const counting = {
     query(given: { text: string }, values: unknown[]) {
       asked.push(given.text)
       return query(given, values)
     },
-  })
-  const ground = new Ground({ pool: counting }, 'holdfast', redactWith(undefined))
+    async connect() {
+      asked.push('a connection')
+      return pool.connect()
+    },
+    on: pool.on.bind(pool),
+    off: pool.off.bind(pool),
+    options: pool.options,
+  }
+  const ground = new Ground({ pool: counting as never }, 'holdfast', redactWith(undefined))
   const hub = new Hub(ground)
   onTestFinished(async () => {
     hub.close()

@@ -12,7 +12,7 @@ test('a server that is too small, does not vacuum and has much that nobody ends'
   const isNew = Number(server.version.split('.')[0]) >= 17
   {
     const instance = await open({ url })
-    expect(await look(url)).toMatchObject({ schema: 'holdfast', checks: 15, findings: [] })
+    expect(await look(url)).toMatchObject({ schema: 'holdfast', checks: 16, findings: [] })
     await instance.close()
   }
   const bad = {

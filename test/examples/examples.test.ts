@@ -4,9 +4,10 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { freshDatabase } from '../setup/database.js'
+import { typescript } from '../setup/typescript.js'
 
 const directory = new URL('../../examples/', import.meta.url)
-const helpers = ['database.js', 'transactions/story.js']
+const helpers = ['database.ts', 'transactions/story.ts']
 const files = [...examplesIn(''), ...examplesIn('transactions/')].filter((path) => !helpers.includes(path))
 const run = promisify(execFile)
 
@@ -15,7 +16,9 @@ it.concurrent.each(files)('%s prints what it says', { timeout: 90_000 }, async (
   const [, promised] = readFileSync(path, 'utf8').split('// prints:\n')
   const database = await freshDatabase()
   try {
-    const { stdout } = await run(process.execPath, [path], { env: { ...process.env, DATABASE_URL: database.url } })
+    const { stdout } = await run(process.execPath, [...typescript, path], {
+      env: { ...process.env, DATABASE_URL: database.url },
+    })
     if (stdout.startsWith('PgBouncer is not installed')) return console.warn(`${file}: ${stdout.trim()}`)
     expect(stdout).toBe(promised!.replace(/^\/\/ ?/gm, ''))
   } finally {
@@ -24,6 +27,6 @@ it.concurrent.each(files)('%s prints what it says', { timeout: 90_000 }, async (
 })
 
 function examplesIn(folder: string): string[] {
-  const names = readdirSync(new URL(folder, directory)).filter((name) => name.endsWith('.js'))
+  const names = readdirSync(new URL(folder, directory)).filter((name) => name.endsWith('.ts'))
   return names.map((name) => folder + name)
 }

@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { until, within } from '../setup/facts.js'
+import { typescript } from '../setup/typescript.js'
 
 /** A process of the test's own, and everything that it has told. Killed when the test has finished. */
 export class Child<Message = unknown> {
@@ -12,7 +13,10 @@ export class Child<Message = unknown> {
 
   constructor(program: string | URL, details: object) {
     const path = fileURLToPath(new URL(program, import.meta.url))
-    this.process = fork(path, [JSON.stringify(details)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+    this.process = fork(path, [JSON.stringify(details)], {
+      execArgv: typescript,
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    })
     this.#exited = new Promise((resolve) => this.process.once('exit', () => resolve()))
     this.process.on('message', (message) => this.messages.push(message as Message))
     onTestFinished(async () => {

@@ -25,7 +25,9 @@ test('close releases all that is held, waited for and just asked for, and leaves
     [false, true],
     [false, true],
   ])
-  for (const refused of await Promise.all([...waiting, ...justAsked])) expect(refused).toMatchObject({ code: 'CLOSED' })
+  for (const refused of await Promise.all(waiting)) expect(refused).toMatchObject({ code: 'CLOSED' })
+  // The server may have granted a name before close reached the locks. Then close has released it.
+  for (const asked of await Promise.all(justAsked)) expect(asked.held === false || asked.code === 'CLOSED').toBe(true)
   await until('no session is left', async () => (await witness.sessions(a.id)).length === 0)
   expect(await witness.locks()).toHaveLength(2)
   await b.close()
@@ -84,7 +86,7 @@ test('close in the middle of connecting, in silence, does not wait until that is
   expect(await asked).toMatchObject({ code: 'DATABASE_UNREACHABLE' })
 })
 
-test.each(waysOf('the anchor of who closes in silence', ['required', 'none']))(
+test.each(waysOf(['none', 'required']))(
   'close of all rooms, in silence, does not wait for each of them anew: anchor %s',
   { timeout: 90_000 },
   async (anchor) => {

@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { missing, startCluster } from '../../examples/cluster/cluster.ts'
 import { judge } from '../property/history.js'
 import { sql, until } from '../setup/facts.js'
 import { Child } from './children.js'
@@ -7,16 +8,6 @@ import { Child } from './children.js'
 
 const faults = ['switchover', 'kill', 'cutOff'] as const
 
-interface Cluster extends Record<(typeof faults)[number], () => Promise<string>> {
-  readonly url: string
-  readonly pooledUrl: string | undefined
-  successorOf(former: string): Promise<string>
-  heal(): Promise<void>
-  stop(): Promise<void>
-}
-
-const example = new URL('../../examples/cluster/cluster.js', import.meta.url).href
-const { missing, startCluster }: { missing: string[]; startCluster(): Promise<Cluster> } = await import(example)
 if (missing.length > 0) console.warn(`The test on a Patroni cluster is skipped: apt-get install ${missing.join(' ')}`)
 
 type Told =
@@ -37,7 +28,7 @@ describe.skipIf(missing.length > 0)('on a Patroni cluster', () => {
     await sql(cluster.url, 'create table effect (name text)')
     const { url, pooledUrl = url } = cluster
     const ways = [{ url }, { url }, { url: pooledUrl, directUrl: url }]
-    const members = ways.map((way) => new Child<Told>('./cluster-member.mjs', { ...way, expiryMs }))
+    const members = ways.map((way) => new Child<Told>('./cluster-member.ts', { ...way, expiryMs }))
     const told = <Event extends Told['event']>(event: Event) =>
       members.flatMap(({ messages }) =>
         messages.filter((message): message is Extract<Told, { event: Event }> => message.event === event),

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Random, randomFrom } from '../property/random.mjs'
+import { type Random, randomFrom } from '../property/random.ts'
 import { seedOf } from '../property/seed.js'
 
 export type Outcome = 'granted' | 'given up'

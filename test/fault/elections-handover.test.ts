@@ -17,7 +17,7 @@ interface Told {
 }
 
 function candidate(url: string, details: object = {}): Child<Told> {
-  return new Child('./candidate.mjs', { url, expiryMs, name: 'x', ...details })
+  return new Child('./candidate.ts', { url, expiryMs, name: 'x', ...details })
 }
 
 /** Stands in this process, and answers with when it leads. */

@@ -24,7 +24,7 @@ test('a process that was frozen in silence and has closed ends by itself', async
   const actor = await Actor.start(url, { room: 'locks', expiryMs, anchor: 'required' }, join(directory, 'history'), 0)
   onTestFinished(() => actor.kill())
   await until('its last heartbeat was answered', async () => {
-    const last = 'select pg_backend_pid()'
+    const last = 'select pg_backend_pid(), holdfast.generation_began()'
     const idle = await witness.query(`select from pg_stat_activity where state = 'idle' and query = $1`, [last])
     return idle.length > 0
   })

@@ -3,22 +3,25 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { mutations } from '../../faults/mutations.js'
-import { randomFrom } from '../property/random.mjs'
+import { mutations } from '../../faults/mutations.ts'
+import { randomFrom } from '../property/random.ts'
 import { seedOf } from '../property/seed.js'
 import { isInHurry } from '../setup/hurry.js'
+import { typescript } from '../setup/typescript.js'
 
 // The suite of faults, for a moment: `npm run faults` is for longer. And whether its judge sees one of the bugs that can be planted.
-const program = fileURLToPath(new URL('../../faults/run.js', import.meta.url))
+const program = fileURLToPath(new URL('../../faults/run.ts', import.meta.url))
 
 /** What it says; with its report, when it ends otherwise than with 0. */
 async function run(withinMs: number, ...words: string[]): Promise<string> {
   const limits = { timeout: withinMs, killSignal: 'SIGKILL' } as const
-  const { stdout } = await promisify(execFile)(process.execPath, [program, ...words], limits).catch((error) => {
-    throw new Error(
-      `${words.join(' ')} (${error.killed ? 'killed, for it hung' : error.code})\n${error.stdout}\n${error.stderr}`,
-    )
-  })
+  const { stdout } = await promisify(execFile)(process.execPath, [...typescript, program, ...words], limits).catch(
+    (error) => {
+      throw new Error(
+        `${words.join(' ')} (${error.killed ? 'killed, for it hung' : error.code})\n${error.stdout}\n${error.stderr}`,
+      )
+    },
+  )
   return stdout
 }
 

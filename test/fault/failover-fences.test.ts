@@ -73,3 +73,22 @@ test.each<[string, (instance: Holdfast) => Promise<number>]>([
   expect(await within(20_000, 'The first draw', draw(next))).toBeGreaterThan(last)
   expect(await sql(stage.standbyUrl, 'select timeline from holdfast.fencing')).toEqual([{ timeline: 2 }])
 })
+
+test('job ids that the new primary has never heard of are not given again', async () => {
+  const stage = await openStage()
+  const enqueue = async (url: string) => {
+    const [row] = await sql<{ id: string }>(url, "select holdfast.enqueue('default', 'mail', '{}') as id")
+    return Number(row!.id)
+  }
+  const old = await openInstance(stage.primaryUrl)
+  await enqueue(stage.primaryUrl)
+  await catchUp(stage.pair)
+  cutOff(stage.stream)
+  let last = 0
+  // A sequence is logged 32 values ahead.
+  for (let draw = 0; draw < 100; draw++) last = await enqueue(stage.primaryUrl)
+  await old.close()
+  await stage.pair.primary.stop('immediate')
+  await promote(stage.pair)
+  expect(await enqueue(stage.standbyUrl)).toBeGreaterThan(last)
+})

@@ -77,10 +77,7 @@ export class Fleet {
   constructor(url: string, options: { size?: number; expiryMs: number }) {
     const { size = 3, expiryMs } = options
     const names = ['one', 'two']
-    this.members = Array.from(
-      { length: size },
-      () => new Child<Told>('./failover-member.mjs', { url, expiryMs, names }),
-    )
+    this.members = Array.from({ length: size }, () => new Child<Told>('./failover-member.ts', { url, expiryMs, names }))
   }
 
   get told(): Told[] {

@@ -1,5 +1,6 @@
+import pg from 'pg'
 import { expect, test } from 'vitest'
-import { until, within } from '../setup/facts.js'
+import { sql, until, within } from '../setup/facts.js'
 import { openInstance, openProxy, openServer } from './stage.js'
 
 // A crash of the server forgets what was not flushed, fences included. This server flushes nothing by itself.
@@ -47,4 +48,33 @@ test('a parked session that opens right after a crash draws no fence of before',
   const granted = await within(10_000, 'The grant', waiting)
   expect(granted.fence).toBeGreaterThan(last)
   await granted.release()
+})
+
+test('job ids that a crash has forgotten are not given again', async () => {
+  const { server, url } = await openServer(lazy)
+  const instance = await openInstance(url)
+  const enqueue = async (address: string) => {
+    const client = new pg.Client({ connectionString: address })
+    await client.connect()
+    await client.query('set synchronous_commit = off')
+    const ids: number[] = []
+    for (let draw = 0; draw < 70; draw++) {
+      const { rows } = await client.query("select holdfast.enqueue('default', 'mail', '{}') as id")
+      ids.push(Number(rows[0].id))
+    }
+    await client.end()
+    return ids
+  }
+  const told = await enqueue(url)
+  await instance.close()
+  await server.restart('immediate')
+  const [left] = await until('the server is back', () =>
+    sql<{ jobs: number }>(url, 'select count(*)::integer as jobs from holdfast.job').catch(() => undefined),
+  )
+  // Otherwise this shows nothing.
+  expect(left!.jobs).toBeLessThan(told.length)
+  const first = await enqueue(url)
+  expect(Math.min(...first)).toBeGreaterThan(Math.max(...told))
+  await openInstance(url)
+  expect(Math.min(...(await enqueue(url)))).toBeGreaterThan(Math.max(...first))
 })

@@ -13,7 +13,7 @@ interface Told {
 }
 
 const startHolder = (url: string, name: string, ownExpiryMs: number) =>
-  new Child<Told>('./holder.mjs', { url, expiryMs: ownExpiryMs, name })
+  new Child<Told>('./holder.ts', { url, expiryMs: ownExpiryMs, name })
 
 test(`after each of ${kills} kills the next waiter has the name`, { timeout: 120_000 }, async () => {
   const { url, witness } = await openDatabase()

@@ -8,7 +8,7 @@ import { expiryMs, openDatabase, openInstance, openProxy } from './stage.js'
 
 // What a worker meets: replies that are lost, a database that is gone for a while, handlers that misbehave.
 
-describe.each(waysOf('claims of jobs-bad-times', ['rows', 'advisory']))('claims by %s', (claims) => {
+describe.each(waysOf(['rows', 'advisory']))('claims by %s', (claims) => {
   /** An instance that works by way of a proxy, and one beside it that does not. */
   async function stage(expiry = expiryMs) {
     const { url, witness } = await openDatabase()

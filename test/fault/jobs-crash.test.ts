@@ -8,7 +8,7 @@ import { expiryMs, openDatabase, openInstance } from './stage.js'
 
 const kills = 5
 
-describe.each(waysOf('claims of jobs-crash', ['rows', 'advisory']))('claims by %s', (claims) => {
+describe.each(waysOf(['rows', 'advisory']))('claims by %s', (claims) => {
   test(`after each of ${kills} kills of a worker its job runs elsewhere`, { timeout: 180_000 }, async () => {
     const { url, witness } = await openDatabase()
     const holdfast = await openInstance(url, { jobs: { claims } })

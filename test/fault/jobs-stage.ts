@@ -28,7 +28,7 @@ export async function startWorker(
   },
 ): Promise<WorkerProcess> {
   const given = { url, expiryMs, anchor: 'required', claims: 'rows', concurrency: 10, ...options }
-  const child = new Child<Told>('./jobs-worker.mjs', given)
+  const child = new Child<Told>('./jobs-worker.ts', given)
   const { open } = await child.first('it is open')
   return {
     child: child.process,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { randomFrom } from '../property/random.mjs'
+import { randomFrom } from '../property/random.ts'
 import { countOf, seedOf } from '../property/seed.js'
 import { sql, until } from '../setup/facts.js'
 import { Child } from './children.js'
@@ -39,7 +39,7 @@ test.each(['rows', 'advisory'])(
     )
     const children = Array.from({ length: 2 }, () => {
       const facts = { url, seed: random.below(2 ** 31), documents, claims, rounds: countOf(20) }
-      return new Child<{ created: number }>('./unique-enqueuer.mjs', facts)
+      return new Child<{ created: number }>('./unique-enqueuer.ts', facts)
     })
     let isOver = false
     const watching = (async () => {

@@ -16,7 +16,7 @@ const directions: Record<string, Direction[]> = {
   'towards the client': ['to-client'],
 }
 
-describe.each(waysOf('the anchor in silence', ['required', 'none']))('with anchor: %s', (anchor) => {
+describe.each(waysOf(['required', 'none']))('with anchor: %s', (anchor) => {
   test.each(Object.entries(directions))(
     'silence %s: the holder is told before the next one is granted',
     async (_, silent) => {

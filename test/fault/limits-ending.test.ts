@@ -21,7 +21,7 @@ interface Told {
 }
 
 const holderOf = (url: string, options: HolderOptions) =>
-  new Child<Told>('./limits-holder.mjs', { url, expiryMs: 60_000, max: 1, ...options })
+  new Child<Told>('./limits-holder.ts', { url, expiryMs: 60_000, max: 1, ...options })
 
 async function startHolder(url: string, options: HolderOptions): Promise<{ holder: Child<Told>; fence: number }> {
   const holder = holderOf(url, options)
@@ -62,7 +62,7 @@ test('a waiting process that dies does not stand in the way of those behind it',
   await within(15_000, 'The one behind', behind)
 })
 
-describe.each(waysOf('the anchor of limits', ['required', 'none']))('anchor: %s', { timeout: 60_000 }, (anchor) => {
+describe.each(waysOf(['required', 'none']))('anchor: %s', { timeout: 60_000 }, (anchor) => {
   test('a frozen process loses its permits at the expiry, and knows it when it is thawed', async () => {
     const { url } = await openDatabase()
     const a = await openInstance(url)

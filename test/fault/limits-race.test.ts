@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { nothingInUse } from '../limits/facts.js'
-import { randomFrom } from '../property/random.mjs'
+import { randomFrom } from '../property/random.ts'
 import { countOf, seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
 import { collide, waysToGiveUp } from './collide.js'

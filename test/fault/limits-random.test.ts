@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { nothingInUse } from '../limits/facts.js'
-import { randomFrom } from '../property/random.mjs'
+import { randomFrom } from '../property/random.ts'
 import { seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
 import { Child } from './children.js'
@@ -97,7 +97,7 @@ test('killed, frozen and thawed at random: never over the limit, and nothing is 
     histories.push(history)
     const anchor = random.chance(0.3) ? 'none' : 'required'
     const facts = { url, expiryMs, history, limits, anchor, seed: seed + started, lanes: 4 }
-    const worker = new Child('./limits-worker.mjs', facts)
+    const worker = new Child('./limits-worker.ts', facts)
     workers.add(worker)
     await worker.first('it is ready')
   }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import net from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { Network } from '../../faults/network.js'
+import { Network } from '../../faults/network.ts'
 import { until } from '../setup/facts.js'
 
 // The network of the fault suite: it may lose and delay what is sent, and never change its order, for then what is found is its own.

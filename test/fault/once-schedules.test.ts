@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import type { EmbeddedServer } from '../../src/embedded/index.js'
-import { type Random, randomFrom } from '../property/random.mjs'
+import { type Random, randomFrom } from '../property/random.ts'
 import { countOf, seedOf } from '../property/seed.js'
 import { sql, until, type Witness } from '../setup/facts.js'
 import { Child } from './children.js'
@@ -52,7 +52,7 @@ class Stage {
     const proxy = await openProxy(this.url)
     // A third of them do without an anchor: they live by their row.
     const anchor = this.random.chance(0.33) ? 'none' : 'required'
-    const child = new Child('./once-actor.mjs', { url: proxy.through(this.url), expiryMs, history, anchor })
+    const child = new Child('./once-actor.ts', { url: proxy.through(this.url), expiryMs, history, anchor })
     await child.first('it is open')
     return { child, proxy, rests: 1 }
   }

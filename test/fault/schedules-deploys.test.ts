@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { randomFrom } from '../property/random.mjs'
+import { randomFrom } from '../property/random.ts'
 import { countOf, seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
 import { type Actor, type Given, openHistory, prove, startActor } from './schedules-stage.js'

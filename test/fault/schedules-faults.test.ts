@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import type { Holdfast } from '../../src/holdfast.js'
-import { randomFrom } from '../property/random.mjs'
+import { randomFrom } from '../property/random.ts'
 import { countOf, seedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
@@ -121,18 +121,14 @@ async function settled(witness: Witness): Promise<number> {
 /** HOLDFAST_TICKS: how many ticks, for each of the tests here; otherwise their few faults decide. */
 const ticks = Number(process.env.HOLDFAST_TICKS ?? 0)
 
-test.each(waysOf('the anchor of schedules', ['required', 'none']))(
-  'five instances under faults (anchor %s)',
-  { timeout: 0 },
-  async (anchor) => {
-    const seed = seedOf(`schedules under faults, anchor ${anchor}`)
-    const { url, witness } = await openDatabase()
-    const operator = await openInstance(url)
-    const faults = ['kill', 'freeze', 'cut', 'deafen', 'terminate', 'move'] as const
-    const world: World = { url, witness, operator, anchor, faults, async restart() {}, cutAt: 0 }
-    await walk(world, seed, { faults: countOf(5), ticks })
-  },
-)
+test.each(waysOf(['required', 'none']))('five instances under faults (anchor %s)', { timeout: 0 }, async (anchor) => {
+  const seed = seedOf(`schedules under faults, anchor ${anchor}`)
+  const { url, witness } = await openDatabase()
+  const operator = await openInstance(url)
+  const faults = ['kill', 'freeze', 'cut', 'deafen', 'terminate', 'move'] as const
+  const world: World = { url, witness, operator, anchor, faults, async restart() {}, cutAt: 0 }
+  await walk(world, seed, { faults: countOf(5), ticks })
+})
 
 test('five instances under restarts of the server, and kills', { timeout: 0 }, async () => {
   const seed = seedOf('schedules under restarts')

@@ -39,7 +39,7 @@ export async function startActor(
   const proxy = await SilentProxy.before(url)
   const given = { url: proxy.through(url), expiryMs, history: join(history, String(actors++)), ...options }
   onTestFinished(() => proxy.close())
-  const child = new Child<{ attempt?: number }>('./schedules-actor.mjs', given)
+  const child = new Child<{ attempt?: number }>('./schedules-actor.ts', given)
   await child.first('it is open')
   return {
     child: child.process,

@@ -17,7 +17,7 @@ interface Told {
 const resources = Array.from({ length: 30 }, (_, i) => `r${i}`)
 
 function member(url: string, details: object = {}): Child<Told> {
-  return new Child('./member.mjs', { url, expiryMs, resources, ...details })
+  return new Child('./member.ts', { url, expiryMs, resources, ...details })
 }
 
 /** What a process owns, as far as it has told. */

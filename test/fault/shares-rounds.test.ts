@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
-import { randomFrom } from '../property/random.mjs'
+import { randomFrom } from '../property/random.ts'
 import { seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
 import { Child } from './children.js'
@@ -22,7 +22,7 @@ interface Told {
 const resources = Array.from({ length: 80 }, (_, i) => `r${i}`)
 
 async function workers(url: string, count: number, details: object = {}): Promise<Child<Told>[]> {
-  const children = Array.from({ length: count }, () => new Child<Told>('./worker.mjs', { url, expiryMs, ...details }))
+  const children = Array.from({ length: count }, () => new Child<Told>('./worker.ts', { url, expiryMs, ...details }))
   await Promise.all(children.map((child) => child.tells('it is ready', ({ event }) => event === 'ready')))
   return children
 }

@@ -4,7 +4,7 @@ import { Holdfast, type HoldfastOptions } from '../../src/holdfast.js'
 import { freshDatabase } from '../setup/database.js'
 import { Witness } from '../setup/facts.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
-import { patiently } from '../setup/patiently.mjs'
+import { patiently } from '../setup/patiently.ts'
 import { SilentProxy } from './silent-proxy.js'
 
 /** The shortest expiry that there is, so that tests of it are quick. */

@@ -118,9 +118,72 @@ test('from SQL, at once and later', async () => {
     const [row] = await enqueue(rest)
     expect(await holdfast.jobs.result(Number(row!.id))).toBe('sent to ada')
   }
-  await expect(enqueue(', priority => 9')).rejects.toThrow('a priority from -5 to 5')
+  await expect(enqueue(', priority => 9')).rejects.toThrow('Expected a priority from -5 to 5, got 9')
   const queues = await sql(fresh.url, "select name from holdfast.queue where namespace = 'sql'")
   expect(queues).toEqual([{ name: 'default' }])
+})
+
+test('from SQL, the payload may be json, jsonb, text, or a literal or parameter without a type', async () => {
+  const { jobs } = await open({ url: fresh.url, namespace: 'payloads' })
+  const enqueued = async (payload: string, ...values: unknown[]) => {
+    const client = await sqlSession(fresh.url)
+    const text = `select holdfast.enqueue('default', 'echo', ${payload}, namespace => 'payloads') as id`
+    const { rows } = await client.query<{ id: string }>(text, values)
+    return (await jobs.find(Number(rows[0]!.id)))!.input
+  }
+  const input = { a: [1, 'x'] }
+  const text = JSON.stringify(input)
+  for (const payload of [`'${text}'`, `'${text}'::json`, `'${text}'::jsonb`, `'${text}'::text`]) {
+    expect(await enqueued(payload), payload).toEqual(input)
+  }
+  expect(await enqueued("jsonb_build_object('a', 1)")).toEqual({ a: 1 })
+  expect(await enqueued("json_build_object('a', 1)")).toEqual({ a: 1 })
+  expect(await enqueued("to_jsonb('x'::text)")).toBe('x')
+  expect(await enqueued('$1', text)).toEqual(input)
+  expect(await enqueued('$1::jsonb', text)).toEqual(input)
+  expect(await enqueued("'null'")).toBeNull()
+  await expect(enqueued("'{'")).rejects.toThrow('invalid input syntax for type json')
+  // As a trigger gives it.
+  await sql(
+    fresh.url,
+    `create table made (id integer);
+    create function enqueue_made() returns trigger language plpgsql as $$
+      begin
+        perform holdfast.enqueue('default', 'made', to_jsonb(new), namespace => 'payloads');
+        return new;
+      end
+    $$;
+    create trigger made after insert on made for each row execute function enqueue_made();
+    insert into made values (7)`,
+  )
+  const made = await sql(fresh.url, "select payload from holdfast.job where kind = 'made'")
+  expect(made).toEqual([{ payload: { id: 7 } }])
+})
+
+test.each([
+  [
+    "queue => null, kind => 'k', payload => '1'",
+    "Expected a queue, a kind and a namespace, got null, 'k' and 'default'",
+  ],
+  [
+    "queue => 'q', kind => null, payload => '1'",
+    "Expected a queue, a kind and a namespace, got 'q', null and 'default'",
+  ],
+  ["queue => 'q', kind => '', payload => '1'", "Expected a queue, a kind and a namespace, got 'q', '' and 'default'"],
+  [
+    "queue => 'q', kind => 'k', payload => '1', namespace => null",
+    "Expected a queue, a kind and a namespace, got 'q', 'k' and null",
+  ],
+  ["queue => 'q', kind => 'k', payload => null", 'Expected a payload of JSON, got null'],
+  ["queue => 'q', kind => 'k', payload => null::jsonb", 'Expected a payload of JSON, got null'],
+  ["queue => 'q', kind => 'k', payload => '1', priority => null", 'Expected a priority from -5 to 5, got null'],
+  ["queue => 'q', kind => 'k', payload => '1', priority => 9", 'Expected a priority from -5 to 5, got 9'],
+  ["queue => 'q', kind => 'k', payload => '1', lane => ''", 'Expected a lane that is not empty'],
+  ["queue => 'q', kind => 'k', payload => '1', unique_key => ''", 'Expected unique_key to have 1 to 500 characters'],
+])('from SQL, %s is refused in a sentence', async (given, message) => {
+  await open({ url: fresh.url })
+  const refused = sql(fresh.url, `select holdfast.enqueue(${given})`)
+  await expect(refused).rejects.toMatchObject({ code: '22023', message: expect.stringContaining(message) })
 })
 
 test('jobs of another namespace are not claimed', async () => {

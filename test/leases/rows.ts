@@ -16,7 +16,7 @@ export interface LeaseRow {
 export async function leaseRow(url: string, key: string): Promise<LeaseRow | undefined> {
   const [row] = await sql<LeaseRow>(
     url,
-    `select token, instance, fence::integer, ttl_ms as "ttlMs", wanted,
+    `select token, instance, fence::float8, ttl_ms as "ttlMs", wanted,
        (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as "leftMs",
        (extract(epoch from expires_at) * 1000)::float8 as "expiresAtMs"
      from holdfast.lease

@@ -158,7 +158,7 @@ test('an instance that closes gives back what it holds, and ends its waits', asy
   const waiting = caught(ClosedError, a.limits.acquire('y', { max: 1, wait: '20s' }))
   await untilQueued(fresh.url, 'y', 1, 'closing')
   await a.close()
-  expect((await waiting).message).toBe('This instance is closed')
+  expect((await waiting).message).toBe('This instance was closed during limits.acquire of "y"')
   expect(held.held).toBe(false)
   await using _next = await b.limits.acquire('x', { max: 1 })
   await elsewhere.release()

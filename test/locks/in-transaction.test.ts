@@ -142,7 +142,7 @@ describe('outside a transaction', () => {
     const client = await sqlSession(fresh.url)
     const names = many === 'one name' ? ['outside'] : ['outside', 'beside']
     const error = await caught(UsageError, locks.tryInTransaction(client, names, options))
-    expect(error.message).toContain('Expected a client inside a transaction')
+    expect(error.message).toContain('Expected an open transaction, got')
     await untilNoLocks(fresh.url)
     expect((await client.query('select 1 as one')).rows).toEqual([{ one: 1 }])
   })
@@ -150,7 +150,7 @@ describe('outside a transaction', () => {
   test.each([undefined, null, {}, 'client', 5])('a client that is %j is a mistake', async (client) => {
     const { locks } = await open({ url: fresh.url })
     const error = await caught(UsageError, locks.inTransaction(client as never, 'name'))
-    expect(error.message).toContain('Expected a client inside a transaction')
+    expect(error.message).toContain('Expected an open transaction, got')
   })
 })
 

@@ -10,7 +10,7 @@ test('a long hold is noted with its fence and age, and struck out when it is rel
   const notes = () =>
     sql<{ age: number }>(
       url,
-      `select hold.key, hold.mode, hold.fence::int, extract(epoch from now() - since)::float8 as age, name.label
+      `select hold.key, hold.mode, hold.fence::float8, extract(epoch from now() - since)::float8 as age, name.label
        from holdfast.hold join holdfast.name using (key)
        where session = (select session from holdfast.instance)`,
     )
@@ -52,7 +52,7 @@ test('an instance that does nothing writes nothing', async () => {
     const [row] = await sql<{ calls: number }>(
       url,
       `select coalesce(sum(calls), 0)::int as calls from pg_stat_statements
-       where dbid = (select oid from pg_database where datname = current_database()) and query = 'select pg_backend_pid()'`,
+       where dbid = (select oid from pg_database where datname = current_database()) and query like 'select pg_backend_pid(), holdfast.generation_began()%'`,
     )
     return row!.calls
   }

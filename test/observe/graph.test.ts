@@ -1,8 +1,19 @@
 import pg from 'pg'
-import { describe, expect, test } from 'vitest'
-import { type Blocker, buildGraph, type ContendedName, Observer, type Participant } from '../../src/observe/index.js'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { defineJob, NonRetryableError } from '../../src/holdfast.js'
+import {
+  type Blocker,
+  buildGraph,
+  type ContendedName,
+  Observer,
+  type Participant,
+  waysOutOf,
+} from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
+import { work } from '../jobs/stage.js'
 import { freshDatabase } from '../setup/database.js'
+import { sqlSession } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
 
 type Kind = ContendedName['kind']
 
@@ -172,4 +183,101 @@ test('PostgreSQL tells of the queue as the trees assume', async () => {
   ])
   await database.close()
   await fresh.drop()
+})
+
+describe('jobs that have ended', () => {
+  const soon = { timeout: 20_000 }
+
+  async function stage() {
+    const url = await databaseUrl()
+    const holdfast = await open({ url })
+    const database = openPgPool({ connectionString: url })
+    onTestFinished(() => database.close())
+    const observer = new Observer(database)
+    const stateOf = async (id: number) => (await holdfast.jobs.find(id))!.state
+    /** Each job that holds back others, with those and how many they are. */
+    const blockers = async () =>
+      (await observer.graph()).names.map(({ key, waits, waiting }) => [
+        Number(key),
+        waits.map(({ participant }) => participant),
+        waiting,
+      ])
+    return { url, holdfast, observer, stateOf, blockers }
+  }
+
+  test('hold back nobody while their dependants are still to be released', { timeout: 60_000 }, async () => {
+    const { url, holdfast, stateOf, blockers } = await stage()
+    const job = defineJob('job', { run: () => {} })
+    const { jobs } = await holdfast.jobs.enqueueWorkflow((workflow) => {
+      const first = workflow.add(job, null)
+      for (let i = 0; i < 3; i++) workflow.add(job, null, { after: [first] })
+    })
+    const [first, ...dependants] = jobs.map(({ id }) => id)
+    await expect.poll(blockers, soon).toEqual([[first, dependants.map((id) => `job ${id}`), 3]])
+    // Dependants are released one by one, by the process that has this lock.
+    const releasing = await sqlSession(url)
+    await releasing.query('select pg_advisory_lock(holdfast.session_class() # 2, 2)')
+    work(holdfast, [job])
+    await expect.poll(() => stateOf(first!), soon).toBe('done')
+    expect(await blockers()).toEqual([])
+    const [waiting] = dependants
+    expect((await holdfast.jobs.find(waiting!))!.waitsFor).toEqual({
+      reason: 'jobs',
+      jobs: [],
+      text: 'its release: the jobs before it have ended',
+    })
+    await releasing.end()
+    await expect.poll(() => stateOf(dependants.at(-1)!), soon).toBe('done')
+  })
+
+  test('hold back only those that wait for their retry if they failed', { timeout: 60_000 }, async () => {
+    const { url, holdfast, observer, stateOf, blockers } = await stage()
+    const fails = defineJob('fails', {
+      run: () => {
+        throw new NonRetryableError('broken')
+      },
+    })
+    const job = defineJob('job', { queue: 'nobody serves it', run: () => {} })
+    const { jobs } = await holdfast.jobs.enqueueWorkflow((workflow) => {
+      const first = workflow.add(fails, null)
+      workflow.add(job, null, { after: [first] })
+      workflow.add(job, null, { after: [first], ifFailed: 'run' })
+      workflow.add(job, null, { after: [first], ifFailed: 'wait' })
+    })
+    const [first, cancelled, runs, waits] = jobs.map(({ id }) => id)
+    await expect.poll(blockers, soon).toMatchObject([[first, { length: 3 }, 3]])
+    const releasing = await sqlSession(url)
+    await releasing.query('select pg_advisory_lock(holdfast.session_class() # 2, 2)')
+    work(holdfast, [fails])
+    await expect.poll(() => stateOf(first!), soon).toBe('buried')
+    expect(await blockers()).toEqual([[first, [`job ${waits}`], 1]])
+    expect((await holdfast.jobs.find(runs!))!.waitsFor).toMatchObject({ reason: 'jobs', jobs: [] })
+    const { names, participants } = await observer.graph()
+    const [name] = names
+    const who = participants.find(({ id }) => id === `job ${first}`)!
+    expect(waysOutOf(name!, name!.holders[0], who)).toEqual([{ does: 'retry', job: first }])
+    // The advice works.
+    await releasing.end()
+    await expect.poll(() => stateOf(cancelled!), soon).toBe('cancelled')
+    expect(await holdfast.jobs.retry(first!)).toBe(true)
+  })
+
+  test.each([
+    ['ready', 'look'],
+    ['waiting', 'look'],
+    ['done', 'look'],
+    ['discarded', 'look'],
+    ['buried', 'retry'],
+    ['cancelled', 'retry'],
+  ])('are retried only if they failed: the way out of a job that is %s is to %s', (state, does) => {
+    const participant: Participant = {
+      ...{ id: 'job 7', kind: 'job', instance: null, host: null, osPid: null },
+      ...{ pids: [], application: null, user: null, job: { id: 7, kind: 'mail', queue: 'post', state } },
+    }
+    const [held] = name('job 7', { by: 'a', waits: 'b', kind: 'job' }).holders
+    const holding = { ...held!, how: 'job', job: 7 } as const
+    expect(waysOutOf(name('job 7', { by: 'a', waits: 'b', kind: 'job' }), holding, participant)).toEqual([
+      { does, job: 7 },
+    ])
+  })
 })

@@ -102,7 +102,7 @@ async function rowsRead(url: string, look: (observer: Observer) => Promise<void>
   const before = await rowsReadSoFar(url)
   const session = await sqlSession(url)
   const { pid } = (await session.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]!
-  await look(new Observer({ query: async (text, values) => (await session.query(text, values as unknown[])).rows }))
+  await look(new Observer({ read: async (text, values) => (await session.query(text, values as unknown[])).rows }))
   await session.end()
   // It has reported what it read when it has ended.
   await until('the session has ended', async () => {

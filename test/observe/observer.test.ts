@@ -184,7 +184,7 @@ describe('locks', () => {
     await database.query(`grant select on all tables in schema holdfast to ${role}`)
     await database.transaction(async (tx) => {
       await tx.query(`set local role ${role}`)
-      const reader = new Observer(tx)
+      const reader = new Observer({ read: tx.query })
       expect(await reader.locks()).toMatchObject([{ label: 'x', instance: holdfast.id }])
       expect(await reader.instances()).toMatchObject([{ id: holdfast.id, alive: true }])
     })

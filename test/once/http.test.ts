@@ -1,4 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { createServer } from 'node:http'
+import { PassThrough } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import express from 'express'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { UsageError } from '../../src/holdfast.js'
 import { deliveryOf, idempotent, webhooks } from '../../src/http/index.js'
@@ -6,7 +10,7 @@ import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { countEffects, effect, gate, makeEffects } from './effects.js'
-import { event, type Framework, frameworks, type Heard, post, type Service } from './servers.js'
+import { event, type Framework, frameworks, type Heard, listen, post, type Service } from './servers.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {
@@ -31,12 +35,25 @@ function lasting({ headers, ...rest }: Heard) {
   return { ...rest, body, headers: kept }
 }
 
+/** The parsed body of what a framework gives to callbacks. */
+async function bodyOf(given: {
+  body?: unknown
+  headers: Record<string, string>
+  req?: { json(): Promise<unknown> }
+  json?(): Promise<unknown>
+}): Promise<Record<string, unknown>> {
+  const parsed = given.req ? await given.req.json() : given.json ? await given.json() : given.body
+  return parsed as Record<string, unknown>
+}
+
 const json = { 'content-type': 'application/json' }
 
 describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => {
+  const mismatched: string[] = []
   const start = async (service: Service) => {
-    const { once } = await open({ url: fresh.url, namespace: name })
-    return framework(once, service)
+    const holdfast = await open({ url: fresh.url, namespace: name })
+    holdfast.on('once.mismatched', ({ key }) => mismatched.push(key))
+    return framework(holdfast.once, service)
   }
 
   describe('webhooks', () => {
@@ -80,6 +97,89 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       const waiting = event(patient, 'e2')
       opening.open()
       for (const heard of await Promise.all([first, waiting])) expect(heard.body.toString()).toBe('first')
+    })
+
+    test('another body under a known key gets 422, is not handled, and is reported by an event', async () => {
+      const seen: string[] = []
+      const url = await start({
+        handle(body) {
+          seen.push(JSON.parse(body).amount)
+          return { body: 'handled' }
+        },
+      })
+      await event(url, 'm1', { amount: 1 })
+      mismatched.length = 0
+      const other = await event(url, 'm1', { amount: 2 })
+      expect(other.status).toBe(422)
+      expect(other.headers['idempotent-replayed']).toBeUndefined()
+      expect(other.headers['content-type']).toBe('application/problem+json')
+      expect(JSON.parse(other.body.toString())).toEqual({
+        type: 'about:blank',
+        title: 'Another event has this key',
+        status: 422,
+        detail: 'An event with the same key was delivered before, with another body. This event was not handled.',
+      })
+      expect(mismatched).toEqual(['event:m1'])
+      expect((await event(url, 'm1', { amount: 1 })).headers['idempotent-replayed']).toBe('true')
+      expect(seen).toEqual([1])
+    })
+
+    test('another body gets 422 while the first is in flight, in the same process and in another', async () => {
+      const opening = gate()
+      const begun = gate()
+      const handle = async () => {
+        begun.open()
+        await opening.opened
+        return { body: 'first' }
+      }
+      const [here, elsewhere] = [await start({ handle }), await start({ handle, webhooks: { wait: '10s' } })]
+      const first = event(here, 'm2', { amount: 1 })
+      await begun.opened
+      expect((await event(here, 'm2', { amount: 2 })).status).toBe(422)
+      expect((await event(elsewhere, 'm2', { amount: 2 })).status).toBe(422)
+      expect((await event(here, 'm2', { amount: 1 })).status).toBe(202)
+      opening.open()
+      expect((await first).body.toString()).toBe('first')
+    })
+
+    test('of two bodies under one key that arrive together one is handled, the other gets 422', async () => {
+      const url = await start({ handle: (body) => ({ body: String(JSON.parse(body).amount) }) })
+      const heard = await Promise.all([1, 2, 1, 2].map((amount) => event(url, 'm3', { amount })))
+      const refused = heard.filter(({ status }) => status === 422)
+      expect(refused.length).toBe(2)
+      const answers = new Set(heard.filter(({ status }) => status === 200).map(({ body }) => body.toString()))
+      expect(answers.size).toBe(1)
+    })
+
+    // Where parsers stand behind, callbacks have no body to look at.
+    if (name !== 'Express, parsers behind') {
+      test('what fingerprint returns is compared instead of the whole body', async () => {
+        const url = await start({
+          handle: () => ({ body: 'handled' }),
+          webhooks: {
+            fingerprint: async (given) => {
+              const { tries: _, ...rest } = await bodyOf(given)
+              return JSON.stringify(rest)
+            },
+          },
+        })
+        await event(url, 'm4', { amount: 1, tries: 1 })
+        expect((await event(url, 'm4', { amount: 1, tries: 2 })).headers['idempotent-replayed']).toBe('true')
+        expect((await event(url, 'm4', { amount: 2, tries: 3 })).status).toBe(422)
+      })
+    }
+
+    test('an event without an id is an error, and no event is handled', async () => {
+      let handled = 0
+      const url = await start({
+        handle() {
+          handled++
+          return { body: 'handled' }
+        },
+        webhooks: { key: () => `event:${undefined}` },
+      })
+      for (const id of ['m5', 'm6']) expect((await event(url, id)).status).toBe(500)
+      expect(handled).toBe(0)
     })
 
     test('another status while in flight, as asked', async () => {
@@ -444,6 +544,94 @@ describe('bad input', () => {
     const handler = webhooks(once, { key: () => undefined as never }).fetch(() => new Response())
     const error = await caught(UsageError, handler(new Request('http://x/', { method: 'POST' })))
     expect(error.message).toContain('Expected key to be a string of 1 to 500 characters')
+    expect(error.hint).toContain('`(await request.json()).id`')
+  })
+
+  test('a key from the body of a Request, which is a stream', async () => {
+    const { once } = await open({ url: fresh.url })
+    const handler = webhooks(once, { key: (request) => `stripe:${request.body?.id}` }).fetch(() => new Response())
+    const error = await caught(UsageError, handler(new Request('http://x/', { method: 'POST', body: '{"id":"a"}' })))
+    expect(error.message).toContain('its part "undefined" means that')
+    expect(error.hint).toContain('in a Request it is a stream: `(await request.json()).id`')
+  })
+
+  test.each([
+    [undefined, 'got undefined'],
+    ['', 'got "" (string)'],
+    [{ a: 1 }, 'got an object (Object)'],
+  ])('a fingerprint function that returns %j', async (fingerprint, message) => {
+    const { once } = await open({ url: fresh.url })
+    const handler = webhooks(once, { key: () => 'k', fingerprint: () => fingerprint as never }).fetch(
+      () => new Response(),
+    )
+    const error = await caught(UsageError, handler(new Request('http://x/', { method: 'POST' })))
+    expect(error.message).toBe(`Expected fingerprint to return a string that is not empty, ${message}`)
+  })
+
+  test('a fingerprint that is no function', async () => {
+    const make = () => webhooks({} as never, { key: () => 'k', fingerprint: 'body' } as never)
+    expect((await caught(UsageError, make)).message).toContain(
+      'Expected fingerprint to be a function that returns what must be the same in each delivery of an event',
+    )
+  })
+
+  describe('a body in Express that cannot be compared is an error', () => {
+    const send = async (change: (request: express.Request) => Promise<void> | void) => {
+      const { once } = await open({ url: fresh.url })
+      const app = express()
+      const errors: Error[] = []
+      let handled = 0
+      app.post(
+        '/',
+        async (request, _response, next) => {
+          await change(request)
+          next()
+        },
+        webhooks(once, { key: () => `compared:${randomBytes(8).toString('hex')}` }).express(),
+        (_request, response) => {
+          handled++
+          response.end()
+        },
+      )
+      const handleError: express.ErrorRequestHandler = (error, _request, response, _next) => {
+        errors.push(error)
+        response.status(500).end()
+      }
+      app.use(handleError)
+      const url = await listen(createServer(app))
+      const { status } = await post(url, '{"id":1}', json)
+      return { status, handled, error: errors[0] as UsageError | undefined }
+    }
+
+    test('when it was read before and not kept', async () => {
+      const { status, handled, error } = await send(async (request) => void (await buffer(request)))
+      expect([status, handled]).toEqual([500, 0])
+      expect(error).toBeInstanceOf(UsageError)
+      expect(error!.message).toBe(
+        'Expected the body of the request in request.rawBody or request.body, got nothing: a body that was read before and not kept',
+      )
+      expect(error!.hint).toContain('Put the bytes into request.rawBody')
+    })
+
+    test.each<[string, unknown, string]>([
+      ['a Map', new Map([['id', 1]]), 'got an object (Map): JSON carries nothing of it'],
+      ['FormData', new FormData(), 'got an object (FormData): JSON carries nothing of it'],
+      ['a stream', new PassThrough(), 'got an object (PassThrough): JSON carries nothing of it'],
+      ['a bigint', { id: 1n }, 'got an object (Object): Do not know how to serialize a BigInt'],
+    ])('when it is %s', async (_, body, message) => {
+      const { status, handled, error } = await send((request) => {
+        request.body = body
+      })
+      expect([status, handled]).toEqual([500, 0])
+      expect(error!.message).toContain(message)
+    })
+
+    test('but not when its bytes were kept as rawBody', async () => {
+      const { status, handled } = await send(async (request) => {
+        Object.assign(request, { rawBody: await buffer(request), body: new Map() })
+      })
+      expect([status, handled]).toEqual([200, 1])
+    })
   })
 
   test('a request that is not protected has no delivery', () => {

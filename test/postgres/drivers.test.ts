@@ -197,7 +197,7 @@ describe.each(Object.keys(drivers))('by %s', (name) => {
 test('after its end no connection is made for a transaction', async () => {
   const database = openPgPool({ connectionString: fresh.url })
   await database.close()
-  await expect(database.transaction(async () => {})).rejects.toThrow('Cannot use a pool after calling end on the pool')
+  await expect(database.transaction(async () => {})).rejects.toThrow('This instance is closed')
 })
 
 describe('a pool of the user', () => {

@@ -1,10 +1,13 @@
-// Later fences are larger: across reconnects, changed timelines and systems. Crashes and promotions: see restart.test.ts
-// and standby.test.ts.
-import { expect, test } from 'vitest'
-import { sql, sqlSession, until } from '../setup/facts.js'
+// Later fences are larger: across reconnects, changed timelines and systems, and whatever else the row of `fencing` shows.
+// Crashes and promotions: see restart.test.ts and standby.test.ts. Restored dumps and other copies: test/fault/restores.test.ts.
+import { describe, expect, test } from 'vitest'
+import { DatabaseError } from '../../src/holdfast.js'
+import { found, mends } from '../doctor/stage.js'
+import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
 
-const timeline = 4_294_967_296
+/** What the clock adds to fences in a second, and how far ahead of it a generation begins. */
+const [second, minute] = [2 ** 20, 2 ** 26]
 
 async function nextFence(url: string): Promise<number> {
   const [row] = await sql<{ fence: string }>(url, "select nextval('holdfast.fence') as fence")
@@ -25,50 +28,242 @@ test('grow with every grant, of any name and by anybody', async () => {
   expect(new Set(fences).size).toBe(fences.length)
 })
 
-test('leap ahead at every opening and reconnection, by more than a crash can forget', async () => {
+async function clock(url: string): Promise<number> {
+  const [row] = await sql<{ floor: string }>(url, 'select holdfast.clock_floor() as floor')
+  return Number(row!.floor)
+}
+
+async function generation(url: string): Promise<number> {
+  const [row] = await sql<{ generation: number }>(url, 'select generation from holdfast.fencing')
+  return row!.generation
+}
+
+const setBack = (url: string, sequence: string, to: number | string) =>
+  sql(url, `select setval('holdfast.${sequence}', ${to})`)
+
+/** The row as advance_fence() would have written it on a server where it could tell nothing of a difference. */
+const recordAsOurs = (url: string, change: string) =>
+  sql(url, `update holdfast.fencing set ${change}, written_by = pg_current_xact_id()::xid`)
+
+test('are above the floor of the clock after every opening and reconnection', async () => {
   const url = await databaseUrl()
   const instance = await open({ url })
-  const before = await instance.locks.with('name', ({ fence }) => fence)
+  // As where a whole machine was set back, memory and all: nothing in the database shows it.
+  await setBack(url, 'fence', 5)
+  await recordAsOurs(url, 'fence_floor = 5')
+  const before = await clock(url)
   await sql(url, 'select pg_terminate_backend($1)', [await anchorPid(url, instance)])
   await until('it lives again', async () => {
     const [row] = await sql<{ lives: number }>(url, 'select lives from holdfast.instance')
     return row!.lives === 2
   })
-  const reconnected = await instance.locks.with('name', { wait: '10s' }, ({ fence }) => fence)
-  expect(reconnected).toBeGreaterThan(before + 1_000_000)
+  expect(await instance.locks.with('name', { wait: '10s' }, ({ fence }) => fence)).toBeGreaterThan(before)
+  await setBack(url, 'fence', 5)
+  await recordAsOurs(url, 'fence_floor = 5')
   const opened = await (await open({ url })).locks.with('name', ({ fence }) => fence)
-  expect(opened).toBeGreaterThan(reconnected + 1_000_000)
+  expect(opened).toBeGreaterThan(before)
+  expect(await generation(url)).toBe(1)
 })
 
-test('stay numbers that JavaScript can count, for a very long time', async () => {
+test('do not run ahead of the clock, however often instances open', async () => {
+  const url = await databaseUrl()
+  await advance(url)
+  await sql(url, 'select holdfast.advance_fence() from generate_series(1, 1000)')
+  expect(await nextFence(url)).toBeLessThan((await clock(url)) + minute + 3 * second)
+})
+
+test('stay numbers that JavaScript can count until the year 2292', async () => {
   const url = await databaseUrl()
   await open({ url })
-  const openings = Number.MAX_SAFE_INTEGER / ((await nextFence(url)) + 1)
-  expect(openings).toBeGreaterThan(1_000_000)
+  const years = (Number.MAX_SAFE_INTEGER - (await nextFence(url))) / second / (365.25 * 86_400)
+  expect(new Date().getFullYear() + years).toBeGreaterThan(2_290)
 })
 
-test('leap far ahead for each timeline that has passed, and once only', async () => {
+test.each([
+  ['another timeline, as after a failover', 'timeline = timeline + 1'],
+  ['another system, as after an upgrade', 'system_identifier = system_identifier + 1'],
+  ['another start, as after a restart', "started_at = started_at - interval '1 hour'"],
+  ['another database, as of a copy', 'database = 1'],
+  ['another writer of its row, as after a restore', 'written_by = written_by'],
+])('go a minute ahead of the clock on %s, once', async (_, change) => {
   const url = await databaseUrl()
   await advance(url)
-  await record(url, 'timeline = timeline - 2')
-  const before = await nextFence(url)
-  // The recorded timeline of a first cluster is 1, so what is simulated lies before it.
+  await (change.startsWith('written_by') ? record(url, change) : recordAsOurs(url, change))
+  const before = await clock(url)
   await advance(url)
-  const after = await nextFence(url)
-  const [recorded] = await sql<{ timeline: number }>(url, 'select timeline from holdfast.fencing')
-  expect(after - before).toBeGreaterThan(2 * timeline)
-  expect(recorded!.timeline).toBe(1)
+  expect(await generation(url)).toBe(2)
+  expect(await nextFence(url)).toBeGreaterThan(before + minute)
   await advance(url)
-  expect((await nextFence(url)) - after).toBeLessThan(timeline)
+  expect(await generation(url)).toBe(2)
 })
 
-test('leap far ahead on another system, such as a restored or upgraded one', async () => {
+test('go far ahead where the clock was set back, and shows nothing', async () => {
   const url = await databaseUrl()
   await advance(url)
-  await record(url, 'system_identifier = system_identifier + 1')
+  const hour = 3_600 * second
+  await sql(url, `select setval('holdfast.fence', holdfast.clock_floor() + ${hour})`)
   const before = await nextFence(url)
+  await record(url, 'written_by = written_by')
   await advance(url)
-  expect((await nextFence(url)) - before).toBeGreaterThanOrEqual(timeline)
+  expect(await nextFence(url)).toBeGreaterThan(before + minute)
+})
+
+test('one generation begins once, however many notice it', async () => {
+  const url = await databaseUrl()
+  await open({ url })
+  await record(url, 'timeline = timeline + 1')
+  await Promise.all(Array.from({ length: 10 }, () => advance(url)))
+  expect(await generation(url)).toBe(2)
+})
+
+test('a generation that is noticed inside a savepoint counts, and is noticed once', async () => {
+  const url = await databaseUrl()
+  await advance(url)
+  await record(url, 'timeline = timeline + 1')
+  const client = await sqlSession(url)
+  for (const statement of ['begin', 'savepoint one', 'select holdfast.advance_fence()', 'release one', 'commit']) {
+    await client.query(statement)
+  }
+  expect(await sql(url, 'select holdfast.noticed_generation() as noticed')).toEqual([{ noticed: 2 }])
+})
+
+test.each([
+  'vacuum full holdfast.fencing',
+  'vacuum freeze holdfast.fencing',
+  'cluster holdfast.fencing using fencing_pkey',
+])('what a DBA does to the table begins no generation: %s', async (statement) => {
+  const url = await databaseUrl()
+  await advance(url)
+  await sql(url, statement)
+  expect(await sql(url, 'select holdfast.noticed_generation() as noticed')).toEqual([{ noticed: 1 }])
+})
+
+describe('where sequences were set back and tables were not, as by logical replication', () => {
+  test.each([
+    ['lease', "insert into holdfast.lease values (1, '', '', $1, 1, 1, now(), now())"],
+    ['claim', "insert into holdfast.claim (fence, session, token, jobs) values ($1, 0, 0, '{}')"],
+    ['guarded', 'insert into holdfast.guarded (key, fence) values (1, $1)'],
+    ['the row of fencing alone', 'update holdfast.fencing set fence_floor = $1'],
+  ])('fences continue above those in the tables: %s', async (_, write) => {
+    const url = await databaseUrl()
+    await advance(url)
+    // Beyond what the clock allows for: only the tables know it.
+    const largest = (await clock(url)) + 1_000 * minute
+    await sql(url, write, [largest])
+    await found(url, 'sequence-behind')
+    await record(url, 'system_identifier = 1')
+    await advance(url)
+    expect(await nextFence(url)).toBeGreaterThan(largest)
+  })
+
+  test('job ids, session numbers and ids of the audit continue above those in the tables', async () => {
+    const url = await databaseUrl()
+    await advance(url)
+    await sql(
+      url,
+      `insert into holdfast.job (id, seq, queue, priority, kind, payload)
+       values (holdfast.clock_floor() + ${1_000 * minute}, 1, 1, 0, 'kind', '1');
+       insert into holdfast.worker (session, number, instance, queues) values (50000, 1, 'gone', '{}');
+       insert into holdfast.audit (id, visitor, act, subject, params, consequence) values (70, 'me', 'look', 'it', '{}', 'none')`,
+    )
+    const largest = (await clock(url)) + 999 * minute
+    await record(url, 'system_identifier = 1')
+    await advance(url)
+    const [next] = await sql<Record<string, string>>(
+      url,
+      "select nextval('holdfast.job_number') as job, nextval('holdfast.session') as session, nextval('holdfast.audit_number') as audit",
+    )
+    expect(Number(next!.job)).toBeGreaterThan(largest)
+    expect(Number(next!.session)).toBeGreaterThan(50_000)
+    expect(Number(next!.audit)).toBeGreaterThan(70)
+  })
+
+  test('doctor names each sequence that is behind, and moves it', async () => {
+    const url = await databaseUrl()
+    await open({ url })
+    await sql(
+      url,
+      `insert into holdfast.permit (key, token, session, instance, weight, max, ticket, since) values (1, 1, 0, '', 1, 1, 500, now());
+       insert into holdfast.waiting (id, queue, priority, kind, payload, run_at) values (900, 1, 0, 'kind', '1', now() + interval '1 day')`,
+    )
+    const findings = await mends(url, 'sequence-behind')
+    expect(findings.map(({ subject, facts }) => [subject, facts.reached, facts.largest])).toEqual([
+      ['job_number', '0', '900'],
+      ['ticket', '0', '500'],
+    ])
+    expect(findings[0]!.seen).toBe('The sequence job_number is at 0, but the tables already contain 900')
+  })
+})
+
+test('job ids begin at 1, and go ahead of the clock after a restart that no instance has noticed', async () => {
+  const url = await databaseUrl()
+  const enqueue = async () => {
+    const [row] = await sql<{ id: string }>(url, "select holdfast.enqueue('default', 'kind', '{}') as id")
+    return Number(row!.id)
+  }
+  expect(await enqueue()).toBe(1)
+  await advance(url)
+  expect(await enqueue()).toBe(2)
+  await recordAsOurs(url, "started_at = started_at - interval '1 hour'")
+  const before = await clock(url)
+  const first = await enqueue()
+  expect(first).toBeGreaterThan(before)
+  // In a transaction of the user the generation is not begun, or everybody would wait for its end.
+  expect(await sql(url, 'select holdfast.noticed_generation() as noticed')).toEqual([{ noticed: null }])
+  await advance(url)
+  expect(await enqueue()).toBeGreaterThan(first)
+})
+
+describe('without the row of fencing', () => {
+  test('an opening writes it again as a new generation, and fences grow', async () => {
+    const url = await databaseUrl()
+    const before = await (await open({ url })).locks.with('name', ({ fence }) => fence)
+    await sql(url, 'truncate holdfast.fencing')
+    const next = await open({ url })
+    expect(await next.locks.with('name', { wait: '20s' }, ({ fence }) => fence)).toBeGreaterThan(before)
+    expect(await generation(url)).toBeGreaterThanOrEqual(2)
+  })
+
+  test('a grant through a pool writes it again', async () => {
+    const url = await databaseUrl()
+    const instance = await open({ url, anchor: 'none', expiry: '2s' })
+    const before = await instance.leases.acquire('name', { ttl: '1s' })
+    await before.release()
+    await sql(url, 'truncate holdfast.fencing')
+    const next = await instance.leases.acquire('name', { ttl: '1s', wait: '15s' })
+    expect(next.fence).toBeGreaterThan(before.fence)
+  })
+
+  test('doctor sees it, and writes it again', async () => {
+    const url = await databaseUrl()
+    await advance(url)
+    await sql(url, 'truncate holdfast.fencing')
+    const [finding] = await mends(url, 'fencing-missing')
+    expect(finding!.seen).toBe('The table fencing is empty')
+  })
+
+  test('where the other tables are empty, too, as in the middle of a restore, nothing is written', async () => {
+    const url = await databaseUrl()
+    const instance = await open({ url, anchor: 'none' })
+    await sql(url, 'truncate holdfast.fencing, holdfast.migration')
+    const error = await caught(DatabaseError, instance.leases.acquire('name', { ttl: '1s' }))
+    expect(error.message).toBe('The tables of Holdfast are empty: a restore is under way, or has failed')
+    expect(error.hint).toBe('Wait until the restore is complete. If none is under way, restore the backup again.')
+    expect(error.retryable).toBe(true)
+    expect(await sql(url, 'select from holdfast.fencing')).toEqual([])
+  })
+})
+
+test('a session number that another living session has is not taken', async () => {
+  const url = await databaseUrl()
+  const one = await open({ url })
+  const numberOf = async (id: string) =>
+    (await sql<{ session: number }>(url, 'select session from holdfast.instance where id = $1', [id]))[0]!.session
+  const taken = await numberOf(one.id)
+  // As a restored dump does it.
+  await sql(url, `select setval('holdfast.session', ${taken}, false)`)
+  const other = await open({ url })
+  expect(await numberOf(other.id)).toBe(taken + 1)
 })
 
 test('never go back, however many open at once', async () => {
@@ -82,7 +277,6 @@ test('never go back, however many open at once', async () => {
   opening = false
   await drawing
   expect(drawn).toEqual([...drawn].sort((one, other) => one - other))
-  expect(await nextFence(url)).toBeGreaterThan(10 * 1_000_000)
 })
 
 test.each([

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { internalClass } from '../../src/base/index.js'
 import { Holdfast, PermissionError, SchemaVersionError, UsageError } from '../../src/holdfast.js'
 import { allMigrations, migrate, migrationScript, openPgPool, schemaState } from '../../src/postgres/index.js'
 import { catalogOf, uncommented } from '../setup/catalog.js'
-import { caught, sql } from '../setup/facts.js'
+import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
 import { databaseUrl, emptyDatabaseUrl, open, roleUrl } from '../setup/instances.js'
 
@@ -27,13 +28,8 @@ test('the first opening installs the schema, the second finds it there', async (
   await expect(first.locks.tryAcquire('works')).resolves.not.toBeNull()
 })
 
-const isolations = [
-  'read committed',
-  // What some set for a whole database. A snapshot from before the wait for one's turn would show no schema.
-  'repeatable read',
-  'serializable',
-]
-test.each(waysOf('the isolation of twenty', isolations))(
+// Some set a stricter isolation for a whole database. A snapshot from before the wait for one's turn would show no schema.
+test.each(waysOf(['repeatable read', 'serializable', 'read committed']))(
   'twenty instances open at once on an empty database, %s',
   { timeout: 90_000 },
   async (isolation) => {
@@ -47,6 +43,53 @@ test.each(waysOf('the isolation of twenty', isolations))(
     expect(locks.filter((lock) => lock !== null)).toHaveLength(1)
   },
 )
+
+test('short timeouts of the role do not cut a migration', async () => {
+  const url = await emptyDatabaseUrl()
+  const { url: ours, role } = await roleUrl(url, 'superuser')
+  const [{ version }] = (await sql(url, "select current_setting('server_version_num')::integer as version")) as [
+    { version: number },
+  ]
+  const timeouts = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout']
+  if (version >= 170_000) timeouts.push('transaction_timeout')
+  for (const timeout of timeouts) await sql(url, `alter role ${role} set ${timeout} = '700ms'`)
+  // Another one migrates for longer than any of them.
+  const other = await sqlSession(url)
+  await other.query('begin')
+  await other.query('select pg_advisory_xact_lock($1, 0)', [internalClass('holdfast', 'migration')])
+  const database = openPgPool({ connectionString: ours })
+  const migrated = migrate(database, 'holdfast')
+  migrated.catch(() => {})
+  const waits = () =>
+    sql(
+      url,
+      "select from pg_stat_activity where usename = $1 and wait_event = 'advisory' and clock_timestamp() > query_start + interval '1.5 s'",
+      [role],
+    )
+  await until('it has waited for longer than each timeout', async () => (await waits()).length === 1)
+  await other.query('commit')
+  expect(await migrated).toHaveLength(known)
+  await database.close()
+})
+
+test('a default of a table calls the function of PostgreSQL, whatever the search path of who migrates begins with', async () => {
+  const url = await emptyDatabaseUrl()
+  await sql(
+    url,
+    `create schema hostile;
+     create function hostile.now() returns timestamptz language sql as 'select null::timestamptz';
+     create function hostile.clock_timestamp() returns timestamptz language sql as 'select null::timestamptz';
+     alter database ${new URL(url).pathname.slice(1)} set search_path = hostile, pg_catalog`,
+  )
+  await (await open({ url })).close()
+  const strangers = await sql(
+    url,
+    `select classid::regclass, objid from pg_catalog.pg_depend
+     where refclassid = 'pg_proc'::regclass
+       and refobjid in (select oid from pg_catalog.pg_proc where pronamespace = 'hostile'::regnamespace)`,
+  )
+  expect(strangers).toEqual([])
+})
 
 describe('another schema', () => {
   test.each(['app', 'my-Schema', 'Über mütig', 'with "quotes"', 'a.b', 'select', 'a\\b'])(

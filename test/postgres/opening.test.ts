@@ -1,10 +1,13 @@
 // How an opening goes wrong: each with a typed error, nothing left behind and no secret told.
+import { inspect } from 'node:util'
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
   DatabaseError,
   DatabaseUnreachableError,
   Holdfast,
+  LoginRefusedError,
   PermissionError,
   ReadOnlyError,
   SessionLocksUnavailableError,
@@ -12,8 +15,9 @@ import {
   UsageError,
 } from '../../src/holdfast.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sql, until } from '../setup/facts.js'
+import { caught, sql, sqlPool, until } from '../setup/facts.js'
 import { databaseUrl, open, roleUrl } from '../setup/instances.js'
+import { severalHosts } from '../setup/pair.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {
@@ -25,6 +29,12 @@ function changed(url: string, change: (address: URL) => void): string {
   const address = new URL(url)
   change(address)
   return address.href
+}
+
+function newPostgresJs(url: string): postgres.Sql {
+  const client = postgres(url)
+  onTestFinished(() => client.end())
+  return client
 }
 
 const sessions = (url: string) =>
@@ -40,6 +50,7 @@ describe('mistakes', () => {
     [{ url: 'postgres://x', directUrl: 'y' }, 'Expected directUrl to be a URL like'],
     [{ url: 'postgres://x', expiry: '1s' }, 'Expected expiry to be a duration of at least 2s and at most 1d, got "1s"'],
     [{ url: 'postgres://x', namespace: 'a\0' }, 'Expected namespace to be a string of 1 to 500 characters'],
+    [{ connectionString: 'postgres://x' }, 'Holdfast.open has no option "connectionString": did you mean "url"?'],
     [{ url: 'postgres://x', anchr: 'none' }, 'Holdfast.open has no option "anchr": did you mean "anchor"?'],
     [{ url: 'postgres://x', parked: 0 }, 'Expected parked to be a whole number between 1 and 100, got 0'],
     [{ pool: 'postgres://x' }, 'Expected pool to be a pool of node-postgres, got "postgres://x" (string)'],
@@ -67,6 +78,35 @@ test('a database that does not exist is told', async () => {
     address.pathname = '/no_such_database'
   })
   expect(await caught(DatabaseError, Holdfast.open({ url }))).toMatchObject({ sqlstate: '3D000' })
+})
+
+const refused: Record<string, [state: string, change: (address: URL) => void]> = {
+  'a wrong password': ['28P01', (address) => void Object.assign(address, { password: 'open-sesame' })],
+  'no password': ['28P01', (address) => void Object.assign(address, { password: '' })],
+  'a role that does not exist': ['28P01', (address) => void Object.assign(address, { username: 'nobody_here' })],
+  'a database that does not exist': [
+    '3D000',
+    (address) => void Object.assign(address, { pathname: '/no_such_database' }),
+  ],
+}
+const opened: Record<string, (url: string) => Promise<Holdfast>> = {
+  'an anchor': (url) => Holdfast.open({ url }),
+  'no anchor': (url) => Holdfast.open({ url, anchor: 'none' }),
+  'a pool of the program': (url) => Holdfast.open({ pool: sqlPool({ connectionString: url }), anchor: 'none' }),
+  'postgres.js': (url) => Holdfast.open({ sql: newPostgresJs(url) as never, anchor: 'none' }),
+  'several hosts': (url) => Holdfast.open({ url: severalHosts(url, url) }),
+}
+const ways = Object.keys(refused).flatMap((what) => Object.keys(opened).map((by): [string, string] => [what, by]))
+
+test.each(ways)('%s, by %s, is refused with user, host, port and database', async (what, by) => {
+  const [state, change] = refused[what]!
+  const url = changed(fresh.url, change)
+  const { hostname, port, username, pathname } = new URL(url)
+  const error = await caught(LoginRefusedError, opened[by]!(url))
+  expect(error).toMatchObject({ code: 'LOGIN_REFUSED', sqlstate: state, retryable: false })
+  expect(error.hint).toContain(`${hostname}:${port}`)
+  expect(error.hint).toContain(`as user "${username}", database "${pathname.slice(1)}"`)
+  expect(inspect(error, { depth: 0 })).not.toContain('open-sesame')
 })
 
 test.each(['127.0.0.1:1', 'no-such-host.invalid'])('a server that is not there (%s) is told', async (host) => {
@@ -99,6 +139,71 @@ test('a database that takes no writes is told', async () => {
   await sql(url, `alter database ${new URL(url).pathname.slice(1)} set default_transaction_read_only = on`)
   expect(await caught(ReadOnlyError, Holdfast.open({ url }))).toMatchObject({ code: 'READ_ONLY', retryable: true })
   await until('no session is left', async () => (await sessions(url)).length === 0)
+})
+
+describe('default_transaction_read_only', () => {
+  const by: Record<string, [set: (role: string, database: string) => string, origin: string]> = {
+    'the database': [(_, database) => `database ${database}`, 'set for the database'],
+    'the role': [(role) => `role ${role}`, 'set for the role'],
+    'the role in the database': [
+      (role, database) => `role ${role} in database ${database}`,
+      'set for the role in this database',
+    ],
+  }
+  const ways = Object.keys(by).flatMap((where) =>
+    (['required', 'none'] as const).map((anchor) => [where, anchor] as const),
+  )
+
+  test.each(ways)('of %s is named, with what changes it (anchor: %s)', async (where, anchor) => {
+    const url = await databaseUrl()
+    const [set, origin] = by[where]!
+    const { url: ours, role } = await roleUrl(url, 'superuser')
+    await sql(url, `alter ${set(role, new URL(url).pathname.slice(1))} set default_transaction_read_only = on`)
+    const open = async () => {
+      const holdfast = await Holdfast.open({ url: ours, anchor })
+      await holdfast.leases.tryAcquire('name').finally(() => holdfast.close())
+    }
+    const error = await caught(ReadOnlyError, open())
+    expect(error).toMatchObject({ code: 'READ_ONLY', because: 'setting', retryable: true })
+    expect(error.message).toBe(`The database is read-only: default_transaction_read_only is on, ${origin}`)
+    // The way out works as it is written.
+    const [, change] = /run `(.*)`/.exec(error.hint!)!
+    await sql(ours, change!)
+    await open()
+  })
+
+  test('that the connection asks for is named', async () => {
+    const url = `${await databaseUrl()}?options=-c%20default_transaction_read_only%3Don`
+    const error = await caught(ReadOnlyError, Holdfast.open({ url }))
+    expect(error).toMatchObject({ because: 'setting' })
+    expect(error.message).toContain('asked for by the connection')
+    expect(error.hint).toContain('take the setting out of the address')
+  })
+})
+
+test('twenty instances share a pool, and Node.js warns of nothing', async () => {
+  const pool = sqlPool({ connectionString: fresh.url, max: 5 })
+  const warnings: Error[] = []
+  const hear = (warning: Error) => warnings.push(warning)
+  process.on('warning', hear)
+  const instances = await Promise.all(Array.from({ length: 20 }, () => open({ pool, anchor: 'none' })))
+  // A warning is told in the next turn.
+  await new Promise((resolve) => setImmediate(resolve))
+  process.off('warning', hear)
+  expect(warnings).toEqual([])
+  await Promise.all(instances.slice(1).map((instance) => instance.close()))
+  expect(pool.listenerCount('acquire')).toBe(1)
+  await instances[0]!.close()
+  expect(pool.listenerCount('acquire')).toBe(0)
+})
+
+test('a schema with a name of 63 bytes is served, and the driver complains of nothing', async () => {
+  const url = await databaseUrl()
+  const complain = vi.spyOn(console, 'error').mockImplementation(() => {})
+  const instance = await open({ url, schema: 'x'.repeat(63) })
+  await instance.locks.with('name', () => {})
+  expect(complain.mock.calls).toEqual([])
+  complain.mockRestore()
 })
 
 test('a directUrl to another database is found out', async () => {

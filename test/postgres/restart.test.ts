@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { DatabaseUnreachableError, LockLostError } from '../../src/holdfast.js'
-import { caught, sql, until } from '../setup/facts.js'
+import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { untilWaiting } from '../setup/locking.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
@@ -49,4 +49,65 @@ test('while the server is away, who would not wait is told, and who waits may gi
   expect(await timed).toBeNull()
   await lock.release()
   await instance.close()
+})
+
+/** What the generation is, once it is noticed. */
+async function generation(url: string): Promise<number> {
+  const [row] = await sql<{ generation: number }>(url, 'select holdfast.generation() as generation')
+  return row!.generation
+}
+
+test('a crash of one process of the server begins a generation, and repeats no fence', async () => {
+  const server = await ownServer()
+  const url = await ownDatabase(server)
+  const instance = await open({ url, expiry: '2s' })
+  const before = await generation(url)
+  const last = await instance.locks.with('name', ({ fence }) => fence)
+  const startedAt = () => sql(url, 'select pg_postmaster_start_time()::text as started')
+  const started = await startedAt()
+  const victim = await sqlSession(url)
+  const [{ pid }] = (await victim.query('select pg_backend_pid() as pid')).rows
+  process.kill(pid, 'SIGKILL')
+  await until('the generation is noticed', async () => (await generation(url).catch(() => 0)) > before)
+  expect(await generation(url)).toBe(before + 1)
+  // The postmaster has survived it.
+  expect(await startedAt()).toEqual(started)
+  expect(await instance.locks.with('name', { wait: '20s' }, ({ fence }) => fence)).toBeGreaterThan(last)
+})
+
+test('resets of statistics begin no generation: presence goes on, and grants do not wait', async () => {
+  const server = await ownServer()
+  const url = await ownDatabase(server)
+  const [anchored, without] = [await open({ url }), await open({ url, anchor: 'none' })]
+  const before = await generation(url)
+  const held = await anchored.locks.acquire('held')
+  const lost: unknown[] = []
+  without.on('instance.lost', (event) => lost.push(event))
+  // With a permit it is present.
+  await without.limits.with('limit', { max: 1 }, async () => {
+    const [{ version }] = (await sql<{ version: number }>(
+      url,
+      "select current_setting('server_version_num')::integer / 10000 as version",
+    )) as [{ version: number }]
+    const targets = ['bgwriter', 'archiver', 'wal', ...(version >= 17 ? ['checkpointer', 'io', 'slru'] : [])]
+    for (const target of targets) await sql(url, 'select pg_stat_reset_shared($1)', [target])
+    if (version >= 17) await sql(url, 'select pg_stat_reset_shared()')
+    await sql(url, 'select pg_stat_reset(), pg_stat_reset_slru(null)')
+    const next = await without.leases.acquire('lease', { ttl: '5s', wait: '1s' })
+    await next.release()
+    const later = await open({ url })
+    await later.locks.with('name', { wait: '1s' }, () => {})
+    expect(await generation(url)).toBe(before)
+    expect(held.held).toBe(true)
+  })
+  expect(lost).toEqual([])
+})
+
+test('a clean restart begins a generation', async () => {
+  const server = await ownServer()
+  const url = await ownDatabase(server)
+  await open({ url })
+  const before = await generation(url)
+  await server.restart('fast')
+  expect(await generation(url)).toBe(before + 1)
 })

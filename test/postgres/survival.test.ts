@@ -7,12 +7,13 @@ import { expect, onTestFinished, test } from 'vitest'
 import { Holdfast } from '../../src/holdfast.js'
 import { sql, sqlSession } from '../setup/facts.js'
 import { databaseUrl } from '../setup/instances.js'
+import { typescript } from '../setup/typescript.js'
 
-const program = fileURLToPath(new URL('../setup/survivor.js', import.meta.url))
+const program = fileURLToPath(new URL('../setup/survivor.ts', import.meta.url))
 
 test('idle, parked and anchored connections may all be ended, twice', async () => {
   const url = await databaseUrl()
-  const child = spawn(process.execPath, [program, url], { stdio: ['pipe', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [...typescript, program, url], { stdio: ['pipe', 'pipe', 'pipe'] })
   onTestFinished(() => {
     child.kill('SIGKILL')
   })

@@ -97,7 +97,7 @@ test('a fence that guards does not age', async () => {
   await sql(url, 'insert into holdfast.guarded (key, fence, used_on) values (7, 1, current_date - 40)')
   await sql(url, 'select holdfast.guard_key(7, 2)')
   expect(
-    await sql(url, "select fence::integer, used_on = (now() at time zone 'UTC')::date as today from holdfast.guarded"),
+    await sql(url, "select fence::float8, used_on = (now() at time zone 'UTC')::date as today from holdfast.guarded"),
   ).toEqual([{ fence: 2, today: true }])
 })
 

@@ -1,5 +1,5 @@
 // The truth test: where session locks cannot be trusted, opening says why. What cannot be had here is imitated on a
-// real server by functions that stand before PostgreSQL's own in the search path.
+// real server by functions that take the place of PostgreSQL's own in one database.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Holdfast, SessionLocksUnavailableError, UsageError } from '../../src/holdfast.js'
 import { type Executor, loadStatements, openPgPool, Session, type SessionStatements } from '../../src/postgres/index.js'
@@ -14,12 +14,13 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-/** A database in which `functions` are found before those of the server. */
+/** A database in which `functions` answer instead of those of the server, which are then called `real_…`. */
 async function imitation(...functions: string[]): Promise<string> {
   const url = await databaseUrl()
-  const definitions = functions.map((one) => `create function fake.${one};`).join('\n')
-  await sql(url, `create schema fake; ${definitions}`)
-  await sql(url, `alter database ${new URL(url).pathname.slice(1)} set search_path = fake, pg_catalog, public`)
+  for (const one of functions) {
+    const [signature, name] = /^(\w+)\([^)]*\)/.exec(one)!
+    await sql(url, `alter function pg_catalog.${signature} rename to real_${name}; create function pg_catalog.${one}`)
+  }
   return url
 }
 
@@ -92,7 +93,7 @@ test('a single session behind all connections is found out by behaviour', async 
 
 test('a server that is too old is a mistake, and told', async () => {
   const old = `current_setting(text) returns text language sql as $$
-    select case $1 when 'server_version_num' then '130022' else pg_catalog.current_setting($1) end $$`
+    select case $1 when 'server_version_num' then '130022' else pg_catalog.real_current_setting($1) end $$`
   const url = await imitation(old, `version() returns text language sql as $$ select 'PostgreSQL 13.22' $$`)
   const error = await caught(UsageError, Holdfast.open({ url }))
   expect(error.message).toBe('Expected PostgreSQL 14 or later, got PostgreSQL 13.22')
@@ -100,7 +101,12 @@ test('a server that is too old is a mistake, and told', async () => {
 })
 
 test('a search path that leads elsewhere for other reasons disturbs nothing', async () => {
-  const url = await imitation(`lock_key(text, text) returns bigint language sql as 'select 1::bigint'`)
+  const url = await databaseUrl()
+  await sql(
+    url,
+    `create schema fake; create function fake.lock_key(text, text) returns bigint language sql as 'select 1::bigint';
+     alter database ${new URL(url).pathname.slice(1)} set search_path = fake, pg_catalog, public`,
+  )
   const instance = await open({ url })
   await instance.locks.with('name', () => {})
 })

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest'
 import { Child } from '../fault/children.js'
 import { type Direction, SilentProxy } from '../fault/silent-proxy.js'
 
-const program = new URL('./actor.mjs', import.meta.url)
+const program = new URL('./actor.ts', import.meta.url)
 
 /** How a fleet is opened, and through which room it walks. */
 export interface Opening {

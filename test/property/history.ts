@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { newsMs } from '../../faults/news.js'
+import { newsMs } from '../../faults/news.ts'
 
 /**
  * What the actors believed, and the proof that no two of them believed what excludes each other.

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { type Holdfast, type Lock, LockTimeoutError } from '../../src/holdfast.js'
 import { openDatabase, openInstance } from '../fault/stage.js'
 import { until } from '../setup/facts.js'
-import { type Random, randomFrom } from './random.mjs'
+import { type Random, randomFrom } from './random.ts'
 import { countOf, seedOf } from './seed.js'
 
 // Two instances with many handles in one process. Here all that happens has one order, so every step can be judged at once.

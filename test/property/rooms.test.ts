@@ -1,10 +1,11 @@
 import { onTestFinished, test } from 'vitest'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { freshDatabase } from '../setup/database.js'
+import { runsAll } from '../setup/hurry.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
 import type { Opening } from './fleet.js'
 import { proofs } from './proofs.js'
-import { randomFrom } from './random.mjs'
+import { randomFrom } from './random.ts'
 import { countOf, seedOf } from './seed.js'
 import { build, walkHeavily, walkLightly } from './world.js'
 
@@ -53,8 +54,8 @@ test.skipIf(withoutPgBouncer)(
 const heavyCount = Math.ceil(countOf(2, usual) / 2)
 const anchors = ['required', 'none'] as const
 
-// One of the two by chance, unless more is asked for: each run of all tests has another seed.
-test.each(heavyCount > 1 ? anchors : [randomFrom(seedOf('the anchor of heavy faults')).pick(anchors)])(
+// With an anchor, unless more is asked for.
+test.each(heavyCount > 1 || runsAll ? anchors : anchors.slice(0, 1))(
   `${heavyCount} schedules of freezes, silent networks and restarts, anchor: %s, through ${rooms.join(', ')}`,
   { timeout: 0 },
   async (anchor) => {

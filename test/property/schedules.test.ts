@@ -2,7 +2,7 @@ import { onTestFinished, test } from 'vitest'
 import { freshDatabase } from '../setup/database.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
 import { proofs } from './proofs.js'
-import { randomFrom } from './random.mjs'
+import { randomFrom } from './random.ts'
 import { countOf, seedOf } from './seed.js'
 import { build, walkHeavily, walkLightly } from './world.js'
 

@@ -5,7 +5,7 @@ import type { Direction } from '../fault/silent-proxy.js'
 import { until, Witness } from '../setup/facts.js'
 import { Fleet, type Opening } from './fleet.js'
 import { type Answer, type Belief, type Ending, judge, readHistory, type Verdict } from './history.js'
-import { type Random, randomFrom } from './random.mjs'
+import { type Random, randomFrom } from './random.ts'
 
 /** The shortest expiry that there is. */
 const expiryMs = 2_000

@@ -15,7 +15,7 @@ const json = (body: object): RequestInit => ({
   body: JSON.stringify(body),
 })
 
-test.each(waysOf('shops', Object.entries(shops)))('a shop with %s', { timeout: 60_000 }, async (_, start) => {
+test.each(waysOf(Object.entries(shops)))('a shop with %s', { timeout: 60_000 }, async (_, start) => {
   const url = await databaseUrl()
   await sql(url, tables)
   const outside = await open({ url, namespace: 'shop' })

@@ -4,10 +4,11 @@ import { startProgram } from '../cli/program.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { sql } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
+import { typescript } from '../setup/typescript.js'
 import { tables } from './shops.js'
 
-const platform = fileURLToPath(new URL('./platform.mjs', import.meta.url))
-const recipe = new URL('../../examples/recipes/serverless.js', import.meta.url).href
+const platform = fileURLToPath(new URL('./platform.ts', import.meta.url))
+const recipe = new URL('../../examples/recipes/serverless.ts', import.meta.url).href
 
 describe.skipIf(withoutPgBouncer)('functions, through PgBouncer in transaction mode', () => {
   async function stage() {
@@ -16,7 +17,7 @@ describe.skipIf(withoutPgBouncer)('functions, through PgBouncer in transaction m
     const pooler = await startPooler({ mode: 'transaction' })
     const outside = await open({ url, namespace: 'shop' })
     const env = { DATABASE_URL: pooler.through(url) }
-    const running = startProgram(process.execPath, [platform, recipe], env, undefined, 60_000)
+    const running = startProgram(process.execPath, [...typescript, platform, recipe], env, undefined, 60_000)
     const [, port] = await running.says(/^listening on (\d+)$/m)
     const ask = async (path: string, body: object) => {
       const response = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body: JSON.stringify(body) })

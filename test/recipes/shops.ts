@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished, vi } from 'vitest'
 import { startProgram } from '../cli/program.js'
+import { typescript } from '../setup/typescript.js'
 
 export interface Shop {
   ask(path: string, init?: RequestInit): Promise<Response>
@@ -21,9 +22,9 @@ export const tables = readFileSync(new URL('shop.sql', recipes), 'utf8')
 export type Open = (env: { DATABASE_URL: string; OPERATOR_TOKEN: string; PORT: string }) => Promise<Shop>
 
 export const shops: Record<string, Open> = {
-  Express: asProcess('express.js'),
-  Fastify: asProcess('fastify.js'),
-  Hono: asProcess('hono.js'),
+  Express: asProcess('express.ts'),
+  Fastify: asProcess('fastify.ts'),
+  Hono: asProcess('hono.ts'),
 
   async NestJS(env) {
     stub(env)
@@ -86,7 +87,8 @@ export function load(path: string) {
 
 function asProcess(file: string): Open {
   return async (env) => {
-    const running = startProgram(process.execPath, [fileURLToPath(new URL(file, recipes))], env, undefined, 60_000)
+    const words = [...typescript, fileURLToPath(new URL(file, recipes))]
+    const running = startProgram(process.execPath, words, env, undefined, 60_000)
     const [, port] = await running.says(/^listening on (\d+)$/m)
     return {
       ask: (path, init) => fetch(`http://localhost:${port}${path}`, init),

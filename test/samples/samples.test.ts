@@ -1,6 +1,6 @@
 // What instances write down of the names that they hold and wait for, and what is read of it.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { Network } from '../../faults/network.js'
+import { Network } from '../../faults/network.ts'
 import type { Holdfast } from '../../src/holdfast.js'
 import { Observer } from '../../src/observe/index.js'
 import { Operator } from '../../src/operate/index.js'
@@ -133,7 +133,7 @@ test('instances tell what they hold and wait for, over the ends of minutes, and 
 
 test('of a holder that was killed, it is told what is known: when it was last seen, and who came next', async () => {
   const heir = await open({ url: fresh.url })
-  const child = new Child<{ id: string }>(new URL('./holder.mjs', import.meta.url), { url: fresh.url })
+  const child = new Child<{ id: string }>(new URL('./holder.ts', import.meta.url), { url: fresh.url })
   const { id } = await child.first('what it has')
   const names = ['lock', 'lease', 'election/election']
   const latest = async (name: string) =>

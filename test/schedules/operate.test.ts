@@ -1,6 +1,13 @@
-import { expect, test } from 'vitest'
-import { type ScheduleRun, UnknownScheduleError, UsageError } from '../../src/holdfast.js'
-import { caught, sql, stays, until } from '../setup/facts.js'
+import { describe, expect, test } from 'vitest'
+import {
+  ClosedError,
+  DatabaseError,
+  type ScheduleRun,
+  type Schedules,
+  UnknownScheduleError,
+  UsageError,
+} from '../../src/holdfast.js'
+import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { add, gapsOf, gate, runsOf, unproven, untilMember, untilRuns } from './stage.js'
 
@@ -134,4 +141,49 @@ test('a schedule that is not there', async () => {
   }
   const wrong = await caught(UsageError, schedules.override('nobody', { every: 10 }))
   expect(wrong.message).toMatch(/^Expected every to be a duration of at least 1s/)
+})
+
+describe('right after add, before the schedule is in the database', () => {
+  const calls: Record<string, (schedules: Schedules) => Promise<unknown>> = {
+    run: async (schedules) => expect(await schedules.run('new')).toBeInstanceOf(Date),
+    pause: (schedules) => schedules.pause('new'),
+    resume: (schedules) => schedules.resume('new'),
+    override: (schedules) => schedules.override('new', { every: '2h' }),
+    find: async (schedules) => expect(await schedules.find('new')).toMatchObject({ name: 'new' }),
+    list: async (schedules) => expect((await schedules.list()).map(({ name }) => name)).toEqual(['new']),
+  }
+
+  test.each(Object.entries(calls))('%s waits for it', async (_, call) => {
+    const holdfast = await open({ url: await databaseUrl() })
+    add(holdfast, 'new', { cron: '0 3 1 1 *' })
+    await call(holdfast.schedules)
+  })
+
+  test('run of another name is still an UnknownScheduleError', async () => {
+    const holdfast = await open({ url: await databaseUrl() })
+    add(holdfast, 'new', { cron: '0 3 1 1 *' })
+    await caught(UnknownScheduleError, holdfast.schedules.run('other'))
+  })
+
+  test.each(Object.entries(calls))('%s throws the error of the database when that refuses it', async (_, call) => {
+    const url = await databaseUrl()
+    const holdfast = await open({ url })
+    await sql(url, 'alter function holdfast.schedule_declare rename to schedule_gone')
+    add(holdfast, 'new', { cron: '0 3 1 1 *' })
+    const error = await caught(DatabaseError, within(5_000, 'The call', call(holdfast.schedules)))
+    expect(error.message).toContain('schedule_declare')
+  })
+
+  test('a call is cut off by the closing of the instance', async () => {
+    const url = await databaseUrl()
+    const holdfast = await open({ url })
+    const blocker = await sqlSession(url)
+    await blocker.query('begin; lock table holdfast.schedule')
+    add(holdfast, 'new', { cron: '0 3 1 1 *' })
+    const running = caught(ClosedError, holdfast.schedules.run('new'))
+    const closing = holdfast.close()
+    await within(5_000, 'The call', running)
+    await blocker.query('rollback')
+    await closing
+  })
 })

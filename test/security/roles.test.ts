@@ -102,18 +102,15 @@ describe('migrate', () => {
   })
 })
 
-describe.each(waysOf('the way of an application', ways))(
-  'an application that owns nothing: $name',
-  ({ anchor, jobs }) => {
-    test('goes through every room', { timeout: 90_000 }, async () => {
-      const { application, migrate } = await stage()
-      await migrate()
-      await tour(application.url, { anchor, jobs, namespace: 'tour' })
-      const { findings } = await look(application.url)
-      expect(findings.filter(({ severity }) => severity === 'wrong')).toEqual([])
-    })
-  },
-)
+describe.each(waysOf(ways))('an application that owns nothing: $name', ({ anchor, jobs }) => {
+  test('goes through every room', { timeout: 90_000 }, async () => {
+    const { application, migrate } = await stage()
+    await migrate()
+    await tour(application.url, { anchor, jobs, namespace: 'tour' })
+    const { findings } = await look(application.url)
+    expect(findings.filter(({ severity }) => severity === 'wrong')).toEqual([])
+  })
+})
 
 test('an application can neither write the audit nor pretend a migration, make anything nor take anything away', async () => {
   const { application, owner, migrate } = await stage()

@@ -4,11 +4,15 @@ import { readdirSync } from 'node:fs'
 import { sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { loadStatements, type Statement } from '../../src/postgres/index.js'
+import { examine } from '../../src/doctor/index.js'
+import { Observer } from '../../src/observe/index.js'
+import { loadStatements, openPgPool, type Statement } from '../../src/postgres/index.js'
 import { look, mends } from '../doctor/stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, sqlSession } from '../setup/facts.js'
-import { roleUrl } from '../setup/instances.js'
+import { emptyDatabaseUrl, open, roleUrl } from '../setup/instances.js'
+import { untilWaiting } from '../setup/locking.js'
+import { severalHosts } from '../setup/pair.js'
 
 let database: FreshDatabase
 let url: string
@@ -41,7 +45,7 @@ test('every function of the schema looks up what it names in pg_catalog alone', 
   const loose = functions.filter(({ path }) => path !== 'pg_catalog, pg_temp').map(({ name }) => name)
   // Hot, or inlined, which a setting would prevent. The first name nothing without its schema; the others are only called from
   // functions that look in pg_catalog alone.
-  const nameNothing = ['session_class', 'job_class', 'job_lock_key', 'is_leased']
+  const nameNothing = ['session_class', 'job_class', 'job_lock_key', 'is_leased', 'job_holds_back']
   const calledWithin = ['flush_leases', 'is_settled', 'lane_is_empty', 'lane_room', 'job_bind']
   expect(loose.sort()).toEqual([...nameNothing, ...calledWithin].sort())
   const called = statements.flatMap(([, { text }]) => calledWithin.filter((name) => text.includes(`.${name}(`)))
@@ -138,6 +142,42 @@ test('functions that anybody may call are safe where an attacker stands before p
     )
     expect([call, error]).toEqual([call, undefined])
   }
+})
+
+test('sessions of Holdfast, its readers and its migrations call nothing of a schema that stands before pg_catalog', async () => {
+  const url = await emptyDatabaseUrl()
+  // A call leaves a trace even where its error is swallowed.
+  const traced = exactCopies.replace("'begin raise", "'begin perform pg_catalog.nextval(''hostile.called''); raise")
+  expect(traced).not.toBe(exactCopies)
+  await sql(
+    url,
+    `create schema hostile; create sequence hostile.called; ${traced};
+     create function hostile.format(text, text) returns text language plpgsql
+       as 'begin perform pg_catalog.nextval(''hostile.called''); return null; end'`,
+  )
+  await sql(url, `alter database ${new URL(url).pathname.slice(1)} set search_path = hostile, pg_catalog`)
+  const calls = async () =>
+    (await sql<{ is_called: boolean }>(url, 'select is_called from hostile.called'))[0]!.is_called
+  const [one, other] = [await open({ url }), await open({ url: severalHosts(url, url) })]
+  const lock = await one.locks.acquire('name')
+  const next = other.locks.acquire('name', { wait: '10s' })
+  await untilWaiting(`${url}?options=-c%20search_path%3Dpg_catalog`, lock.keys[0]!)
+  const database = openPgPool({ connectionString: url })
+  const observer = new Observer(database)
+  expect(await observer.locks()).toHaveLength(2)
+  await observer.overview()
+  await observer.jobs()
+  await observer.proof()
+  const { findings } = await examine({ database })
+  expect(findings.filter(({ severity }) => severity === 'unchecked')).toEqual([])
+  expect(findings).toContainEqual(expect.objectContaining({ id: 'search-path', subject: 'hostile' }))
+  await lock.release()
+  await (await next).release()
+  expect(await calls()).toBe(false)
+  // The traps are set.
+  await expect(sql(url, 'select length($1::text)', ['x'])).rejects.toThrow(trapped)
+  expect(await calls()).toBe(true)
+  await database.close()
 })
 
 test('the doctor tells of schemas that sessions of pools search and others may create in', async () => {

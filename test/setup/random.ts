@@ -1,4 +1,4 @@
-import { randomFrom as repeatable } from '../property/random.mjs'
+import { randomFrom as repeatable } from '../property/random.ts'
 
 /** A repeatable stream of numbers from 0 to 1. Print the seed where one test is random. */
 export function randomFrom(seed: number): () => number {

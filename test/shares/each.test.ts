@@ -204,7 +204,7 @@ test('a record under an older fence is refused', async () => {
       // A later holder has done it meanwhile.
       await sql(
         fresh.url,
-        `insert into holdfast.share_done values ($1, 'fenced', '', 'x', 'later', 1000000000000, now(), now())`,
+        `insert into holdfast.share_done values ($1, 'fenced', '', 'x', 'later', 9007199254740991, now(), now())`,
         [a!.namespace],
       )
     }

@@ -12,8 +12,8 @@ import { PrismaClient } from './prisma.js'
 /** A library with which people write their SQL: how it opens a transaction, and runs a statement in it. */
 export interface Stack {
   transaction<T>(work: (tx: CallerTransaction) => Promise<T>): Promise<T>
-  /** What is easily mistaken for a transaction. */
-  readonly outside: unknown
+  /** What is easily mistaken for a transaction, by what the refusal calls it. */
+  readonly outside: Readonly<Record<string, unknown>>
   close(): Promise<unknown>
 }
 
@@ -31,7 +31,11 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
   async 'node-postgres, a client'(url) {
     const client = new pg.Client({ connectionString: url })
     await client.connect()
-    return { transaction: (work) => byHand(client, work), outside: undefined, close: () => client.end() }
+    return {
+      transaction: (work) => byHand(client, work),
+      outside: { 'a client on which no transaction is open': client },
+      close: () => client.end(),
+    }
   },
 
   async 'node-postgres, a pool'(url) {
@@ -45,8 +49,22 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
           client.release()
         }
       },
-      outside: undefined,
+      outside: { 'a pool of node-postgres': pool },
       close: () => pool.end(),
+    }
+  },
+
+  async 'an object with a query'(url) {
+    const client = new pg.Client({ connectionString: url })
+    await client.connect()
+    const pool = poolOf(url)
+    const wrap = (by: pg.Client | pg.Pool) => ({
+      query: async (text: string, values?: unknown[]) => ({ rows: (await by.query(text, values)).rows }),
+    })
+    return {
+      transaction: (work) => byHand(client, () => work(wrap(client))),
+      outside: { 'a client on which no transaction is open': wrap(pool) },
+      close: () => Promise.all([client.end(), pool.end()]),
     }
   },
 
@@ -54,21 +72,42 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     const sql = postgres(url, { max, onnotice() {}, transform: postgres.camel })
     return {
       transaction: <T>(work: (tx: CallerTransaction) => Promise<T>) => sql.begin(work) as Promise<T>,
-      outside: undefined,
+      outside: { 'the sql of postgres.js outside of a transaction': sql },
       close: () => sql.end(),
+    }
+  },
+
+  async 'postgres.js, reserved'(url) {
+    const sql = postgres(url, { max, onnotice() {} })
+    const reserved = await sql.reserve()
+    return {
+      transaction: (work) => byHand({ query: (text) => reserved.unsafe(text) }, () => work(reserved)),
+      outside: { 'a client on which no transaction is open': reserved },
+      async close() {
+        reserved.release()
+        await sql.end()
+      },
     }
   },
 
   async 'Drizzle over node-postgres'(url) {
     const pool = poolOf(url)
     const db = drizzleOfPg(pool)
-    return { transaction: (work) => db.transaction((tx) => work(tx)), outside: db, close: () => pool.end() }
+    return {
+      transaction: (work) => db.transaction((tx) => work(tx)),
+      outside: { 'Drizzle outside of a transaction': db },
+      close: () => pool.end(),
+    }
   },
 
   async 'Drizzle over postgres.js'(url) {
     const sql = postgres(url, { max, onnotice() {} })
     const db = drizzleOfPostgresJs(sql)
-    return { transaction: (work) => db.transaction((tx) => work(tx)), outside: db, close: () => sql.end() }
+    return {
+      transaction: (work) => db.transaction((tx) => work(tx)),
+      outside: { 'Drizzle outside of a transaction': db },
+      close: () => sql.end(),
+    }
   },
 
   async Kysely(url) {
@@ -76,7 +115,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     const db = new Kysely<object>({ dialect, plugins: [new CamelCasePlugin()] })
     return {
       transaction: (work) => db.transaction().execute((trx) => work(trx)),
-      outside: db,
+      outside: { 'Kysely outside of a transaction': db },
       close: () => db.destroy(),
     }
   },
@@ -88,14 +127,18 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
       pool: { min: 0, max },
       postProcessResponse: () => 'not for us',
     })
-    return { transaction: (work) => db.transaction((trx) => work(trx)), outside: db, close: () => db.destroy() }
+    return {
+      transaction: (work) => db.transaction((trx) => work(trx)),
+      outside: { 'Knex outside of a transaction': db },
+      close: () => db.destroy(),
+    }
   },
 
   async Prisma(url) {
     const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max }) })
     return {
       transaction: (work) => prisma.$transaction((tx: CallerTransaction) => work(tx), { timeout: 30_000 }),
-      outside: prisma,
+      outside: { 'Prisma outside of a transaction': prisma },
       close: () => prisma.$disconnect(),
     }
   },
@@ -104,7 +147,7 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
     const source = await new DataSource({ type: 'postgres', url, extra: { max } }).initialize()
     return {
       transaction: (work) => source.transaction((manager) => work(manager)),
-      outside: source.manager,
+      outside: { 'TypeORM outside of a transaction': source.manager },
       close: () => source.destroy(),
     }
   },
@@ -126,13 +169,17 @@ export const stacks: Record<string, (url: string) => Promise<Stack>> = {
           await runner.release()
         }
       },
-      outside: source.createQueryRunner(),
+      outside: { 'TypeORM outside of a transaction': source.createQueryRunner() },
       close: () => source.destroy(),
     }
   },
 }
 
-async function byHand<T>(client: pg.ClientBase, work: (tx: CallerTransaction) => Promise<T>): Promise<T> {
+interface ByHand {
+  query(text: string): PromiseLike<unknown>
+}
+
+async function byHand<T, Client extends ByHand>(client: Client, work: (tx: Client) => Promise<T>): Promise<T> {
   await client.query('begin')
   try {
     const result = await work(client)

@@ -1,7 +1,13 @@
 // Every event there is, provoked once, with what it says.
 import { expect, test } from 'vitest'
 import { eventNames } from '../../src/base/index.js'
-import { defineJob, discard, type EventName, type HoldfastEvents } from '../../src/holdfast.js'
+import {
+  defineJob,
+  discard,
+  type EventName,
+  FingerprintMismatchError,
+  type HoldfastEvents,
+} from '../../src/holdfast.js'
 import { gate, work } from '../jobs/stage.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
@@ -67,6 +73,12 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   expect(told['once.done']).toMatchObject([{ key: 'k', durationMs: expect.any(Number) }])
   await one.once.run('k', () => 0)
   expect(told['once.replayed']).toEqual([{ key: 'k' }])
+  await one.once.run('m', () => 0, { fingerprint: 'one' })
+  await caught(
+    FingerprintMismatchError,
+    one.once.run('m', () => 0, { fingerprint: 'another' }),
+  )
+  expect(told['once.mismatched']).toEqual([{ key: 'm' }])
   await caught(
     TypeError,
     one.once.run('f', () => Promise.reject(new TypeError('no'))),

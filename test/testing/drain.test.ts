@@ -122,7 +122,9 @@ test('when it takes too long, the error says where each job is', async () => {
 test('says what is wrong with what it is given', async () => {
   const holdfast = await openAlone()
   const messageOf = async (work: Promise<unknown>) => (await caught(UsageError, work)).message
-  expect(await messageOf(drain(holdfast, []))).toBe('Expected a list of definitions made by defineJob, got an array')
+  expect(await messageOf(drain(holdfast, []))).toBe(
+    'Expected a list of definitions made by defineJob, got an empty array',
+  )
   expect(await messageOf(drain(holdfast, double as never))).toBe(
     'Expected a list of definitions made by defineJob, got an object (Object)',
   )

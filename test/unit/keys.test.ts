@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { checkName, hashedKey, internalClass, numberedKey, pairKey, UsageError } from '../../src/base/index.js'
 
 // Computed by coreutils: printf 'billing\0nightly-report' | sha256sum, the first 16 digits, as a signed number.
@@ -80,6 +80,98 @@ describe('names', () => {
     expect(() => checkName(given)).toThrow(message)
   })
 })
+
+describe('parts of names', () => {
+  test.each([
+    ['stripe:undefined', 'undefined', 'a value that is undefined'],
+    ['undefined', 'undefined', 'a value that is undefined'],
+    ['undefined:42', 'undefined', 'a value that is undefined'],
+    ['user:undefined:export', 'undefined', 'a value that is undefined'],
+    ...[...'/.#|,;=&?@+ \t(["'].map((separator) => [
+      `a${separator}undefined`,
+      'undefined',
+      'a value that is undefined',
+    ]),
+    ['row:NaN', 'NaN', 'a number that is NaN'],
+    ['order:[object Object]', '[object Object]', 'an object instead of one of its properties'],
+    ['[object Object]', '[object Object]', 'an object instead of one of its properties'],
+    ['user-[object Object]-export', '[object Object]', 'an object instead of one of its properties'],
+    ['tenant:[object Promise]', '[object Promise]', 'a promise that was not awaited'],
+    ['x:[object Map]', '[object Map]', 'an object'],
+    ['day:Invalid Date', 'Invalid Date', 'a date that is invalid'],
+  ] as [string, string, string][])('%j is refused, and the message names the part', (name, part, origin) => {
+    const error = thrownBy(() => checkName(name, 'key'))
+    expect(error).toBeInstanceOf(UsageError)
+    expect(error.message).toBe(
+      `Expected key to have a value in every part, got ${JSON.stringify(name)} (string): its part "${part}" means that the template literal interpolated ${origin}`,
+    )
+    expect(error.hint).toContain('every caller without it would share this name')
+  })
+
+  test.each([
+    'undefinedness',
+    'is-undefined-behaviour',
+    'x_undefined_y',
+    'Undefined:1',
+    'NaNny:1',
+    'nan',
+    'naan:undefinable',
+    'öundefined',
+    'undefinedé',
+    'invalid date',
+    '[object]',
+    'object Object',
+    'null',
+    'user:null',
+  ])('%j is a name', (name) => {
+    expect(checkName(name)).toBe(name)
+  })
+
+  test('a hint of the caller replaces the general one', () => {
+    expect(thrownBy(() => checkName('a:undefined', 'key', 'Read the body first.')).hint).toBe('Read the body first.')
+  })
+
+  test('a part that is null is a warning, once for names that differ only in their other parts', async () => {
+    const warnings = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    onTestFinished(() => warnings.mockRestore())
+    for (const name of ['person:null:1', 'person:null:2', 'person:null:3', 'company:null', 'Nullable:1', 'nullify']) {
+      checkName(name, 'the lock')
+    }
+    expect(warnings.mock.calls.map(([text]) => text)).toEqual([
+      expect.stringMatching(
+        /^Expected the lock to have a value in every part, got "person:null:1" \(string\), with "null"/,
+      ),
+      expect.stringContaining('got "company:null"'),
+    ])
+    expect(warnings.mock.calls[0]![1]).toEqual({ type: 'HoldfastWarning', code: 'HOLDFAST_DOUBTFUL_NAME' })
+  })
+
+  test('undefined next to a hyphen or an underscore is a warning', () => {
+    const warnings = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    onTestFinished(() => warnings.mockRestore())
+    for (const name of ['invoice-undefined', 'invoice_undefined', 'report-2026-NaN']) checkName(name)
+    expect(warnings).toHaveBeenCalledTimes(3)
+  })
+
+  test('warnings about names end after 100, because names may come from clients', async () => {
+    const warnings = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    onTestFinished(() => warnings.mockRestore())
+    // A module of its own: the other tests of this file have used up a random number of the warnings.
+    vi.resetModules()
+    const { checkName } = await import('../../src/base/index.js')
+    for (let n = 0; n < 200; n++) checkName(`client${n}:null`)
+    expect(warnings).toHaveBeenCalledTimes(100)
+  })
+})
+
+function thrownBy(work: () => unknown): UsageError {
+  try {
+    work()
+  } catch (error) {
+    return error as UsageError
+  }
+  throw new Error('Expected an error to be thrown')
+}
 
 test('internal classes are 32-bit numbers, another for each schema and purpose', () => {
   const classes = ['holdfast', 'other'].flatMap((schema) =>

@@ -36,6 +36,20 @@ function complaint(given: unknown): string {
   throw new Error('It was accepted')
 }
 
+test('a duration that does not fit is told with the right form', () => {
+  expect(() => read({ wait: '5 secs' })).toThrow(
+    expect.objectContaining({
+      hint: "Write a number of milliseconds, or a text such as '250ms', '5s', '1m30s' or '2h'.",
+    }),
+  )
+})
+
+test('a name that other libraries use is told by ours', () => {
+  expect(() => readOptions('locks.acquire', { timeout: 5 }, rules, { timeout: 'wait' })).toThrow(
+    'locks.acquire has no option "timeout": did you mean "wait"?',
+  )
+})
+
 test('reads what fits, in the form that the rooms use', () => {
   const { signal } = new AbortController()
   const pool = { connect() {} }
@@ -91,7 +105,7 @@ test.each<[unknown, string]>([
   [5_000, '5000 (number)'],
   [null, 'null'],
   [() => {}, 'a function'],
-  [[], 'an array'],
+  [[], 'an empty array'],
 ])('options that are %j are refused', (given, shown) => {
   expect(complaint(given)).toBe(`Expected the options of locks.acquire to be an object, got ${shown}`)
 })

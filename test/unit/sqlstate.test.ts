@@ -5,6 +5,7 @@ import {
   DeadlockError,
   isServerError,
   LockTableFullError,
+  LoginRefusedError,
   PermissionError,
   ReadOnlyError,
   StaleFenceError,
@@ -48,8 +49,7 @@ describe('each SQLSTATE', () => {
   test.each([
     ['42601', false],
     ['23505', false],
-    ['28P01', false],
-    ['3D000', false],
+    ['22P02', false],
     ['40001', true],
     ['53100', true],
     ['55P03', true],
@@ -65,6 +65,45 @@ describe('each SQLSTATE', () => {
       message: `no such thing (SQLSTATE ${state})`,
     })
   })
+})
+
+describe('a refused login', () => {
+  const connection = { connectionString: 'postgres://app:open-sesame@db.internal:6432/shop' }
+
+  test.each([
+    ['28P01', /^Check the password/],
+    ['28000', /pg_hba\.conf/],
+    ['3D000', /^Create the database/],
+  ])('with the SQLSTATE %s names user, host, port and database, and no password', (state, way) => {
+    const error = translate(serverError(state, { message: 'no' }), connection)
+    expect(error).toBeInstanceOf(LoginRefusedError)
+    expect(error).toBeInstanceOf(DatabaseError)
+    expect(error).toMatchObject({
+      code: 'LOGIN_REFUSED',
+      sqlstate: state,
+      retryable: false,
+      message: `no (SQLSTATE ${state})`,
+      name: 'LoginRefusedError',
+    })
+    expect(error.hint).toMatch(way)
+    expect(error.hint).toContain('The login was to db.internal:6432, as user "app", database "shop".')
+    expect(`${error.message} ${error.hint}`).not.toContain('open-sesame')
+    expect(sqlstateOf(error)).toBe(state)
+  })
+
+  test('with no password is told from a server that cannot be reached', () => {
+    const cause = new Error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string')
+    const error = translate(cause, { host: 'db.internal', user: 'app' })
+    expect(error).toMatchObject({ code: 'LOGIN_REFUSED', sqlstate: '28P01', retryable: false, cause })
+    expect(error.message).toContain('none was given')
+    expect(error.hint).toContain('as user "app", database "app"')
+  })
+})
+
+test('a statement that was cancelled names statement_timeout', () => {
+  const error = translate(serverError('57014', { message: 'canceling statement due to statement timeout' }))
+  expect(error).toMatchObject({ code: 'DATABASE_ERROR', sqlstate: '57014', retryable: true })
+  expect(error.hint).toContain('statement_timeout')
 })
 
 test('a deadlock tells its circle, side by side', () => {

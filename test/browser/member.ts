@@ -1,0 +1,16 @@
+// A process that takes part in schedules of a test, and does as it is told.
+import { type Duration, Holdfast } from 'holdfast'
+import { patiently } from '../setup/patiently.ts'
+
+interface Given {
+  url: string
+  schedules: { name: string; every: Duration }[]
+}
+
+const { url, schedules }: Given = JSON.parse(process.argv[2]!)
+const holdfast = await patiently(() => Holdfast.open({ url, namespace: 'shop', expiry: '2s' }))
+for (const { name, every } of schedules) {
+  holdfast.schedules.add(name, { every }, ({ log }) => log(`by ${process.pid}`))
+}
+process.on('disconnect', () => process.exit())
+process.send?.({ id: holdfast.id })

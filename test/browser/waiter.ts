@@ -1,0 +1,21 @@
+// A process that holds some names and then waits for one, in no flow of control that the library could know: it hangs for good.
+import { Holdfast } from 'holdfast'
+
+type How = 'lock' | 'lease'
+
+interface Given {
+  url: string
+  namespace: string
+  holds?: [how: How, name: string][]
+}
+
+const { url, namespace, holds = [] }: Given = JSON.parse(process.argv[2]!)
+const holdfast = await Holdfast.open({ url, namespace })
+const roomOf = { lock: holdfast.locks, lease: holdfast.leases }
+for (const [how, name] of holds) await roomOf[how].acquire(name)
+process.on('message', async ({ how, name }: { how: How; name: string }) => {
+  process.send?.({ event: 'waits' })
+  await roomOf[how].acquire(name)
+  process.send?.({ event: 'has' })
+})
+process.send?.({ event: 'holds', pid: process.pid })

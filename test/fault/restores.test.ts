@@ -1,0 +1,298 @@
+// Backups, restores, copies and upgrades of the database, on real clusters: fences and job ids never repeat and never go back, as
+// systems outside the database see them.
+import { execFileSync } from 'node:child_process'
+import { chownSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { Holdfast } from '../../src/holdfast.js'
+import { migrate, openPgPool } from '../../src/postgres/index.js'
+import { look } from '../doctor/stage.js'
+import { programsDirectory, runProgram, startCluster, temporaryDirectory, withoutPrograms } from '../setup/clusters.js'
+import { sql, until, within } from '../setup/facts.js'
+import { open } from '../setup/instances.js'
+import { Outside } from './outside.js'
+
+const dump = (url: string, file: string, ...words: string[]) =>
+  runProgram('pg_dump', ['--dbname', url, '--schema', 'holdfast', '--format', 'custom', '--file', file, ...words])
+const restore = (url: string, file: string, ...words: string[]) =>
+  runProgram('pg_restore', ['--dbname', url, '--exit-on-error', ...words, file])
+
+async function install(url: string): Promise<void> {
+  const database = openPgPool({ connectionString: url })
+  await migrate(database, 'holdfast')
+  await database.close()
+}
+
+const generationOf = async (url: string) =>
+  (await sql<{ generation: number }>(url, 'select generation from holdfast.fencing'))[0]!.generation
+
+const audit =
+  "insert into holdfast.audit (visitor, act, subject, params, consequence) values ('me', 'look', 'it', '{}', 'none')"
+
+/** What doctor says about sequences. */
+const behind = async (url: string) => (await look(url)).findings.filter(({ id }) => id === 'sequence-behind')
+
+describe.skipIf(withoutPrograms)('a dump', { timeout: 120_000 }, () => {
+  test('restored into the same cluster, twice, repeats no fence and no job id', async () => {
+    const server = await startCluster()
+    const url = await server.createDatabase('app')
+    const file = join(temporaryDirectory(), 'app.dump')
+    const outside = new Outside()
+    await outside.visit(url)
+    await outside.visit(url)
+    await dump(url, file)
+    await outside.receivesMany(url)
+    for (let visit = 0; visit < 3; visit++) await outside.visit(url)
+    for (let time = 0; time < 2; time++) {
+      const before = await generationOf(url)
+      await sql(url, 'drop schema holdfast cascade')
+      await restore(url, file)
+      for (let visit = 0; visit < 3; visit++) await outside.visit(url)
+      expect(await generationOf(url)).toBeLessThanOrEqual(before + 1)
+      expect(await behind(url)).toEqual([])
+    }
+  })
+
+  test('restored into another cluster repeats no fence and no job id', async () => {
+    const [one, other] = [await startCluster(), await startCluster()]
+    const file = join(temporaryDirectory(), 'app.dump')
+    const outside = new Outside()
+    const from = await one.createDatabase('app')
+    await outside.visit(from)
+    await dump(from, file)
+    await outside.receivesMany(from)
+    await outside.visit(from)
+    const to = await other.createDatabase('app')
+    await restore(to, file)
+    for (let visit = 0; visit < 2; visit++) await outside.visit(to)
+  })
+
+  test('restored in one transaction while instances stay open ends their sessions, and repeats no fence', async () => {
+    const server = await startCluster()
+    const url = await server.createDatabase('app')
+    const file = join(temporaryDirectory(), 'app.dump')
+    const outside = new Outside()
+    // Has drawn nothing since the dump: what it knows itself is no evidence of the restore.
+    const idle = await open({ url, expiry: '3s' })
+    const busy = await open({ url, expiry: '3s' })
+    await outside.use(idle, url)
+    await dump(url, file)
+    await outside.use(busy, url)
+    await outside.use(busy, url)
+    await restore(url, file, '--clean', '--single-transaction')
+    const first = await within(15_000, 'A grant', idle.locks.acquire('ledger', { wait: '15s' }))
+    outside.accepts(first.fence, 'the first lock after the restore')
+    await first.release()
+    await outside.use(idle, url)
+    await outside.use(busy, url)
+  })
+
+  test('restored table by table while instances reconnect is left alone until it is complete', async () => {
+    const server = await startCluster()
+    const url = await server.createDatabase('app')
+    const file = join(temporaryDirectory(), 'app.dump')
+    const outside = new Outside()
+    const instances = [await open({ url, expiry: '2s' }), await open({ url, expiry: '2s', anchor: 'none' })]
+    for (const [place, instance] of instances.entries()) await outside.use(instance, url, { sessions: place === 0 })
+    await dump(url, file)
+    for (const [place, instance] of instances.entries()) await outside.use(instance, url, { sessions: place === 0 })
+    await sql(url, 'drop schema holdfast cascade')
+    // Fails when somebody has written what the dump brings.
+    await restore(url, file)
+    for (const [place, instance] of instances.entries()) await outside.use(instance, url, { sessions: place === 0 })
+  })
+
+  test.each([true, false])(
+    'restored as data alone under an open instance begins a new generation (with an anchor: %s)',
+    async (sessions) => {
+      const server = await startCluster()
+      const url = await server.createDatabase('app')
+      const file = join(temporaryDirectory(), 'app.dump')
+      const outside = new Outside()
+      const instance = await open({ url, expiry: '2s', anchor: sessions ? 'required' : 'none' })
+      await outside.use(instance, url, { sessions })
+      await dump(url, file, '--data-only')
+      await outside.use(instance, url, { sessions })
+      const held = sessions ? await instance.locks.acquire('held') : undefined
+      if (held) outside.accepts(held.fence, 'a lock that is held')
+      const [tables] = await sql<{ names: string }>(
+        url,
+        `select string_agg(format('holdfast.%I', relname), ', ') as names
+       from pg_class
+       where relnamespace = 'holdfast'::regnamespace and relkind in ('r', 'p')`,
+      )
+      await sql(url, `truncate ${tables!.names}`)
+      await restore(url, file, '--single-transaction')
+      // Its tables and sequences are the same ones, so only the heartbeat shows it.
+      if (held) await until('the session has noticed it', () => held.signal.aborted)
+      await outside.use(instance, url, { sessions })
+    },
+  )
+})
+
+describe.skipIf(withoutPrograms)('a physical backup', { timeout: 120_000 }, () => {
+  test('recovered to a point in time repeats no fence and no job id', async () => {
+    const directory = temporaryDirectory()
+    const [data, base, archive] = ['data', 'base', 'archive'].map((name) => join(directory, name))
+    mkdirSync(archive!, { mode: 0o777 })
+    execFileSync('chmod', ['777', archive!])
+    const settings = { archive_mode: 'on', archive_command: `cp %p '${archive}/%f'`, wal_level: 'replica' }
+    const server = await startCluster({ dataDir: data!, settings })
+    const url = await server.createDatabase('app')
+    const outside = new Outside()
+    await outside.visit(url)
+    await server.stop()
+    execFileSync('cp', ['-a', data!, base!])
+
+    const again = await startCluster({ dataDir: data!, settings })
+    const here = url.replace(`:${server.port}/`, `:${again.port}/`)
+    await outside.visit(here)
+    await sql(here, "select pg_create_restore_point('target')")
+    await outside.receivesMany(here)
+    await outside.visit(here)
+    await sql(here, 'select pg_switch_wal()')
+    await again.stop()
+
+    const { uid, gid } = statSync(base!)
+    writeFileSync(join(base!, 'recovery.signal'), '')
+    chownSync(join(base!, 'recovery.signal'), uid, gid)
+    const recovered = await startCluster({
+      dataDir: base!,
+      settings: {
+        ...settings,
+        archive_mode: 'off',
+        restore_command: `cp '${archive}/%f' %p`,
+        recovery_target_name: 'target',
+        recovery_target_action: 'promote',
+      },
+    })
+    const there = url.replace(`:${server.port}/`, `:${recovered.port}/`)
+    await until('it is a primary', async () => {
+      const [row] = await sql<{ replica: boolean }>(there, 'select pg_is_in_recovery() as replica')
+      return !row!.replica
+    })
+    for (let visit = 0; visit < 3; visit++) await outside.visit(there)
+    expect(await sql(there, 'select timeline from holdfast.fencing')).toEqual([{ timeline: 2 }])
+  })
+
+  test('made of the files of a stopped server repeats no fence and no job id', async () => {
+    const directory = temporaryDirectory()
+    const [data, copy] = [join(directory, 'data'), join(directory, 'copy')]
+    const server = await startCluster({ dataDir: data })
+    const url = await server.createDatabase('app')
+    const outside = new Outside()
+    await outside.visit(url)
+    await server.stop()
+    execFileSync('cp', ['-a', data, copy])
+    for (const dataDir of [data, copy]) {
+      const started = await startCluster({ dataDir })
+      const here = url.replace(`:${server.port}/`, `:${started.port}/`)
+      for (let visit = 0; visit < 2; visit++) await outside.visit(here)
+      if (dataDir === data) await outside.receivesMany(here)
+      await started.stop()
+    }
+  })
+})
+
+describe.skipIf(withoutPrograms)('a copy of a database', { timeout: 120_000 }, () => {
+  test('made by "create database … template" and put in its place repeats no fence and no job id', async () => {
+    const server = await startCluster()
+    const url = await server.createDatabase('app')
+    const outside = new Outside()
+    await outside.visit(url)
+    await server.createDatabase('copy', { template: 'app' })
+    await outside.receivesMany(url)
+    await outside.visit(url)
+    await sql(server.url, 'drop database app with (force)')
+    await sql(server.url, 'alter database copy rename to app')
+    for (let visit = 0; visit < 3; visit++) await outside.visit(url)
+  })
+})
+
+describe.skipIf(withoutPrograms)('a switch by logical replication', { timeout: 120_000 }, () => {
+  test.each(['pg_dump', 'holdfast migrate'])('to a schema made by %s repeats no fence and no id', async (way) => {
+    const settings = { wal_level: 'logical' }
+    const [blue, green] = [await startCluster({ settings }), await startCluster({ settings })]
+    const [from, to] = [await blue.createDatabase('app'), await green.createDatabase('app')]
+    await install(from)
+    if (way === 'pg_dump') {
+      const file = join(temporaryDirectory(), 'schema.dump')
+      await dump(from, file, '--schema-only')
+      await restore(to, file)
+    } else {
+      await install(to)
+      await sql(to, 'truncate holdfast.migration, holdfast.fencing')
+    }
+    await sql(
+      from,
+      'create publication holdfast for tables in schema holdfast with (publish_via_partition_root = true)',
+    )
+    const { username, password, port } = new URL(from)
+    await sql(
+      to,
+      `create subscription holdfast connection 'host=127.0.0.1 port=${port} user=${username} password=${password} dbname=app'
+       publication holdfast`,
+    )
+    const outside = new Outside()
+    const moving = await Holdfast.open({ url: from, expiry: '2s' })
+    for (let use = 0; use < 3; use++) await outside.use(moving, from)
+    // What is waiting moves along.
+    const [waiting] = await sql<{ id: string }>(from, "select holdfast.enqueue('left', 'mail', '{}') as id")
+    outside.receives(waiting!.id)
+    // The history has no primary key, and is changed all the same while it is published.
+    await sql(from, 'update holdfast.job_history set progress = 1')
+    await sql(from, audit)
+    await moving.close()
+    await until('the other side has caught up', async () => {
+      const [row] = await sql<{ done: boolean }>(
+        from,
+        `select bool_and(replay_lsn >= pg_current_wal_flush_lsn()) as done from pg_stat_replication
+         where application_name = 'holdfast'`,
+      )
+      const [state] = await sql<{ ready: boolean }>(
+        to,
+        "select bool_and(srsubstate = 'r') as ready from pg_subscription_rel",
+      )
+      return row?.done && state!.ready
+    })
+    await sql(to, 'drop subscription holdfast')
+    expect((await behind(to)).map(({ subject }) => subject).sort()).toEqual(
+      expect.arrayContaining(['audit_number', 'fence', 'job_number']),
+    )
+    // The first who comes need not be an instance.
+    const [first] = await sql<{ id: string }>(to, "select holdfast.enqueue('left', 'mail', '{}') as id")
+    outside.receives(first!.id)
+    for (let visit = 0; visit < 3; visit++) await outside.visit(to)
+    await sql(to, 'select holdfast.catch_up_sequences()')
+    await sql(to, audit)
+    expect(await behind(to)).toEqual([])
+    const left = "select id from holdfast.job where queue = holdfast.lock_key('default', 'queue/left') order by id"
+    expect((await sql<{ id: string }>(to, left)).map(({ id }) => id)).toEqual([waiting!.id, first!.id])
+    expect(await sql(to, 'select from holdfast.job_history where progress = 1')).toHaveLength(3)
+  })
+})
+
+describe.skipIf(withoutPrograms)('pg_upgrade', { timeout: 120_000 }, () => {
+  test('keeps everything, and later fences and ids are larger', async () => {
+    const directory = temporaryDirectory()
+    const [old, upgraded] = [join(directory, 'old'), join(directory, 'new')]
+    const server = await startCluster({ dataDir: old })
+    const url = await server.createDatabase('app')
+    const outside = new Outside()
+    await outside.visit(url)
+    await outside.visit(url)
+    const fresh = await startCluster({ dataDir: upgraded })
+    for (const one of [server, fresh]) await sql(one.url, `alter role holdfast password '${new URL(url).password}'`)
+    await server.stop()
+    await fresh.stop()
+    for (const path of [old, upgraded])
+      writeFileSync(join(path, 'pg_hba.conf'), 'local all all trust\nhost all all 127.0.0.1/32 trust\n')
+    const at = [programsDirectory, programsDirectory, old, upgraded]
+    const words = ['-b', '-B', '-d', '-D'].flatMap((option, place) => [option, at[place]!])
+    execFileSync('chmod', ['777', directory])
+    await runProgram('pg_upgrade', [...words, '-U', 'holdfast', '-s', '/tmp'], upgraded)
+    const now = await startCluster({ dataDir: upgraded })
+    const address = url.replace(`:${server.port}/`, `:${now.port}/`)
+    for (let visit = 0; visit < 3; visit++) await outside.visit(address)
+  })
+})

@@ -1,0 +1,351 @@
+// Handlers that throw, reject with, or return values which nobody should look into. Whatever a handler does ends its own attempt and
+// nothing else: the next work on the same worker, schedule, campaign, key or name is done, and no process ends.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { BasicTracerProvider } from '@opentelemetry/sdk-trace-base'
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
+import * as base from '../../src/base/index.js'
+import { DrainingError, defineJob, type Holdfast, NonRetryableError, UsageError } from '../../src/holdfast.js'
+import { webhooks } from '../../src/http/index.js'
+import { sqlstateOf } from '../../src/postgres/index.js'
+import { instrument } from '../../src/telemetry/index.js'
+import { rowsOf, ways, work } from '../jobs/stage.js'
+import { sqlSession, until, within } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+import { hostile, hostileValues, misbehave } from './hostile.ts'
+import { randomFrom } from './random.ts'
+import { seedOf } from './seed.js'
+
+/** More of them, or fewer: HOLDFAST_INPUTS. */
+const many = Number(process.env.HOLDFAST_INPUTS ?? 30)
+const random = randomFrom(seedOf('hostile values'))
+
+const misbehaviours = (count: number) => Array.from({ length: count }, () => misbehave(random))
+
+const escaped: unknown[] = []
+const remember = (error: unknown) => escaped.push(error)
+beforeEach(() => {
+  escaped.length = 0
+  process.on('unhandledRejection', remember)
+  process.on('uncaughtException', remember)
+})
+afterEach(async () => {
+  // A rejection that nobody handles is reported after the microtasks of its turn.
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  process.off('unhandledRejection', remember)
+  process.off('uncaughtException', remember)
+  expect(escaped.map((error) => base.errorLine(error))).toEqual([])
+})
+
+/** Closes well before its own limits, which give up what does not end. */
+async function closes(holdfast: Holdfast): Promise<void> {
+  await within(8_000, 'To close', holdfast.close())
+}
+
+/** Settles, with whatever, and looks at nothing of it. */
+const settles = (promise: Promise<unknown>) =>
+  within(
+    10_000,
+    'To settle',
+    promise.then(
+      () => {},
+      () => {},
+    ),
+  )
+
+test('the functions that look into values of users never throw, and take little time and space', {
+  timeout: 60_000,
+}, () => {
+  const random = randomFrom(seedOf('functions on hostile values'))
+  const controller = new AbortController()
+  controller.abort()
+  const lookers: Record<string, (value: unknown) => unknown> = {
+    recordOf: base.recordOf,
+    textOf: base.textOf,
+    messageOf: base.messageOf,
+    errorLine: base.errorLine,
+    describe: base.describe,
+    isError: base.isError,
+    isThenable: base.isThenable,
+    isInstance: (value) => base.isInstance(value, NonRetryableError),
+    memberOf: (value) => typeof base.memberOf(value, 'message'),
+    saysAborted: (value) => base.saysAborted(controller.signal, value),
+    sqlstateOf,
+    writeJson: (value) => {
+      try {
+        return base.writeJson(value, 'a value')?.length
+      } catch (error) {
+        if (!(error instanceof UsageError)) throw error
+        return error.message
+      }
+    },
+  }
+  const values = [...hostileValues, ...Array.from({ length: 3 * many }, () => hostile(random))]
+  for (const { name, make } of values) {
+    for (const [what, look] of Object.entries(lookers)) {
+      const value = make()
+      const from = performance.now()
+      let found: unknown
+      try {
+        found = look(value)
+      } catch (error) {
+        throw new Error(`${what} of ${name} throws`, { cause: base.errorLine(error) })
+      }
+      expect([what, name, performance.now() - from < 3_000]).toEqual([what, name, true])
+      const size = JSON.stringify(found)?.length ?? 0
+      expect([what, name, size < 30_000]).toEqual([what, name, true])
+    }
+  }
+})
+
+test.each(ways)('a worker whose handlers misbehave does every other job ($name)', { timeout: 180_000 }, async (way) => {
+  const url = await databaseUrl()
+  const { name: _, ...options } = way
+  const holdfast = await open({ url, ...options })
+  const stop = instrument(holdfast, { tracer: new BasicTracerProvider().getTracer('hostile') })
+  onTestFinished(stop)
+  const doings = [
+    ...misbehaviours(many),
+    // Every value as it is most often met; once is enough.
+    ...(way.name === 'rows' ? hostileValues : []).map(({ name, make }) => ({
+      name: `throws ${name}`,
+      run: () => {
+        throw make()
+      },
+    })),
+  ]
+  for (const event of ['job.failed', 'job.done', 'job.began'] as const)
+    holdfast.on(event, () => misbehave(random).run() as undefined)
+  const retry = { attempts: 2, backoff: 5 }
+  const bad = defineJob('bad', {
+    retry,
+    run({ at }: { at: number }, job) {
+      if (at % 5 === 0) job.log(hostile(random).make() as string)
+      if (at % 5 === 1) job.progress(hostile(random).make() as number)
+      if (at % 5 === 2) return job.tx.query('select 1').then(() => doings[at]!.run())
+      return doings[at]!.run()
+    },
+  })
+  const inBatches = defineJob('in batches', {
+    retry,
+    batch: { size: 5 },
+    run: (jobs: readonly { input: { at: number } }[]) => {
+      // Mostly hostile answers for each, at times for all of them together.
+      if (jobs[0]!.input.at % 3 === 0) return doings[jobs[0]!.input.at]!.run() as never
+      const answers = jobs.map(() => hostile(random).make())
+      return jobs[0]!.input.at % 3 === 1 ? answers : (new Proxy(answers, { get: oddly }) as unknown[])
+    },
+  })
+  const good = defineJob('good', { run: ({ at }: { at: number }) => at })
+  const worker = work(holdfast, [bad, inBatches, good], { concurrency: 4 })
+  const ids: { id: number; name: string }[] = []
+  const inputs = doings.map((_, at) => ({ at }))
+  for (const definition of [bad, inBatches, good]) {
+    const refs = await holdfast.jobs.enqueueMany(definition, inputs)
+    ids.push(...refs.map(({ id }, at) => ({ id, name: `${definition.kind} ${at}: ${doings[at]!.name}` })))
+  }
+  const unfinished = async () => {
+    const states = await Promise.all(ids.map(async ({ id, name }) => [name, (await holdfast.jobs.find(id))?.state]))
+    return states.filter(([, state]) => state !== 'done' && state !== 'buried' && state !== 'cancelled')
+  }
+  const ended = await until('all have ended', async () => (await rowsOf(url)).history === ids.length, 90_000).catch(
+    async () => `left: ${JSON.stringify(await unfinished())}`,
+  )
+  expect(ended).toBe(true)
+  for (const { id, name } of ids.filter((one) => one.name.startsWith('good'))) {
+    expect([name, (await holdfast.jobs.find(id))?.state]).toEqual([name, 'done'])
+  }
+  expect(worker.running).toBe(0)
+  expect((await holdfast.health()).status).toBe('up')
+  await until('no claim is left', async () => (await rowsOf(url)).claim === 0)
+  await closes(holdfast)
+})
+
+/** A list whose places throw now and then, and whose length is right. */
+function oddly(target: readonly unknown[], key: string | symbol): unknown {
+  if (key !== 'length' && key !== 'then' && random.chance(0.3)) throw hostile(random).make()
+  return Reflect.get(target, key)
+}
+
+test('a handler whose thenable never calls back has its timeout, and keeps no other job', {
+  timeout: 60_000,
+}, async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  // biome-ignore lint/suspicious/noThenProperty: that is the point
+  const never = defineJob('never', { timeout: '100ms', retry: { attempts: 1 }, run: () => ({ then() {} }) as never })
+  const good = defineJob('good', { run: () => 'done' })
+  work(holdfast, [never, good], { concurrency: 2 })
+  const stuck = await holdfast.jobs.enqueue(never, null)
+  expect(await holdfast.jobs.result((await holdfast.jobs.enqueue(good, null)).id)).toBe('done')
+  const status = await until('it has failed', async () => {
+    const job = await holdfast.jobs.find(stuck.id)
+    return job?.state === 'buried' && job
+  })
+  expect(status.failures).toMatchObject([{ code: 'JOB_TIMEOUT' }])
+})
+
+test('a schedule whose run misbehaves has its next runs', { timeout: 60_000 }, async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  const runs = misbehaviours(Math.min(60, many)).map((doing, at) => ({ ...doing, at, count: 0 }))
+  for (const one of runs) {
+    holdfast.schedules.add(`s ${one.at}`, { every: '1s' }, (run) => {
+      run.log(hostile(random).make() as string)
+      one.count++
+      return one.count === 1 ? (one.run() as Promise<void>) : undefined
+    })
+  }
+  const late = () => runs.filter(({ count }) => count < 3).map(({ name }) => name)
+  await until('all run again', () => late().length === 0, 30_000).catch(() => expect(late()).toEqual([]))
+  await closes(holdfast)
+})
+
+test('a campaign whose function misbehaves leads again', { timeout: 60_000 }, async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  const campaigns = misbehaviours(Math.min(40, many)).map((doing, at) => {
+    const seen = {
+      ...doing,
+      terms: 0,
+      campaign: undefined as ReturnType<Holdfast['elections']['campaign']> | undefined,
+    }
+    seen.campaign = holdfast.elections.campaign(`e ${at}`, ({ signal }) => {
+      seen.terms++
+      if (seen.terms === 1) return doing.run()
+      return new Promise((resolve) => signal.addEventListener('abort', resolve))
+    })
+    return seen
+  })
+  const late = () => campaigns.filter(({ terms, campaign }) => terms < 2 || !campaign!.leads).map(({ name }) => name)
+  await until('all lead again', () => late().length === 0, 30_000).catch(() => expect(late()).toEqual([]))
+  expect((await holdfast.health()).status).toBe('up')
+  await closes(holdfast)
+})
+
+test('a resource whose work misbehaves is worked on again', { timeout: 60_000 }, async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  const doings = misbehaviours(Math.min(60, many))
+  // Not by what they throw: names with a missing value are refused.
+  const resources = doings.map((_, at) => `resource ${at}`)
+  const seen = new Map<string, number>()
+  let asked = 0
+  const list = () => (++asked % 2 === 0 ? (hostile(random).make() as never) : resources)
+  const assignment = holdfast.shares.assign('owned', resources, (resource, { signal }) => {
+    seen.set(resource, (seen.get(resource) ?? 0) + 1)
+    if (seen.get(resource) === 1) return doings[resources.indexOf(resource)]!.run()
+    return new Promise((resolve) => signal.addEventListener('abort', resolve))
+  })
+  const late = () => resources.filter((resource) => (seen.get(resource) ?? 0) < 2)
+  await until('all are worked on again', () => late().length === 0, 30_000).catch(() =>
+    expect(late().map((resource) => doings[resources.indexOf(resource)]!.name)).toEqual([]),
+  )
+  assignment.update(list)
+  await until('it was asked for the resources', () => asked >= 5, 20_000)
+  for (const [at, { name, run }] of doings.entries()) {
+    const round = `${at}`
+    await settles(holdfast.shares.each('round', ['a', 'b'], (one) => (one === 'a' ? run() : undefined), { round }))
+    // Whatever became of the one, the other is done, and both are free.
+    const again = await within(
+      10_000,
+      name,
+      holdfast.shares.each('round', ['a', 'b'], () => {}, { round }),
+    )
+    expect([name, [...again.done, ...again.skipped].sort()]).toEqual([name, ['a', 'b']])
+  }
+  await closes(holdfast)
+})
+
+test('a key whose function misbehaves is free, or has its answer', { timeout: 60_000 }, async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const client = await sqlSession(url)
+  for (const [at, { name, run }] of misbehaviours(many).entries()) {
+    const failures = random.pick(['free', 'record'] as const)
+    const ended = (key: string, again: () => Promise<{ status: string }>) =>
+      within(10_000, `${name} of ${key}`, again()).then(
+        ({ status }) => status,
+        (error) => error.code,
+      )
+    await settles(holdfast.once.run(`a ${at}`, () => run(), { failures }))
+    const answer = await ended('once.run', () => holdfast.once.run(`a ${at}`, () => 1, { wait: 0 }))
+    expect([name, ['done', 'replayed', 'ONCE_FAILED'].includes(answer) || answer]).toEqual([name, true])
+    await client.query('begin')
+    await settles(holdfast.once.inTransaction(client, `b ${at}`, () => run(), { failures }))
+    await client.query('commit')
+    const other = await ended('once.inTransaction', () => holdfast.once.run(`b ${at}`, () => 1, { wait: 0 }))
+    expect([name, ['done', 'replayed', 'ONCE_FAILED'].includes(other) || other]).toEqual([name, true])
+  }
+  await closes(holdfast)
+})
+
+test('a webhook whose handler misbehaves leaves the event to the next try', { timeout: 60_000 }, async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  const events = webhooks(holdfast.once, {
+    key: (request) => `event:${new URL(request.url, 'http://localhost').pathname}`,
+  })
+  let doing: (() => unknown) | undefined
+  const middleware = events.express()
+  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+    middleware(request, response, (error?: unknown) => {
+      if (error !== undefined) response.writeHead(500).end()
+      else if (doing) doing()
+      else response.end('good')
+    })
+  }).listen(0)
+  onTestFinished(() => void server.close())
+  const at = `http://localhost:${(server.address() as AddressInfo).port}`
+  const handle = events.fetch((() => doing?.() ?? new Response('good')) as () => Response)
+  const misbehaving = misbehaviours(many)
+  for (const [number, { name, run }] of misbehaving.entries()) {
+    doing = run
+    await settles(handle(new Request(`http://localhost/fetch/${number}`)))
+    // Synchronously: what is asynchronous behind `next` is nobody's but the framework's.
+    const thrown = hostile(random)
+    doing = () => {
+      throw thrown.make()
+    }
+    await settles(fetch(`${at}/node/${number}`))
+    doing = undefined
+    const good = await within(10_000, name, handle(new Request(`http://localhost/fetch/${number}`)))
+    expect([name, good.status, await good.text()]).toEqual([name, 200, 'good'])
+    const node = await within(10_000, thrown.name, fetch(`${at}/node/${number}`))
+    expect([thrown.name, node.status, await node.text()]).toEqual([thrown.name, 200, 'good'])
+  }
+  await closes(holdfast)
+})
+
+test('a name whose holder misbehaves is free for the next', { timeout: 60_000 }, async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  const means = {
+    'locks.with': (run: () => unknown) => holdfast.locks.with('name', run),
+    'leases.with': (run: () => unknown) => holdfast.leases.with('other', run),
+    'limits.with': (run: () => unknown) => holdfast.limits.with('limit', { max: 1 }, run),
+  }
+  for (const { name, run } of misbehaviours(many)) {
+    for (const [what, hold] of Object.entries(means)) {
+      await settles(hold(run))
+      const again = await within(
+        10_000,
+        `${what} after one that ${name}`,
+        hold(() => 'good'),
+      )
+      expect([what, name, again]).toEqual([what, name, 'good'])
+    }
+  }
+  await closes(holdfast)
+})
+
+test('an outcome cannot be forged, and its reason can be any text', async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  const { cancel } = await import('../../src/holdfast.js')
+  const forged = Object.assign(Object.create(Object.getPrototypeOf(cancel())), { state: 'nonsense', delayMs: {} })
+  const kinds = {
+    forged: () => forged,
+    'with zero bytes': () => cancel('a\0b\uD800'),
+    'with no text': () => cancel(new DrainingError() as never),
+  }
+  const definitions = Object.entries(kinds).map(([kind, run]) => defineJob(kind, { run, retry: { attempts: 1 } }))
+  work(holdfast, definitions)
+  const ids = await Promise.all(definitions.map((one) => holdfast.jobs.enqueue(one, null)))
+  const states = () => Promise.all(ids.map(async ({ id }) => (await holdfast.jobs.find(id))?.state))
+  await until('all have ended', async () => (await states()).every((state) => state !== 'ready' && state !== 'running'))
+  expect(await states()).toEqual(['done', 'cancelled', 'cancelled'])
+})

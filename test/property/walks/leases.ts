@@ -1,0 +1,31 @@
+import type { HoldfastError, LeaseOptions } from 'holdfast'
+import type { Random } from '../random.ts'
+import type { Stage, Walk } from './stage.ts'
+
+/** One lease; at times extended in the middle, at times for less than it had. */
+export async function step({ holdfast, believe, keep, impatience }: Stage, walk: Walk, random: Random) {
+  const { schedule, names } = walk
+  const { options: given, forget } = impatience(random)
+  const options: LeaseOptions & typeof given = { ...given, ttl: random.pick([1_000, 1_500, 2_000]) }
+  if (random.chance(0.1)) options.hold = random.below(60)
+  try {
+    const tries = random.chance(0.2)
+    const name = random.pick(names)
+    const lease = await (tries ? holdfast.leases.tryAcquire(name, options) : holdfast.leases.acquire(name, options))
+    if (!lease) return
+    await believe(lease, { schedule, names: [name], lasting: true }, random, async () => {
+      await keep(walk, random)
+      if (!random.chance(0.2)) return
+      await lease.extend(random.pick([1_000, 1_200, 2_000])).catch(isNoLoss)
+      await keep(walk, random)
+    })
+    await lease.release()
+    if (random.chance(0.05)) await lease.release()
+  } finally {
+    forget()
+  }
+}
+
+function isNoLoss(error: HoldfastError) {
+  if (!['LEASE_LOST', 'DATABASE_UNREACHABLE'].includes(error?.code)) throw error
+}

@@ -1,0 +1,58 @@
+// Clusters of a PostgreSQL that is installed with all of its programs: pg_dump, pg_restore, pg_upgrade. The embedded one has
+// only the server.
+import { execFile } from 'node:child_process'
+import { chmodSync, existsSync, mkdtempSync, statSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { onTestFinished } from 'vitest'
+import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
+
+const binDir = process.env.HOLDFAST_TEST_PG_BIN || '/usr/lib/postgresql/15/bin'
+const programs = ['initdb', 'pg_dump', 'pg_restore', 'pg_upgrade', 'postgres']
+const missing = programs.filter((program) => !existsSync(join(binDir, program)))
+
+/** To be given to `describe.skipIf`. Says what is missing when there is nothing to test with. */
+export const withoutPrograms = missing.length > 0
+if (withoutPrograms) {
+  console.warn(
+    `${binDir} has no ${missing.join(', ')} (install postgresql-15, or set HOLDFAST_TEST_PG_BIN): tests of backups are skipped.`,
+  )
+}
+
+/** A directory that the servers can reach, removed when the test has finished. */
+export function temporaryDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'holdfast-clusters-'))
+  chmodSync(directory, 0o777)
+  onTestFinished(() => rm(directory, { recursive: true, force: true }))
+  return directory
+}
+
+/** A new cluster, with a system identifier of its own, or the one in `dataDir`. Stopped when the test has finished. */
+export async function startCluster(
+  options: { dataDir?: string; settings?: Record<string, string> } = {},
+): Promise<EmbeddedServer> {
+  const { dataDir, settings } = options
+  const server = await startEmbedded({ binDir, dataDir, settings: { fsync: 'off', ...settings } })
+  onTestFinished(() => server.stop('immediate'))
+  return server
+}
+
+/** Runs a program of PostgreSQL; as the owner of `as`, for those that refuse to run as root. */
+export async function runProgram(program: string, words: readonly string[], as?: string): Promise<string> {
+  const { uid, gid } = as ? statSync(as) : { uid: process.getuid!(), gid: process.getgid!() }
+  const { stdout } = await promisify(execFile)(join(binDir, program), words, {
+    uid,
+    gid,
+    ...(as && { cwd: join(as, '..') }),
+    env: { PATH: process.env.PATH ?? '', LC_ALL: 'C' },
+    maxBuffer: 2 ** 26,
+  }).catch((error) => {
+    throw new Error(`${program} ${words.join(' ')}\n${error.stdout}\n${error.stderr}`)
+  })
+  return stdout
+}
+
+/** The directory of the programs, for those that ask for it. */
+export const programsDirectory = binDir

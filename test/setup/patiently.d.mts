@@ -1,1 +1,0 @@
-export function patiently<T>(open: () => Promise<T>): Promise<T>

@@ -1,4 +1,4 @@
-import { type ClockChange, clockChanges, ruleInWords, type TickRule } from '../base/index.js'
+import { type ClockChange, clockChanges, ruleInWords, type TickRule } from '../cron/index.js'
 import type { GapReason, ObservedSchedule, RunState } from './schedules.js'
 
 /** Ticks along time, of several schedules. */

@@ -1,12 +1,5 @@
-import {
-  type ClockChange,
-  clockChanges,
-  type GivenRule,
-  type LocalTick,
-  type RecordedError,
-  ruleOf,
-  type TickRule,
-} from '../base/index.js'
+import type { RecordedError } from '../base/index.js'
+import { type ClockChange, clockChanges, type GivenRule, type LocalTick, ruleOf, type TickRule } from '../cron/index.js'
 import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import { type Ribbon, type RibbonFound, ribbonOf, spanOf } from './ribbon.js'
 

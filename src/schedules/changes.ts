@@ -1,4 +1,5 @@
-import { backoffMs, describe, pause, type TickRule, UsageError } from '../base/index.js'
+import { backoffMs, describe, pause, UsageError } from '../base/index.js'
+import type { TickRule } from '../cron/index.js'
 import type { Definition } from './definition.js'
 import { UnknownScheduleError } from './errors.js'
 import type { Ledger } from './ledger.js'

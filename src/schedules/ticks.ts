@@ -1,4 +1,4 @@
-import type { TickRule } from '../base/index.js'
+import type { TickRule } from '../cron/index.js'
 
 /** Ticks without a name for each: the first, the last, and how many. */
 interface Piece {

@@ -16,10 +16,8 @@ import {
   parseDuration,
   readJobSearch,
   readOptions,
-  readRule,
   readSearch,
   recordOf,
-  ruleOf,
   suggest,
   text,
   UsageError,
@@ -27,6 +25,7 @@ import {
   writeJson,
   writeSearchValue,
 } from '../../src/base/index.js'
+import { readRule, ruleOf } from '../../src/cron/index.js'
 import { readStringItem } from '../../src/http/string-item.js'
 import { checkSchemaName, checkUrl, inSchema } from '../../src/postgres/index.js'
 import { randomFrom, randomName } from '../setup/random.js'

@@ -9,6 +9,7 @@ const source = fileURLToPath(new URL('../../src', import.meta.url))
 
 const floors: Record<string, number> = {
   base: 0,
+  cron: 1,
   postgres: 1,
   locks: 2,
   leases: 2,

@@ -1,4 +1,5 @@
-import { longestTimerMs, pause, type TickRule, UsageError, unlessAborted } from '../../base/index.js'
+import { longestTimerMs, pause, UsageError, unlessAborted } from '../../base/index.js'
+import type { TickRule } from '../../cron/index.js'
 import { Holdfast, type LeaseOptions } from '../../holdfast.js'
 import { Child, forwardedSignals, statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'

@@ -1,4 +1,5 @@
-import { parseDuration, readRule, type TickRule, UsageError } from '../../base/index.js'
+import { parseDuration, UsageError } from '../../base/index.js'
+import { readRule, type TickRule } from '../../cron/index.js'
 import type { Holdfast } from '../../holdfast.js'
 import { report } from '../failure.js'
 import type { Settings } from '../settings.js'

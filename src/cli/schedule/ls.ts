@@ -1,4 +1,4 @@
-import { ruleInWords } from '../../base/index.js'
+import { ruleInWords } from '../../cron/index.js'
 import type { ScheduleStatus } from '../../holdfast.js'
 import { withHoldfast } from '../connect.js'
 import { say } from '../failure.js'

@@ -1,4 +1,5 @@
-import { ruleInWords, suggest, UsageError } from '../../base/index.js'
+import { suggest, UsageError } from '../../base/index.js'
+import { ruleInWords } from '../../cron/index.js'
 import type { PastGap, PastRun, ScheduleStatus, Schedules } from '../../holdfast.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'

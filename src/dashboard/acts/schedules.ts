@@ -1,4 +1,5 @@
-import { formatDuration, ruleInWords } from '../../base/index.js'
+import { formatDuration } from '../../base/index.js'
+import { ruleInWords } from '../../cron/index.js'
 import type { ScheduleDetails } from '../../observe/index.js'
 import { act, type Consequence, type Outcome } from '../act.js'
 

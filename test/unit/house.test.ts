@@ -32,6 +32,7 @@ const floors: Record<string, number> = {
   // The rooms, put together.
   'holdfast.ts': 5,
   dashboard: 6,
+  demo: 6,
   telemetry: 6,
   testing: 6,
   cli: 7,

@@ -1,4 +1,4 @@
-import { pause } from '../../base/index.js'
+import { pause } from '../base/index.js'
 import type { Fleet, Member } from './fleet.js'
 import { Random } from './random.js'
 

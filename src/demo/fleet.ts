@@ -1,6 +1,6 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { atMost } from '../../base/index.js'
+import { atMost } from '../base/index.js'
 import type { Ground } from './ground.js'
 import type { Orders, Said } from './said.js'
 

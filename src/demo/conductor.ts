@@ -1,12 +1,12 @@
 import type pg from 'pg'
-import { pause, whenAborted } from '../../base/index.js'
+import { pause, whenAborted } from '../base/index.js'
 import { Fleet, type Member } from './fleet.js'
 import type { Ground } from './ground.js'
 import { Mischief } from './mischief.js'
+import type { DemoEvent, Happening, Narrator } from './narrator.js'
 import { Outside } from './outside.js'
 import { prove, type Verdict, violationsIn } from './proof.js'
 import type { Said } from './said.js'
-import type { Happening, Story } from './story.js'
 import { type Loss, Takeovers } from './takeovers.js'
 
 const proofEveryMs = 10_000
@@ -16,7 +16,7 @@ const namespace = 'default'
 export interface Staging {
   readonly ground: Ground
   readonly pool: pg.Pool
-  readonly story: Story
+  readonly story: Narrator
   readonly seed: number
   readonly instances: number
   readonly expiryMs: number
@@ -254,7 +254,7 @@ export class Conductor {
     }
   }
 
-  #tell(event: Happening['event'], text: string, about: Omit<Happening, 'event' | 'text'> = {}): void {
+  #tell(event: DemoEvent, text: string, about: Omit<Happening, 'event' | 'text'> = {}): void {
     // How the rest hand over to each other while they close is of no interest.
     if (this.#isClosing && !['proof', 'violation', 'died', 'end'].includes(event)) return
     this.#staging.story.tell({ event, text, ...about })

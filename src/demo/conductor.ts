@@ -23,7 +23,7 @@ export interface Staging {
 }
 
 /** How it went. */
-export interface Outcome {
+export interface DemoOutcome {
   readonly seconds: number
   readonly seed: number
   readonly killed: Losses
@@ -80,7 +80,7 @@ export class Conductor {
   }
 
   /** Until it is interrupted, or for so long from when all instances are open. */
-  async conduct(interrupted: AbortSignal, lastsMs: number): Promise<Outcome> {
+  async conduct(interrupted: AbortSignal, lastsMs: number): Promise<DemoOutcome> {
     const { story, instances, seed } = this.#staging
     try {
       for (let number = 0; number < instances; number++) this.#fleet.start()

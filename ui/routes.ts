@@ -1,6 +1,6 @@
 // Where somebody is, kept in the fragment of the address: `#/jobs?search=mail`. The server never sees it.
 import { useEffect, useState } from 'preact/hooks'
-import { writeSearchValue } from '../src/base/search.js'
+import { writeSearchValue } from '../src/search/index.js'
 
 export const pages = [
   { id: 'now', title: 'Now', short: 'Now', letter: 'n' },

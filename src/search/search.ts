@@ -1,4 +1,4 @@
-import { UsageError } from './errors.js'
+import { UsageError } from '../base/errors.js'
 
 /** One part of what somebody searches for: `queue:mail` has a word and a value, `17` a value alone. */
 export interface SearchTerm {

@@ -1,7 +1,7 @@
 // Which jobs no worker claims, as everything that shows jobs tells it: `jobs.find`, the lists, and the doctor.
 import { describe, expect, test } from 'vitest'
 import { examine } from '../../src/doctor/index.js'
-import { defineJob, type Holdfast } from '../../src/holdfast.js'
+import { defineJob, type Holdfast } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
 import { readJobSearch } from '../../src/search/index.js'

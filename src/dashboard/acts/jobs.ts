@@ -1,5 +1,5 @@
 import { formatDuration } from '../../base/index.js'
-import type { Holdfast } from '../../holdfast.js'
+import type { Holdfast } from '../../index.js'
 import { type BusyQueue, type JobDetails, mostCounted, type TiedJob } from '../../observe/index.js'
 import { act, type Doing, type Outcome } from '../act.js'
 import type { Consequence } from '../consequence.js'

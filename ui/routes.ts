@@ -32,12 +32,12 @@ export type ParamsOf<Id extends PageId = PageId> = {
   readonly [Name in (typeof kept)[number] | ParamNames[Id]]?: string | undefined
 }
 
-export interface Route {
+interface Route {
   readonly page: PageId
   readonly params: ParamsOf
 }
 
-export function readRoute(hash: string): Route {
+function readRoute(hash: string): Route {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2)
   const page = pages.find(({ id }) => id === path)?.id ?? 'now'
   return { page, params: Object.fromEntries(new URLSearchParams(query)) }

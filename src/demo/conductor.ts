@@ -13,7 +13,7 @@ const proofEveryMs = 10_000
 /** Of Holdfast in the instances, which the proof asks for the reasons of ticks without a run. */
 const namespace = 'default'
 
-export interface Staging {
+interface Staging {
   readonly ground: Ground
   readonly pool: pg.Pool
   readonly story: Narrator

@@ -94,7 +94,7 @@ export class Member {
   }
 }
 
-export interface FleetListener {
+interface FleetListener {
   hear(member: Member, said: Said): void
   gone(member: Member, how: string): void
 }

@@ -12,7 +12,7 @@ import type { Rounds } from './rounds.js'
 import { Run, type RunGround } from './run.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
 
-export interface AttemptsOptions {
+interface AttemptsOptions {
   readonly ledger: Ledger
   readonly rounds: Rounds
   readonly endings: Endings

@@ -25,7 +25,7 @@ import { readUnique, UniqueEnqueuing } from './unique.js'
 import { type Planned, planOf } from './workflow-plan.js'
 import type { WorkflowBuilder, WorkflowRef } from './workflows.js'
 
-export interface IntakeOptions {
+interface IntakeOptions {
   readonly ledger: Ledger
   readonly queues: Queues
   readonly looseEnds: LooseEnds

@@ -45,7 +45,7 @@ export const uniqueRule = {
 }
 
 /** A job that wants a key. */
-export interface UniqueAsked {
+interface UniqueAsked {
   /** A whole JSON object. */
   readonly head: string
   readonly payload: string

@@ -32,7 +32,7 @@ import { mostAhead, Pace } from './pace.js'
 import type { Rounds } from './rounds.js'
 import type { RunGround } from './run.js'
 
-export interface WorkerOptions {
+interface WorkerOptions {
   readonly ledger: Ledger
   readonly presence: Presence
   readonly rounds: Rounds

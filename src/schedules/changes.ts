@@ -13,7 +13,7 @@ export type Change =
   | { readonly what: 'override'; readonly rule: string | null }
   | { readonly what: 'resume' }
 
-export interface ChangesOptions {
+interface ChangesOptions {
   readonly ledger: Ledger
   readonly namespace: string
   readonly rules: Rules

@@ -8,7 +8,7 @@ interface Piece {
 }
 
 /** What `schedule_settle` is told. */
-export interface Settling {
+interface Settling {
   readonly older: Piece[] | undefined
   readonly ticks: Date[]
   /** No tick follows these. */

@@ -34,7 +34,7 @@ interface Hint {
   readonly isBegun: boolean
 }
 
-export interface JobSearchProps {
+interface JobSearchProps {
   readonly queues: readonly string[]
   readonly kinds: readonly string[]
 }

@@ -5,7 +5,7 @@ import { hrefOf } from '../../routes.js'
 import { Who } from './who.js'
 import { type DrawnName, type Holding, howHeld, type Waits, type WayOut, whatIs } from './words.js'
 
-export interface ChosenProps {
+interface ChosenProps {
   readonly waits: Waits
   /** Of a participant, or of a name. */
   readonly id: string

@@ -1,4 +1,5 @@
 import type { Operator } from '../operate/index.js'
+import type { Consequence } from './consequence.js'
 import type { NoParams, ParamKinds, ParamsRead } from './params.js'
 import type { Asking } from './view.js'
 
@@ -9,17 +10,6 @@ export interface Doing extends Asking {
   readonly visitor: string
   /** Why, as they say. */
   readonly because: string | undefined
-}
-
-/** What exactly will happen, from what the database knows now. */
-export interface Consequence {
-  /** What it happens to, in two or three words: `lock etl`. */
-  readonly subject: string
-  /** Whole sentences: "Ends session 4711 of worker-3. It also loses lock etl and 3 running jobs, which run again elsewhere." */
-  readonly says: string
-  /** Whether work is lost or done twice. */
-  readonly grave: boolean
-  readonly facts?: readonly (readonly [label: string, value: string])[]
 }
 
 /** What became of it. */

@@ -1,6 +1,6 @@
 import { clip } from '../base/index.js'
 import { type Executor, loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import type { Consequence } from './act.js'
+import type { Consequence } from './consequence.js'
 
 /** What a visitor did. */
 export interface AuditEntry {

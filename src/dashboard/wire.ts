@@ -1,6 +1,7 @@
 // What goes between the server and the page, as types only: the page imports them and none of the code.
-import type { Consequence, Outcome } from './act.js'
+import type { Outcome } from './act.js'
 import type { ActName, Acts } from './acts/index.js'
+import type { Consequence } from './consequence.js'
 import type { ParamsRead } from './params.js'
 import type { ViewName, Views } from './views/index.js'
 

@@ -1,4 +1,4 @@
-import type { GivenRule } from '../base/index.js'
+import type { GivenRule } from '../cron/index.js'
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import {
   type FoundNames,

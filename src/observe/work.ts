@@ -1,5 +1,6 @@
-import type { JobSearch, JobState, JobWait } from '../base/index.js'
+import type { JobState } from '../base/index.js'
 import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import type { JobSearch, JobWait } from '../search/index.js'
 import { mostCounted, type Needs, type QueueFilter, type Unserved, waitReasonOf } from './jobs.js'
 
 /** A queue, and how many of its jobs are where: each exact up to `mostCounted`, and one more where there are more. */

@@ -1,4 +1,5 @@
-import type { GivenRule, RecordedError } from '../base/index.js'
+import type { RecordedError } from '../base/index.js'
+import type { GivenRule } from '../cron/index.js'
 
 /** A schedule, as a look at the database shows it. */
 export interface ScheduleStatus {

@@ -1,6 +1,6 @@
 // Draining: one of two instances gives up its part, and the other takes it over, without a loss.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { defineJob, type Holdfast, type HoldfastOptions, InstanceDrainingError } from '../../src/holdfast.js'
+import { defineJob, type Holdfast, type HoldfastOptions, InstanceDrainingError } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { Operator } from '../../src/operate/index.js'
 import { type Database, openPgPool } from '../../src/postgres/index.js'

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import { defineJob, type Holdfast } from '../../src/holdfast.js'
+import { defineJob, type Holdfast } from '../../src/index.js'
 import { stays, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
 import { startWorker } from './jobs-stage.js'

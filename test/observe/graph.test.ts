@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { defineJob, NonRetryableError } from '../../src/holdfast.js'
+import { defineJob, NonRetryableError } from '../../src/index.js'
 import {
   type Blocker,
   buildGraph,

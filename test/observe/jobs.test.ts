@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { defineJob } from '../../src/holdfast.js'
+import { defineJob } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
 import { drain, enqueued } from '../../src/testing/index.js'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { internalClass } from '../../src/base/index.js'
-import { Holdfast, PermissionError, SchemaVersionError, UsageError } from '../../src/holdfast.js'
+import { Holdfast, PermissionError, SchemaVersionError, UsageError } from '../../src/index.js'
 import { allMigrations, migrate, migrationScript, openPgPool, schemaState } from '../../src/postgres/index.js'
 import { catalogOf, uncommented } from '../setup/catalog.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'

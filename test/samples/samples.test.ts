@@ -1,7 +1,7 @@
 // What instances write down of the names that they hold and wait for, and what is read of it.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { Network } from '../../faults/network.ts'
-import type { Holdfast } from '../../src/holdfast.js'
+import type { Holdfast } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { Operator } from '../../src/operate/index.js'
 import { type Database, openPgPool } from '../../src/postgres/index.js'

@@ -1,7 +1,7 @@
 // Roles with the rights that they need, and no others: what `holdfast migrate --application … --observer … --operator …` gives.
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { views } from '../../src/dashboard/views/index.js'
-import { defineJob, Holdfast } from '../../src/holdfast.js'
+import { defineJob, Holdfast } from '../../src/index.js'
 import { grantsFor } from '../../src/postgres/index.js'
 import { run } from '../cli/program.js'
 import { fits } from '../cli/schemas.js'

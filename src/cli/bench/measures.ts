@@ -1,5 +1,5 @@
 import { pause } from '../../base/index.js'
-import { defineJob, type Holdfast } from '../../holdfast.js'
+import { defineJob, type Holdfast } from '../../index.js'
 import type { Database } from '../../postgres/index.js'
 
 export interface Sample {

@@ -1,6 +1,6 @@
 import type { PoolClient } from 'pg'
 import { hashedKey } from '../../base/index.js'
-import { Holdfast } from '../../holdfast.js'
+import { Holdfast } from '../../index.js'
 import { addressOf, urlsOf } from '../../postgres/index.js'
 import { forwardedSignals, statusOfSignal } from '../child.js'
 import { agree } from '../confirm.js'

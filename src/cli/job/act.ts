@@ -1,4 +1,4 @@
-import type { JobStatus, Jobs } from '../../holdfast.js'
+import type { JobStatus, Jobs } from '../../index.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printDocument } from '../output.js'

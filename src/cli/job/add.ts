@@ -1,6 +1,6 @@
 import { text as readAll } from 'node:stream/consumers'
 import { UsageError } from '../../base/index.js'
-import { defineJob } from '../../holdfast.js'
+import { defineJob } from '../../index.js'
 import { withHoldfast } from '../connect.js'
 import { say } from '../failure.js'
 import { printDocument, write } from '../output.js'

@@ -1,5 +1,5 @@
 import { UsageError } from '../../base/index.js'
-import type { JobStatus } from '../../holdfast.js'
+import type { JobStatus } from '../../index.js'
 import { Observer } from '../../observe/index.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'

@@ -1,5 +1,5 @@
 import { checkName } from '../../base/index.js'
-import type { Jobs } from '../../holdfast.js'
+import type { Jobs } from '../../index.js'
 import { Observer } from '../../observe/index.js'
 import { agree } from '../confirm.js'
 import { withHoldfast } from '../connect.js'

@@ -1,4 +1,5 @@
-import { readRule, ruleInWords, UsageError } from '../../base/index.js'
+import { UsageError } from '../../base/index.js'
+import { readRule, ruleInWords } from '../../cron/index.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printDocument } from '../output.js'

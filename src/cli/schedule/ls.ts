@@ -1,5 +1,5 @@
-import { ruleInWords } from '../../base/index.js'
-import type { ScheduleStatus } from '../../holdfast.js'
+import { ruleInWords } from '../../cron/index.js'
+import type { ScheduleStatus } from '../../index.js'
 import { withHoldfast } from '../connect.js'
 import { say } from '../failure.js'
 import { inSeconds } from '../moments.js'

@@ -1,4 +1,5 @@
-import { readRule, UsageError } from '../../base/index.js'
+import { UsageError } from '../../base/index.js'
+import { readRule } from '../../cron/index.js'
 import { say } from '../failure.js'
 import { inSeconds } from '../moments.js'
 import { type Column, printRows } from '../output.js'

@@ -1,5 +1,6 @@
-import { ruleInWords, suggest, UsageError } from '../../base/index.js'
-import type { PastGap, PastRun, ScheduleStatus, Schedules } from '../../holdfast.js'
+import { suggest, UsageError } from '../../base/index.js'
+import { ruleInWords } from '../../cron/index.js'
+import type { PastGap, PastRun, ScheduleStatus, Schedules } from '../../index.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { type Fact, printDocument, printFacts } from '../output.js'

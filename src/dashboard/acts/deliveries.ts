@@ -1,6 +1,7 @@
 import { formatDuration } from '../../base/index.js'
 import type { DeliveryDetails } from '../../observe/index.js'
-import { act, type Consequence } from '../act.js'
+import { act } from '../act.js'
+import type { Consequence } from '../consequence.js'
 
 /** What may be done on the page of deliveries. */
 export const deliveries = {

@@ -1,7 +1,8 @@
 import { formatDuration } from '../../base/index.js'
-import type { Holdfast } from '../../holdfast.js'
+import type { Holdfast } from '../../index.js'
 import { type BusyQueue, type JobDetails, mostCounted, type TiedJob } from '../../observe/index.js'
-import { act, type Consequence, type Doing, type Outcome } from '../act.js'
+import { act, type Doing, type Outcome } from '../act.js'
+import type { Consequence } from '../consequence.js'
 import { errorSaid } from '../views/jobs.js'
 
 /** A redrive goes in pieces; whoever asked for more than fits into so long may ask again. */

@@ -1,6 +1,8 @@
-import { formatDuration, ruleInWords } from '../../base/index.js'
+import { formatDuration } from '../../base/index.js'
+import { ruleInWords } from '../../cron/index.js'
 import type { ScheduleDetails } from '../../observe/index.js'
-import { act, type Consequence, type Outcome } from '../act.js'
+import { act, type Outcome } from '../act.js'
+import type { Consequence } from '../consequence.js'
 
 const needs = { namespace: 'text', name: 'text' } as const
 

@@ -1,29 +1,29 @@
 import type pg from 'pg'
-import { pause, whenAborted } from '../../base/index.js'
+import { pause, whenAborted } from '../base/index.js'
 import { Fleet, type Member } from './fleet.js'
 import type { Ground } from './ground.js'
 import { Mischief } from './mischief.js'
+import type { DemoEvent, Happening, Narrator } from './narrator.js'
 import { Outside } from './outside.js'
 import { prove, type Verdict, violationsIn } from './proof.js'
 import type { Said } from './said.js'
-import type { Happening, Story } from './story.js'
 import { type Loss, Takeovers } from './takeovers.js'
 
 const proofEveryMs = 10_000
 /** Of Holdfast in the instances, which the proof asks for the reasons of ticks without a run. */
 const namespace = 'default'
 
-export interface Staging {
+interface Staging {
   readonly ground: Ground
   readonly pool: pg.Pool
-  readonly story: Story
+  readonly story: Narrator
   readonly seed: number
   readonly instances: number
   readonly expiryMs: number
 }
 
 /** How it went. */
-export interface Outcome {
+export interface DemoOutcome {
   readonly seconds: number
   readonly seed: number
   readonly killed: Losses
@@ -80,7 +80,7 @@ export class Conductor {
   }
 
   /** Until it is interrupted, or for so long from when all instances are open. */
-  async conduct(interrupted: AbortSignal, lastsMs: number): Promise<Outcome> {
+  async conduct(interrupted: AbortSignal, lastsMs: number): Promise<DemoOutcome> {
     const { story, instances, seed } = this.#staging
     try {
       for (let number = 0; number < instances; number++) this.#fleet.start()
@@ -254,7 +254,7 @@ export class Conductor {
     }
   }
 
-  #tell(event: Happening['event'], text: string, about: Omit<Happening, 'event' | 'text'> = {}): void {
+  #tell(event: DemoEvent, text: string, about: Omit<Happening, 'event' | 'text'> = {}): void {
     // How the rest hand over to each other while they close is of no interest.
     if (this.#isClosing && !['proof', 'violation', 'died', 'end'].includes(event)) return
     this.#staging.story.tell({ event, text, ...about })

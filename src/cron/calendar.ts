@@ -7,6 +7,10 @@ import { CronPattern } from 'croner'
 const day = 86_400
 const lastOfMonth = 0b100000
 
+/**
+ * The fields of croner's parsed pattern that the calendar reads. croner exports `CronPattern` but does not document its fields, so
+ * any release may rename them. Therefore package.json names one exact version, and `test/unit/croner.test.ts` checks the fields.
+ */
 type Dates = Pick<
   CronPattern,
   | 'month'

@@ -1,17 +1,7 @@
-import { UsageError } from './errors.js'
+import { UsageError } from '../base/errors.js'
+import { type JobState, jobStates, unendedStates } from '../base/job-states.js'
+import { suggest } from '../base/suggest.js'
 import { readSearch } from './search.js'
-import { suggest } from './suggest.js'
-
-/** The states of a job, in the order of its life. */
-export const jobStates = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried'] as const
-export type JobState = (typeof jobStates)[number]
-
-const unended: readonly JobState[] = ['ready', 'running', 'waiting']
-
-/** Whether a job in this state has come to its end. */
-export function hasEnded(state: JobState): boolean {
-  return !unended.includes(state)
-}
 
 /** What a job may wait for before it may run. `attempt`: its next one, after a failure or a crash. */
 export const jobWaits = ['time', 'attempt', 'lane', 'jobs'] as const
@@ -46,7 +36,7 @@ export interface JobSearch {
 }
 
 /** Where a job is whose attempts have failed. */
-const failing: readonly JobState[] = [...unended, 'buried']
+const failing: readonly JobState[] = [...unendedStates, 'buried']
 
 /**
  * Reads a search for jobs. What it cannot mean is a `UsageError` that says what was expected.

@@ -1,10 +1,8 @@
 /**
  * How a cron expression is written. What it means is the calendar's; what the clocks make of it, the rule's.
  */
+import { describe, suggest, UsageError } from '../base/index.js'
 import { Calendar } from './calendar.js'
-import { UsageError } from './errors.js'
-import { describe } from './foreign.js'
-import { suggest } from './suggest.js'
 
 const nicknames: Record<string, string> = {
   '@yearly': '0 0 1 1 *',

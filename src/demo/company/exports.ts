@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { LimitReachedError } from '../../../holdfast.js'
+import { LimitReachedError } from '../../index.js'
 import type { Desk } from './desk.js'
 
 /** A customer has one export at a time, and the company three, whichever instances they run on. The next one is told so. */

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Leadership } from '../../../holdfast.js'
+import type { Leadership } from '../../index.js'
 import { type Desk, transaction } from './desk.js'
 
 /** One instance at a time fills the search index, for as long as it leads. `guard` refuses what a leader of the past writes. */

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { deliveryOf, webhooks } from '../../../http/index.js'
+import { deliveryOf, webhooks } from '../../http/index.js'
 import type { Desk } from './desk.js'
 
 /**

@@ -1,7 +1,6 @@
-import { HoldfastError, hashedKey } from '../../base/index.js'
-import { startEmbedded } from '../../embedded/index.js'
-import { checkUrl, HostsClient, loadStatements, translate } from '../../postgres/index.js'
-import { say } from '../failure.js'
+import { HoldfastError, hashedKey } from '../base/index.js'
+import { startEmbedded } from '../embedded/index.js'
+import { checkUrl, HostsClient, loadStatements, translate } from '../postgres/index.js'
 
 /** Where the demo takes place: a database, and the two schemas in it, that of Holdfast and that of the company. */
 export interface Ground extends AsyncDisposable {
@@ -13,11 +12,14 @@ export interface Ground extends AsyncDisposable {
   readonly told: string
 }
 
-export type Given = { readonly url: string; readonly directUrl: string | undefined } | undefined
+type Given = { readonly url: string; readonly directUrl: string | undefined } | undefined
 
-/** An embedded server, where Holdfast is in its usual schema, so that all other commands work there by the URL alone. */
-export async function openGround(given: Given): Promise<Ground> {
-  if (given) return onServerOf(given.url, given.directUrl)
+/**
+ * Without `given`: an embedded server, where Holdfast is in its usual schema, so that all other commands work there by the URL alone.
+ * `warn` receives what goes wrong while the ground is cleaned up.
+ */
+export async function openGround(given: Given, warn: (message: string) => void): Promise<Ground> {
+  if (given) return onServerOf(given.url, given.directUrl, warn)
   const server = await startEmbedded({
     // Nothing of it outlives the demo, and processes that are killed do not endanger what the system has yet to write.
     settings: { fsync: 'off', full_page_writes: 'off', max_connections: '300' },
@@ -41,7 +43,11 @@ export async function openGround(given: Given): Promise<Ground> {
 }
 
 /** In somebody's database: two schemas of the demo's own, which one demo at a time makes anew and drops at its end. */
-async function onServerOf(url: string, directUrl: string | undefined): Promise<Ground> {
+async function onServerOf(
+  url: string,
+  directUrl: string | undefined,
+  warn: (message: string) => void,
+): Promise<Ground> {
   const [schema, tables] = ['holdfast_demo', 'holdfast_demo_company']
   const connectionString = checkUrl(directUrl ?? url, '--url')
   const connect = async () => {
@@ -83,7 +89,7 @@ async function onServerOf(url: string, directUrl: string | undefined): Promise<G
         const client = await connect()
         await drop(client).finally(() => client.end())
       } catch (error) {
-        say(`holdfast: the schemas ${schema} and ${tables} could not be dropped: ${(error as Error).message}`)
+        warn(`The schemas ${schema} and ${tables} could not be dropped: ${(error as Error).message}`)
       }
       await keeper.end().catch(() => {})
     },

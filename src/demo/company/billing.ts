@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { defineJob } from '../../../holdfast.js'
+import { defineJob } from '../../index.js'
 import type { Desk } from './desk.js'
 
 /**

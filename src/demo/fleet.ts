@@ -1,6 +1,6 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { atMost } from '../../base/index.js'
+import { atMost } from '../base/index.js'
 import type { Ground } from './ground.js'
 import type { Orders, Said } from './said.js'
 
@@ -94,7 +94,7 @@ export class Member {
   }
 }
 
-export interface FleetListener {
+interface FleetListener {
   hear(member: Member, said: Said): void
   gone(member: Member, how: string): void
 }

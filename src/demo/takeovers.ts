@@ -1,7 +1,7 @@
 import type { Member } from './fleet.js'
 
 /** One piece of work that goes on elsewhere. */
-export interface Takeover {
+interface Takeover {
   readonly work: string
   readonly by: string
   /** From the kill or freeze to its begin there. */

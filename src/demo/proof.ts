@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { loadStatements } from '../../postgres/index.js'
+import { loadStatements } from '../postgres/index.js'
 
 /** One promise of Holdfast, held against what the company has written. */
 export interface Verdict {

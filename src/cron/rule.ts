@@ -17,13 +17,21 @@
  * The parser is croner's. Finding and counting are our own, because a ledger of missed ticks counts the seconds of a week: in
  * milliseconds here, in minutes by asking croner for one after the other. The tests hold both against each other.
  */
+import {
+  type Duration,
+  describe,
+  duration,
+  formatDuration,
+  messageOf,
+  parseDuration,
+  type Rule,
+  readOptions,
+  suggest,
+  text,
+  UsageError,
+} from '../base/index.js'
 import type { Calendar } from './calendar.js'
-import { readCron } from './cron.js'
-import { type Duration, formatDuration, parseDuration } from './durations.js'
-import { UsageError } from './errors.js'
-import { describe, messageOf } from './foreign.js'
-import { duration, type Rule, readOptions, text } from './options.js'
-import { suggest } from './suggest.js'
+import { readCron } from './expression.js'
 import { isZone, type Stretch, type Zone, zoneNames, zoneOf } from './zone.js'
 
 /** How a rule is given: exactly one of `cron`, `every` and `at`. */

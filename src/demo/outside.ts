@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { pause, whenAborted } from '../../base/index.js'
+import { pause, whenAborted } from '../base/index.js'
 import { cityNames } from './company/index.js'
 import type { Fleet } from './fleet.js'
 import { Random } from './random.js'

@@ -1,7 +1,7 @@
-import { UsageError } from './errors.js'
+import { UsageError } from '../base/errors.js'
 
 /** One part of what somebody searches for: `queue:mail` has a word and a value, `17` a value alone. */
-export interface SearchTerm {
+interface SearchTerm {
   /** What stands before the first colon; null where there is none. */
   readonly word: string | null
   readonly value: string

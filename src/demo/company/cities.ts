@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Owned } from '../../../holdfast.js'
+import type { Owned } from '../../index.js'
 import { type Desk, transaction } from './desk.js'
 
 export const cityNames = ['Accra', 'Bergen', 'Cusco', 'Delft', 'Essaouira', 'Fukuoka', 'Galway', 'Hobart']

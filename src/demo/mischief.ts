@@ -1,8 +1,8 @@
-import { pause } from '../../base/index.js'
+import { pause } from '../base/index.js'
 import type { Fleet, Member } from './fleet.js'
 import { Random } from './random.js'
 
-export interface MischiefListener {
+interface MischiefListener {
   killed(member: Member): void
   frozen(member: Member): void
   thawed(member: Member, afterMs: number): void

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import type { Holdfast } from '../../../holdfast.js'
+import type { Holdfast } from '../../index.js'
 
 /** What a department finds on its desk: what any application has, and somebody who tells the story. */
 export interface Desk {

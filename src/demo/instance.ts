@@ -1,7 +1,7 @@
 // One instance of the company: a process of its own, started by the demo, which tells it where the database is.
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
-import { Holdfast, HoldfastError, type HoldfastOptions, HostsClient } from '../../holdfast.js'
+import { Holdfast, HoldfastError, type HoldfastOptions, HostsClient } from '../index.js'
 import { type Desk, departments } from './company/index.js'
 import type { Orders, Said } from './said.js'
 import { WebServer } from './web-server.js'

@@ -22,23 +22,37 @@ export interface Staging {
   readonly expiryMs: number
 }
 
-/** How it went. */
-export interface Outcome {
+/** Result of a run of the demo. */
+export interface DemoOutcome {
+  /**
+   * Duration in seconds, from the first line.
+   *
+   * @fraction
+   */
   readonly seconds: number
+  /** Seed of the run. With `--seed`, the demo kills and freezes the same instances again. */
   readonly seed: number
+  /** Instances that were killed. */
   readonly killed: Losses
+  /** Instances that were frozen. */
   readonly frozen: Losses
-  /** Instances that ended by themselves, which none should. */
+  /** Number of instances that ended by themselves. None should. */
   readonly died: number
+  /** Largest number of violations that one proof counted. */
   readonly violations: number
+  /** The last proof, after everything had ended. */
   readonly proof: readonly Verdict[]
 }
 
-/** How many instances were lost, and how soon what they did ran elsewhere. */
+/** Lost instances, and how soon their work ran elsewhere. */
 export interface Losses {
+  /** Number of lost instances. */
   readonly instances: number
+  /** Number of pieces of their work that other instances started again. */
   readonly takeovers: number
+  /** Median time from the loss to that start, in milliseconds. Null if there was none. */
   readonly medianMs: number | null
+  /** Longest time from the loss to that start, in milliseconds. Null if there was none. */
   readonly longestMs: number | null
 }
 
@@ -80,7 +94,7 @@ export class Conductor {
   }
 
   /** Until it is interrupted, or for so long from when all instances are open. */
-  async conduct(interrupted: AbortSignal, lastsMs: number): Promise<Outcome> {
+  async conduct(interrupted: AbortSignal, lastsMs: number): Promise<DemoOutcome> {
     const { story, instances, seed } = this.#staging
     try {
       for (let number = 0; number < instances; number++) this.#fleet.start()

@@ -1,3 +1,4 @@
+import type { StoryLine } from '../documents.js'
 import { type Colour, paint, write } from '../output.js'
 import type { Settings } from '../settings.js'
 import { wrap } from '../table.js'
@@ -5,7 +6,7 @@ import type { Verdict } from './proof.js'
 
 /** One line of the story, as a program reads it. */
 export interface Happening {
-  readonly event: keyof typeof colours
+  readonly event: StoryLine['event']
   /** The instance that it is about. */
   readonly instance?: string
   /** The works that it is about, such as `invoice 42`. */
@@ -33,7 +34,7 @@ const colours = {
   violation: 'red',
   closes: undefined,
   end: undefined,
-} as const satisfies Record<string, Colour | undefined>
+} as const satisfies Record<StoryLine['event'], Colour | undefined>
 
 const widthOfTime = 7
 const widthOfEvent = 11
@@ -57,7 +58,8 @@ export class Story {
     const { seconds } = this
     if (this.#settings.flag('json')) return
     if (this.#settings.flag('jsonl')) {
-      write([JSON.stringify({ seconds, event, instance, works, ms: ms && Math.round(ms), proof, text })])
+      const line: StoryLine = { seconds, event, instance, works, ms: ms && Math.round(ms), proof, text }
+      write([JSON.stringify(line)])
     } else if (!this.#isLeftOut(event)) this.#print(seconds, event, text)
   }
 

@@ -38,11 +38,14 @@ import { isZone, type Stretch, type Zone, zoneNames, zoneOf } from './zone.js'
 export interface GivenRule {
   /** Five fields (minute, hour, day of the month, month, day of the week), six with seconds in front, or a nickname. */
   cron?: string | undefined
-  /** A fixed interval from 1s up. It ticks at whole multiples since 1970-01-01T00:00:00Z, wherever it began. */
+  /**
+   * A fixed interval of at least 1 s, as a duration or in milliseconds. It ticks at whole multiples since 1970-01-01T00:00:00Z,
+   * whenever it was added.
+   */
   every?: Duration | undefined
-  /** One moment, once. */
+  /** One point in time, once. */
   at?: Date | undefined
-  /** For `cron`: whose local time it names, such as `Europe/London`; by default `UTC`. */
+  /** For `cron`: time zone of the local time, such as `Europe/London`. Default `UTC`. */
   timezone?: string | undefined
 }
 

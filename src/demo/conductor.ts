@@ -22,23 +22,37 @@ interface Staging {
   readonly expiryMs: number
 }
 
-/** How it went. */
+/** Result of a run of the demo. */
 export interface DemoOutcome {
+  /**
+   * Duration in seconds, from the first line.
+   *
+   * @fraction
+   */
   readonly seconds: number
+  /** Seed of the run. With `--seed`, the demo kills and freezes the same instances again. */
   readonly seed: number
+  /** Instances that were killed. */
   readonly killed: Losses
+  /** Instances that were frozen. */
   readonly frozen: Losses
-  /** Instances that ended by themselves, which none should. */
+  /** Number of instances that ended by themselves. None should. */
   readonly died: number
+  /** Largest number of violations that one proof counted. */
   readonly violations: number
+  /** The last proof, after everything had ended. */
   readonly proof: readonly Verdict[]
 }
 
-/** How many instances were lost, and how soon what they did ran elsewhere. */
+/** Lost instances, and how soon their work ran elsewhere. */
 export interface Losses {
+  /** Number of lost instances. */
   readonly instances: number
+  /** Number of pieces of their work that other instances started again. */
   readonly takeovers: number
+  /** Median time from the loss to that start, in milliseconds. Null if there was none. */
   readonly medianMs: number | null
+  /** Longest time from the loss to that start, in milliseconds. Null if there was none. */
   readonly longestMs: number | null
 }
 

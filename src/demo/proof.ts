@@ -1,13 +1,15 @@
 import type pg from 'pg'
 import { loadStatements } from '../postgres/index.js'
 
-/** One promise of Holdfast, held against what the company has written. */
+/** A promise of Holdfast, checked against the data of the demo. */
 export interface Verdict {
+  /** What must always be true. */
   readonly invariant: string
-  /** How many effects were looked at. */
+  /** Number of effects that were checked. */
   readonly checked: number
+  /** Number of violations. */
   readonly violations: number
-  /** One of the violations. */
+  /** One of the violations. Null if there are none. */
   readonly example: string | null
 }
 

@@ -79,13 +79,25 @@ export interface InstanceWork {
   })[]
   readonly leases: readonly (Had & { readonly fence: string; readonly wanted: boolean })[]
   readonly permits: readonly {
+    /** Namespace of the limit. */
     readonly namespace: string
+    /** Name of the limit. */
     readonly name: string
+    /** Share of the limit that the permit uses. */
     readonly weight: number
+    /** Whether the permit is held. False while the call waits. */
     readonly granted: boolean
+    /** Time of the grant, or start of the wait. */
     readonly since: Date
   }[]
-  readonly leads: readonly { readonly namespace: string; readonly name: string; readonly since: Date }[]
+  readonly leads: readonly {
+    /** Namespace of the election. */
+    readonly namespace: string
+    /** Name of the election. */
+    readonly name: string
+    /** Start of the leadership. */
+    readonly since: Date
+  }[]
   readonly workers: readonly {
     readonly number: number
     readonly claims: 'rows' | 'advisory'
@@ -95,18 +107,33 @@ export interface InstanceWork {
   }[]
   readonly jobs: readonly {
     readonly id: string
+    /** Name of the job definition. */
     readonly kind: string
+    /** Name of the queue. Null if the name is not registered. */
     readonly queue: string | null
+    /** Namespace of the queue. Null if the name of the queue is not registered. */
     readonly namespace: string | null
+    /**
+     * Last progress that the handler reported.
+     *
+     * @fraction
+     */
     readonly progress: number | null
+    /** Reason why the job was asked to stop. */
     readonly cancelled: string | null
+    /** Time of the claim. */
     readonly since: Date
   }[]
   readonly runs: readonly {
+    /** Namespace of the schedule. */
     readonly namespace: string
+    /** Name of the schedule. */
     readonly name: string
+    /** Tick of the run. */
     readonly tick: Date
+    /** Whether the run was requested in addition to the rule. */
     readonly extra: boolean
+    /** Start of the run. */
     readonly since: Date
   }[]
   /** How many schedules it has in its code. */

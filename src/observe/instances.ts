@@ -1,29 +1,52 @@
 // Instances, as their rows and PostgreSQL's lock table tell of them.
+/** A process that opened Holdfast. */
 export interface ObservedInstance {
+  /** ID of the instance. */
   readonly id: string
+  /** Namespace of the instance. */
   readonly namespace: string
+  /** Host of the instance. */
   readonly host: string
+  /** Operating system process of the instance. */
   readonly osPid: number
+  /** Version of Holdfast. */
   readonly version: string
-  /** The version of Node.js that it runs on. */
+  /** Version of Node.js. */
   readonly node: string | null
-  /** How far it has come with draining: `open` takes part, `asked` has not heard of it yet, `drained` only lives. */
+  /**
+   * Progress of a drain. `open`: no drain was requested. `asked`: the instance has not received the request yet. `draining`: it
+   * takes no new work. `drained`: none of its work is left.
+   */
   readonly state: 'open' | 'asked' | 'draining' | 'drained'
-  /** The server process of its anchor; null without one. */
+  /** Server process of its anchor. Null without an anchor. */
   readonly pid: number | null
-  /** Whether PostgreSQL vouches for it, or its row has not expired. False also between two lives, while it reconnects. */
+  /** Whether PostgreSQL has a session of the instance, or its row has not expired. Also false while the instance reconnects. */
   readonly alive: boolean
-  /** How many names it holds as locks. */
+  /** Number of names that the instance holds as locks. */
   readonly held: number
-  /** How many it has by lease. */
+  /** Number of names that the instance holds by lease. */
   readonly leased: number
+  /** Number of names that the instance waits for as locks. */
   readonly waiting: number
-  /** 1 plus its reconnections. */
+  /** 1 plus the number of reconnections. */
   readonly lives: number
+  /** Milliseconds of silence after which the server gives the instance up. */
   readonly expiryMs: number
+  /** Connection pooler between the instance and the server. */
   readonly pooler: string
-  readonly refusedSettings: Record<string, { wanted: string; got: string | null }>
+  /** Settings of its session that the server or a pooler refused. */
+  readonly refusedSettings: Record<
+    string,
+    {
+      /** Value that Holdfast wanted. */
+      wanted: string
+      /** Value that is in force. */
+      got: string | null
+    }
+  >
+  /** Time at which the instance opened. */
   readonly openedAt: Date
+  /** Milliseconds since then, by the database clock. */
   readonly forMs: number
 }
 

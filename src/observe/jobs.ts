@@ -16,59 +16,91 @@ export interface JobFilter extends QueueFilter {
   readonly limit?: number | undefined
 }
 
-/** A job, without what it carries. */
+/** A job, without its input and its result. */
 export interface ObservedJob {
+  /** ID of the job. */
   readonly id: number
+  /** Name of the job definition. */
   readonly kind: string
-  /** Null, like the namespace, for a queue whose name nobody has written down. */
+  /** Name of the queue. Null if the name is not registered. */
   readonly queue: string | null
+  /** Namespace of the queue. Null if the name of the queue is not registered. */
   readonly namespace: string | null
+  /**
+   * 64-bit key of the queue, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly queueKey: string
+  /** State of the job. */
   readonly state: JobState
-  /** Whether it would run if its queue were not paused. */
+  /** Whether only the pause of its queue keeps the job from running. */
   readonly paused: boolean
+  /** Priority. Larger numbers run first. */
   readonly priority: number
-  /** How many attempts have failed. */
+  /** Number of failed attempts. */
   readonly failed: number
-  /** How many workers died while they had it. */
+  /** Number of workers that died while they had the job. */
   readonly crashes: number
+  /**
+   * Last progress that the handler reported.
+   *
+   * @fraction
+   */
   readonly progress: number | null
-  /** Which instance runs it. */
+  /** Instance that runs the job. */
   readonly instance: string | null
-  /** Why it was told to stop, while it runs. */
+  /** Reason why the running job was asked to stop. */
   readonly cancelling: string | null
-  /** What keeps it from running, unless it is only a matter of time. */
+  /**
+   * What keeps the job from running, unless it is only a matter of time: no worker serves its queue or its kind, or other jobs
+   * have to end first.
+   */
   readonly waitReason: string | null
-  /** What its last attempt failed of, or why it ended. */
+  /** Error of the last attempt, or reason why the job ended. */
   readonly failure: string | null
+  /** Time at which the job was enqueued. */
   readonly enqueuedAt: Date
-  /** From when on it may run, while it waits. */
+  /** Time from which the waiting job may run. */
   readonly runAt: Date | null
+  /** Start of the running attempt. */
   readonly claimedAt: Date | null
+  /** Time at which the job ended. */
   readonly endedAt: Date | null
-  /** How long ago it ended, or was claimed, or else was enqueued, by the database's clock. */
+  /** Milliseconds since the job ended, or was claimed, or else was enqueued, by the database clock. */
   readonly forMs: number
-  /** How long it still waits. */
+  /** Milliseconds until the waiting job may run. */
   readonly dueInMs: number | null
 }
 
 /** Up to so many jobs of a queue are counted. */
 export const mostCounted = 10_000
 
-/** A queue, and how many of its jobs are where: exact up to `mostCounted`, and one more where there are more. */
+/** A queue and the number of its jobs by state. Each number is exact up to `mostCounted`, and one more if there are more. */
 export interface ObservedQueue {
+  /**
+   * 64-bit key of the queue, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly key: string
-  /** Null, like the namespace, where nobody has written it down. */
+  /** Name of the queue. Null if the name is not registered. */
   readonly name: string | null
+  /** Namespace of the queue. Null if the name is not registered. */
   readonly namespace: string | null
+  /** Number of jobs that may run, counted up to 10,000. 10,001 if there are more. */
   readonly ready: number
+  /** Number of running jobs, counted up to 10,000. 10,001 if there are more. */
   readonly running: number
+  /** Number of waiting jobs, counted up to 10,000. 10,001 if there are more. */
   readonly waiting: number
+  /** Number of buried jobs, counted up to 10,000. 10,001 if there are more. */
   readonly buried: number
-  /** How many workers serve it. */
+  /** Number of workers that serve the queue. */
   readonly workers: number
+  /** Start of the pause. Null if the queue is not paused. */
   readonly pausedAt: Date | null
-  /** The same as an age, by the database's clock. */
+  /** Milliseconds since then, by the database clock. */
   readonly pausedForMs: number | null
 }
 

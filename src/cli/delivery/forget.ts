@@ -21,7 +21,7 @@ export async function deliveryForget(settings: Settings, key: string): Promise<v
       await agree(settings, 'forgetting a delivery', 'Forget it?')
     }
     const forgotten = isFree && (await new Operator(database, schema).forgetDelivery(namespace, key))
-    printDocument(settings, { forgotten: forgotten ? key : null })
+    printDocument<'delivery-forget'>(settings, { forgotten: forgotten ? key : null })
     if (forgotten) return say(`Forgot "${key}": the next delivery with this key is run.`)
     say(refusal(key, delivery))
     throw new Exit(exitCode.conditionNotMet)

@@ -34,7 +34,7 @@ export async function demo(settings: Settings): Promise<void> {
     story.tell({ event: 'begin', text: `${ground.told} Watch it at ${board.url}` })
     const conductor = new Conductor({ ground, pool, story, seed, instances, expiryMs })
     const outcome = await conductor.conduct(over.signal, (seconds ?? longestSeconds) * 1_000)
-    if (settings.flag('json')) printJson(outcome)
+    if (settings.flag('json')) printJson<'demo'>(outcome)
     if (outcome.violations > 0 || outcome.died > 0) throw new Exit(exitCode.failed)
   } finally {
     await board.close()

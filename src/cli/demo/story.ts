@@ -1,4 +1,5 @@
 import type { DemoEvent, Happening, Narrator } from '../../demo/index.js'
+import type { StoryLine } from '../documents.js'
 import { type Colour, paint, write } from '../output.js'
 import type { Settings } from '../settings.js'
 import { wrap } from '../table.js'
@@ -44,7 +45,8 @@ export class Story implements Narrator {
     const { seconds } = this
     if (this.#settings.flag('json')) return
     if (this.#settings.flag('jsonl')) {
-      write([JSON.stringify({ seconds, event, instance, works, ms: ms && Math.round(ms), proof, text })])
+      const line: StoryLine = { seconds, event, instance, works, ms: ms && Math.round(ms), proof, text }
+      write([JSON.stringify(line)])
     } else if (!this.#isLeftOut(event)) this.#print(seconds, event, text)
   }
 

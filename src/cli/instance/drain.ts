@@ -2,6 +2,7 @@ import { longestTimerMs, pause } from '../../base/index.js'
 import { type ObservedInstance, Observer } from '../../observe/index.js'
 import { Operator } from '../../operate/index.js'
 import { withDatabase } from '../connect.js'
+import type { Documents } from '../documents.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
@@ -17,7 +18,7 @@ export async function instanceDrain(settings: Settings, id: string): Promise<voi
     const find = () => findInstance(observer, id)
     const found = await find()
     if (!found?.alive) {
-      printDocument(settings, { instance: id, state: 'gone' })
+      printDocument<'instance-drain'>(settings, { instance: id, state: 'gone' })
       say(found ? `The instance ${id} is gone.` : noSuchInstance(id))
       throw new Exit(exitCode.conditionNotMet)
     }
@@ -25,13 +26,21 @@ export async function instanceDrain(settings: Settings, id: string): Promise<voi
     const { host, osPid } = found
     if (isAsked) say(`Asked ${host} process ${osPid} to drain.`)
     else say(`${host} process ${osPid} is ${found.state === 'drained' ? 'drained' : 'draining'} already.`)
-    const state = settings.flag('wait') ? await untilDrained(find, found) : stateOf((await find()) ?? found)
-    printDocument(settings, { instance: id, state })
+    const state = settings.flag('wait') ? await untilDrained(find, found) : drainStateOf(await find())
+    printDocument<'instance-drain'>(settings, { instance: id, state })
     if (!settings.flag('wait')) return
     if (state === 'drained') return say('It is drained.')
     say('It is gone: it ended before it was drained.')
     throw new Exit(exitCode.failed)
   })
+}
+
+/** The state of an instance that was alive, after the request. */
+function drainStateOf(instance: ObservedInstance | undefined): Documents['instance-drain']['state'] {
+  // An instance that closes in good order deletes its row.
+  if (!instance) return 'drained'
+  const state = stateOf(instance)
+  return state === 'alive' ? 'asked' : state
 }
 
 async function untilDrained(

@@ -11,7 +11,7 @@ export async function instanceLs(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
   const instances = all.filter((instance) => namespace === undefined || instance.namespace === namespace)
   const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
-  printRows(settings, instances, columns(instances, severalVersions))
+  printRows<'instance-ls'>(settings, instances, columns(instances, severalVersions))
   if (instances.length === 0) say('No instance is known.')
   if (severalVersions) say('Instances of several versions take part.')
 }

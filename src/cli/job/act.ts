@@ -7,7 +7,8 @@ import { jobId, noSuchJob } from './show.js'
 
 /** Lets jobs run again, or at once. */
 export async function jobRetry(settings: Settings, words: readonly string[]): Promise<void> {
-  await forEach(settings, words, 'retried', async (jobs, id) => {
+  const print = (retried: number[]) => printDocument<'job-retry'>(settings, { retried })
+  await forEach(settings, words, print, async (jobs, id) => {
     if (await jobs.retry(id)) {
       say(`Job ${id} may run now.`)
       return true
@@ -28,7 +29,8 @@ function isAlready({ state }: JobStatus): boolean {
 /** Cancels jobs: those that wait end here, those that run are told. */
 export async function jobCancel(settings: Settings, words: readonly string[]): Promise<void> {
   const reason = settings.text('reason')
-  await forEach(settings, words, 'cancelled', async (jobs, id) => {
+  const print = (cancelled: number[]) => printDocument<'job-cancel'>(settings, { cancelled })
+  await forEach(settings, words, print, async (jobs, id) => {
     const cancelled = await jobs.cancel(id, reason)
     const status = await jobs.find(id)
     if (!status) say(noSuchJob(id))
@@ -43,7 +45,7 @@ export async function jobCancel(settings: Settings, words: readonly string[]): P
 async function forEach(
   settings: Settings,
   words: readonly string[],
-  done: string,
+  print: (ids: number[]) => void,
   act: (jobs: Jobs, id: number) => Promise<boolean>,
 ): Promise<void> {
   const ids = [...new Set(words.map(jobId))]
@@ -51,6 +53,6 @@ async function forEach(
   await withHoldfast(settings, async ({ jobs }) => {
     for (const id of ids) if (await act(jobs, id)) acted.push(id)
   })
-  printDocument(settings, { [done]: acted })
+  print(acted)
   if (acted.length < ids.length) throw new Exit(exitCode.conditionNotMet)
 }

@@ -19,7 +19,7 @@ export async function jobAdd(settings: Settings, queue: string, kind: string, gi
   const definition = defineJob(kind, { queue, run: noHandler })
   const input = parsePayload(given === '-' ? await readAll(process.stdin) : given)
   const { id } = await withHoldfast(settings, ({ jobs }) => jobs.enqueue(definition, input, { delay, runAt, priority }))
-  if (!printDocument(settings, { id })) write([String(id)])
+  if (!printDocument<'job-add'>(settings, { id })) write([String(id)])
   if (process.stderr.isTTY) say(`Enqueued job ${id}: \`holdfast job show ${id}\` tells what becomes of it.`)
 }
 

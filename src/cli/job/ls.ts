@@ -12,7 +12,7 @@ export async function jobLs(settings: Settings): Promise<void> {
   const jobs = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).jobs({ ...only, limit, ...(state ? { states: [state] } : {}) }),
   )
-  printRows(settings, jobs, columns(jobs))
+  printRows<'job-ls'>(settings, jobs, columns(jobs))
   if (jobs.length === 0) say('There is no such job.')
   if (jobs.length === limit)
     say(`There may be more than these ${limit}: --limit shows more, \`holdfast queue ls\` counts.`)

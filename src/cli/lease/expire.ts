@@ -18,7 +18,7 @@ export async function leaseExpire(settings: Settings, name: string): Promise<voi
       await agree(settings, 'expiring a lease', 'Expire this lease?')
     }
     const expired = lease !== undefined && (await new Operator(database, schema).expireLease(key))
-    printDocument(settings, { expired: expired ? lease : null })
+    printDocument<'lease-expire'>(settings, { expired: expired ? lease : null })
     say(expired ? `Expired the lease on "${label}".` : `"${label}" is not leased: there is nothing to expire.`)
     if (!expired) throw new Exit(exitCode.conditionNotMet)
   })

@@ -24,7 +24,7 @@ export async function limitReset(settings: Settings, name: string): Promise<void
     const operator = new Operator(database, schema)
     const ended = isUsed ? await operator.resetLimit(keys.permits) : []
     const refilled = found.rate !== undefined && (await operator.refillRate(keys.rate))
-    printDocument(settings, { ended, refilled })
+    printDocument<'limit-reset'>(settings, { ended, refilled })
     if (ended.length > 0) say(`Took ${permits(ended.length)} of "${name}".`)
     if (refilled) say(`Refilled the rate of "${name}".`)
     if (ended.length > 0 || refilled) return

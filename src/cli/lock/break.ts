@@ -14,7 +14,7 @@ export async function lockBreak(settings: Settings, name: string): Promise<void>
     const all = (await new Observer(database, schema).locks()).filter(({ granted }) => granted)
     const holders = all.filter((lock) => lock.key === key)
     if (holders.length === 0) {
-      printDocument(settings, { ended: [] })
+      printDocument<'lock-break'>(settings, { ended: [] })
       say(`"${label}" is free: there is nothing to break.`)
       throw new Exit(exitCode.conditionNotMet)
     }
@@ -27,7 +27,7 @@ export async function lockBreak(settings: Settings, name: string): Promise<void>
       if (did) ended.push(holder)
       say(did ? `Ended session ${holder.pid}.` : `Session ${holder.pid} has let go of "${label}" by itself.`)
     }
-    printDocument(settings, { ended })
+    printDocument<'lock-break'>(settings, { ended })
   })
 }
 

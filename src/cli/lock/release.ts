@@ -13,7 +13,7 @@ export async function lockRelease(settings: Settings, name: string): Promise<voi
     const holders = (await new Observer(database, schema).locks({ key })).filter(({ granted }) => granted)
     const ours = holders.filter(({ instance }) => instance !== null)
     if (ours.length > 0) await new Operator(database, schema).requestRelease(key)
-    printDocument(settings, { asked: ours })
+    printDocument<'lock-release'>(settings, { asked: ours })
     for (const holder of ours) say(`Asked ${whoIs(holder, holder.pid)} to release "${label}".`)
     for (const holder of holders) {
       if (holder.instance !== null) continue

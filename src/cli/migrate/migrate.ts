@@ -11,15 +11,11 @@ import {
   schemaState,
 } from '../../postgres/index.js'
 import { connect } from '../connect.js'
+import type { MigrateDocument, MigrationStep } from '../documents.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { type Column, printJson, printRows, write } from '../output.js'
 import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
-
-interface Step {
-  readonly version: number
-  readonly name: string
-}
 
 export async function migrateSchema(settings: Settings): Promise<void> {
   const { database, schema } = connect(settings)
@@ -33,14 +29,14 @@ export async function migrateSchema(settings: Settings): Promise<void> {
       else say(upToDate(schema))
       write(grants.map((statement) => `${statement};`))
     } else if (settings.flag('check') || settings.flag('dryRun')) {
-      print(settings, { schema, version: state.version, pending: state.pending.map(step), grants }, 'pending')
+      print(settings, { schema, version: state.version, pending: state.pending.map(step), grants })
       say(state.pending.length > 0 ? `${count(state.pending)} to apply to the schema ${schema}.` : upToDate(schema))
       if (settings.flag('check') && state.pending.length > 0) throw new Exit(exitCode.conditionNotMet)
     } else {
       const applied = await apply(settings, database, schema, state.pending.length)
       await grant(database, grants)
       const { version } = await schemaState(database, schema)
-      print(settings, { schema, version, applied: applied.map(step), grants }, 'applied')
+      print(settings, { schema, version, applied: applied.map(step), grants })
       say(applied.length > 0 ? `${count(applied)} applied to the schema ${schema}.` : upToDate(schema))
       for (const { role, as } of granteesOf(settings)) say(`The role ${role} has the rights of an ${as}.`)
     }
@@ -61,20 +57,16 @@ function granteesOf(settings: Settings): Grantee[] {
   return roleKinds.flatMap((as) => (settings.list(as) ?? []).map((role) => ({ role, as })))
 }
 
-function print<List extends string>(
-  settings: Settings,
-  answer: { schema: string; version: number; grants: string[] } & Record<List, Step[]>,
-  list: List,
-): void {
-  if (settings.flag('json')) printJson(answer)
-  else printRows(settings, answer[list], columns)
+function print(settings: Settings, answer: MigrateDocument): void {
+  if (settings.flag('json')) printJson<'migrate'>(answer)
+  else printRows<'migrate'>(settings, answer.pending ?? answer.applied ?? [], columns)
 }
 
-const columns: Column<Step>[] = [
+const columns: Column<MigrationStep>[] = [
   { title: 'VERSION', value: ({ version }) => version },
   { title: 'NAME', value: ({ name }) => name },
 ]
 
-const step = ({ version, name }: Step): Step => ({ version, name })
+const step = ({ version, name }: MigrationStep): MigrationStep => ({ version, name })
 const count = (steps: readonly unknown[]) => `${steps.length} ${steps.length === 1 ? 'migration' : 'migrations'}`
 const upToDate = (schema: string) => `The schema ${schema} is up to date.`

@@ -11,7 +11,7 @@ export async function queuePause(settings: Settings, name: string): Promise<void
   await withHoldfast(settings, async ({ jobs, namespace }, database, schema) => {
     const { queue, unknown } = await findQueue(new Observer(database, schema), namespace, name)
     await jobs.pause(name)
-    printDocument(settings, { paused: name })
+    printDocument<'queue-pause'>(settings, { paused: name })
     if (queue?.pausedAt) say(`"${name}" was paused already.`)
     else say(`Paused "${name}": none of its jobs is claimed until it is resumed.`)
     if (queue && queue.running > 0) say(`${queue.running} of them run, and go on.`)
@@ -26,7 +26,7 @@ export async function queueResume(settings: Settings, name: string): Promise<voi
     const { queue, unknown } = await findQueue(new Observer(database, schema), namespace, name)
     const isPaused = queue !== undefined && queue.pausedAt !== null
     if (isPaused) await jobs.resume(name)
-    printDocument(settings, { resumed: isPaused ? name : null })
+    printDocument<'queue-resume'>(settings, { resumed: isPaused ? name : null })
     if (isPaused) return say(`Resumed "${name}".`)
     say(unknown ?? `"${name}" is not paused.`)
     throw new Exit(exitCode.conditionNotMet)

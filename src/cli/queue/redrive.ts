@@ -23,7 +23,7 @@ export async function queueRedrive(settings: Settings, name: string): Promise<vo
       await agree(settings, 'bringing jobs back', 'Let them run again?')
     }
     const all = isWanted ? await redrive(settings, jobs, name, counted(queue.buried)) : 0
-    printDocument(settings, { redriven: all })
+    printDocument<'queue-redrive'>(settings, { redriven: all })
     if (all > 0) return say(`${all} ${all === 1 ? 'job' : 'jobs'} of "${name}" may run again.`)
     if (isWanted) say(`No job of "${name}" could be brought back: others have their unique keys.`)
     else say(unknown ?? `No job of "${name}" is buried.`)

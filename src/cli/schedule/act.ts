@@ -11,7 +11,7 @@ export async function scheduleRun(settings: Settings, name: string): Promise<voi
   await withHoldfast(settings, async ({ schedules }) => {
     const { members } = await found(schedules, name)
     const tick = await schedules.run(name)
-    printDocument(settings, { tick })
+    printDocument<'schedule-run'>(settings, { tick })
     if (tick === null) {
       say(`A run of "${name}" is there, and it allows no other beside or behind it.`)
       throw new Exit(exitCode.conditionNotMet)
@@ -26,7 +26,7 @@ export async function schedulePause(settings: Settings, name: string): Promise<v
   await withHoldfast(settings, async ({ schedules }) => {
     const { pausedAt } = await found(schedules, name)
     await schedules.pause(name)
-    printDocument(settings, { paused: name })
+    printDocument<'schedule-pause'>(settings, { paused: name })
     say(pausedAt ? `"${name}" was paused already.` : `Paused "${name}": no tick begins until it is resumed.`)
   })
 }
@@ -36,7 +36,7 @@ export async function scheduleResume(settings: Settings, name: string): Promise<
   await withHoldfast(settings, async ({ schedules }) => {
     const { pausedAt } = await found(schedules, name)
     if (pausedAt) await schedules.resume(name)
-    printDocument(settings, { resumed: pausedAt ? name : null })
+    printDocument<'schedule-resume'>(settings, { resumed: pausedAt ? name : null })
     if (pausedAt) return say(`Resumed "${name}".`)
     say(`"${name}" is not paused.`)
     throw new Exit(exitCode.conditionNotMet)
@@ -63,7 +63,7 @@ export async function scheduleOverride(settings: Settings, name: string): Promis
     const { override, codeRule } = await found(schedules, name)
     await schedules.override(name, clears ? null : given)
     const { rule } = await found(schedules, name)
-    printDocument(settings, { schedule: name, rule, overridden: !clears })
+    printDocument<'schedule-override'>(settings, { schedule: name, rule, overridden: !clears })
     const words = ruleInWords(rule)
     if (!clears)
       say(

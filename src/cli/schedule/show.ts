@@ -11,7 +11,7 @@ export async function scheduleShow(settings: Settings, name: string): Promise<vo
   await withHoldfast(settings, async ({ schedules }) => {
     const status = await found(schedules, name)
     const history = await schedules.runs(name, { limit })
-    if (!printDocument(settings, { ...status, history }))
+    if (!printDocument<'schedule-show'>(settings, { ...status, history }))
       printFacts(settings, [...factsOf(status), ...history.map(lineOf)])
   })
 }

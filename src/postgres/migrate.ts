@@ -213,7 +213,8 @@ async function applyStep(
 
 /** A migration, and its record. */
 function migrationStep({ version, name, worksFrom, sql }: Migration, schema: string): string {
-  return `-- migration ${version}: ${name}\n${sql.trim()}\ninsert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values (${version}, '${name}', ${worksFrom});\n`
+  const statements = sql.trim().replace(/;?$/, ';')
+  return `-- migration ${version}: ${name}\n${statements}\ninsert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values (${version}, '${name}', ${worksFrom});\n`
 }
 
 /** The SQL that `migrate` would run, for people who apply it by other means. */

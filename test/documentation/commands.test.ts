@@ -128,7 +128,7 @@ const commands: Record<string, RegExp | Expected> = {
     status: 3,
     says: /^1 migration and the functions of \d+ rooms to apply to the schema elsewhere\.$/m,
   },
-  'holdfast migrate --dry-run': { env: elsewhere, says: /^1\tfoundation\n2\t/m },
+  'holdfast migrate --dry-run': { env: elsewhere, says: /^1\tbaseline\nfunctions\tpostgres\n/m },
   'holdfast migrate --application app --observer grafana --show-sql': {
     given: ({ roles }) => roles(),
     says: /^grant usage on schema "holdfast" to "grafana";$/m,

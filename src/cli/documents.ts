@@ -3,6 +3,8 @@
  * the package from these types, with the doc comments as descriptions (scripts/schemas.ts). Every number is an integer there, unless
  * its doc comment has the tag `@fraction`.
  */
+
+import type { DemoEvent, DemoOutcome, Verdict } from '../demo/index.js'
 import type { Diagnosis, Finding, FindingId } from '../doctor/index.js'
 import type { Imported, ImportSource, JobStatus } from '../jobs/index.js'
 import type {
@@ -24,7 +26,6 @@ import type {
 } from '../observe/index.js'
 import type { TakenPermit } from '../operate/index.js'
 import type { PastGap, PastRun, ScheduleStatus } from '../schedules/index.js'
-import type { DemoEvent, DemoOutcome, Verdict } from '../demo/index.js'
 
 /** The document that each command prints with `--json`, by the words of the command. */
 export interface Documents {
@@ -187,7 +188,7 @@ export interface Documents {
 export interface Lines {
   readonly graph: GraphLine
   readonly top: Overview
-  readonly migrate: MigrationStep
+  readonly migrate: MigrationLine
   readonly doctor: Finding
   readonly demo: StoryLine
 }
@@ -375,6 +376,8 @@ export interface MigrateDocument {
   readonly pending?: readonly MigrationStep[]
   /** Otherwise: migrations that the command applied. */
   readonly applied?: readonly MigrationStep[]
+  /** Rooms whose functions the command replaced, or would replace with `--dry-run` or `--check`. */
+  readonly functions: readonly string[]
   /** Statements that grant the given roles their rights. With `--dry-run` or `--check` they are not run. */
   readonly grants: readonly string[]
 }
@@ -384,6 +387,14 @@ export interface MigrationStep {
   /** Version of the migration. */
   readonly version: number
   /** Name of the migration. */
+  readonly name: string
+}
+
+/** A migration, or the functions of a room. */
+export interface MigrationLine {
+  /** Version of the migration, or `functions`. */
+  readonly version: number | 'functions'
+  /** Name of the migration or of the room. */
   readonly name: string
 }
 

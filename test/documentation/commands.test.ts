@@ -126,9 +126,9 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast migrate --check': {
     env: elsewhere,
     status: 3,
-    says: /^\d+ migrations to apply to the schema elsewhere\.$/m,
+    says: /^1 migration and the functions of \d+ rooms to apply to the schema elsewhere\.$/m,
   },
-  'holdfast migrate --dry-run': { env: elsewhere, says: /^1\tfoundation\n2\t/m },
+  'holdfast migrate --dry-run': { env: elsewhere, says: /^1\tbaseline\nfunctions\tpostgres\n/m },
   'holdfast migrate --application app --observer grafana --show-sql': {
     given: ({ roles }) => roles(),
     says: /^grant usage on schema "holdfast" to "grafana";$/m,
@@ -137,7 +137,10 @@ const commands: Record<string, RegExp | Expected> = {
     given: ({ roles }) => roles(),
     says: /^The role ops has the rights of an operator\.$/m,
   },
-  'holdfast migrate': { env: elsewhere, says: /^\d+ migrations applied to the schema elsewhere\.$/m },
+  'holdfast migrate': {
+    env: elsewhere,
+    says: /^1 migration and the functions of \d+ rooms applied to the schema elsewhere\.$/m,
+  },
   'holdfast doctor': { given: ({ spoil }) => spoil(), status: 3, says: /^wrong\tindexes-differ\t/m },
   'holdfast doctor --fix': /^Done: indexes-differ/m,
   'holdfast doctor --json --patience 1h': /"checks": 16/,

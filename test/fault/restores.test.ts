@@ -221,7 +221,7 @@ describe.skipIf(withoutPrograms)('a switch by logical replication', { timeout: 1
       await restore(to, file)
     } else {
       await install(to)
-      await sql(to, 'truncate holdfast.migration, holdfast.fencing')
+      await sql(to, 'truncate holdfast.migration, holdfast.applied_functions, holdfast.fencing')
     }
     await sql(
       from,

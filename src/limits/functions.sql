@@ -1,73 +1,7 @@
--- Limits: permits, of which an entity has so many at a time, and rates, of which it has so many in a while.
+-- Permits are granted and handed on here, and rates are charged.
 
-create sequence holdfast.ticket as bigint;
-comment on sequence holdfast.ticket is 'The order in which those came who wait for permits.';
-
-create unlogged table holdfast.limited (
-  key bigint primary key,
-  namespace text not null,
-  name text not null,
-  in_use bigint not null default 0,
-  waiting integer not null default 0,
-  changed_at timestamptz not null default now()
-) with (fillfactor = 50);
-comment on table holdfast.limited is
-  'One row for each entity that was limited lately: how much of it is in use. Whoever changes its permits has locked this row. Swept when nothing has been in use for a while.';
-comment on column holdfast.limited.key is 'The key of limit/ and the name.';
-comment on column holdfast.limited.namespace is 'The namespace of the name.';
-comment on column holdfast.limited.name is 'What people call the entity.';
-comment on column holdfast.limited.in_use is 'The weights of the permits that are granted, together.';
-comment on column holdfast.limited.waiting is 'How many wait.';
-comment on column holdfast.limited.changed_at is 'When that changed last.';
-
-create unlogged table holdfast.permit (
-  key bigint not null,
-  token bigint not null,
-  session integer not null,
-  instance text not null,
-  weight integer not null,
-  max integer not null,
-  ticket bigint,
-  fence bigint,
-  since timestamptz not null,
-  primary key (key, token)
-) with (fillfactor = 80);
-comment on table holdfast.permit is
-  'Permits that are granted or waited for. A row means nothing once its life is not present any more (is_present), so nothing is lost with an unlogged table: a crash ends all lives.';
-comment on column holdfast.permit.key is 'The key of the entity.';
-comment on column holdfast.permit.token is 'Drawn at random for each request.';
-comment on column holdfast.permit.session is 'The number of the life of the instance that asked.';
-comment on column holdfast.permit.instance is 'The instance that asked.';
-comment on column holdfast.permit.weight is 'How much it takes of the entity; 0 for a request that was taken back before it arrived.';
-comment on column holdfast.permit.max is 'How much there may be in use, as the asker has it.';
-comment on column holdfast.permit.ticket is 'Its place in the queue; null when it never had to wait.';
-comment on column holdfast.permit.fence is 'The fence of the grant; null while it waits.';
-comment on column holdfast.permit.since is 'When it was granted; while it waits, when it began to.';
-create index permit_queue on holdfast.permit (key, ticket) where fence is null;
-
-create table holdfast.rate (
-  key bigint primary key,
-  namespace text not null,
-  name text not null,
-  full_at bigint not null
-) with (fillfactor = 50);
-comment on table holdfast.rate is
-  'One row for each entity that spends at a rate. A row whose time has passed says the same as no row, and is swept.';
-comment on column holdfast.rate.key is 'The key of rate/ and the name.';
-comment on column holdfast.rate.namespace is 'The namespace of the name.';
-comment on column holdfast.rate.name is 'What people call the entity.';
-comment on column holdfast.rate.full_at is
-  'When all that was spent will be there again, in nanoseconds since 1970 on the clock of this database.';
-
--- The settings of the functions below: one plan for every call, by the indexes, for their arrays are small and their tables may
--- be of any size, and the estimates of either are worth nothing here. Before PostgreSQL 18 what is switched off is planned at
--- a price that starts the compiler (jit), which would take a hundred times as long as the statement.
-
-create function holdfast.limit_strike(key bigint, out in_use bigint, out waiting integer, out oldest timestamptz)
+create or replace function holdfast.limit_strike(key bigint, out in_use bigint, out waiting integer, out oldest timestamptz)
   language plpgsql
-  set jit = off
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -100,12 +34,9 @@ create function holdfast.limit_strike(key bigint, out in_use bigint, out waiting
 comment on function holdfast.limit_strike(bigint) is
   'Strikes out whoever holds or awaits permits of an entity and is not present any more, and counts the others. The entity''s row must be locked.';
 
-create function holdfast.limit_serve(key bigint, in_use bigint, channel text, own text)
+create or replace function holdfast.limit_serve(key bigint, in_use bigint, channel text, own text)
   returns table (token bigint, instance text, weight integer, fence bigint)
   language plpgsql
-  set jit = off
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -147,11 +78,8 @@ create function holdfast.limit_serve(key bigint, in_use bigint, channel text, ow
 comment on function holdfast.limit_serve(bigint, bigint, text, text) is
   'Grants to the first of the queue, as far as there is room, and tells them, but for those of the caller''s own instance. Answers with who has left the queue; without a fence when nobody is there any more. The entity''s row must be locked, and is_settled() have been asked.';
 
-create function holdfast.limit_hand_on(key bigint, used bigint, queued integer, channel text) returns void
+create or replace function holdfast.limit_hand_on(key bigint, used bigint, queued integer, channel text) returns void
   language plpgsql
-  set jit = off
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   begin
@@ -171,11 +99,8 @@ create function holdfast.limit_hand_on(key bigint, used bigint, queued integer, 
 comment on function holdfast.limit_hand_on(bigint, bigint, integer, text) is
   'Of an entity so much is in use and so many wait: grants to the first of the queue what there is room for, and writes down what is left. The entity''s row must be locked.';
 
-create function holdfast.limit_mend(key bigint, channel text) returns void
+create or replace function holdfast.limit_mend(key bigint, channel text) returns void
   language plpgsql
-  set jit = off
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   begin
@@ -190,12 +115,9 @@ create function holdfast.limit_mend(key bigint, channel text) returns void
 comment on function holdfast.limit_mend(bigint, text) is
   'Strikes the dead out of an entity and hands on what they had.';
 
-create function holdfast.limit_reset(key bigint, channel text)
+create or replace function holdfast.limit_reset(key bigint, channel text)
   returns table (instance text, weight integer, fence bigint)
   language plpgsql
-  set jit = off
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   begin
@@ -226,7 +148,7 @@ create function holdfast.limit_reset(key bigint, channel text)
 comment on function holdfast.limit_reset(bigint, text) is
   'Takes all permits of an entity from whoever holds them, and hands on what they had. Answers with whose they were. The holders are told: by a notification, or at the next renewal of their presence.';
 
-create function holdfast.limit_turn(
+create or replace function holdfast.limit_turn(
     channel text, own text, namespace text, names jsonb,
     kinds text[], keys bigint[], tokens bigint[], lives integer[], weights integer[], maxes integer[],
     patient boolean
@@ -236,11 +158,6 @@ create function holdfast.limit_turn(
     used bigint, queued integer, oldest_at_ms float8, oldest_for_ms float8
   )
   language plpgsql
-  set jit = off
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -506,12 +423,9 @@ comment on function holdfast.limit_turn(
 ) is
   'All that an instance asks of permits in one turn of its event loop, decided entity by entity: take (now or never), wait (take, or queue up), give, leave (the queue; answers if it was granted), void (give back what may still be on its way). An entity that somebody else has locked is answered with locked, and asked for again by itself, patiently. Rows without a place are waits of the same instance that were granted thereby; an ask without a row is one for what is not there (any more).';
 
-create function holdfast.limit_look(channel text, asks jsonb)
+create or replace function holdfast.limit_look(channel text, asks jsonb)
   returns table (place integer, verdict text, fence bigint)
   language plpgsql
-  set jit = off
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -564,12 +478,9 @@ create function holdfast.limit_look(channel text, asks jsonb)
 comment on function holdfast.limit_look(text, jsonb) is
   'Whether what is waited for was granted meanwhile. Reads only, unless somebody has died who stood before: then it strikes them out, and those who come next are granted.';
 
-create function holdfast.rate_turn(asks jsonb, patient boolean)
+create or replace function holdfast.rate_turn(asks jsonb, patient boolean)
   returns table (place integer, verdict text, after_ns bigint, remaining bigint)
   language plpgsql
-  set jit = off
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -661,10 +572,9 @@ create function holdfast.rate_turn(asks jsonb, patient boolean)
 comment on function holdfast.rate_turn(jsonb, boolean) is
   'Decides what may be spent now (or within the time that the asker would wait), on the clock of this database: allowed, refused (and after how many nanoseconds it would be allowed), or locked by somebody else, to be asked for again by itself. A refusal writes nothing.';
 
-create function holdfast.limit_sweep(channel text, place float8, pages integer) returns void
+create or replace function holdfast.limit_sweep(channel text, place float8, pages integer) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
-  set jit = off
   as $$
   declare
     block constant bigint := current_setting('block_size')::bigint;

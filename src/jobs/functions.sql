@@ -1,219 +1,6 @@
--- Jobs: what may run now and what runs (job), what may not run yet (waiting), what has ended (job_history), who works
--- (worker), and how the jobs of a dead worker are found (claim).
+-- Jobs are enqueued, claimed, ended and cleaned up here. src/jobs/README.md has the protocol.
 
-create sequence holdfast.job_number as bigint;
-comment on sequence holdfast.job_number is
-  'Numbers of jobs, and of places in the order: a job gets its id from it, and another number each time that it comes back to the table job.';
-
-create table holdfast.queue (
-  key bigint primary key,
-  namespace text not null,
-  name text not null,
-  paused_at timestamptz
-);
-comment on table holdfast.queue is 'Queues that were used. A job needs no row here; whoever pauses a queue writes it.';
-comment on column holdfast.queue.key is 'The key of the name, as lock_key() makes it from namespace and queue/<name>.';
-comment on column holdfast.queue.namespace is 'The namespace of the queue.';
-comment on column holdfast.queue.name is 'Its name.';
-comment on column holdfast.queue.paused_at is 'Since when none of its jobs is claimed; null when they are.';
-
-create table holdfast.job (
-  id bigint primary key,
-  seq bigint not null,
-  queue bigint not null,
-  priority smallint not null,
-  kind text not null,
-  payload json not null,
-  enqueued_at timestamptz not null default clock_timestamp(),
-  session integer,
-  fence bigint,
-  claimed_at timestamptz,
-  failed integer not null default 0,
-  crashes smallint not null default 0,
-  max_crashes smallint not null default 3,
-  started boolean not null default false,
-  cancelled text,
-  progress real,
-  log text[],
-  failures jsonb,
-  ties jsonb
-) with (
-  -- A claim writes each row anew beside its old version, and makes no index entry while the page has room for both.
-  fillfactor = 40,
-  autovacuum_vacuum_scale_factor = 0.02,
-  autovacuum_vacuum_insert_scale_factor = 0.2,
-  autovacuum_vacuum_cost_delay = 0
-);
-comment on table holdfast.job is
-  'Jobs that may run now, or run. Kept small: what may not run yet is in waiting, what has ended is in job_history. No index may hold what a claim changes.';
-comment on column holdfast.job.id is 'The number by which people know it; it stays the same for good.';
-comment on column holdfast.job.seq is 'Its place in the order of its queue and priority. A new one each time that it comes back to this table, so that cursors which have passed the old one find it.';
-comment on column holdfast.job.queue is 'The key of its queue.';
-comment on column holdfast.job.priority is 'Larger goes first; from -5 to 5.';
-comment on column holdfast.job.kind is 'The name of its definition.';
-comment on column holdfast.job.payload is 'Its input.';
-comment on column holdfast.job.enqueued_at is 'When it was enqueued.';
-comment on column holdfast.job.session is 'The number of the life that has claimed it; null when nobody has.';
-comment on column holdfast.job.fence is 'The fence of the claim. Whoever writes about a running job must know it.';
-comment on column holdfast.job.claimed_at is 'When it was claimed.';
-comment on column holdfast.job.failed is 'How many of its attempts have failed.';
-comment on column holdfast.job.crashes is 'How many workers died while they had it.';
-comment on column holdfast.job.max_crashes is 'With so many crashes it is buried.';
-comment on column holdfast.job.started is 'Set before it is run by those who run what may have killed a worker: such a job is charged with another crash only if it was started.';
-comment on column holdfast.job.cancelled is 'Why it is to stop; null when it is not.';
-comment on column holdfast.job.progress is 'How far it is, as its handler said.';
-comment on column holdfast.job.log is 'What its handler logged: the last hundred lines.';
-comment on column holdfast.job.failures is 'What its attempts failed or crashed of, when and where: the last twenty.';
-comment on column holdfast.job.ties is 'What ties it to others; null for most jobs, which nothing does. Whatever it is, it goes with the job from table to table.';
-create index job_order on holdfast.job (queue, priority, seq);
--- Who has the places of a lane.
-create index job_lane on holdfast.job (((ties->'lane'->>'key')::bigint)) where ties ? 'lane';
-create index job_workflow on holdfast.job (((ties->>'workflow')::bigint)) where ties ? 'workflow';
-
-create table holdfast.waiting (
-  id bigint primary key,
-  queue bigint not null,
-  priority smallint not null,
-  kind text not null,
-  payload json not null,
-  enqueued_at timestamptz not null default clock_timestamp(),
-  run_at timestamptz not null,
-  failed integer not null default 0,
-  crashes smallint not null default 0,
-  max_crashes smallint not null default 3,
-  log text[],
-  failures jsonb,
-  ties jsonb,
-  stage text not null default 'time',
-  lane bigint,
-  rank smallint,
-  seq bigint,
-  missing integer
-);
-comment on table holdfast.waiting is
-  'Jobs that may not run yet: they were delayed, an attempt has failed, or others must go before them.';
-comment on column holdfast.waiting.id is 'Its id.';
-comment on column holdfast.waiting.queue is 'The key of its queue.';
-comment on column holdfast.waiting.priority is 'As in job.';
-comment on column holdfast.waiting.kind is 'The name of its definition.';
-comment on column holdfast.waiting.payload is 'Its input.';
-comment on column holdfast.waiting.enqueued_at is 'When it was enqueued.';
-comment on column holdfast.waiting.run_at is 'From then on it may run.';
-comment on column holdfast.waiting.failed is 'How many of its attempts have failed. None: it was delayed by who enqueued it.';
-comment on column holdfast.waiting.crashes is 'How many workers died while they had it.';
-comment on column holdfast.waiting.max_crashes is 'With so many crashes it is buried.';
-comment on column holdfast.waiting.log is 'As in job.';
-comment on column holdfast.waiting.failures is 'As in job.';
-comment on column holdfast.waiting.ties is 'As in job.';
--- For people who look into one queue.
-create index waiting_queue on holdfast.waiting (queue, run_at);
-comment on column holdfast.waiting.stage is 'What it waits for. time: its time, and then to be let in. lane: it is parked in its lane. jobs: others must end before.';
-comment on column holdfast.waiting.lane is 'The key of the lane that it is parked in.';
-comment on column holdfast.waiting.rank is 'Its priority turned round, so that the smaller goes first in its lane.';
-comment on column holdfast.waiting.seq is 'Its place in its lane, within its priority.';
-comment on column holdfast.waiting.missing is 'For how many jobs it waits, in the stage jobs.';
-create index waiting_run_at on holdfast.waiting (run_at) where stage = 'time';
-create index waiting_lane on holdfast.waiting (lane, rank, seq) where stage = 'lane';
-create index waiting_workflow on holdfast.waiting (((ties->>'workflow')::bigint)) where ties ? 'workflow';
-
-create table holdfast.job_history (
-  id bigint not null,
-  queue bigint not null,
-  priority smallint not null,
-  kind text not null,
-  payload json not null,
-  state text not null,
-  result json,
-  error json,
-  enqueued_at timestamptz not null,
-  claimed_at timestamptz,
-  ended_at timestamptz not null default clock_timestamp(),
-  session integer,
-  fence bigint,
-  failed integer not null,
-  crashes smallint not null,
-  max_crashes smallint not null,
-  progress real,
-  log text[],
-  failures jsonb,
-  ties jsonb
-) partition by range (ended_at);
-comment on table holdfast.job_history is
-  'Jobs that have ended, by the day (UTC) of their end. A day is dropped whole when its time is over.';
-comment on column holdfast.job_history.id is 'Its id.';
-comment on column holdfast.job_history.queue is 'The key of its queue.';
-comment on column holdfast.job_history.priority is 'As in job.';
-comment on column holdfast.job_history.kind is 'The name of its definition.';
-comment on column holdfast.job_history.payload is 'Its input.';
-comment on column holdfast.job_history.state is 'done: its handler returned. cancelled: somebody cancelled it. discarded: its handler said so. buried: it failed for good, and redrive brings it back.';
-comment on column holdfast.job_history.result is 'What its handler returned; null for nothing.';
-comment on column holdfast.job_history.error is 'Why it did not come to its end: name, message and code.';
-comment on column holdfast.job_history.enqueued_at is 'When it was enqueued.';
-comment on column holdfast.job_history.claimed_at is 'When its last attempt was claimed; null when there was none.';
-comment on column holdfast.job_history.ended_at is 'When it ended.';
-comment on column holdfast.job_history.session is 'The number of the life that ended it, or died with it; null when nobody had it.';
-comment on column holdfast.job_history.fence is 'The fence of its last claim.';
-comment on column holdfast.job_history.failed is 'How many of its attempts have failed.';
-comment on column holdfast.job_history.crashes is 'How many workers died while they had it.';
-comment on column holdfast.job_history.max_crashes is 'As in job.';
-comment on column holdfast.job_history.progress is 'As in job.';
-comment on column holdfast.job_history.log is 'As in job.';
-comment on column holdfast.job_history.failures is 'As in job.';
-comment on column holdfast.job_history.ties is 'As in job.';
-create unique index job_history_id on holdfast.job_history (id, ended_at);
--- Logical replication needs to know a row that is changed or deleted. By an index, because "pg_restore --clean" cannot drop the
--- primary key of a partition.
-alter table holdfast.job_history replica identity using index job_history_id;
-create index job_history_failed on holdfast.job_history (queue, state, id) where state <> 'done';
-create index job_history_workflow on holdfast.job_history (((ties->>'workflow')::bigint)) where ties ? 'workflow';
-
-create table holdfast.job_history_rest partition of holdfast.job_history default;
-alter table holdfast.job_history_rest replica identity using index job_history_rest_id_ended_at_idx;
-comment on table holdfast.job_history_rest is 'Jobs that ended on a day whose table was not there yet.';
-comment on column holdfast.job_history_rest.id is 'As in job_history.';
-comment on column holdfast.job_history_rest.queue is 'As in job_history.';
-comment on column holdfast.job_history_rest.priority is 'As in job_history.';
-comment on column holdfast.job_history_rest.kind is 'As in job_history.';
-comment on column holdfast.job_history_rest.payload is 'As in job_history.';
-comment on column holdfast.job_history_rest.state is 'As in job_history.';
-comment on column holdfast.job_history_rest.result is 'As in job_history.';
-comment on column holdfast.job_history_rest.error is 'As in job_history.';
-comment on column holdfast.job_history_rest.enqueued_at is 'As in job_history.';
-comment on column holdfast.job_history_rest.claimed_at is 'As in job_history.';
-comment on column holdfast.job_history_rest.ended_at is 'As in job_history.';
-comment on column holdfast.job_history_rest.session is 'As in job_history.';
-comment on column holdfast.job_history_rest.fence is 'As in job_history.';
-comment on column holdfast.job_history_rest.failed is 'As in job_history.';
-comment on column holdfast.job_history_rest.crashes is 'As in job_history.';
-comment on column holdfast.job_history_rest.max_crashes is 'As in job_history.';
-comment on column holdfast.job_history_rest.progress is 'As in job_history.';
-comment on column holdfast.job_history_rest.log is 'As in job_history.';
-comment on column holdfast.job_history_rest.failures is 'As in job_history.';
-comment on column holdfast.job_history_rest.ties is 'As in job_history.';
-
-create table holdfast.worker (
-  session integer not null,
-  number integer not null,
-  instance text not null,
-  queues bigint[] not null,
-  kinds text[] not null default '{}',
-  claims text not null default 'rows',
-  sleeping boolean not null default false,
-  since timestamptz not null default clock_timestamp(),
-  primary key (session, number)
-) with (fillfactor = 50);
-comment on table holdfast.worker is
-  'Who works, or worked when it died. Only a life with a row here can claim jobs; the row goes when nothing that it has claimed is left.';
-comment on column holdfast.worker.session is 'The number of the life (see instance).';
-comment on column holdfast.worker.number is 'Which of the workers of the instance.';
-comment on column holdfast.worker.instance is 'The instance.';
-comment on column holdfast.worker.queues is 'The keys of the queues that it serves.';
-comment on column holdfast.worker.kinds is 'The names of its definitions: it claims the jobs of these kinds. Empty once it claims nothing more, because it closes.';
-comment on column holdfast.worker.claims is 'How it claims: rows, which writes on the row of each job, or advisory, which locks them (see job_take).';
-comment on column holdfast.worker.sleeping is 'Whether it wants to be told of new jobs, because it has nothing to do.';
-comment on column holdfast.worker.since is 'Since when.';
-
-create function holdfast.job_serving() returns setof holdfast.worker
+create or replace function holdfast.job_serving() returns setof holdfast.worker
   language sql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -228,7 +15,7 @@ create function holdfast.job_serving() returns setof holdfast.worker
   $$;
 comment on function holdfast.job_serving() is 'The workers that claim jobs: those that are alive, without those that are closing.';
 
-create function holdfast.job_unserved(queues bigint[], kinds text[]) returns table (queue bigint, kind text, unserved text)
+create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) returns table (queue bigint, kind text, unserved text)
   language sql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -246,50 +33,13 @@ create function holdfast.job_unserved(queues bigint[], kinds text[]) returns tab
 comment on function holdfast.job_unserved(bigint[], text[]) is
   'Of these pairs of a queue and a kind, those whose jobs no worker claims. unserved: queue, if no worker serves the queue; kind, if none of its workers has a definition of the kind.';
 
-create table holdfast.claim (
-  fence bigint primary key,
-  session integer not null,
-  token bigint not null,
-  jobs bigint[] not null,
-  upto bigint,
-  claimed_at timestamptz not null default clock_timestamp()
-);
--- To compress it would cost more than to write it.
-alter table holdfast.claim alter column jobs set storage external;
-comment on table holdfast.claim is
-  'Claims: which jobs were claimed together. They lead to the jobs of a dead worker; whether a job still belongs to a claim is said by its own row.';
-comment on column holdfast.claim.fence is 'The fence of the claim.';
-comment on column holdfast.claim.session is 'The number of the life that has claimed them.';
-comment on column holdfast.claim.token is 'How the worker calls the claim, so that it finds one whose answer was lost.';
-comment on column holdfast.claim.jobs is 'Their ids. The row goes when all of them have ended.';
-comment on column holdfast.claim.upto is 'For a claim by advisory locks, which writes nothing on the rows of jobs: those that have come back with a larger seq are not meant any more. Null for the others.';
-comment on column holdfast.claim.claimed_at is 'When.';
-
-create table holdfast.unique_job (
-  queue bigint not null,
-  kind text not null,
-  key text not null,
-  id bigint not null,
-  until text not null,
-  expires_at timestamptz,
-  primary key (queue, kind, key)
-);
-comment on table holdfast.unique_job is 'Keys of unique jobs that are held. Whoever enqueues writes its row; who has none holds no key.';
-comment on column holdfast.unique_job.queue is 'The key of the queue.';
-comment on column holdfast.unique_job.kind is 'The name of the definition.';
-comment on column holdfast.unique_job.key is 'The key, unique in its queue and kind.';
-comment on column holdfast.unique_job.id is 'The job that holds it.';
-comment on column holdfast.unique_job.until is 'For how long. started: until it is claimed. ended: until it has ended. window: until expires_at, or it is cancelled.';
-comment on column holdfast.unique_job.expires_at is 'From then on the window is over; null when there is none.';
-create index unique_job_expires_at on holdfast.unique_job (expires_at) where expires_at is not null;
-
-create function holdfast.job_channel() returns text
+create or replace function holdfast.job_channel() returns text
   language sql stable
   set search_path = pg_catalog, pg_temp
   as $$ select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace where pg_class.oid = 'holdfast.job'::regclass $$;
 comment on function holdfast.job_channel() is 'The channel on which the fleet listens: the name of this schema.';
 
-create function holdfast.job_wake(queue bigint, jobs bigint) returns void
+create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -315,14 +65,14 @@ create function holdfast.job_wake(queue bigint, jobs bigint) returns void
 comment on function holdfast.job_wake(bigint, bigint) is
   'Wakes workers of a queue that have nothing to do. Nobody is told while all are busy: a notification costs everybody at commit.';
 
-create function holdfast.job_know_queue(key bigint, namespace text, name text) returns void
+create or replace function holdfast.job_know_queue(key bigint, namespace text, name text) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
     perform from holdfast.queue where queue.key = job_know_queue.key;
     -- Whoever is just writing it may be in a long transaction, and must not be waited for.
-    if not found and pg_try_advisory_xact_lock(holdfast.session_class() # 4, key::bit(32)::integer) then
+    if not found and pg_try_advisory_xact_lock(holdfast.lock_class('queue'), key::bit(32)::integer) then
       insert into holdfast.queue (key, namespace, name)
       values (job_know_queue.key, job_know_queue.namespace, job_know_queue.name)
       on conflict on constraint queue_pkey do nothing;
@@ -331,7 +81,7 @@ create function holdfast.job_know_queue(key bigint, namespace text, name text) r
   $$;
 comment on function holdfast.job_know_queue(bigint, text, text) is 'Writes down the name of a queue, for people.';
 
-create function holdfast.check_job_number() returns void
+create or replace function holdfast.check_job_number() returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -355,7 +105,7 @@ create function holdfast.check_job_number() returns void
 comment on function holdfast.check_job_number() is
   'Call it before drawing ids for new jobs. After a restart, a crash, a failover or a restore that no instance has noticed yet, it moves job_number ahead of all ids that were given before.';
 
-create function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
+create or replace function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -389,7 +139,7 @@ create function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
 comment on function holdfast.job_enqueue(json, json) is
   'Enqueues jobs that may run now. Heads: [{"queue": key, "kind": …, "priority": …, "max_crashes": …, "above": …, "upto": …}], each for the inputs with these numbers, counted from 1. With "ties" that hold nothing back: {"trace": …}. Answers with their ids, in this order.';
 
-create function holdfast.job_enqueue_later(heads json, inputs json) returns bigint[]
+create or replace function holdfast.job_enqueue_later(heads json, inputs json) returns bigint[]
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -430,14 +180,8 @@ create function holdfast.job_enqueue_later(heads json, inputs json) returns bigi
 comment on function holdfast.job_enqueue_later(json, json) is
   'Enqueues jobs that may not run yet: as job_enqueue, with "delay_ms" or "run_at".';
 
-create function holdfast.job_ready(ids bigint[]) returns integer
+create or replace function holdfast.job_ready(ids bigint[]) returns integer
   language plpgsql
-  -- One plan, by index, whatever the table looked like when it was made.
-  set jit = off
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set plan_cache_mode = force_generic_plan
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -464,14 +208,8 @@ create function holdfast.job_ready(ids bigint[]) returns integer
 comment on function holdfast.job_ready(bigint[]) is
   'Waiting jobs, locked by the caller, may run now. Answers how many they are.';
 
-create function holdfast.job_admit(ids bigint[]) returns integer
+create or replace function holdfast.job_admit(ids bigint[]) returns integer
   language plpgsql
-  -- One plan, by index, whatever the table looked like when it was made.
-  set jit = off
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set plan_cache_mode = force_generic_plan
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -497,7 +235,7 @@ create function holdfast.job_admit(ids bigint[]) returns integer
       admitted := holdfast.job_ready(free);
     end if;
     if laned is not null or early is not null then
-      perform pg_advisory_xact_lock(holdfast.session_class() # 2, 2);
+      perform pg_advisory_xact_lock(holdfast.lock_class('job follow-ups'), 0);
     end if;
     if early is not null then
       free := holdfast.job_await(early);
@@ -515,12 +253,8 @@ create function holdfast.job_admit(ids bigint[]) returns integer
 comment on function holdfast.job_admit(bigint[]) is
   'Lets jobs with ties that are due go on, as far as what ties them allows. Answers how many may run now.';
 
-create function holdfast.job_free_keys(tied jsonb) returns void
+create or replace function holdfast.job_free_keys(tied jsonb) returns void
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
   set search_path = pg_catalog, pg_temp
   as $$
   begin
@@ -546,7 +280,7 @@ create function holdfast.job_free_keys(tied jsonb) returns void
 comment on function holdfast.job_free_keys(jsonb) is
   'Frees the keys of unique jobs that begin to run or leave, as job_settle is told of them; state running: they were claimed.';
 
-create function holdfast.job_settle(tied jsonb) returns bigint[]
+create or replace function holdfast.job_settle(tied jsonb) returns bigint[]
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -558,7 +292,7 @@ create function holdfast.job_settle(tied jsonb) returns bigint[]
 comment on function holdfast.job_settle(jsonb) is
   'Does what follows for others when jobs with ties leave the table job, or end: [{"id": …, "queue": …, "kind": …, "state": …, "ties": …}]. What may not be done in a transaction that others hold is left to job_tie_up: answers with the numbers of these loose ends.';
 
-create function holdfast.job_enqueue_tied(heads json, inputs json, is_alone boolean) returns bigint[]
+create or replace function holdfast.job_enqueue_tied(heads json, inputs json, is_alone boolean) returns bigint[]
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -610,10 +344,9 @@ create function holdfast.job_enqueue_tied(heads json, inputs json, is_alone bool
 comment on function holdfast.job_enqueue_tied(json, json, boolean) is
   'Enqueues jobs with "ties": as job_enqueue_later. Alone in its transaction, it lets those that others have no say in go on at once. Whoever has drawn the number of a job already gives its "id".';
 
-create function holdfast.job_hold_still(job_id bigint, is_to_change boolean) returns text
+create or replace function holdfast.job_hold_still(job_id bigint, is_to_change boolean) returns text
   language plpgsql
   set search_path = pg_catalog, pg_temp
-  set jit = off
   as $$
   begin
     if is_to_change then
@@ -637,7 +370,7 @@ create function holdfast.job_hold_still(job_id bigint, is_to_change boolean) ret
 comment on function holdfast.job_hold_still(bigint, boolean) is
   'Locks a job that waits: nobody claims it until the end of the transaction (still), or somebody has it already, by advisory lock (taken). moved: it does not wait, or not any more where it was seen.';
 
-create function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns void
+create or replace function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -704,7 +437,7 @@ create function holdfast.job_replace(job_id bigint, input json, new_priority sma
 comment on function holdfast.job_replace(bigint, json, smallint, timestamptz) is
   'Gives a job that is held still another input and priority, and another time if there is one.';
 
-create function holdfast.job_enqueue_unique(
+create or replace function holdfast.job_enqueue_unique(
   heads json,
   inputs json,
   is_alone boolean,
@@ -713,10 +446,6 @@ create function holdfast.job_enqueue_unique(
   out are_new boolean[]
 )
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -842,7 +571,7 @@ create function holdfast.job_enqueue_unique(
 comment on function holdfast.job_enqueue_unique(json, json, boolean, text) is
   'Enqueues jobs each of which holds a key, or finds that another job does. A head for each input, with "unique": {"key": …, "until": …, "for_ms": …, "existing": …}. Patience: for how long to wait for a transaction that is about to write such a key; null: as long as it takes.';
 
-create function holdfast.job_retake_key(job_id bigint, job_queue bigint, job_kind text, ties jsonb) returns boolean
+create or replace function holdfast.job_retake_key(job_id bigint, job_queue bigint, job_kind text, ties jsonb) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -866,10 +595,8 @@ create function holdfast.job_retake_key(job_id bigint, job_queue bigint, job_kin
 comment on function holdfast.job_retake_key(bigint, bigint, text, jsonb) is
   'Whether a job that has ended may come back: it holds its key again, if it had one and no other job has it now.';
 
-create function holdfast.job_sweep_keys(most integer) returns integer
+create or replace function holdfast.job_sweep_keys(most integer) returns integer
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -892,10 +619,9 @@ create function holdfast.job_sweep_keys(most integer) returns integer
   $$;
 comment on function holdfast.job_sweep_keys(integer) is 'Forgets keys whose window is over, so many at a time. Answers how many.';
 
-create function holdfast.job_cancel(job_id bigint, reason text, out answer text, out loose bigint[])
+create or replace function holdfast.job_cancel(job_id bigint, reason text, out answer text, out loose bigint[])
   language plpgsql
   set search_path = pg_catalog, pg_temp
-  set jit = off
   as $$
   declare
     life integer;
@@ -966,7 +692,7 @@ comment on function holdfast.job_cancel(bigint, text) is
 
 -- The payload may be json, jsonb or text. With one function for each of these types, a literal such as '{"to": "ada"}', whose
 -- type PostgreSQL does not know yet, would fit several of them.
-create function holdfast.enqueue(
+create or replace function holdfast.enqueue(
   queue text,
   kind text,
   payload anycompatible,
@@ -1053,7 +779,7 @@ create function holdfast.enqueue(
 comment on function holdfast.enqueue(text, text, anycompatible, integer, interval, timestamptz, text, text, text) is
   'Enqueues a job from SQL, in the transaction that runs it: select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). Answers with its id, or with that of the job that has the unique_key.';
 
-create function holdfast.job_claim(
+create or replace function holdfast.job_claim(
   session integer,
   token bigint,
   queues bigint[],
@@ -1072,12 +798,6 @@ create function holdfast.job_claim(
   out last bigint
 )
   language plpgsql
-  -- One plan, and that of a queue with very much in it, whatever the table looked like when it was made.
-  set jit = off
-  set enable_seqscan = off
-  set enable_bitmapscan = off
-  set enable_sort = off
-  set plan_cache_mode = force_generic_plan
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -1100,7 +820,7 @@ create function holdfast.job_claim(
       return;
     end if;
     -- Whoever takes over from a dead life excludes its late claims, and removes its row.
-    perform pg_advisory_xact_lock_shared(holdfast.session_class() # 1, session);
+    perform pg_advisory_xact_lock_shared(holdfast.lock_class('claims of a session'), session);
     perform from holdfast.worker where worker.session = job_claim.session limit 1;
     state := 'gone';
     if not found then
@@ -1218,7 +938,7 @@ create function holdfast.job_claim(
 comment on function holdfast.job_claim(integer, bigint, bigint[], integer[], bigint[], text[], integer, boolean, boolean) is
   'Claims jobs for a life: at most so many, level by level (queue and priority), each from its cursor onward. Who looks back learns from which number on others may still appear.';
 
-create function holdfast.job_attempt(attempt integer, claimed_at timestamptz, session integer) returns jsonb
+create or replace function holdfast.job_attempt(attempt integer, claimed_at timestamptz, session integer) returns jsonb
   language sql volatile
   set search_path = pg_catalog, pg_temp
   as $$
@@ -1232,14 +952,8 @@ create function holdfast.job_attempt(attempt integer, claimed_at timestamptz, se
 comment on function holdfast.job_attempt(integer, timestamptz, integer) is
   'What is written down of an attempt that ends now without success: which it was, since when, and in which instance.';
 
-create function holdfast.job_forget(fences bigint[]) returns void
+create or replace function holdfast.job_forget(fences bigint[]) returns void
   language plpgsql
-  -- One plan, by index, whatever the table looked like when it was made.
-  set jit = off
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set plan_cache_mode = force_generic_plan
   set search_path = pg_catalog, pg_temp
   as $$
   begin
@@ -1257,17 +971,10 @@ create function holdfast.job_forget(fences bigint[]) returns void
 comment on function holdfast.job_forget(bigint[]) is
   'Forgets claims of which nothing is left. Where something is left all the same, the life is over, and it is taken over.';
 
-create function holdfast.job_done(
+create or replace function holdfast.job_done(
   ids bigint[], fences bigint[], seqs bigint[], results json, emptied bigint[], out recorded bigint[], out loose bigint[]
 )
   language plpgsql
-  -- One walk over the index for all of them, whatever the table looked like when the plan was made.
-  set jit = off
-  set enable_seqscan = off
-  set enable_bitmapscan = off
-  set enable_nestloop = off
-  set enable_mergejoin = off
-  set plan_cache_mode = force_generic_plan
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -1366,15 +1073,10 @@ create function holdfast.job_done(
 comment on function holdfast.job_done(bigint[], bigint[], bigint[], json, bigint[]) is
   'Records that jobs are done, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock, and forgets claims that are emptied. Recorded is null when all were, or else those that were, now or before. What follows for others is loose (see job_tie_up).';
 
-create function holdfast.job_end(
+create or replace function holdfast.job_end(
   asked json, unstamped bigint[], emptied bigint[], out recorded bigint[], out loose bigint[]
 )
   language plpgsql
-  -- One plan, by index, whatever the table looked like when it was made.
-  set jit = off
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -1515,13 +1217,8 @@ create function holdfast.job_end(
 comment on function holdfast.job_end(json, bigint[], bigint[]) is
   'Ends attempts in any other way, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock (unstamped: the fences of such claims): into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). One that was cancelled does not come back, but ends so. Answers with those that were; what follows for others is loose (see job_tie_up).';
 
-create function holdfast.job_take_over(session integer) returns integer
+create or replace function holdfast.job_take_over(session integer) returns integer
   language plpgsql
-  -- One plan, by index, whatever the table looked like when it was made.
-  set jit = off
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -1531,7 +1228,7 @@ create function holdfast.job_take_over(session integer) returns integer
     tied jsonb;
   begin
     -- A claim of that life may be under way: then the next round will do.
-    if not pg_try_advisory_xact_lock(holdfast.session_class() # 1, session) then
+    if not pg_try_advisory_xact_lock(holdfast.lock_class('claims of a session'), session) then
       return 0;
     end if;
     for one in
@@ -1644,14 +1341,8 @@ create function holdfast.job_take_over(session integer) returns integer
 comment on function holdfast.job_take_over(integer) is
   'Gives back what a dead life had claimed, a hundred claims at a time: with a crash more to each job that it may have run, and to the history what has crashed too often.';
 
-create function holdfast.job_round(most integer, out due_ms integer, out moved integer)
+create or replace function holdfast.job_round(most integer, out due_ms integer, out moved integer)
   language plpgsql
-  -- One plan, by index, whatever the table looked like when it was made.
-  set jit = off
-  set enable_seqscan = off
-  set enable_bitmapscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -1660,7 +1351,7 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
   begin
     moved := 0;
     -- Somebody else is at it.
-    if not pg_try_advisory_xact_lock(holdfast.session_class() # 2, 0) then
+    if not pg_try_advisory_xact_lock(holdfast.lock_class('job maintenance'), 0) then
       return;
     end if;
     for dead in
@@ -1726,7 +1417,7 @@ create function holdfast.job_round(most integer, out due_ms integer, out moved i
 comment on function holdfast.job_round(integer) is
   'A round of the maintenance, by whoever comes first: takes over from the dead, and lets run what is due, so many at a time. Answers with the time until the next is due, and how many moved.';
 
-create function holdfast.job_days(keep integer) returns void
+create or replace function holdfast.job_days(keep integer) returns void
   language plpgsql
   -- Made by the owner of the schema, whoever works.
   security definer
@@ -1741,14 +1432,14 @@ create function holdfast.job_days(keep integer) returns void
     day date;
     past text;
   begin
-    if not pg_try_advisory_xact_lock(holdfast.session_class() # 2, 1) then
+    if not pg_try_advisory_xact_lock(holdfast.lock_class('job history'), 0) then
       return;
     end if;
     for day in select today + n from generate_series(0, 3) as n loop
       continue when to_regclass(format('%I.%I', schema, 'job_history_' || to_char(day, 'YYYYMMDD'))) is not null;
       begin
         execute format(
-          'create table %1$I.%2$I (like %1$I.job_history including defaults including constraints including comments)',
+          'create table %1$I.%2$I (like %1$I.job_history including defaults including constraints)',
           schema, 'job_history_' || to_char(day, 'YYYYMMDD')
         );
         execute format(
@@ -1791,5 +1482,1011 @@ comment on function holdfast.job_days(integer) is
 -- It runs as the owner, and drops what is older than it is told: not for whoever may merely look.
 revoke execute on function holdfast.job_days(integer) from public;
 
--- Nobody may end a job while the table of the day is being made: that end would fail.
-select holdfast.job_days(7);
+-- Claims by advisory locks write nothing on the rows of jobs. The session of the worker's anchor locks each job that it has claimed,
+-- until its end is recorded, and the claim's row lists the jobs. src/jobs/README.md has the proof.
+
+create or replace function holdfast.job_lock_key(id bigint) returns integer
+  language sql immutable strict parallel safe
+  as $$ select id::bit(32)::integer $$;
+comment on function holdfast.job_lock_key(bigint) is
+  'Which lock of the class lock_class(''job'') is that of a job: the low half of its id. Two jobs 2^32 apart share one, and only wait for each other.';
+
+create or replace function holdfast.job_locks() returns table (pid integer, class integer, object bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select pid, classid::bigint::bit(32)::integer, objid::bigint
+    from pg_locks
+    where locktype = 'advisory'
+      and database = (select oid from pg_database where datname = current_database())
+      and classid in ((holdfast.lock_class('job')::bigint & 4294967295)::oid, (holdfast.session_class()::bigint & 4294967295)::oid)
+      and objsubid = 2
+      and mode = 'ExclusiveLock'
+      and granted
+  $$;
+comment on function holdfast.job_locks() is
+  'The locks on jobs and those that vouch for sessions, as they are at one moment: PostgreSQL shows its lock table whole and consistent.';
+
+create or replace function holdfast.job_look(
+  queues bigint[],
+  priorities integer[],
+  cursors bigint[],
+  kinds text[],
+  most integer,
+  looks_back boolean,
+  out jobs text,
+  out passed text,
+  out oldest text,
+  out newest text,
+  out last bigint
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    paused bigint[];
+    more text;
+    found_here integer;
+    upto bigint;
+    reached bigint[] := cursors;
+    short integer := most;
+  begin
+    if looks_back then
+      -- Before the look: what was running then may not be visible to it.
+      oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
+      -- As in job_claim.
+      last := (select last_value - (not is_called)::integer from holdfast.job_number);
+      newest := pg_current_xact_id()::text;
+    end if;
+    paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
+    for level in 1 .. cardinality(queues) loop
+      continue when queues[level] = any(paused);
+      select
+        string_agg(
+          case
+            when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3 and ties is null and cancelled is null
+            then concat('[', id, ',', array_position(kinds, kind), ',', payload, ']')
+            else concat(
+              '[', id, ',', array_position(kinds, kind), ',', payload, ',', seq, ',', priority, ',', failed, ',', crashes,
+              ',', max_crashes, ',', coalesce(ties::text, 'null'), ',', coalesce(to_json(cancelled)::text, 'null'), ',', version, ']'
+            )
+          end,
+          ','
+        ),
+        max(seq),
+        count(*)
+      into more, upto, found_here
+      from (
+        select id, seq, priority, kind, payload, failed, crashes, max_crashes, ties, cancelled, job.xmin as version
+        from holdfast.job
+        where job.queue = queues[level]
+          and job.priority = priorities[level]
+          and job.seq > cursors[level]
+          and job.session is null
+          and job.kind = any(kinds)
+          -- What somebody has. It is asked for once, and only if there is any job.
+          and (job.id & 4294967295) not in (select object from holdfast.job_locks() where class = holdfast.lock_class('job'))
+        order by job.seq
+        limit short
+      ) as ready;
+      continue when more is null;
+      jobs := concat_ws(',', jobs, more);
+      reached[level] := upto;
+      short := short - found_here;
+      exit when short <= 0;
+    end loop;
+    jobs := '[' || jobs || ']';
+    passed := array_to_json(reached)::text;
+    if cardinality(paused) > 0 then
+      oldest := null;
+    end if;
+  end
+  $$;
+comment on function holdfast.job_look(bigint[], integer[], bigint[], text[], integer, boolean) is
+  'Which jobs might be claimed by advisory lock: reads as job_claim does, and takes nothing.';
+
+create or replace function holdfast.job_take(
+  session integer,
+  token bigint,
+  ids bigint[],
+  seqs bigint[],
+  versions bigint[],
+  announces boolean,
+  out state text,
+  out fence bigint,
+  out jobs text,
+  out lives integer,
+  out has_orphans boolean
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    locked bigint[];
+    places bigint[];
+    versions_seen bigint[];
+    keyed jsonb;
+    more_keyed jsonb;
+    dead integer[];
+    orphans bigint[] := '{}';
+    ours bigint[];
+    upto bigint;
+  begin
+    state := 'unsettled';
+    if not holdfast.is_settled() then
+      return;
+    end if;
+    perform from holdfast.worker where worker.session = job_take.session limit 1;
+    state := 'gone';
+    if not found then
+      return;
+    end if;
+    state := 'claimed';
+    -- Each once, and none that is dropped afterwards without being unlocked.
+    with tried as materialized (
+      select id, seq, version, pg_try_advisory_lock(holdfast.lock_class('job'), holdfast.job_lock_key(id)) as is_ours
+      from unnest(ids, seqs, versions) as asked (id, seq, version)
+    )
+    select coalesce(array_agg(id), '{}'), coalesce(array_agg(seq), '{}'), coalesce(array_agg(version), '{}')
+    into locked, places, versions_seen
+    from tried
+    where is_ours;
+    -- Whoever had one of them before is dead by now. What the dead had is nobody's until they are charged with it.
+    select
+      coalesce(array_agg(distinct worker.session) filter (where not holdfast.is_present(worker.session)), '{}'),
+      count(distinct worker.session)
+    into dead, lives
+    from holdfast.worker
+    where worker.claims = 'advisory'
+      and worker.session <> job_take.session;
+    lives := lives + 1;
+    if cardinality(dead) > 0 then
+      orphans := array(select unnest(claim.jobs) from holdfast.claim where claim.session = any(dead));
+      has_orphans := orphans && locked;
+    end if;
+    -- Looked at again, now that they are locked: they may have ended, or come back with another place, or another input.
+    select
+      coalesce(array_agg(job.id), '{}'),
+      max(job.seq),
+      jsonb_agg(jsonb_build_object('id', job.id, 'queue', queue, 'kind', kind, 'state', 'running', 'ties', ties))
+        filter (where ties ? 'unique')
+    into ours, upto, keyed
+    from unnest(locked, places, versions_seen) as mine (id, seq, version)
+    join holdfast.job on job.id = mine.id and job.seq = mine.seq
+    where job.session is null
+      and (mine.version is null or job.xmin::text::bigint = mine.version)
+      -- Nobody is just ending it, or has tried to.
+      and job.xmax = 0
+      and job.id <> all(orphans);
+    if cardinality(ours) < cardinality(locked) then
+      with doubtful as (
+        select job.id, job.seq, job.queue, job.kind, job.ties
+        from unnest(locked, places, versions_seen) as mine (id, seq, version)
+        join holdfast.job on job.id = mine.id and job.seq = mine.seq
+        where job.session is null
+          and (mine.version is null or job.xmin::text::bigint = mine.version)
+          and job.xmax <> 0
+          and job.id <> all(orphans)
+          and job.id <> all(ours)
+        for update of job skip locked
+      )
+      select
+        ours || coalesce(array_agg(id), '{}'),
+        greatest(upto, max(seq)),
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'running', 'ties', ties))
+          filter (where ties ? 'unique')
+      into ours, upto, more_keyed
+      from doubtful;
+      keyed := coalesce(keyed || more_keyed, keyed, more_keyed);
+      perform pg_advisory_unlock(holdfast.lock_class('job'), holdfast.job_lock_key(id))
+      from unnest(locked) as id
+      where id <> all(ours);
+    end if;
+    if cardinality(ours) > 0 then
+      -- Drawn while they are locked, so that whoever claims one of them after us has a larger one.
+      fence := nextval('holdfast.fence');
+      insert into holdfast.claim (fence, session, token, jobs, upto) values (fence, session, token, ours, upto);
+      if keyed is not null then
+        perform holdfast.job_free_keys(keyed);
+      end if;
+      if announces then
+        perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || session);
+      end if;
+      jobs := array_to_json(ours)::text;
+    end if;
+  end
+  $$;
+comment on function holdfast.job_take(integer, bigint, bigint[], bigint[], bigint[], boolean) is
+  'Claims jobs for a life by locks of its session, on which alone it may run: those of the jobs that nobody else has and that still are where, and as, they were seen (versions: null for those that nobody changes while they wait). Says how many lives claim so, and whether some were left out because a dead life had them.';
+
+create or replace function holdfast.job_over(fences bigint[]) returns bigint[]
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return array(select fence from holdfast.claim where fence = any(fences) and not holdfast.is_present(session));
+  end
+  $$;
+comment on function holdfast.job_over(bigint[]) is 'Those of the claims whose life is over.';
+
+create or replace function holdfast.job_prove(ids bigint[], fences bigint[]) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    perform
+    from (
+      with held as materialized (
+        select * from holdfast.job_locks()
+      ),
+      claimed as materialized (
+        select fence, session from holdfast.claim where fence = any(fences)
+      )
+      select id & 4294967295 as object, session
+      from unnest(ids, fences) as asked (id, fence)
+      left join claimed using (fence)
+      except
+      select job.object, life.object::integer
+      from held as job
+      join held as life using (pid)
+      where job.class = holdfast.lock_class('job')
+        and life.class = holdfast.session_class()
+    ) as unproven;
+    if found then
+      raise exception 'The life that had claimed these jobs is over'
+        using errcode = 'serialization_failure';
+    end if;
+  end
+  $$;
+comment on function holdfast.job_prove(bigint[], bigint[]) is
+  'Fails unless each of the jobs, whose rows are locked, is still locked by the session that vouches for the life of its claim. As a failure of serialization: asked again, the claim is found to be over.';
+
+create or replace function holdfast.job_at_rest(id bigint) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return pg_try_advisory_xact_lock_shared(holdfast.lock_class('job'), holdfast.job_lock_key(id));
+  end
+  $$;
+comment on function holdfast.job_at_rest(bigint) is
+  'Whether nobody has the job by advisory lock. Then nobody can claim it so until the end of this transaction.';
+
+create or replace function holdfast.job_held() returns table (id bigint, session integer, claimed_at timestamptz, upto bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select distinct on (job) job, session, claimed_at, upto
+    from holdfast.claim
+    cross join lateral unnest(jobs) as claimed (job)
+    where upto is not null
+    order by job, fence desc
+  $$;
+comment on function holdfast.job_held() is
+  'Jobs that are claimed by advisory lock, on whose rows nothing is written; for those who look. One that has come back since has a seq above upto, and is not meant.';
+
+create or replace function holdfast.job_enlist(
+  session integer,
+  number integer,
+  instance text,
+  queues bigint[],
+  kinds text[],
+  claims text,
+  out other_instance text,
+  out other_queue bigint
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    -- Two of different ways must not both miss each other.
+    perform pg_advisory_xact_lock(holdfast.lock_class('workers'), 0);
+    select
+      worker.instance,
+      (select key from unnest(worker.queues) as key where key = any(job_enlist.queues) limit 1)
+    into other_instance, other_queue
+    from holdfast.worker
+    where worker.claims <> job_enlist.claims
+      and worker.queues && job_enlist.queues
+    limit 1;
+    if not found then
+      insert into holdfast.worker (session, number, instance, queues, kinds, claims)
+      values (job_enlist.session, job_enlist.number, job_enlist.instance, job_enlist.queues, job_enlist.kinds, job_enlist.claims)
+      on conflict on constraint worker_pkey do update set queues = excluded.queues, kinds = excluded.kinds;
+    end if;
+  end
+  $$;
+comment on function holdfast.job_enlist(integer, integer, text, bigint[], text[], text) is
+  'The life begins to work, unless somebody claims jobs of the same queue in the other way, or died doing so and has not been taken over: then it answers with an instance and a queue. The two ways do not see each other''s claims.';
+
+-- Lanes, and jobs that wait for others. One transaction at a time works on them, and waits for no other (see job_tie_up). So only
+-- rows that move are locked.
+
+-- Inlined, which a setting would prevent. So it names each operator with its schema.
+create or replace function holdfast.job_holds_back(state text, if_failed text) returns boolean
+  language sql immutable
+  as $$
+    select state operator(pg_catalog.=) any(array['ready', 'running', 'waiting'])
+      or state operator(pg_catalog.=) any(array['cancelled', 'buried']) and if_failed operator(pg_catalog.=) 'wait'
+  $$;
+comment on function holdfast.job_holds_back(text, text) is
+  'Whether a job in this state holds back a job that waits for it, whose ties have this ifFailed. A job that has ended does so only if it failed and the other waits for its retry; otherwise the other is being released, or cancelled.';
+
+create or replace function holdfast.job_needs(jobs bigint[], most integer) returns table (job bigint, needs bigint, state text)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with held as materialized (
+      select * from holdfast.job_held()
+    )
+    select waiting.id, needed.needs, needed.state
+    from unnest(jobs) as asked (id)
+    join holdfast.waiting on waiting.id = asked.id and waiting.stage = 'jobs'
+    cross join lateral (
+      select d.needs, found.state
+      -- In their order before anything else is read of them: there may be thousands.
+      from (select dependency.needs from holdfast.dependency where dependency.job = waiting.id order by needs offset 0) as d
+      cross join lateral (
+        select coalesce(
+          (
+            select case when coalesce(j.session, held.session) is null then 'ready' else 'running' end
+            from holdfast.job j
+            left join held on j.session is null and held.id = j.id and j.seq <= held.upto
+            where j.id = d.needs
+          ),
+          (select 'waiting' from holdfast.waiting w where w.id = d.needs),
+          (select h.state from holdfast.job_history h where h.id = d.needs order by ended_at desc limit 1)
+        ) as state
+      ) as found
+      where holdfast.job_holds_back(found.state, waiting.ties->>'ifFailed')
+      limit most
+    ) as needed
+  $$;
+comment on function holdfast.job_needs(bigint[], integer) is
+  'What these jobs wait for, and where that is: the jobs that hold them back, at most so many for each.';
+
+create or replace function holdfast.job_bind(ties jsonb, queue bigint, delay_ms bigint, run_at timestamptz) returns jsonb
+  language sql
+  as $$
+    select case
+        when ties ? 'lane'
+        then jsonb_set(ties, '{lane,key}', to_jsonb(holdfast.lock_key(queue::text, 'lane/' || (ties->'lane'->>'name'))))
+        else ties
+      end
+      || case
+        when ties ? 'after' and coalesce(delay_ms, 0) > 0
+        then jsonb_build_object('runAt', clock_timestamp() + make_interval(secs => delay_ms / 1000.0))
+        when ties ? 'after' and run_at is not null
+        then jsonb_build_object('runAt', run_at)
+        else '{}'
+      end
+  $$;
+comment on function holdfast.job_bind(jsonb, bigint, bigint, timestamptz) is
+  'Ties as they are written: with the key of the lane, and the time before which it may not run, if others must go before it.';
+
+create or replace function holdfast.job_loosen(tied jsonb) returns bigint[]
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with loosened as (
+      insert into holdfast.loose_end (session, tied)
+      select coalesce((one->>'session')::integer, 0), one - 'session'
+      from jsonb_array_elements(tied) as one
+      where (one->'ties' ? 'lane' and coalesce((one->>'placed')::boolean, true))
+        or (one->'ties' ? 'awaited' and one->>'state' <> 'retried')
+      returning number
+    )
+    select array_agg(number) from loosened
+  $$;
+comment on function holdfast.job_loosen(jsonb) is
+  'Writes down the jobs from whose leaving something follows for others; as in job_settle. Answers with their numbers, for job_tie_up.';
+
+create or replace function holdfast.job_call() returns void
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select pg_notify(holdfast.job_channel(), 'jobs-due ' || session)
+    from (select session from holdfast.worker order by not sleeping, random() limit 1) as chosen
+  $$;
+comment on function holdfast.job_call() is 'Calls for a round, by one of the workers.';
+
+create or replace function holdfast.lane_is_empty(passed bigint[]) returns boolean
+  language sql immutable
+  as $$ select array_remove(passed, null) = '{}' $$;
+comment on function holdfast.lane_is_empty(bigint[]) is 'Whether nobody is parked in a lane.';
+
+create or replace function holdfast.lane_room(max integer, active integer, every bigint, burst integer, free_at timestamptz, at timestamptz)
+  returns integer
+  language sql immutable
+  as $$
+    select greatest(0, least(
+      max - active,
+      case
+        when every is null then max
+        else floor((burst * every - extract(epoch from greatest(free_at, at) - at) * 1e6) / every)
+      end,
+      500
+    ))::integer
+  $$;
+comment on function holdfast.lane_room(integer, integer, bigint, integer, timestamptz, timestamptz) is
+  'How many jobs a lane may admit now; at most 500 at a time.';
+
+create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    now constant timestamptz := clock_timestamp();
+    chosen bigint[];
+    chosen_keys bigint[];
+    moved integer := 0;
+  begin
+    -- Whoever is just being cancelled, or changed, is passed by, and looked at again soon.
+    select array_agg(next.id), array_agg(next.lane)
+    into chosen, chosen_keys
+    from unnest(keys, gone) as t (key, gone)
+    cross join lateral (
+      select * from holdfast.lane where lane.key = t.key order by version desc limit 1
+    ) as l
+    cross join lateral (select holdfast.lane_room(max, active - t.gone, every, burst, free_at, now) as room) as r
+    cross join lateral (
+      select parked.*
+      from unnest(l.passed) with ordinality as level (passed, at)
+      cross join lateral (
+        select waiting.id, waiting.lane
+        from holdfast.waiting
+        where waiting.lane = l.key
+          and waiting.rank = level.at - 6
+          and waiting.seq > level.passed
+          and waiting.stage = 'lane'
+        order by waiting.seq
+        limit r.room
+        for update skip locked
+      ) as parked
+      where level.passed is not null
+        and r.room > 0
+      order by level.at
+      limit r.room
+    ) as next;
+    if chosen is not null then
+      moved := holdfast.job_ready(chosen);
+    end if;
+    update holdfast.lane
+    set version = l.version + 1,
+        active = l.active - l.gone + l.more,
+        passed = l.first,
+        free_at = case when l.every is null or l.more = 0 then l.free_at else l.rested_at end,
+        due_at = case
+          when holdfast.lane_is_empty(l.first) then
+            case when l.every is not null and l.active - l.gone + l.more = 0 then l.rested_at end
+          when l.active - l.gone + l.more >= l.max then null
+          else greatest(
+            now + interval '20 ms',
+            l.rested_at - make_interval(secs => (l.burst - 1) * l.every / 1e6)
+          )
+        end
+    from (
+      select
+        l.*,
+        t.gone,
+        more,
+        case when l.every is null then now else greatest(l.free_at, now) + make_interval(secs => more * l.every / 1e6) end
+          as rested_at,
+        array(
+          select (
+            select waiting.seq - 1
+            from holdfast.waiting
+            where waiting.lane = l.key
+              and waiting.rank = level.at - 6
+              and waiting.seq > level.passed
+              and waiting.stage = 'lane'
+            order by waiting.seq
+            limit 1
+          )
+          from unnest(l.passed) with ordinality as level (passed, at)
+          order by level.at
+        ) as first
+      from unnest(keys, gone) as t (key, gone)
+      cross join lateral (
+        select * from holdfast.lane where lane.key = t.key order by version desc limit 1
+      ) as l
+      left join (select key, count(*)::integer as found from unnest(chosen_keys) as key group by key) as c on c.key = l.key
+      cross join lateral (select coalesce(c.found, 0) as more) as m
+    ) as l
+    where lane.key = l.key
+      and lane.version = l.version;
+    delete from holdfast.lane
+    using unnest(keys) as k (key)
+    where lane.key = k.key
+      and lane.version = (select version from holdfast.lane as l where l.key = k.key order by version desc limit 1)
+      and lane.active = 0
+      and holdfast.lane_is_empty(lane.passed)
+      and (lane.every is null or lane.free_at <= now);
+    return moved;
+  end
+  $$;
+comment on function holdfast.lane_fill(bigint[], integer[]) is
+  'So many jobs of each lane are gone: lets the next that are parked there run, as far as its limits allow, and removes lanes that nobody needs. Answers how many moved.';
+
+create or replace function holdfast.lane_enter(ids bigint[]) returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    now constant timestamptz := clock_timestamp();
+    ready bigint[];
+    crowded bigint[];
+    moved integer := 0;
+  begin
+    -- What the latest of them says of the lane, if no later one was here before.
+    with told as materialized (
+      select distinct on (p.key) p.*, w.queue, w.id
+      from holdfast.waiting w
+      cross join lateral jsonb_to_record(w.ties->'lane') as p (key bigint, name text, max integer, every bigint, burst integer)
+      where w.id = any(ids)
+      order by p.key, w.id desc
+    ),
+    known as materialized (
+      select told.key, l.version
+      from told
+      cross join lateral (
+        select * from holdfast.lane where lane.key = told.key order by version desc limit 1
+      ) as l
+    ),
+    made as (
+      insert into holdfast.lane (key, queue, name, max, every, burst, told_by)
+      select key, queue, name, max, every, burst, id
+      from told
+      where not exists (select from known where known.key = told.key)
+    )
+    update holdfast.lane
+    set version = lane.version + 1,
+        max = told.max,
+        every = told.every,
+        burst = told.burst,
+        told_by = told.id
+    from known
+    join told on told.key = known.key
+    where lane.key = known.key
+      and lane.version = known.version
+      and lane.told_by < told.id
+      and (lane.max, lane.every, lane.burst) is distinct from (told.max, told.every, told.burst);
+    -- Where nobody is parked, the first go on as far as there is room. All others are parked in their order.
+    with entrant as materialized (
+      select
+        w.id, l.key, l.version, (-w.priority)::smallint as rank,
+        case when holdfast.lane_is_empty(l.passed)
+          then holdfast.lane_room(l.max, l.active, l.every, l.burst, l.free_at, now)
+          else 0
+        end as room,
+        row_number() over (partition by l.key order by w.priority desc, w.run_at, w.id) as place
+      from holdfast.waiting w
+      cross join lateral (
+        select * from holdfast.lane where lane.key = (w.ties->'lane'->>'key')::bigint order by version desc limit 1
+      ) as l
+      where w.id = any(ids)
+    ),
+    parked as (
+      update holdfast.waiting
+      set stage = 'lane',
+          lane = numbered.key,
+          rank = numbered.rank,
+          seq = numbered.number
+      from (
+        select in_order.*, nextval('holdfast.job_number') as number
+        from (select * from entrant where place > room order by key, place) as in_order
+        offset 0
+      ) as numbered
+      where waiting.id = numbered.id
+      returning waiting.lane as key, waiting.rank, waiting.seq
+    ),
+    level as materialized (
+      select key, array_agg(rank) as ranks, array_agg(passed) as passed
+      from (select key, rank, min(seq) - 1 as passed from parked group by key, rank) as first
+      group by key
+    ),
+    counted as materialized (
+      select entered.*, level.ranks, level.passed
+      from (
+        select key, version, count(*) filter (where place <= room)::integer as more, max(id) as latest
+        from entrant
+        group by key, version
+      ) as entered
+      left join level on level.key = entered.key
+    ),
+    changed as (
+      update holdfast.lane
+      set version = lane.version + 1,
+          active = lane.active + c.more,
+          told_by = greatest(told_by, c.latest),
+          free_at = case
+            when every is null or c.more = 0 then free_at
+            else greatest(free_at, now) + make_interval(secs => c.more * every / 1e6)
+          end,
+          -- It is in use again; lane_fill says when to look at it.
+          due_at = null,
+          passed = array(
+            select coalesce(p.passed, c.passed[array_position(c.ranks, (p.at - 6)::smallint)])
+            from unnest(lane.passed) with ordinality as p (passed, at)
+            order by p.at
+          )
+      from counted c
+      where lane.key = c.key
+        and lane.version = c.version
+      returning lane.key, lane.passed
+    )
+    select
+      (select array_agg(id) from entrant where place <= room),
+      (select array_agg(key) from changed where not holdfast.lane_is_empty(passed))
+    into ready, crowded;
+    if ready is not null then
+      moved := holdfast.job_ready(ready);
+    end if;
+    -- Some may have room: its max was raised, or its rate says when.
+    if crowded is not null then
+      moved := moved + holdfast.lane_fill(crowded, array_fill(0, array[cardinality(crowded)]));
+    end if;
+    return moved;
+  end
+  $$;
+comment on function holdfast.lane_enter(bigint[]) is
+  'Waiting jobs that are due, locked by the caller, come to their lanes: they may run, or are parked. Answers how many may run now.';
+
+create or replace function holdfast.job_cancel_after(ids bigint[], reasons text[]) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    tied jsonb;
+  begin
+    with gone as (
+      delete from holdfast.waiting
+      using unnest(ids, reasons) as e (id, reason)
+      where waiting.id = e.id
+      returning waiting.*, e.reason
+    ),
+    kept as (
+      insert into holdfast.job_history
+        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
+      select id, queue, priority, kind, payload, 'cancelled',
+        json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED'),
+        enqueued_at, failed, crashes, max_crashes, log, failures, ties
+      from gone
+      returning id, queue, kind, ties
+    )
+    select jsonb_agg(
+      jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'ties', ties, 'placed', false)
+    )
+    into tied
+    from kept;
+    delete from holdfast.dependency where job = any(ids);
+    perform holdfast.job_settle(tied);
+  end
+  $$;
+comment on function holdfast.job_cancel_after(bigint[], text[]) is
+  'Waiting jobs, locked by the caller, end as cancelled, because what they wait for did not come to its end.';
+
+create or replace function holdfast.job_await(ids bigint[]) returns bigint[]
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    unmarked bigint[];
+    retriable bigint[];
+    marked bigint[];
+    unsure bigint[];
+    failed bigint[];
+    reasons text[];
+    met bigint[];
+    pairs jsonb;
+  begin
+    delete from holdfast.dependency where job = any(ids);
+    -- In one snapshot each of them stands in one table, or nowhere: then it ended longer ago than the history is kept.
+    with pair as materialized (
+      select distinct w.id as job, w.ties->>'ifFailed' as if_failed, needs.id::bigint as needs
+      from holdfast.waiting w
+      cross join lateral jsonb_array_elements_text(w.ties->'after') as needs (id)
+      where w.id = any(ids)
+    ),
+    judged as materialized (
+      select
+        pair.*, live.*,
+        not live.is_live and coalesce((
+          select state in ('cancelled', 'buried') from holdfast.job_history where id = needs order by ended_at desc limit 1
+        ), false) as is_failed
+      from pair
+      cross join lateral (
+        select coalesce(bool_or(true), false) as is_live, coalesce(bool_or(ties ? 'awaited'), false) as is_awaited
+        from (
+          select ties from holdfast.job where id = needs
+          union all
+          select ties from holdfast.waiting where id = needs
+        ) as found
+      ) as live
+    )
+    select
+      coalesce(jsonb_agg(jsonb_build_array(job, needs)) filter (
+        where is_live or (is_failed and if_failed = 'wait')
+      ), '[]'),
+      coalesce(array_agg(distinct needs) filter (where is_live and not is_awaited), '{}'),
+      coalesce(array_agg(distinct needs) filter (where is_failed and if_failed = 'wait'), '{}'),
+      coalesce(array_agg(distinct job) filter (where is_failed and if_failed is null), '{}')
+    into pairs, unmarked, retriable, failed
+    from judged;
+    if failed <> '{}' then
+      reasons := array(
+        select (
+          select format('The job %s, which it waited for, was %s', h.id, h.state)
+          from holdfast.waiting w
+          cross join lateral jsonb_array_elements_text(w.ties->'after') with ordinality as needs (id, at)
+          join holdfast.job_history h on h.id = needs.id::bigint and h.state in ('cancelled', 'buried')
+          where w.id = job
+          order by needs.at
+          limit 1
+        )
+        from unnest(failed) with ordinality as f (job, at)
+        order by at
+      );
+      perform holdfast.job_cancel_after(failed, reasons);
+    end if;
+    -- From now on what follows from their ends is written down. Whoever is just changing one of them is not waited for, and
+    -- one that has ended meanwhile, be it just above, is not marked either: then it is judged again.
+    with in_job as (
+      update holdfast.job
+      set ties = coalesce(ties, '{}') || '{"awaited": true}',
+          -- A cursor may have passed it while it was locked; but not the place of one that somebody has.
+          seq = case when session is null and holdfast.job_at_rest(id) then nextval('holdfast.job_number') else seq end
+      where id = any(array(select id from holdfast.job where id = any(unmarked) order by id for update skip locked))
+      returning id
+    ),
+    in_waiting as (
+      update holdfast.waiting
+      set ties = coalesce(ties, '{}') || '{"awaited": true}'
+      where id = any(array(select id from holdfast.waiting where id = any(unmarked) order by id for update skip locked))
+      returning id
+    ),
+    in_history as (
+      update holdfast.job_history
+      set ties = coalesce(ties, '{}') || '{"awaited": true}'
+      where (id, ended_at) in (
+        select id, ended_at
+        from holdfast.job_history
+        where id = any(retriable)
+          and state in ('cancelled', 'buried')
+        for update skip locked
+      )
+      returning id
+    )
+    select coalesce(array_agg(id), '{}')
+    into marked
+    from (select * from in_job union all select * from in_waiting union all select * from in_history) as all_of_them;
+    unmarked := array((select unnest(unmarked) union select unnest(retriable)) except select unnest(marked));
+    select coalesce(array_agg(distinct (one->>0)::bigint), '{}')
+    into unsure
+    from jsonb_array_elements(pairs) as one
+    where (one->>1)::bigint = any(unmarked);
+    -- Those come again soon.
+    update holdfast.waiting
+    set run_at = clock_timestamp() + interval '20 ms'
+    where id = any(unsure);
+    with pair as materialized (
+      select (one->>0)::bigint as job, (one->>1)::bigint as needs from jsonb_array_elements(pairs) as one
+    ),
+    certain as materialized (
+      select job, needs from pair where not job = any(unsure) and not job = any(failed)
+    ),
+    written as (
+      insert into holdfast.dependency (needs, job) select needs, job from certain
+    )
+    update holdfast.waiting
+    set stage = 'jobs',
+        missing = counted.missing
+    from (select job, count(*)::integer as missing from certain group by job) as counted
+    where waiting.id = counted.job;
+    select coalesce(array_agg(id), '{}')
+    into met
+    from unnest(ids) as asked (id)
+    where not id = any(unsure)
+      and not id = any(failed)
+      and id not in (select (one->>0)::bigint from jsonb_array_elements(pairs) as one);
+    update holdfast.waiting
+    set ties = ties || '{"met": true}',
+        run_at = coalesce((ties->>'runAt')::timestamptz, run_at)
+    where id = any(met);
+    return met;
+  end
+  $$;
+comment on function holdfast.job_await(bigint[]) is
+  'Jobs that others must go before, locked by the caller: they begin to wait for those that have not ended, or are cancelled. Answers with those that need not wait.';
+
+create or replace function holdfast.job_release(ended jsonb, most integer, out released bigint[], out is_all boolean)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    reached integer;
+    failed bigint[];
+    reasons text[];
+  begin
+    -- Who wants to wait until it was retried is passed by.
+    with over as materialized (
+      select id, state, state in ('cancelled', 'buried') as is_failed
+      from jsonb_to_recordset(ended) as e (id bigint, state text)
+    ),
+    reached_now as materialized (
+      select w.id, over.id as needs, over.state, over.is_failed and not w.ties ? 'ifFailed' as is_cancelled
+      from over
+      join holdfast.dependency d on d.needs = over.id
+      join holdfast.waiting w on w.id = d.job and w.stage = 'jobs'
+      where not over.is_failed
+        or w.ties->>'ifFailed' is distinct from 'wait'
+      limit most
+      for update of w skip locked
+    ),
+    gone as (
+      delete from holdfast.dependency
+      using reached_now
+      where dependency.needs = reached_now.needs
+        and dependency.job = reached_now.id
+    ),
+    cancelled as materialized (
+      select distinct on (id) id, format('The job %s, which it waited for, was %s', needs, state) as reason
+      from reached_now
+      where is_cancelled
+      order by id, needs
+    ),
+    counted as materialized (
+      select id, count(*)::integer as ended from reached_now group by id having not bool_or(is_cancelled)
+    ),
+    fewer as (
+      update holdfast.waiting
+      set missing = missing - counted.ended,
+          stage = case when missing > counted.ended then 'jobs' else 'time' end,
+          run_at = case when missing > counted.ended then run_at else coalesce((ties->>'runAt')::timestamptz, run_at) end,
+          ties = case when missing > counted.ended then ties else ties || '{"met": true}' end
+      from counted
+      where waiting.id = counted.id
+      returning waiting.id, waiting.stage
+    )
+    select
+      (select count(*) from reached_now),
+      (select coalesce(array_agg(id), '{}') from fewer where stage = 'time'),
+      (select array_agg(id order by id) from cancelled),
+      (select array_agg(reason order by id) from cancelled)
+    into reached, released, failed, reasons;
+    if failed is not null then
+      perform holdfast.job_cancel_after(failed, reasons);
+    end if;
+    is_all := reached < most and not exists (
+      select
+      from jsonb_to_recordset(ended) as e (id bigint, state text)
+      join holdfast.dependency d on d.needs = e.id
+      join holdfast.waiting w on w.id = d.job and w.stage = 'jobs'
+      where e.state not in ('cancelled', 'buried')
+        or w.ties->>'ifFailed' is distinct from 'wait'
+    );
+  end
+  $$;
+comment on function holdfast.job_release(jsonb, integer) is
+  'Jobs that others wait for have ended: those that wait for nothing else are released (and answered), or cancelled with them; so many at a time.';
+
+create or replace function holdfast.job_tie_up(numbers bigint[], ids bigint[], session integer, out moved integer, out due_ms integer)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    keys bigint[];
+    gone integer[];
+    ended jsonb;
+    released bigint[];
+    is_all boolean;
+  begin
+    -- A crash that forgets it leaves the loose ends as well, and the rounds find them.
+    perform set_config('synchronous_commit', 'off', true);
+    perform pg_advisory_xact_lock(holdfast.lock_class('job follow-ups'), 0);
+    moved := 0;
+    if session is not null then
+      numbers := numbers || array(select number from holdfast.loose_end where loose_end.session = job_tie_up.session limit 1000);
+    end if;
+    with tied as (
+      delete from holdfast.loose_end where number = any(numbers) returning loose_end.tied
+    ),
+    counted as (
+      select key, sum(jobs)::integer as jobs
+      from (
+        select (tied->'ties'->'lane'->>'key')::bigint as key, 1 as jobs
+        from tied
+        where tied->'ties' ? 'lane'
+          and coalesce((tied->>'placed')::boolean, true)
+        union all
+        select key, 0 from (
+          select key from holdfast.lane where due_at <= clock_timestamp() order by due_at limit 500
+        ) as due
+      ) as changed
+      group by key
+    )
+    select
+      (select array_agg(key order by key) from counted),
+      (select array_agg(jobs order by key) from counted),
+      (
+        select jsonb_agg(jsonb_build_object('id', tied->'id', 'state', tied->'state'))
+        from tied
+        where tied->'ties' ? 'awaited'
+          and tied->>'state' <> 'retried'
+      )
+    into keys, gone, ended;
+    if ended is not null then
+      select r.released, r.is_all into released, is_all from holdfast.job_release(ended, 2000) as r;
+      ids := ids || released;
+      if not is_all then
+        insert into holdfast.loose_end (session, tied)
+        select 0, one || '{"ties": {"awaited": true}, "placed": false}' from jsonb_array_elements(ended) as one;
+      end if;
+    end if;
+    if keys is not null then
+      moved := holdfast.lane_fill(keys, gone);
+    end if;
+    if cardinality(ids) > 0 then
+      moved := moved + holdfast.job_admit(ids);
+    end if;
+    if exists (select from holdfast.loose_end where loose_end.session = 0) then
+      due_ms := 0;
+      return;
+    end if;
+    select greatest(1, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
+    into due_ms
+    from (
+      -- What is due in a month would be more than an integer holds.
+      (select due_at from holdfast.lane where due_at < clock_timestamp() + interval '1 day' order by due_at limit 1)
+      union all
+      (select run_at from holdfast.waiting where stage = 'time' and run_at < clock_timestamp() + interval '1 s' order by run_at limit 1)
+    ) as next (at)
+    having count(*) > 0;
+  end
+  $$;
+comment on function holdfast.job_tie_up(bigint[], bigint[], integer) is
+  'Follows up loose ends with these numbers, and those of a life; then admits waiting jobs. One at a time, for an instant. Answers how many jobs may run now, and when there is more to do: 0 says that it is loose ends of nobody (session 0).';
+
+create or replace function holdfast.job_enqueue_workflow(jobs json) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
+    select
+      -- A payload of null is read as none.
+      id, queue, priority, kind, coalesce(payload, 'null'), max_crashes,
+      case
+        when ties ? 'after' then clock_timestamp()
+        else coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0))
+      end,
+      holdfast.job_bind(ties, queue, delay_ms, run_at)
+    from json_to_recordset(jobs)
+      as j (id bigint, queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
+        run_at timestamptz, ties jsonb, payload json);
+    perform holdfast.job_call();
+  end
+  $$;
+comment on function holdfast.job_enqueue_workflow(json) is
+  'Enqueues jobs with ids that were drawn before, all of one workflow, or none.';
+
+create or replace function holdfast.lane_faults() returns table (key bigint, name text, active integer, counted bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with placed as (
+      select (ties->'lane'->>'key')::bigint as key from holdfast.job where ties ? 'lane'
+      union all
+      select (tied->'ties'->'lane'->>'key')::bigint
+      from holdfast.loose_end
+      where tied->'ties' ? 'lane' and coalesce((tied->>'placed')::boolean, true)
+    ),
+    counted as (
+      select placed.key, count(*) as jobs from placed group by placed.key
+    )
+    select coalesce(lane.key, counted.key), lane.name, lane.active, coalesce(counted.jobs, 0)
+    from holdfast.lane
+    full join counted on counted.key = lane.key
+    where lane.active is distinct from coalesce(counted.jobs, 0)
+  $$;
+comment on function holdfast.lane_faults() is 'Lanes whose count of jobs is not what is there. There must be none, at any moment.';

@@ -1,5 +1,4 @@
--- The audit: what visitors of the dashboard did, to what, why, and what became of it.
--- works from: 6
+-- The audit: what visitors of the dashboard did, to what, why, and with what result.
 
 create sequence holdfast.audit_number as bigint;
 comment on sequence holdfast.audit_number is 'Numbers what visitors did.';

@@ -1,148 +1,9 @@
--- Schedules: when each ticks next (schedule), what ran (tick), which ticks have no run and why (gap), who has which schedule
--- in its code (schedule_member), and which rule was in force (schedule_rule).
--- works from: 6
+-- Ticks are taken, run and settled here. src/schedules/README.md has the protocol.
 
-create table holdfast.schedule (
-  key bigint primary key,
-  namespace text not null,
-  name text not null,
-  rule text not null,
-  override text,
-  superseded text[] not null default '{}',
-  next_at timestamptz,
-  settled_at timestamptz,
-  paused_at timestamptz,
-  overlap text not null,
-  missed text not null,
-  late integer not null,
-  reruns boolean not null,
-  ran_by text
-) with (fillfactor = 50);
-comment on table holdfast.schedule is
-  'Schedules. Whoever changes a row here, or begins a run, has the row locked meanwhile.';
-comment on column holdfast.schedule.key is 'The key of the name by which it was first known, as lock_key() makes it from namespace and schedule/<name>.';
-comment on column holdfast.schedule.namespace is 'The namespace of the schedule.';
-comment on column holdfast.schedule.name is 'Its name.';
-comment on column holdfast.schedule.rule is 'The rule that the code of the fleet says.';
-comment on column holdfast.schedule.override is 'The rule that an operator has set, which goes before; null when there is none.';
-comment on column holdfast.schedule.superseded is 'Rules of its code from before: whoever declares one of them is no new deployment.';
-comment on column holdfast.schedule.next_at is 'The next tick that is not settled; null when the rule has no more. Every tick before it is in tick or gap.';
-comment on column holdfast.schedule.settled_at is 'The tick that was settled last.';
-comment on column holdfast.schedule.paused_at is 'Since when an operator keeps it from running; null when nobody does.';
-comment on column holdfast.schedule.overlap is 'What becomes of a tick while a run is there: skip, queue, allow or replace.';
-comment on column holdfast.schedule.missed is 'What becomes of missed ticks: skip, latest or all.';
-comment on column holdfast.schedule.late is 'For all: how many of them run late, at most.';
-comment on column holdfast.schedule.reruns is 'Whether a tick runs again when its instance has died.';
-comment on column holdfast.schedule.ran_by is 'The instance that began the last run.';
-create index schedule_next_at on holdfast.schedule (next_at);
-create index schedule_named on holdfast.schedule (namespace, name);
-
-create table holdfast.schedule_name (
-  key bigint primary key,
-  schedule bigint not null
-);
-comment on table holdfast.schedule_name is 'Further names of schedules: those that came later, for a schedule that was renamed.';
-comment on column holdfast.schedule_name.key is 'The key of the name.';
-comment on column holdfast.schedule_name.schedule is 'The key of the schedule that it leads to.';
-
-create table holdfast.schedule_member (
-  schedule bigint not null,
-  instance text not null,
-  session integer not null,
-  rule text not null,
-  since timestamptz not null default clock_timestamp(),
-  primary key (schedule, instance)
-);
-comment on table holdfast.schedule_member is 'Which instances have a schedule in their code, and with which rule.';
-comment on column holdfast.schedule_member.schedule is 'The key of the schedule.';
-comment on column holdfast.schedule_member.instance is 'The instance.';
-comment on column holdfast.schedule_member.session is 'The number of its life; the row means nothing once that is not present.';
-comment on column holdfast.schedule_member.rule is 'The rule that its code says.';
-comment on column holdfast.schedule_member.since is 'Since when; the same in all its lives.';
-create index schedule_member_instance on holdfast.schedule_member (instance);
-
-create table holdfast.schedule_rule (
-  schedule bigint not null,
-  since timestamptz not null,
-  rule text not null,
-  primary key (schedule, since)
-);
-comment on table holdfast.schedule_rule is 'Which rule was in force, until the next row of the schedule: its ticks after that moment count.';
-comment on column holdfast.schedule_rule.schedule is 'The key of the schedule.';
-comment on column holdfast.schedule_rule.since is 'The moment of the change.';
-comment on column holdfast.schedule_rule.rule is 'The rule.';
-
-create table holdfast.tick (
-  schedule bigint not null,
-  at timestamptz not null,
-  extra boolean not null default false,
-  state text not null default 'waiting',
-  session integer,
-  instance text,
-  fence bigint,
-  attempt integer not null default 0,
-  crashes integer not null default 0,
-  settled_at timestamptz not null default clock_timestamp(),
-  started_at timestamptz,
-  ended_at timestamptz,
-  stopping text,
-  error json,
-  primary key (schedule, at, extra)
-) with (fillfactor = 80);
-comment on table holdfast.tick is 'Ticks that run, or ran: one row for each.';
-comment on column holdfast.tick.schedule is 'The key of the schedule.';
-comment on column holdfast.tick.at is 'The tick; of an extra run, when it was asked for.';
-comment on column holdfast.tick.extra is 'Whether it was asked for beside the rule.';
-comment on column holdfast.tick.state is 'waiting: somebody is to begin it. running. done: its handler returned. failed: it threw, or took too long. cancelled: it was told to stop. broken: its instance died, and it is not to run again.';
-comment on column holdfast.tick.session is 'The number of the life that runs it, or ran it last.';
-comment on column holdfast.tick.instance is 'The instance that runs it, or ran it last.';
-comment on column holdfast.tick.fence is 'The fence of its last attempt. Whoever writes about a run must know it.';
-comment on column holdfast.tick.attempt is 'How often it was begun.';
-comment on column holdfast.tick.crashes is 'How many instances died while they ran it.';
-comment on column holdfast.tick.settled_at is 'When it was decided that it runs.';
-comment on column holdfast.tick.started_at is 'When its last attempt began.';
-comment on column holdfast.tick.ended_at is 'When it ended.';
-comment on column holdfast.tick.stopping is 'Why its run is to stop; null when it is not.';
-comment on column holdfast.tick.error is 'Why it did not come to its end: name, message and code.';
-create index tick_active on holdfast.tick (schedule, at) where state in ('running', 'waiting');
-create index tick_done on holdfast.tick (schedule, at) where state = 'done' and not extra;
-create index tick_unwell on holdfast.tick (schedule, at) where state in ('failed', 'broken', 'cancelled');
-
-create table holdfast.tick_log (
-  schedule bigint not null,
-  at timestamptz not null,
-  extra boolean not null,
-  lines text[] not null,
-  primary key (schedule, at, extra)
-);
-comment on table holdfast.tick_log is
-  'What handlers logged. Not in tick: a row that changed since the transaction of a handler began could not be ended by it, where snapshots are kept for whole transactions.';
-comment on column holdfast.tick_log.schedule is 'The key of the schedule.';
-comment on column holdfast.tick_log.at is 'As in tick.';
-comment on column holdfast.tick_log.extra is 'As in tick.';
-comment on column holdfast.tick_log.lines is 'The last hundred lines.';
-
-create table holdfast.gap (
-  schedule bigint not null,
-  first_at timestamptz not null,
-  last_at timestamptz not null,
-  ticks bigint not null,
-  reason text not null,
-  primary key (schedule, first_at)
-) with (fillfactor = 50);
-comment on table holdfast.gap is 'Ticks without a run; neighbours with one reason are one row.';
-comment on column holdfast.gap.schedule is 'The key of the schedule.';
-comment on column holdfast.gap.first_at is 'The first of them.';
-comment on column holdfast.gap.last_at is 'The last of them.';
-comment on column holdfast.gap.ticks is 'How many they are.';
-comment on column holdfast.gap.reason is 'paused: an operator wanted it. overlap: an earlier run was there. missed: nobody took it in time. no instance: nobody who could was there. limit: more were missed than may run late.';
-
-create function holdfast.schedule_gap(
+create or replace function holdfast.schedule_gap(
   schedule bigint, first_at timestamptz, last_at timestamptz, ticks bigint, reason text, follows timestamptz
 ) returns void
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   begin
@@ -162,10 +23,8 @@ create function holdfast.schedule_gap(
 comment on function holdfast.schedule_gap(bigint, timestamptz, timestamptz, bigint, text, timestamptz) is
   'Writes down ticks without a run, together with their neighbours: with the gap that ends with the tick that they follow, if it has the same reason.';
 
-create function holdfast.schedule_room(of_schedule bigint, overlap text) returns boolean
+create or replace function holdfast.schedule_room(of_schedule bigint, overlap text) returns boolean
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -222,11 +81,9 @@ create function holdfast.schedule_room(of_schedule bigint, overlap text) returns
 comment on function holdfast.schedule_room(bigint, text) is
   'Whether there may be another run of a schedule, as to its overlap; for replace: makes room. The row of the schedule is locked.';
 
-create function holdfast.schedule_settle(of_schedule bigint, older json, ticks timestamptz[], is_over boolean, now_is timestamptz)
+create or replace function holdfast.schedule_settle(of_schedule bigint, older json, ticks timestamptz[], is_over boolean, now_is timestamptz)
   returns boolean
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -307,10 +164,8 @@ create function holdfast.schedule_settle(of_schedule bigint, older json, ticks t
 comment on function holdfast.schedule_settle(bigint, json, timestamptz[], boolean, timestamptz) is
   'Settles what is due of a schedule, whose row is locked and whose next tick is the first of those given: older ones in pieces, which are due without doubt, [{"first_at": …, "last_at": …, "n": …}]; then one by one, with at least one that is not due, unless the rule is over. False: those given do not suffice.';
 
-create function holdfast.schedule_begin(of_schedule bigint, life integer, member text) returns json
+create or replace function holdfast.schedule_begin(of_schedule bigint, life integer, member text) returns json
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -374,11 +229,8 @@ create function holdfast.schedule_begin(of_schedule bigint, life integer, member
 comment on function holdfast.schedule_begin(bigint, integer, text) is
   'Begins what waits of a schedule and may begin; the row of the schedule is locked. Answers with the runs: [[schedule, tick, extra, fence, attempt, how late, last success]], times in ms.';
 
-create function holdfast.schedule_states(keys bigint[]) returns json
+create or replace function holdfast.schedule_states(keys bigint[]) returns json
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
-  set plan_cache_mode = force_generic_plan
   set search_path = pg_catalog, pg_temp
   as $$
   begin
@@ -411,12 +263,8 @@ create function holdfast.schedule_states(keys bigint[]) returns json
 comment on function holdfast.schedule_states(bigint[]) is
   'How schedules stand: [[key, the rule in force, next tick, due in how many ms, who ran last, how many may run late, since when a member is there, if the tick is long due]], times in ms. A paused schedule is due later: it need only be settled now and then.';
 
-create function holdfast.schedule_take(life integer, member text, asked json) returns json
+create or replace function holdfast.schedule_take(life integer, member text, asked json) returns json
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -467,13 +315,13 @@ create function holdfast.schedule_take(life integer, member text, asked json) re
 comment on function holdfast.schedule_take(integer, text, json) is
   'Settles what is due of schedules, and begins what may begin: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …, "begins": …}], each only if the rule in force and the next tick are those; without a rule only begins. What somebody else has locked is passed over. Answers with the runs and how all of them stand.';
 
-create function holdfast.schedule_resolve(key bigint) returns bigint
+create or replace function holdfast.schedule_resolve(key bigint) returns bigint
   language sql stable
   set search_path = pg_catalog, pg_temp
   as $$ select coalesce((select n.schedule from holdfast.schedule_name n where n.key = schedule_resolve.key), schedule_resolve.key) $$;
 comment on function holdfast.schedule_resolve(bigint) is 'The key of the schedule that the key of a name leads to.';
 
-create function holdfast.schedule_is_declared(of_schedule bigint, with_rule text, but_for text) returns boolean
+create or replace function holdfast.schedule_is_declared(of_schedule bigint, with_rule text, but_for text) returns boolean
   language sql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -489,10 +337,8 @@ create function holdfast.schedule_is_declared(of_schedule bigint, with_rule text
 comment on function holdfast.schedule_is_declared(bigint, text, text) is
   'Whether a live instance, other than one, has a schedule in its code with this rule.';
 
-create function holdfast.schedule_declare(life integer, member text, asked json) returns json
+create or replace function holdfast.schedule_declare(life integer, member text, asked json) returns json
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -506,7 +352,7 @@ create function holdfast.schedule_declare(life integer, member text, asked json)
   begin
     perform holdfast.flush_leases();
     -- One after the other: names lead to each other here.
-    perform pg_advisory_xact_lock(holdfast.session_class() # 17, 0);
+    perform pg_advisory_xact_lock(holdfast.lock_class('schedule declarations'), 0);
     for one in
       select *
       from json_to_recordset(asked) as a (
@@ -570,10 +416,8 @@ create function holdfast.schedule_declare(life integer, member text, asked json)
 comment on function holdfast.schedule_declare(integer, text, json) is
   'An instance has these schedules in its code. Answers which key they have, whether its rule is to be adopted, and how they stand. What is left out is to be asked again: none of the first ticks that were given is yet to come.';
 
-create function holdfast.schedule_change(asked json) returns text
+create or replace function holdfast.schedule_change(asked json) returns text
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -638,12 +482,8 @@ create function holdfast.schedule_change(asked json) returns text
 comment on function holdfast.schedule_change(json) is
   'Changes the rule of a schedule ("what": rule, by its code; override, by an operator), or lets it run again (resume), after it has settled what is due by the rule of before. Answers again when the schedule stands otherwise than was said.';
 
-create function holdfast.schedule_recover(of_schedule bigint) returns void
+create or replace function holdfast.schedule_recover(of_schedule bigint) returns void
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -693,10 +533,8 @@ create function holdfast.schedule_recover(of_schedule bigint) returns void
 comment on function holdfast.schedule_recover(bigint) is
   'Takes the runs of a schedule, or of all, from the dead: they wait to run again, or are recorded as broken.';
 
-create function holdfast.schedule_run(of_schedule bigint) returns float8
+create or replace function holdfast.schedule_run(of_schedule bigint) returns float8
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -729,12 +567,8 @@ create function holdfast.schedule_run(of_schedule bigint) returns float8
 comment on function holdfast.schedule_run(bigint) is
   'Asks for a run beside the rule, which a member begins. Answers with its moment, in ms; null when there is no such schedule, or a run is there and another may not be beside it.';
 
-create function holdfast.schedule_end(asked json) returns json
+create or replace function holdfast.schedule_end(asked json) returns json
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -783,13 +617,8 @@ create function holdfast.schedule_end(asked json) returns json
 comment on function holdfast.schedule_end(json) is
   'Ends runs, each only if it runs under this fence: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]; what is returned waits again, if it is to be rerun. Answers with the fences of those that were, and with the schedules of which something waits.';
 
-create function holdfast.schedule_look(life integer, member text, fences bigint[], upto bigint, horizon_ms integer) returns json
+create or replace function holdfast.schedule_look(life integer, member text, fences bigint[], upto bigint, horizon_ms integer) returns json
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set plan_cache_mode = force_generic_plan
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -804,7 +633,7 @@ create function holdfast.schedule_look(life integer, member text, fences bigint[
       and fence <= upto
       and not fence = any(fences);
     -- One at a time asks who is dead.
-    if pg_try_advisory_xact_lock(holdfast.session_class() # 16, 0) then
+    if pg_try_advisory_xact_lock(holdfast.lock_class('schedule maintenance'), 0) then
       perform holdfast.schedule_recover(null);
       if horizon_ms is not null then
         with owner as materialized (
@@ -879,10 +708,8 @@ create function holdfast.schedule_look(life integer, member text, fences bigint[
 comment on function holdfast.schedule_look(integer, text, bigint[], bigint, integer) is
   'A look, by a member: lets wait again what runs in its name without its knowledge (up to a fence that it has seen), takes runs from the dead, and answers whether something of its schedules runs, what may begin, and which of its runs are to stop. With a horizon also: what is due until then, how many schedules it is known to have, and of which its rule is to be adopted.';
 
-create function holdfast.schedule_sweep(keep_days integer, most integer, least_kept integer) returns void
+create or replace function holdfast.schedule_sweep(keep_days integer, most integer, least_kept integer) returns void
   language plpgsql
-  set jit = off
-  set enable_seqscan = off
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -890,7 +717,7 @@ create function holdfast.schedule_sweep(keep_days integer, most integer, least_k
     spared timestamptz;
     cut timestamptz;
   begin
-    if not pg_try_advisory_xact_lock(holdfast.session_class() # 16, 1) then
+    if not pg_try_advisory_xact_lock(holdfast.lock_class('schedule sweep'), 0) then
       return;
     end if;
     for one in select key from holdfast.schedule loop
@@ -952,10 +779,9 @@ create function holdfast.schedule_sweep(keep_days integer, most integer, least_k
 comment on function holdfast.schedule_sweep(integer, integer, integer) is
   'Removes ticks and gaps that are older than so many days, or that so many later ones of the schedule have followed, but never the last few; and rules from before all that is kept. A bounded number at a time.';
 
-create function holdfast.schedule_unproven(of_schedule bigint, ticks timestamptz[]) returns setof timestamptz
+create or replace function holdfast.schedule_unproven(of_schedule bigint, ticks timestamptz[]) returns setof timestamptz
   language sql stable
   set search_path = pg_catalog, pg_temp
-  set jit = off
   as $$
   select at
   from unnest(ticks) as t (at)

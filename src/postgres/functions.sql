@@ -1,160 +1,6 @@
--- The ground that every room stands on: keys and their names, fences, instances, and what is written down about
--- long holds and waits. Locks themselves are never rows: PostgreSQL's lock table is the authority.
+-- Functions that every room uses: keys of names, classes of internal locks, fences, generations of the server, and presence.
 
-create sequence holdfast.fence as bigint;
-comment on sequence holdfast.fence is
-  'Fencing tokens. Every grant of any name draws the next one, so that a later holder always has a larger one. advance_fence() keeps it ahead of all that was drawn before.';
-
-create sequence holdfast.session as integer cycle;
-comment on sequence holdfast.session is
-  'Numbers of sessions. Each session of Holdfast holds a lock on its number, by which PostgreSQL itself vouches that it lives.';
-
-create table holdfast.fencing (
-  one_row boolean primary key default true check (one_row),
-  system_identifier bigint not null,
-  timeline integer not null,
-  started_at timestamptz,
-  database oid not null default 0,
-  written_by xid not null default '0',
-  fence_floor bigint not null default 0,
-  generation integer not null default 0,
-  began_at timestamptz not null default now()
-);
-comment on table holdfast.fencing is
-  'The server on which fences were last advanced: one row. A difference between this row and the server begins a new generation: a restart, a crash, a failover, a restored or copied database, an upgrade. No lock of an earlier generation is left.';
-comment on column holdfast.fencing.one_row is 'Makes it one row.';
-comment on column holdfast.fencing.system_identifier is 'The cluster, as pg_control_system() names it; 0 where it is not readable.';
-comment on column holdfast.fencing.timeline is 'The timeline that was being written; 0 where it is not readable.';
-comment on column holdfast.fencing.started_at is 'When the server started.';
-comment on column holdfast.fencing.database is 'The oid of the database. A copy made by "create database … template" has another one.';
-comment on column holdfast.fencing.written_by is
-  'The transaction that wrote this row, as the column xmin of the row shows it. Where the two differ, something else wrote the row: a restored dump, or logical replication.';
-comment on column holdfast.fencing.fence_floor is
-  'The last value of the sequence fence when this row was written. A sequence below it was set back, or never copied.';
-comment on column holdfast.fencing.generation is 'Number of the generation.';
-comment on column holdfast.fencing.began_at is 'When the generation was noticed.';
-insert into holdfast.fencing (system_identifier, timeline) values (0, 0);
-
-create unlogged table holdfast.crash_witness (
-  one_row boolean primary key default true check (one_row)
-);
-comment on table holdfast.crash_witness is
-  'One row, written when a generation begins. PostgreSQL empties unlogged tables after a crash, so a missing row is the evidence of a crash, also of one that the postmaster survived.';
-comment on column holdfast.crash_witness.one_row is 'Makes it one row.';
-
-create table holdfast.instance (
-  id text primary key,
-  namespace text not null,
-  session integer not null,
-  backend_pid integer not null,
-  host text not null,
-  os_pid integer not null,
-  version text not null,
-  expiry_ms integer not null,
-  refused_settings jsonb not null default '{}',
-  pooler text not null,
-  generation integer not null,
-  clock_ahead_ms float8,
-  lives integer not null default 1,
-  opened_at timestamptz not null default now(),
-  life_since timestamptz not null default now()
-);
-comment on table holdfast.instance is
-  'Running processes that opened Holdfast. A row proves nothing by itself: an instance lives while its session''s lock is held.';
-comment on column holdfast.instance.id is 'Random, drawn when the process opens Holdfast; part of the application_name of all its sessions.';
-comment on column holdfast.instance.namespace is 'The namespace that its names belong to.';
-comment on column holdfast.instance.session is 'The number of its anchor, new with every life.';
-comment on column holdfast.instance.backend_pid is 'The server process of its anchor.';
-comment on column holdfast.instance.host is 'The name of the machine, as the process sees it.';
-comment on column holdfast.instance.os_pid is 'The process id on that machine.';
-comment on column holdfast.instance.version is 'The version of the package holdfast.';
-comment on column holdfast.instance.expiry_ms is 'After this long in silence the server ends its sessions.';
-comment on column holdfast.instance.refused_settings is 'Session settings that did not take effect: {"name": {"wanted": …, "got": …}}.';
-comment on column holdfast.instance.pooler is 'What stands before the server: none, or a session pooler.';
-comment on column holdfast.instance.generation is 'The generation of the server (see fencing) in which its present life began.';
-comment on column holdfast.instance.clock_ahead_ms is 'By how much its clock was ahead of the database''s when its present life began, less the time of a journey. Nothing depends on it.';
-comment on column holdfast.instance.lives is 'How many anchors it has had: 1 plus its reconnections.';
-comment on column holdfast.instance.opened_at is 'When it opened.';
-comment on column holdfast.instance.life_since is 'When its present anchor began.';
-
-create table holdfast.name (
-  key bigint primary key,
-  namespace text not null,
-  label text not null,
-  used_at timestamptz not null default now()
-);
-comment on table holdfast.name is
-  'The registry: what people call each key that was used. Swept when unused for a month.';
-comment on column holdfast.name.key is 'The 64-bit number that is locked.';
-comment on column holdfast.name.namespace is 'The namespace of the name; empty for pairs.';
-comment on column holdfast.name.label is 'The name; class/object for pairs; space#number for numbered keys.';
-comment on column holdfast.name.used_at is 'When it was last used, give or take half a day.';
-create index name_used_at on holdfast.name (used_at);
-
-create table holdfast.key_space (
-  namespace text not null,
-  space text not null,
-  base bigint not null unique check (base % 1048576 = 0),
-  primary key (namespace, space)
-);
-comment on table holdfast.key_space is 'Key spaces: a random base each, for keys that are base plus a small number.';
-comment on column holdfast.key_space.namespace is 'The namespace that the space belongs to.';
-comment on column holdfast.key_space.space is 'What people call the space.';
-comment on column holdfast.key_space.base is 'The first key. A multiple of 2^20, the size of a space, so that no two overlap.';
-
-create table holdfast.guarded (
-  key bigint primary key,
-  fence bigint not null,
-  used_on date not null default (now() at time zone 'UTC')::date
-) with (fillfactor = 70);
-comment on table holdfast.guarded is
-  'The largest fence that has guarded a write, by key. Swept when it has guarded none for a month.';
-comment on column holdfast.guarded.key is 'The key of the name.';
-comment on column holdfast.guarded.fence is 'Writes under a smaller fence are refused.';
-comment on column holdfast.guarded.used_on is
-  'The day (UTC) on which it last guarded a write. A day, so that the index is written once a day for each key and not with each write.';
-create index guarded_used_on on holdfast.guarded (used_on);
-
-create unlogged table holdfast.hold (
-  session integer not null,
-  key bigint not null,
-  mode text not null check (mode in ('exclusive', 'shared')),
-  fence bigint not null,
-  since timestamptz not null,
-  primary key (session, key)
-);
-comment on table holdfast.hold is
-  'Notes on locks held for longer than a heartbeat, for people. Never an authority: pg_locks says who holds what.';
-comment on column holdfast.hold.session is 'The session that holds it.';
-comment on column holdfast.hold.key is 'The key.';
-comment on column holdfast.hold.mode is 'exclusive or shared.';
-comment on column holdfast.hold.fence is 'The fence of the grant.';
-comment on column holdfast.hold.since is 'When it was granted.';
-
-create unlogged table holdfast.wait (
-  instance text not null,
-  request integer not null,
-  key bigint not null,
-  kind text not null check (kind in ('lock', 'lease', 'permit')),
-  mode text not null check (mode in ('exclusive', 'shared')),
-  since timestamptz not null,
-  holding bigint[] not null,
-  believed_until timestamptz,
-  primary key (instance, request)
-);
-comment on table holdfast.wait is
-  'Notes on calls that have waited for longer than a second. They tell who waits for whom, and find deadlocks that PostgreSQL cannot see: those that run over several sessions, or over leases.';
-comment on column holdfast.wait.instance is 'The instance that waits.';
-comment on column holdfast.wait.request is 'Which of its requests.';
-comment on column holdfast.wait.key is 'The key that it waits for.';
-comment on column holdfast.wait.kind is 'What it waits for: a lock or a lease of the key, or a permit, of those that hold something meanwhile.';
-comment on column holdfast.wait.mode is 'exclusive or shared.';
-comment on column holdfast.wait.since is 'When it began to wait.';
-comment on column holdfast.wait.holding is 'The keys that the same flow of control holds meanwhile.';
-comment on column holdfast.wait.believed_until is
-  'Of an instance without an anchor: until when the note is believed, unless it is renewed. Null: for as long as the instance has a session.';
-
-create function holdfast.lock_key(namespace text, name text) returns bigint
+create or replace function holdfast.lock_key(namespace text, name text) returns bigint
   language sql immutable strict parallel safe
   set search_path = pg_catalog, pg_temp
   as $$
@@ -163,13 +9,13 @@ create function holdfast.lock_key(namespace text, name text) returns bigint
 comment on function holdfast.lock_key(text, text) is
   'The key of a name, for psql and other languages: select pg_advisory_lock(holdfast.lock_key(''billing'', ''nightly-report'')).';
 
-create function holdfast.pair_key(class integer, object integer) returns bigint
+create or replace function holdfast.pair_key(class integer, object integer) returns bigint
   language sql immutable strict parallel safe
   set search_path = pg_catalog, pg_temp
   as $$ select (class::bigint << 32) | (object::bigint & 4294967295) $$;
 comment on function holdfast.pair_key(integer, integer) is 'The key of a (class, object) pair.';
 
-create function holdfast.space_key(namespace text, space text, number integer) returns bigint
+create or replace function holdfast.space_key(namespace text, space text, number integer) returns bigint
   language sql stable strict parallel safe
   set search_path = pg_catalog, pg_temp
   as $$
@@ -182,14 +28,40 @@ create function holdfast.space_key(namespace text, space text, number integer) r
 comment on function holdfast.space_key(text, text, integer) is
   'The key of a number in a registered key space; null when the space is not registered or the number not between 0 and 1048575.';
 
-create function holdfast.clock_floor() returns bigint
+-- Advisory locks of the two-integer space, which Holdfast keeps for itself: every class is named here, those that need no schema in
+-- src/postgres/lock-classes.ts. session_class() alone is the class of presence: a session locks its number as long as it lives.
+-- PostgreSQL folds a call with a literal into a constant when it plans. A setting would cost time, so each name carries its schema.
+create or replace function holdfast.lock_class(purpose text) returns integer
+  language sql immutable parallel safe
+  as $$
+    select holdfast.session_class() operator(pg_catalog.#) case
+      -- Object: the number of a session. A claim shares it; a take-over from the session has it alone.
+      when purpose operator(pg_catalog.=) 'claims of a session' then 1
+      when purpose operator(pg_catalog.=) 'job maintenance' then 2
+      when purpose operator(pg_catalog.=) 'job history' then 3
+      -- Object: the low half of the queue's key.
+      when purpose operator(pg_catalog.=) 'queue' then 4
+      when purpose operator(pg_catalog.=) 'job follow-ups' then 5
+      when purpose operator(pg_catalog.=) 'workers' then 6
+      -- Object: job_lock_key() of the job.
+      when purpose operator(pg_catalog.=) 'job' then 8
+      when purpose operator(pg_catalog.=) 'schedule maintenance' then 16
+      when purpose operator(pg_catalog.=) 'schedule declarations' then 17
+      when purpose operator(pg_catalog.=) 'schedule sweep' then 18
+      when purpose operator(pg_catalog.=) 'sequences' then 32
+    end
+  $$;
+comment on function holdfast.lock_class(text) is
+  'The class of an internal advisory lock, by its purpose. The object is 0 where the source says nothing else. Null for an unknown purpose.';
+
+create or replace function holdfast.clock_floor() returns bigint
   language sql volatile
   set search_path = pg_catalog, pg_temp
   as $$ select (extract(epoch from clock_timestamp() - timestamptz '2020-01-01 00:00:00+00') * 1048576)::bigint $$;
 comment on function holdfast.clock_floor() is
   'Smallest number that fences and job ids may continue with at this moment: 2^20 for each second since 2020. No server draws as many, so it is larger than all numbers drawn before, also those that a restored backup knows nothing of. Below 2^53 until the year 2292.';
 
-create function holdfast.raise_sequence(sequence regclass, floor bigint, leaps boolean) returns boolean
+create or replace function holdfast.raise_sequence(sequence regclass, floor bigint, leaps boolean) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -201,7 +73,7 @@ create function holdfast.raise_sequence(sequence regclass, floor bigint, leaps b
     -- Without the lock, two callers read the same last value, and the second sets the sequence back to what the first has
     -- passed. A lock of the session, released at the end: a lock of the transaction would last as long as a transaction
     -- of the user.
-    perform pg_advisory_lock(holdfast.session_class() # 32, 0);
+    perform pg_advisory_lock(holdfast.lock_class('sequences'), 0);
     begin
       -- The first value that a sequence gives out is its last_value, until it is called.
       execute format('select last_value - (not is_called)::integer from %s', sequence) into reached;
@@ -214,17 +86,17 @@ create function holdfast.raise_sequence(sequence regclass, floor bigint, leaps b
       end if;
     exception
       when others or query_canceled then
-        perform pg_advisory_unlock(holdfast.session_class() # 32, 0);
+        perform pg_advisory_unlock(holdfast.lock_class('sequences'), 0);
         raise;
     end;
-    perform pg_advisory_unlock(holdfast.session_class() # 32, 0);
+    perform pg_advisory_unlock(holdfast.lock_class('sequences'), 0);
     return reached < floor;
   end
   $$;
 comment on function holdfast.raise_sequence(regclass, bigint, boolean) is
   'Moves a sequence beyond the floor if it is below the floor, and answers whether it was. With leaps: moves it ahead in any case.';
 
-create function holdfast.numbers_in_tables() returns table (sequence regclass, reached bigint, largest bigint)
+create or replace function holdfast.numbers_in_tables() returns table (sequence regclass, reached bigint, largest bigint)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -274,7 +146,7 @@ create function holdfast.numbers_in_tables() returns table (sequence regclass, r
 comment on function holdfast.numbers_in_tables() is
   'For each sequence: the last value, and the largest number in the tables that it numbers. A sequence below it was not copied with its tables, as by logical replication.';
 
-create function holdfast.largest_job_number() returns bigint
+create or replace function holdfast.largest_job_number() returns bigint
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -289,7 +161,7 @@ create function holdfast.largest_job_number() returns bigint
   $$;
 comment on function holdfast.largest_job_number() is 'The largest id of a job in the tables; null without any. Relies on their primary keys and on job_history_id.';
 
-create function holdfast.catch_up_sequences() returns boolean
+create or replace function holdfast.catch_up_sequences() returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -306,7 +178,7 @@ create function holdfast.catch_up_sequences() returns boolean
 comment on function holdfast.catch_up_sequences() is
   'Moves each sequence beyond the largest number in its tables, and answers whether one was behind. Safe to run at any time.';
 
-create function holdfast.advance_fence() returns void
+create or replace function holdfast.advance_fence() returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -388,7 +260,7 @@ create function holdfast.advance_fence() returns void
 comment on function holdfast.advance_fence() is
   'Keeps the fences ahead of all that a crash, a failover, a restore or an upgrade may have forgotten, and begins a new generation where one of these has happened. Called whenever an instance opens or reconnects.';
 
-create function holdfast.guard_key(key bigint, fence bigint, session integer default null) returns void
+create or replace function holdfast.guard_key(key bigint, fence bigint, session integer default null) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -412,9 +284,128 @@ create function holdfast.guard_key(key bigint, fence bigint, session integer def
 comment on function holdfast.guard_key(bigint, bigint, integer) is
   'Refuses (HF001) the writes of a stale holder of a key, in the transaction of those writes. Stale: a larger fence was used before, or the session that held it is gone.';
 
-create function holdfast.guard(namespace text, name text, fence bigint, session integer default null) returns void
+create or replace function holdfast.guard(namespace text, name text, fence bigint, session integer default null) returns void
   language sql
   set search_path = pg_catalog, pg_temp
   as $$ select holdfast.guard_key(holdfast.lock_key(namespace, name), fence, session) $$;
 comment on function holdfast.guard(text, text, bigint, integer) is
   'Refuses (HF001) the writes of a stale holder of a name, in the transaction of those writes: select holdfast.guard(''billing'', ''nightly-report'', 1048577).';
+
+create or replace function holdfast.noticed_generation() returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    -- A standby has no unlogged tables, and refuses the query below with an error of its own. Without a generation the caller tries to
+    -- begin one, which fails as a write does there.
+    if pg_is_in_recovery() then
+      return null;
+    end if;
+    return (
+      select fencing.generation
+      from holdfast.fencing
+      where started_at = pg_postmaster_start_time()
+        and written_by = xmin
+        -- The path of a file names the database, and takes no look at pg_database, which may be large.
+        and database = split_part(pg_relation_filepath('holdfast.fencing'), '/', -2)::oid
+        and fence_floor <= (select last_value from holdfast.fence)
+        and exists (select from holdfast.crash_witness)
+    );
+  end
+  $$;
+comment on function holdfast.noticed_generation() is
+  'The generation of the server (see fencing). Null until advance_fence() has noticed a restart, a crash, a failover or a restore: until then the sequences may be behind.';
+
+create or replace function holdfast.generation_began() returns text
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  -- Part of the heartbeat, which must not wait for somebody who has locked the table.
+  set lock_timeout = '200ms'
+  as $$
+  begin
+    return (select began_at::text from holdfast.fencing where holdfast.noticed_generation() is not null);
+  end
+  $$;
+comment on function holdfast.generation_began() is
+  'When the generation was noticed; null until then. A session sees it change only when the tables were restored while it lived.';
+
+create or replace function holdfast.generation() returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    noticed integer := holdfast.noticed_generation();
+  begin
+    if noticed is null then
+      perform holdfast.advance_fence();
+      noticed := (select fencing.generation from holdfast.fencing);
+    end if;
+    return noticed;
+  end
+  $$;
+comment on function holdfast.generation() is
+  'The generation of the server (see fencing), also when nobody has noticed its beginning before.';
+
+create or replace function holdfast.is_settled_in(generation integer) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  strict
+  as $$
+  begin
+    return not exists (
+      select
+      from holdfast.fencing
+      join holdfast.instance on instance.generation < is_settled_in.generation
+      where clock_timestamp() < fencing.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
+    );
+  end
+  $$;
+comment on function holdfast.is_settled_in(integer) is
+  'The same as is_settled() for a generation that is known already. For transactions of the user, where to notice one would lock a row that everybody needs.';
+
+create or replace function holdfast.is_settled() returns boolean
+  language plpgsql
+  as $$
+  begin
+    return holdfast.is_settled_in(holdfast.generation());
+  end
+  $$;
+comment on function holdfast.is_settled() is
+  'False for a while after a restart, crash or failover: somebody who was cut off then may still believe in what is gone. Ask it before any grant, and draw the fence after it.';
+
+-- What a statement sees may be older than the moment in which it looks at the clock: on a busy server by so long that what
+-- it sees as over was renewed, and the renewal answered, in between. So the clock is asked first: what is over then, as
+-- seen by a statement that begins later, has been renewed in time by nobody who heard of it. Where the transaction sees the
+-- past, its beginning is the moment. In a statement of its own in PL/pgSQL, before the one that looks.
+create or replace function holdfast.moment() returns timestamptz
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return case current_setting('transaction_isolation') when 'read committed' then clock_timestamp() else now() end;
+  end
+  $$;
+comment on function holdfast.moment() is
+  'The time, to judge by what the next statement sees whether something is over.';
+
+create or replace function holdfast.is_present(session integer) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    moment timestamptz;
+  begin
+    if not pg_try_advisory_xact_lock_shared(holdfast.session_class(), session) then
+      return true;
+    end if;
+    moment := holdfast.moment();
+    return exists (
+      select
+      from holdfast.instance
+      where instance.session = is_present.session
+        and expires_at > moment
+    );
+  end
+  $$;
+comment on function holdfast.is_present(integer) is
+  'Whether the instance whose present life has this number is alive: a session vouches for it, or its row has not expired. Not to be asked on the session that vouches: a session does not exclude itself.';

@@ -14,7 +14,7 @@ import type { Life } from '../postgres/index.js'
 import type { Definition } from './definition.js'
 import { RunDrainingError, RunLostError, RunReplacedError, RunTimeoutError } from './errors.js'
 import type { Begun, Ledger } from './ledger.js'
-import { Run, type RunGround } from './run.js'
+import { Run, type RunContext } from './run.js'
 
 export interface RunsOptions {
   readonly ledger: Ledger
@@ -42,7 +42,7 @@ export class Runs {
   failure: { readonly error: unknown } | undefined
   readonly #options: RunsOptions
   readonly #ledger: Ledger
-  readonly #ground: RunGround
+  readonly #context: RunContext
   readonly #running = new Map<number, Run>()
   readonly #endings
   readonly #noted = new Set<Run>()
@@ -53,7 +53,7 @@ export class Runs {
     const { ledger } = options
     this.#options = options
     this.#ledger = ledger
-    this.#ground = {
+    this.#context = {
       database: ledger.database,
       statements: ledger.transactionStatements,
       expiryMs: ledger.expiryMs,
@@ -82,7 +82,7 @@ export class Runs {
   }
 
   start(definition: Definition, begun: Begun, life: Life): void {
-    const run = new Run(definition, begun, life, this.#ground)
+    const run = new Run(definition, begun, life, this.#context)
     this.#running.set(run.fence, run)
     const forget = life.onLoss((reason) => run.lose(reason))
     void run.over.then(() => {
@@ -166,8 +166,7 @@ export class Runs {
   }
 
   async #failed(run: Run, error: unknown): Promise<void> {
-    const transaction = run.sealed()
-    if (transaction) void transaction.rollback()
+    void run.rollback()
     // When it was the answer to the commit that is missing, the record of the failure is refused: the run has ended.
     if (isInstance(error, RunLostError)) run.lose(error)
     if (!run.decide()) return
@@ -199,8 +198,7 @@ export class Runs {
   #giveUp(run: Run): void {
     if (!run.decide()) return
     this.#tellEnd(run, 'returned')
-    const transaction = run.sealed()
-    if (transaction) void transaction.rollback()
+    void run.rollback()
     run.lose()
     void this.#record({ run, state: 'returned' }).then(() => run.end())
   }

@@ -1,7 +1,7 @@
 import { atMost, ClosedError, pause, whenAborted } from '../base/index.js'
 import { answerWithinMs, type Database, DatabaseUnreachableError, type Life, type Presence } from '../postgres/index.js'
 import { type Form, isAnswer, writeFailure } from './answer.js'
-import { Chases } from './chases.js'
+import { BackgroundRetries } from './background-retries.js'
 import { OnceLostError } from './errors.js'
 import type { Claim, Ending, Ledger } from './ledger.js'
 import { type Asked, claimOf, outcomeOf, Run, type RunContext, type Work } from './run.js'
@@ -21,7 +21,7 @@ export class Runs {
   readonly #ledger: Ledger
   readonly #context: RunContext
   readonly #givingUp = new AbortController()
-  readonly #chases = new Chases(this.#givingUp.signal)
+  readonly #retries = new BackgroundRetries(this.#givingUp.signal)
   readonly #inFlight = new Set<Promise<unknown>>()
 
   constructor(options: RunsOptions) {
@@ -81,7 +81,7 @@ export class Runs {
   async close(): Promise<void> {
     await atMost(this.#options.expiryMs, Promise.allSettled([...this.#inFlight]))
     this.#givingUp.abort(new ClosedError('This instance'))
-    await this.#chases.over()
+    await this.#retries.settled()
   }
 
   async #fulfil<T>(run: Run, asked: Asked, work: Work<T>, form: Form<T>): Promise<T> {
@@ -112,7 +112,7 @@ export class Runs {
 
   /** Records an answer, also when it takes some tries. False: another run has taken over, and it was not recorded. */
   async #record(ending: Ending): Promise<boolean> {
-    const recorded = await this.#chases.within(this.#patienceMs, () => this.#ledger.finish(ending))
+    const recorded = await this.#retries.within(this.#patienceMs, () => this.#ledger.finish(ending))
     if (recorded !== undefined) return recorded
     throw new DatabaseUnreachableError(
       `The answer of "${ending.key}" could not be recorded yet; it is still being tried`,
@@ -132,7 +132,7 @@ export class Runs {
     const ended = (await atMost(answerWithinMs, committing)) ?? { error: unanswered() }
     if (ended === 'committed') return
     if (ended.error instanceof OnceLostError) throw ended.error
-    const end = await this.#chases.within(this.#patienceMs, () => this.#ledger.settle(run.claim))
+    const end = await this.#retries.within(this.#patienceMs, () => this.#ledger.settle(run.claim))
     if (end === 'recorded') return
     if (end === 'rolled back') throw ended.error
     if (end === 'taken over') throw run.lossError(ended.error as Error)
@@ -144,14 +144,14 @@ export class Runs {
 
   /** Lets a key go. Waits until it is free, unless that takes long: then it goes on by itself. */
   async #letGo(claim: Claim): Promise<void> {
-    await this.#chases.within(answerWithinMs, () => this.#ledger.release(claim)).catch(() => {})
+    await this.#retries.within(answerWithinMs, () => this.#ledger.release(claim)).catch(() => {})
   }
 
   /** The claim may have been granted without our having heard of it, even some time after we gave the connection up. */
   #letGoUnheard(claim: Claim): void {
     const release = () => this.#ledger.release(claim)
     const later = () => pause(answerWithinMs, this.#givingUp.signal)
-    void this.#chases.within(0, () => release().then(later).then(release)).catch(() => {})
+    void this.#retries.within(0, () => release().then(later).then(release)).catch(() => {})
   }
 
   get #patienceMs(): number {

@@ -1,12 +1,11 @@
 import {
   atMost,
-  backoffMs,
   type Events,
   Gather,
   isInstance,
-  pause,
   type RecordedError,
   recordOf,
+  retryUntilRecorded,
   type Tracing,
 } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
@@ -206,17 +205,17 @@ export class Runs {
   /** Until it is recorded, or refused: nobody else can have the tick before, or somebody has it. */
   async #record(ending: Ending): Promise<void> {
     await this.#flushNotes()
-    for (let attempt = 0; !this.#givingUp.signal.aborted; attempt++) {
-      try {
-        await this.#endings.ask(ending)
-        this.failure = undefined
-        return
-      } catch (error) {
-        this.failure = { error }
-        // Rights and settings come back, too: whatever it is, only the record of the end is missing.
-        await pause(backoffMs(attempt, 50, 5_000), this.#givingUp.signal)
-      }
+    const { signal } = this.#givingUp
+    const record = async () => {
+      if (signal.aborted) return
+      await this.#endings.ask(ending)
+      this.failure = undefined
     }
+    // After any error: missing rights and wrong settings are also corrected at some time.
+    await retryUntilRecorded(signal, record, (error) => {
+      this.failure = { error }
+      return 5_000
+    })
   }
 
   async #recordAll(endings: readonly Ending[]): Promise<undefined[]> {

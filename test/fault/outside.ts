@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import { defineJob, Holdfast } from '../../src/index.js'
-import { sql, sqlSession, within } from '../setup/facts.js'
+import { sql, sqlSession, until, within } from '../setup/facts.js'
 import { patiently } from '../setup/patiently.ts'
 
 const mail = defineJob('mail', { run: async ({ n }: { n: number }) => ({ sent: n }) })
@@ -87,5 +87,10 @@ export class Outside {
     )
     this.accepts(Number(last!.fence), 'the last of many grants')
     this.#largestId = Number(last!.id)
+    // This draws them faster than any fleet can, so the sequence is ahead of the clock for a second or two.
+    await until('the clock has passed the numbers drawn', async () => {
+      const [now] = await sql<{ floor: string }>(url, 'select holdfast.clock_floor() as floor')
+      return Number(now!.floor) > Number(last!.fence)
+    })
   }
 }

@@ -1,11 +1,5 @@
 import { checkName, commandFor, formatDuration, hashedKey, UsageError, type Where } from '../base/index.js'
-import {
-  type ObservedInstance,
-  type ObservedLease,
-  type ObservedLock,
-  type Participant,
-  whoIs,
-} from '../observe/index.js'
+import { type FleetInstance, type ObservedLease, type ObservedLock, type Participant, whoIs } from '../observe/index.js'
 import type { Settings } from './settings.js'
 
 export function whoTakesPart(participant: Participant): string {
@@ -17,7 +11,7 @@ export function whoTakesPart(participant: Participant): string {
 export type InstanceState = 'alive' | 'asked' | 'draining' | 'drained' | 'gone'
 
 /** How an instance is, in a word: first whether it lives. */
-export function stateOf({ alive, state }: Pick<ObservedInstance, 'alive' | 'state'>): InstanceState {
+export function stateOf({ alive, state }: Pick<FleetInstance, 'alive' | 'state'>): InstanceState {
   if (!alive) return 'gone'
   return state === 'open' ? 'alive' : state
 }

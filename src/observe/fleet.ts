@@ -1,10 +1,11 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { dateOf, msOf } from './dates.js'
 
 export interface FleetFilter {
   readonly namespace?: string | undefined
   /** Instances whose id, or machine and process as in `worker-3/812`, hold this text. */
   readonly search?: string | undefined
-  /** How many at most. Default 200. */
+  /** Maximum number of instances. Default: all. */
   readonly limit?: number | undefined
 }
 
@@ -35,10 +36,14 @@ export interface FleetInstance {
   /** What stands between it and the server, as it found out when its life began. */
   readonly pooler: string
   /** After so long in silence it is given up, in ms. */
-  readonly expiry: number
+  readonly expiryMs: number
   /** 1 plus its reconnections. */
   readonly lives: number
+  /** Settings of its sessions that did not take effect. */
+  readonly refusedSettings: Readonly<Record<string, { wanted: string; got: string | null }>>
   readonly openedAt: Date
+  /** How long ago that was, by the database's clock. */
+  readonly forMs: number
   /** When its present life began. */
   readonly lifeSince: Date
   /** When the server heard of it last; null where this role may not see that, or its session has ended. */
@@ -66,8 +71,6 @@ export interface Had {
 
 /** What an instance has to do with names, jobs, ticks and deliveries. */
 export interface InstanceWork {
-  /** Settings of its sessions that did not take effect. */
-  readonly refusedSettings: Readonly<Record<string, { wanted: string; got: string | null }>>
   /** How often all sessions of the server had ended at once when its life began. */
   readonly generation: number
   /** How long what runs may take, in ms, as whoever asked it to drain has said. */
@@ -120,14 +123,12 @@ type Found<Row> = {
 } & { [name: `${string}Ms`]: number | null }
 
 interface FoundWork {
-  refusedSettings: InstanceWork['refusedSettings']
   generation: number
   drainWithin: number | null
   schedules: number
   [list: string]: unknown
 }
 
-const mostInstances = 200
 const mostOfEach = 50
 const lists = ['holds', 'waits', 'leases', 'permits', 'leads', 'workers', 'jobs', 'runs', 'deliveries'] as const
 
@@ -147,14 +148,19 @@ export class FleetObserver {
    * @example
    * const { rows, gone } = await observer.fleet.list({ namespace: 'billing' })
    */
-  async list({ namespace, search, limit = mostInstances }: FleetFilter = {}): Promise<Fleet> {
-    const values = [namespace ?? null, search || null, limit]
+  async list({ namespace, search, limit }: FleetFilter = {}): Promise<Fleet> {
+    const values = [namespace ?? null, search || null, limit ?? null]
     const [row] = await this.#reader.read<{ answer: Omit<Fleet, 'rows'> & { rows: Found<FleetInstance>[] } }>(
       this.#sql.fleet.text,
       values,
     )
     const { rows, ...counts } = row!.answer
     return { ...counts, rows: rows.map(readInstance) }
+  }
+
+  /** One instance; undefined where there is none with this id. */
+  async find(id: string): Promise<FleetInstance | undefined> {
+    return (await this.list({ search: id })).rows.find((instance) => instance.id === id)
   }
 
   /**
@@ -166,9 +172,9 @@ export class FleetObserver {
   async workOf(id: string, most = mostOfEach): Promise<InstanceWork | null> {
     const [row] = await this.#reader.read<{ answer: FoundWork }>(this.#sql.instance.text, [id, most])
     if (!row) return null
-    const { refusedSettings, generation, drainWithin, schedules } = row.answer
+    const { generation, drainWithin, schedules } = row.answer
     const read = lists.map((name) => [name, ((row.answer[name] ?? []) as Found<object>[]).map(readMoments)])
-    return { refusedSettings, generation, drainWithin, schedules, ...Object.fromEntries(read) }
+    return { generation, drainWithin, schedules, ...Object.fromEntries(read) }
   }
 }
 
@@ -176,8 +182,9 @@ function readInstance({ openedMs, lifeMs, heardMs, clockAhead, ...same }: Found<
   return {
     ...same,
     openedAt: new Date(openedMs!),
+    forMs: msOf(same.forMs)!,
     lifeSince: new Date(lifeMs!),
-    heardAt: heardMs == null ? null : new Date(heardMs),
+    heardAt: dateOf(heardMs ?? null),
     clockAhead: clockAhead === null ? null : Math.round(clockAhead),
   }
 }

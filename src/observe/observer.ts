@@ -1,22 +1,9 @@
-import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import { DeliveriesObserver } from './deliveries.js'
 import { FleetObserver } from './fleet.js'
 import { buildGraph, type WaitGraph } from './graph.js'
 import { type LeasedRow, LockedNames, type NotedWaitRow } from './graph-locks.js'
 import { type PlaceRow, Places } from './graph-places.js'
-import { type InstanceRow, type ObservedInstance, readInstance } from './instances.js'
-import {
-  type JobFilter,
-  type JobRow,
-  jobStates,
-  mostCounted,
-  type ObservedJob,
-  type ObservedQueue,
-  type QueueFilter,
-  type QueueRow,
-  readJob,
-  readQueue,
-} from './jobs.js'
 import { LimitsObserver } from './limits.js'
 import {
   type LeaseRow,
@@ -36,10 +23,6 @@ import { SchedulesObserver } from './schedules.js'
 import { Together } from './together.js'
 import { WorkObserver } from './work.js'
 
-/** To find jobs of a kind, so many of a state are looked through, and not millions. */
-const mostLooked = 20_000
-/** The same for those that are done, which lie beside each other. */
-const mostDoneLooked = 100_000
 /** The graph tells of so many limits, lanes and jobs that others wait for, and so many who hold and wait of each. */
 const mostNames = 100
 const mostOfEach = 50
@@ -67,10 +50,7 @@ export class Observer {
   /** Queues and jobs for whoever watches them. */
   readonly work: WorkObserver
   readonly #reader: Reader
-  readonly #sql: Record<
-    'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs' | 'clock' | 'name_of',
-    Statement
-  >
+  readonly #sql: Record<'locks' | 'leases' | 'clock' | 'name_of', Statement>
   readonly #graph: Together<GraphRows>
   readonly #heldUp: Statement
   readonly #glance: Glance
@@ -213,30 +193,6 @@ export class Observer {
     return row!.held_up
   }
 
-  /** All instances that are known, the living and those that died lately. */
-  async instances(): Promise<ObservedInstance[]> {
-    return (await this.#reader.read<InstanceRow>(this.#sql.instances.text)).map(readInstance)
-  }
-
-  /** The queues that were used, by name: how many of their jobs are where, and who works on them. */
-  async queues(only: QueueFilter = {}): Promise<ObservedQueue[]> {
-    const keys = await this.#queueKeys(only)
-    return (await this.#reader.read<QueueRow>(this.#sql.queues.text, [arrayOf(keys), mostCounted + 1])).map(readQueue)
-  }
-
-  /**
-   * Jobs, at most `limit`: first those that run, then the ready ones in their order, then those that wait, the next due one
-   * first, then those that have ended, the newest first. It does not look through millions to find a kind, or what is done in
-   * one queue: only through the first twenty thousand of a state, and the last hundred thousand that are done.
-   */
-  async jobs(only: JobFilter = {}): Promise<ObservedJob[]> {
-    const { states = jobStates, kind = null, limit = 50 } = only
-    const keys = await this.#queueKeys(only)
-    const looked = kind === null ? limit : Math.max(limit, Math.floor(mostLooked / Math.max(1, keys.length)))
-    const values = [arrayOf(keys), states, kind, limit, looked, mostDoneLooked]
-    return (await this.#reader.read<JobRow>(this.#sql.jobs.text, values)).map(readJob)
-  }
-
   /** What the key was called by whoever used it first; undefined for one that nobody registered. */
   async nameOf(key: string): Promise<{ readonly namespace: string; readonly label: string } | undefined> {
     const [row] = await this.#reader.read<{ namespace: string; label: string }>(this.#sql.name_of.text, [key])
@@ -247,12 +203,6 @@ export class Observer {
   async now(): Promise<Date> {
     const [row] = await this.#reader.read<{ now_ms: number }>(this.#sql.clock.text)
     return new Date(row!.now_ms)
-  }
-
-  async #queueKeys({ namespace, queue }: QueueFilter): Promise<string[]> {
-    const values = [namespace ?? null, queue ?? null]
-    const rows = await this.#reader.read<{ key: string }>(this.#sql.queue_keys.text, values)
-    return rows.map(({ key }) => key)
   }
 }
 

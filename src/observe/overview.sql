@@ -220,53 +220,19 @@ select json_build_object(
 
 -- name: work
 -- When each schedule ticks next and how its last run ended; how many jobs of each queue are where, counted up to a bound ($3), and
--- beyond it estimated from the statistics of the planner. In a namespace ($1), or everywhere (null). What runs is found by the
--- claims, because no index tells it. Relies on schedule_named, tick_pkey, tick_active, job_order and waiting_queue.
-with recursive
-of_jobs as (
-  (select queue from holdfast.job order by queue limit 1)
-  union all
-  select (select min(queue) from holdfast.job where job.queue > of_jobs.queue)
-  from of_jobs
-  where queue is not null
-),
-of_waiting as (
-  (select queue from holdfast.waiting order by queue limit 1)
-  union all
-  select (select min(queue) from holdfast.waiting where waiting.queue > of_waiting.queue)
-  from of_waiting
-  where queue is not null
-),
+-- beyond it estimated from the statistics of the planner. In a namespace ($1), or everywhere (null). Relies on schedule_named, tick_pkey, tick_active, job_order and waiting_queue.
+with
+-- include: used_queue
+-- include: running_job
+-- include: serving
 used as materialized (
-  select key, namespace, name, paused_at
-  from (
-    select key from holdfast.queue
-    union
-    select queue from of_jobs where queue is not null
-    union
-    select queue from of_waiting where queue is not null
-  ) as keys
-  left join holdfast.queue using (key)
-  where $1::text is null
-    or namespace = $1
+  select * from used_queue where $1::text is null or namespace = $1
 ),
 asked as materialized (
   select * from used order by name is null, namespace, name, key limit $2::integer
 ),
-claimed as materialized (
-  select distinct job.id, job.queue
-  from (select fence, upto, unnest(jobs) as id from holdfast.claim) as claim
-  cross join lateral (
-    select id, queue
-    from holdfast.job
-    where job.id = claim.id
-      and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
-    -- Each by its id, whatever the planner believes to be few.
-    offset 0
-  ) as job
-),
 running as materialized (
-  select queue, count(*) as jobs from claimed group by queue
+  select queue, count(*) as jobs from running_job group by queue
 ),
 estimated as materialized (
   select queue, (share * greatest(0, reltuples))::bigint as jobs
@@ -281,12 +247,6 @@ living as materialized (
   select session
   from (select distinct session from holdfast.schedule_member) as sessions
   where holdfast.is_present(session)
-),
-worked as materialized (
-  select queue, count(*) as workers
-  from holdfast.job_serving() as worker
-  cross join lateral unnest(worker.queues) as queue
-  group by queue
 ),
 manned as materialized (
   select schedule, count(*) as members
@@ -372,7 +332,7 @@ select json_build_object(
             where job.queue = key
               and job.priority = level
               and job.session is null
-              and job.id not in (select id from claimed)
+              and job.id not in (select id from running_job)
             order by seq
             limit 1
           ) as first
@@ -381,7 +341,7 @@ select json_build_object(
         extract(epoch from clock_timestamp() - paused_at) * 1000 as "pausedMs"
       from asked
       left join running on running.queue = key
-      left join worked on worked.queue = key
+      left join serving on serving.queue = key
       left join estimated on estimated.queue = key
       order by name is null, namespace, name, key
     ) as q

@@ -1,14 +1,7 @@
 import type { GivenRule } from '../base/index.js'
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import {
-  type FoundNames,
-  type LeaseGlance,
-  type LockGlance,
-  mostListed,
-  msOf,
-  type NamesCounts,
-  readNames,
-} from './names.js'
+import { msOf } from './dates.js'
+import { type FoundNames, type LeaseGlance, type LockGlance, mostListed, type NamesCounts, readNames } from './names.js'
 import { givenOf } from './schedules.js'
 
 /** Up to so many ready or waiting jobs of a queue are counted in an overview. */

@@ -8,6 +8,7 @@ import {
   type TickRule,
 } from '../base/index.js'
 import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { dateOf, msOf } from './dates.js'
 import { type Ribbon, type RibbonFound, ribbonOf, spanOf } from './ribbon.js'
 
 export interface ScheduleFilter {
@@ -374,12 +375,4 @@ export function givenOf(text: string): GivenRule | null {
   if (!readable(text)) return null
   const { at, ...rule } = JSON.parse(text) as GivenRule & { at?: string }
   return at === undefined ? rule : { at: new Date(at) }
-}
-
-function dateOf(ms: number | null): Date | null {
-  return ms === null ? null : new Date(ms)
-}
-
-function msOf(ms: number | null): number | null {
-  return ms === null ? null : Math.max(0, Math.round(ms))
 }

@@ -1,6 +1,19 @@
-import type { JobSearch, JobState, JobWait } from '../base/index.js'
+import { type JobSearch, type JobState, type JobWait, jobStates } from '../base/index.js'
 import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { mostCounted, type Needs, type QueueFilter, type Unserved, waitReasonOf } from './jobs.js'
+import { dateOf, msOf } from './dates.js'
+
+export { type JobState, jobStates } from '../base/index.js'
+
+export interface QueueFilter {
+  readonly namespace?: string | undefined
+  /** The name of a queue. */
+  readonly queue?: string | undefined
+  /** Maximum number of queues, the first by name. Default: all. */
+  readonly limit?: number | undefined
+}
+
+/** Up to this number the jobs of a queue are counted. */
+export const mostCounted = 10_000
 
 /** A queue, and how many of its jobs are where: each exact up to `mostCounted`, and one more where there are more. */
 export interface BusyQueue {
@@ -9,13 +22,16 @@ export interface BusyQueue {
   readonly name: string | null
   readonly namespace: string | null
   readonly pausedAt: Date | null
+  /** For how long it has been paused, by the database's clock. */
+  readonly pausedForMs: number | null
   /** How many workers serve it. */
   readonly workers: number
   readonly running: number
   readonly ready: number
   /** When the one that is next was enqueued; null when none is ready. */
   readonly oldestAt: Date | null
-  /** What waits, among the first `mostCounted` that are due: for its time, for its next attempt, in a lane, for other jobs. */
+  readonly waiting: number
+  /** What the first `mostCounted` of these that are due wait for: for its time, for its next attempt, in a lane, for other jobs. */
   readonly scheduled: number
   readonly retrying: number
   readonly parked: number
@@ -23,12 +39,14 @@ export interface BusyQueue {
   readonly buried: number
   readonly cancelled: number
   readonly discarded: number
-  /** What happened lately, each in jobs a minute; `retried` counts those that have not ended since. */
-  readonly perMinute: Readonly<Record<Happening, number>>
 }
 
-const happenings = ['enqueued', 'done', 'retried', 'buried', 'cancelled', 'discarded'] as const
-export type Happening = (typeof happenings)[number]
+/** What happened to the jobs of a queue lately, each in jobs a minute; `retried` counts those that have not ended since. */
+export type QueueRates = Readonly<Record<Happening, number>>
+
+/** The rates of a queue at rest. */
+export const noRates = { enqueued: 0, done: 0, retried: 0, buried: 0, cancelled: 0, discarded: 0 }
+export type Happening = keyof typeof noRates
 
 /** A job that was found, without what it carries. */
 export interface FoundJob {
@@ -40,7 +58,7 @@ export interface FoundJob {
   readonly queueKey: string
   readonly state: JobState
   /** Whether it would run if its queue were not paused. */
-  readonly isPaused: boolean
+  readonly paused: boolean
   /** What it waits for. */
   readonly waits: JobWait | null
   readonly lane: string | null
@@ -57,12 +75,17 @@ export interface FoundJob {
   /** What keeps it from running, unless it is only a matter of time. */
   readonly waitReason: string | null
   /** What its last attempt failed of, or why it ended. */
-  readonly errorName: string | null
-  readonly errorMessage: string | null
+  readonly failure: string | null
+  /** The name of that error. */
+  readonly failureName: string | null
   readonly enqueuedAt: Date
   readonly runAt: Date | null
   readonly claimedAt: Date | null
   readonly endedAt: Date | null
+  /** How long ago it ended, or was claimed, or else was enqueued, by the database's clock. */
+  readonly forMs: number
+  /** How long it still waits for its time. */
+  readonly dueInMs: number | null
 }
 
 export interface FoundJobs {
@@ -85,7 +108,8 @@ export interface ObservedAttempt {
   readonly instance: string | null
 }
 
-export interface JobDetails extends Omit<FoundJob, 'isPaused' | 'waitReason' | 'errorName' | 'errorMessage'> {
+export interface JobDetails
+  extends Omit<FoundJob, 'paused' | 'waitReason' | 'failure' | 'failureName' | 'forMs' | 'dueInMs'> {
   readonly pausedAt: Date | null
   readonly maxCrashes: number
   /** Of its last claim. */
@@ -122,8 +146,16 @@ export interface TiedJob {
   readonly ifFailed: 'cancel' | 'run' | 'wait'
 }
 
-/** So many queues are told of, the first by name. */
-const mostQueues = 200
+const everyJob: JobSearch = {
+  ids: [],
+  queues: [],
+  kinds: [],
+  lanes: [],
+  states: jobStates,
+  onlyFailed: [],
+  waits: [],
+  input: [],
+}
 /** So many of the last pages of the history are read to tell what ended lately: 512 kB, some thousands of ends. */
 const mostPages = 64
 const mostNew = 5_000
@@ -148,40 +180,35 @@ export class WorkObserver {
     this.#sql = loadStatements(new URL('./work.sql', import.meta.url), schema)
   }
 
-  /** The queues by name, at most 200 of them, what is in them, and what went through them in the last minute; `count`: of all. */
-  async queues({ namespace, queue }: QueueFilter = {}): Promise<{
-    rows: BusyQueue[]
-    count: number
-  }> {
-    const bounds = [namespace ?? null, mostQueues, mostCounted + 1, queue ?? null]
-    const { count, rows } = await this.#ask<{ count: number; rows: Told<Omit<BusyQueue, 'perMinute'>>[] | null }>(
-      'queues',
-      bounds,
-    )
-    const lately = await this.#ask<Lately>('lately', [mostPages, mostNew])
-    const rates = ratesOf(lately)
-    const none = Object.fromEntries(happenings.map((what) => [what, 0])) as Record<Happening, number>
-    return {
-      count,
-      rows: (rows ?? []).map((row) => ({
-        ...row,
-        pausedAt: dateOf(row.pausedAt),
-        oldestAt: dateOf(row.oldestAt),
-        perMinute: { ...none, ...rates.get(row.key) },
-      })),
+  /** The queues by name, and how many of their jobs are in each state; `count` is the number of all that fit. */
+  async queues({ namespace, queue, limit }: QueueFilter = {}): Promise<{ rows: BusyQueue[]; count: number }> {
+    const values = [namespace ?? null, limit ?? null, mostCounted + 1, queue ?? null]
+    const { count, rows } = await this.#ask<{ count: number; rows: Told<BusyQueue>[] | null }>('queues', values)
+    return { count, rows: (rows ?? []).map(readQueue) }
+  }
+
+  /** What went through the queues in the last minute, by key; nothing for a queue at rest. */
+  async rates(): Promise<ReadonlyMap<string, QueueRates>> {
+    const { overMs, rows } = await this.#ask<Lately>('lately', [mostPages, mostNew])
+    const rates = new Map<string, QueueRates>()
+    for (const { key, what, jobs } of rows ?? []) {
+      const perMinute = Math.round((jobs * 60_000) / Math.max(1_000, overMs))
+      rates.set(key, { ...(rates.get(key) ?? noRates), [what]: perMinute })
     }
+    return rates
   }
 
   /**
    * Jobs, at most `limit`: first those that run, then the ready ones in their order, then those that wait, the next due one
    * first, then those that have ended, the newest first. Where no index answers it looks through the first twenty thousand of a
    * state (of those that are done: of all that have ended), five thousand where inputs are read, and says if these were not all.
+   * An empty search finds every job.
    */
   async search(
-    search: JobSearch,
+    search: Partial<JobSearch>,
     { namespace, limit = 50 }: { readonly namespace?: string | undefined; readonly limit?: number | undefined } = {},
   ): Promise<FoundJobs> {
-    const { ids, queues, kinds, lanes, states, onlyFailed, waits, input } = search
+    const { ids, queues, kinds, lanes, states, onlyFailed, waits, input } = { ...everyJob, ...search }
     const some = (list: readonly string[]) => (list.length > 0 ? list : null)
     const isFiltered = kinds.length + lanes.length + onlyFailed.length + waits.length + input.length > 0
     const bound = input.length > 0 ? mostInputsLooked : mostLooked
@@ -242,17 +269,40 @@ interface JobAnswer {
 
 type FailureSaid = Omit<ObservedAttempt, 'at' | 'claimedAt'> & { at: string; claimedAt: string | null }
 
-function ratesOf({ overMs, rows }: Lately): Map<string, Partial<Record<Happening, number>>> {
-  const rates = new Map<string, Partial<Record<Happening, number>>>()
-  for (const { key, what, jobs } of rows ?? []) {
-    const perMinute = (jobs * 60_000) / Math.max(1_000, overMs)
-    rates.set(key, { ...rates.get(key), [what]: Math.round(perMinute) })
+function readQueue(row: Told<BusyQueue>): BusyQueue {
+  return {
+    ...row,
+    pausedAt: dateOf(row.pausedAt),
+    pausedForMs: msOf(row.pausedForMs),
+    oldestAt: dateOf(row.oldestAt),
   }
-  return rates
 }
 
 function readFound({ unserved, needs, ...row }: FoundRow): FoundJob {
-  return { ...row, waitReason: waitReasonOf(unserved, needs), ...momentsOf(row) }
+  return {
+    ...row,
+    waitReason: waitReasonOf(unserved, needs),
+    ...momentsOf(row),
+    forMs: msOf(row.forMs)!,
+    dueInMs: msOf(row.dueInMs),
+  }
+}
+
+/** The part that no worker serves: see `job_unserved`. */
+type Unserved = 'queue' | 'kind' | null
+/** The first of the jobs that have to end before, where some have to: see `job_needs`. */
+type Needs = readonly { readonly id: number; readonly state: string }[] | null
+
+const mostNamed = 3
+
+/** The wording of lists, for what `jobs.find` reports of one job. */
+function waitReasonOf(unserved: Unserved, needs: Needs): string | null {
+  if (unserved === 'queue') return 'no worker serves its queue'
+  if (unserved === 'kind') return 'no worker of its queue has its kind'
+  if (needs === null) return null
+  if (needs.length === 0) return 'the jobs before it have ended: it is being released'
+  const named = needs.slice(0, mostNamed).map(({ id, state }) => `${id} (${state})`)
+  return `waits for ${needs.length === 1 ? 'job' : 'jobs'} ${named.join(', ')}${needs.length > mostNamed ? ', …' : ''}`
 }
 
 function readDetails(
@@ -286,8 +336,4 @@ function momentsOf(row: Pick<Told<FoundJob>, 'enqueuedAt' | 'runAt' | 'claimedAt
     claimedAt: dateOf(row.claimedAt),
     endedAt: dateOf(row.endedAt),
   }
-}
-
-function dateOf(ms: number | null): Date | null {
-  return ms === null ? null : new Date(ms)
 }

@@ -27,7 +27,7 @@ async function pair(options?: Partial<HoldfastOptions>): Promise<[Holdfast, Hold
 }
 
 async function stateOf({ id }: Holdfast): Promise<string | undefined> {
-  return (await new Observer(database).instances()).find((instance) => instance.id === id)?.state
+  return (await new Observer(database).fleet.find(id))?.state
 }
 
 const aborted = (signal: AbortSignal) =>

@@ -1,5 +1,5 @@
 import { longestTimerMs, pause } from '../../base/index.js'
-import { type ObservedInstance, Observer } from '../../observe/index.js'
+import { type FleetInstance, Observer } from '../../observe/index.js'
 import { Operator } from '../../operate/index.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
@@ -14,7 +14,7 @@ export async function instanceDrain(settings: Settings, id: string): Promise<voi
   const withinMs = settings.durationMs('within', 0, longestTimerMs)
   await withDatabase(settings, async (database, schema) => {
     const observer = new Observer(database, schema)
-    const find = () => findInstance(observer, id)
+    const find = () => observer.fleet.find(id)
     const found = await find()
     if (!found?.alive) {
       printDocument(settings, { instance: id, state: 'gone' })
@@ -35,8 +35,8 @@ export async function instanceDrain(settings: Settings, id: string): Promise<voi
 }
 
 async function untilDrained(
-  find: () => Promise<ObservedInstance | undefined>,
-  first: ObservedInstance,
+  find: () => Promise<FleetInstance | undefined>,
+  first: FleetInstance,
 ): Promise<'drained' | 'gone'> {
   let latest = first
   let aliveAt = performance.now()
@@ -56,10 +56,6 @@ async function untilDrained(
     latest = found
     await pause(lookAgainMs)
   }
-}
-
-export async function findInstance(observer: Observer, id: string): Promise<ObservedInstance | undefined> {
-  return (await observer.instances()).find((instance) => instance.id === id)
 }
 
 export function noSuchInstance(id: string): string {

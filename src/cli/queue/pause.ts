@@ -1,5 +1,5 @@
 import { checkName, suggest } from '../../base/index.js'
-import { type ObservedQueue, Observer } from '../../observe/index.js'
+import { type BusyQueue, Observer } from '../../observe/index.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printDocument } from '../output.js'
@@ -38,10 +38,10 @@ export async function findQueue(
   observer: Observer,
   namespace: string,
   name: string,
-): Promise<{ queue?: ObservedQueue; unknown?: string }> {
-  const [queue] = await observer.queues({ namespace, queue: name })
+): Promise<{ queue?: BusyQueue; unknown?: string }> {
+  const [queue] = (await observer.work.queues({ namespace, queue: name })).rows
   if (queue) return { queue }
-  const names = (await observer.queues({ namespace })).map((known) => known.name ?? '')
+  const names = (await observer.work.queues({ namespace })).rows.map((known) => known.name ?? '')
   const meant = suggest(name, names)
   return { unknown: `Nobody has used a queue "${name}" yet.${meant ? ` Did you mean "${meant}"?` : ''}` }
 }

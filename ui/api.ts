@@ -52,8 +52,8 @@ export const api = {
   preview: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>) =>
     (await ask<Previewed>(`api/act/${act}`, { params, preview: true })).consequence,
 
-  act: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>, because?: string) =>
-    (await ask<Acted>(`api/act/${act}`, { params, ...(because ? { because } : {}) })).outcome,
+  act: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>, reason?: string) =>
+    (await ask<Acted>(`api/act/${act}`, { params, ...(reason ? { reason } : {}) })).outcome,
 }
 
 async function ask<Answer>(path: string, body?: object): Promise<Answer> {

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { noSuchDelivery } from '../../acts/index.js'
 import { checkName } from '../../base/index.js'
 import { type DeliveryDetails, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
@@ -21,12 +22,8 @@ export async function deliveryShow(settings: Settings, key: string): Promise<voi
   const answer = delivery ? forPrograms(delivery) : null
   if (!printDocument(settings, answer) && delivery) printFacts(settings, factsOf(delivery, now))
   if (delivery) return
-  say(unknown(key))
+  say(noSuchDelivery(key))
   throw new Exit(exitCode.conditionNotMet)
-}
-
-export function unknown(key: string): string {
-  return `There is no delivery "${key}": it was never seen, or its answer has expired.`
 }
 
 /** The answer as JSON itself, and what belongs to it in base64. */

@@ -1,3 +1,4 @@
+import { noSuchInstance } from '../../acts/index.js'
 import { formatDuration } from '../../base/index.js'
 import { called, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
@@ -5,7 +6,6 @@ import { Exit, exitCode, say } from '../failure.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 import { stateOf } from '../who.js'
-import { noSuchInstance } from './drain.js'
 
 const mostShown = 1_000
 

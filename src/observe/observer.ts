@@ -78,7 +78,7 @@ export class Observer {
   }
 
   /**
-   * Everything at a glance, in three small statements whatever the size of the fleet and of its backlog: what is large is
+   * Everything at a glance, in a few small statements whatever the size of the fleet and of its backlog: what is large is
    * bounded or estimated, and says so.
    *
    * @example

@@ -1,5 +1,5 @@
--- The overview: everything at a glance, in three small statements. Each answers with one row of JSON. Nothing is counted whole that may
--- be large: rows are listed up to a bound ($2), jobs are counted up to a bound ($3), and the history is read from its end.
+-- The overview: everything at a glance, in a few small statements. Each answers with one row of JSON. Nothing is counted whole that may
+-- be large: rows are listed up to a bound ($2), and the history is read from its end.
 
 -- name: fleet
 -- Who takes part; which names are held and waited for; which are leased. In a namespace ($1), or everywhere (null); of names only those
@@ -218,31 +218,10 @@ select json_build_object(
   )
 ) as answer
 
--- name: work
--- When each schedule ticks next and how its last run ended; how many jobs of each queue are where, counted up to a bound ($3), and
--- beyond it estimated from the statistics of the planner. In a namespace ($1), or everywhere (null). Relies on schedule_named, tick_pkey, tick_active, job_order and waiting_queue.
+-- name: schedules
+-- When each schedule ticks next and how its last run ended, in a namespace ($1), or everywhere (null). Relies on schedule_named,
+-- tick_pkey and tick_active.
 with
--- include: used_queue
--- include: running_job
--- include: serving
-used as materialized (
-  select * from used_queue where $1::text is null or namespace = $1
-),
-asked as materialized (
-  select * from used order by name is null, namespace, name, key limit $2::integer
-),
-running as materialized (
-  select queue, count(*) as jobs from running_job group by queue
-),
-estimated as materialized (
-  select queue, (share * greatest(0, reltuples))::bigint as jobs
-  from pg_stats
-  join pg_class on pg_class.oid = 'holdfast.job'::regclass
-  cross join lateral unnest(most_common_vals::text::bigint[], most_common_freqs) as common (queue, share)
-  where schemaname = holdfast.job_channel()
-    and tablename = 'job'
-    and attname = 'queue'
-),
 living as materialized (
   select session
   from (select distinct session from holdfast.schedule_member) as sessions
@@ -259,7 +238,6 @@ planned as materialized (
 )
 select json_build_object(
   'schedules', (select count(*) from planned),
-  'queues', (select count(*) from used),
   'scheduleRows', (
     select json_agg(s)
     from (
@@ -304,47 +282,6 @@ select json_build_object(
       order by paused_at is not null, next_at, namespace, name
       limit $2::integer
     ) as s
-  ),
-  'queueRows', (
-    select json_agg(q)
-    from (
-      select
-        key::text,
-        namespace,
-        name,
-        greatest(
-          0,
-          -- All but those that run, so that the index alone can answer.
-          (
-            select count(*)
-            from (select from holdfast.job where job.queue = key limit $3::integer + coalesce(running.jobs, 0)) as counted
-          ) - coalesce(running.jobs, 0)
-        ) as ready,
-        estimated.jobs as estimated,
-        coalesce(running.jobs, 0) as running,
-        (select count(*) from (select from holdfast.waiting where waiting.queue = key limit $3::integer) as counted) as waiting,
-        (
-          select extract(epoch from clock_timestamp() - min(enqueued_at)) * 1000
-          from generate_series(-5, 5) as level
-          cross join lateral (
-            select enqueued_at
-            from holdfast.job
-            where job.queue = key
-              and job.priority = level
-              and job.session is null
-              and job.id not in (select id from running_job)
-            order by seq
-            limit 1
-          ) as first
-        ) as "oldestMs",
-        coalesce(workers, 0) as workers,
-        extract(epoch from clock_timestamp() - paused_at) * 1000 as "pausedMs"
-      from asked
-      left join running on running.queue = key
-      left join serving on serving.queue = key
-      left join estimated on estimated.queue = key
-      order by name is null, namespace, name, key
-    ) as q
   )
 ) as answer
 

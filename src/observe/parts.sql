@@ -45,12 +45,3 @@ running_job as materialized (
   ) as job
   order by job.id, claim.fence desc
 ),
-
--- part: serving
--- How many workers serve each queue.
-serving as materialized (
-  select queue, count(*) as workers
-  from holdfast.job_serving() as worker
-  cross join lateral unnest(worker.queues) as queue
-  group by queue
-),

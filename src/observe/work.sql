@@ -2,12 +2,27 @@
 
 -- name: queues
 -- The queues that were used, of a namespace ($1, or null for all) and with a name ($4, or null for all), at most $2 (null for all).
--- How many of their jobs are in each state, counted up to a bound ($3); of the waiting ones also what the next due ones wait for.
+-- How many of their jobs are in each state, counted up to a bound ($3); how many the statistics of the planner expect to be ready; and
+-- what the next due ones of the waiting jobs wait for.
 -- Relies on job_order, waiting_queue and job_history_failed.
 with
 -- include: used_queue
 -- include: running_job
--- include: serving
+serving as materialized (
+  select queue, count(*) as workers
+  from holdfast.job_serving() as worker
+  cross join lateral unnest(worker.queues) as queue
+  group by queue
+),
+estimated as materialized (
+  select queue, (share * greatest(0, reltuples))::bigint as jobs
+  from pg_stats
+  join pg_class on pg_class.oid = 'holdfast.job'::regclass
+  cross join lateral unnest(most_common_vals::text::bigint[], most_common_freqs) as common (queue, share)
+  where schemaname = holdfast.job_channel()
+    and tablename = 'job'
+    and attname = 'queue'
+),
 known as materialized (
   select *
   from used_queue
@@ -41,6 +56,7 @@ select json_build_object(
             from (select from holdfast.job where job.queue = key limit $3::integer + coalesce(running.jobs, 0)) as counted
           ) - coalesce(running.jobs, 0)
         ) as ready,
+        estimated.jobs as estimated,
         (
           select extract(epoch from min(enqueued_at)) * 1000
           from generate_series(-5, 5) as level
@@ -60,6 +76,7 @@ select json_build_object(
       from asked
       left join running on running.queue = key
       left join serving on serving.queue = key
+      left join estimated on estimated.queue = key
       cross join lateral (
         select
           count(*) as waiting,

@@ -10,6 +10,8 @@ export interface QueueFilter {
   readonly queue?: string | undefined
   /** Maximum number of queues, the first by name. Default: all. */
   readonly limit?: number | undefined
+  /** Up to this number jobs are counted. Default `mostCounted`. */
+  readonly countTo?: number | undefined
 }
 
 /** Up to this number the jobs of a queue are counted. */
@@ -28,6 +30,8 @@ export interface BusyQueue {
   readonly workers: number
   readonly running: number
   readonly ready: number
+  /** How many jobs of the queue the statistics of the planner expect in the table of those that are ready or run; null where they say nothing. */
+  readonly estimated: number | null
   /** When the one that is next was enqueued; null when none is ready. */
   readonly oldestAt: Date | null
   readonly waiting: number
@@ -181,8 +185,9 @@ export class WorkObserver {
   }
 
   /** The queues by name, and how many of their jobs are in each state; `count` is the number of all that fit. */
-  async queues({ namespace, queue, limit }: QueueFilter = {}): Promise<{ rows: BusyQueue[]; count: number }> {
-    const values = [namespace ?? null, limit ?? null, mostCounted + 1, queue ?? null]
+  async queues(only: QueueFilter = {}): Promise<{ rows: BusyQueue[]; count: number }> {
+    const { namespace, queue, limit, countTo = mostCounted } = only
+    const values = [namespace ?? null, limit ?? null, countTo + 1, queue ?? null]
     const { count, rows } = await this.#ask<{ count: number; rows: Told<BusyQueue>[] | null }>('queues', values)
     return { count, rows: (rows ?? []).map(readQueue) }
   }

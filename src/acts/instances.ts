@@ -32,10 +32,12 @@ export const instances = {
       const before = await observer.fleet.find(id)
       const isAsked =
         before?.alive === true && (await operator.requestDrain(id, within === undefined ? undefined : within * 1_000))
+      // The instance may die after the request: then it was asked, and is gone.
       const found = (await observer.fleet.find(id)) ?? before
-      if (!found?.alive) return { done: false, text: goneText(id, found), result: { instance: id, state: 'gone' } }
-      const text = isAsked ? `Asked ${hostOf(found)} to drain.` : leavesText(found)
-      return { done: true, text, result: { instance: id, state: found.state === 'open' ? 'alive' : found.state } }
+      const state = !found?.alive ? 'gone' : found.state === 'open' ? 'alive' : found.state
+      const result = { instance: id, state }
+      if (!found || (!isAsked && !found.alive)) return { done: false, text: goneText(id, found), result }
+      return { done: true, text: isAsked ? `Asked ${hostOf(found)} to drain.` : leavesText(found), result }
     },
   }),
 }

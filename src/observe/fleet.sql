@@ -85,14 +85,14 @@ select json_build_object(
         expiry_ms as "expiryMs",
         lives,
         refused_settings as "refusedSettings",
-        extract(epoch from opened_at) * 1000 as "openedMs",
+        extract(epoch from opened_at) * 1000 as "openedAt",
         extract(epoch from clock_timestamp() - opened_at) * 1000 as "forMs",
-        extract(epoch from life_since) * 1000 as "lifeMs",
+        extract(epoch from life_since) * 1000 as "lifeSince",
         case
           when expires_at is null then extract(epoch from state_change) * 1000
           else extract(epoch from expires_at) * 1000 - expiry_ms
-        end as "heardMs",
-        clock_ahead_ms as "clockAhead",
+        end as "heardAt",
+        round(clock_ahead_ms) as "clockAhead",
         coalesce(held.names, 0) as held,
         case when alive then coalesce(waited.names, 0) else 0 end as waiting,
         coalesce(leased.names, 0) as leased,

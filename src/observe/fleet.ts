@@ -1,5 +1,5 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { dateOf, msOf } from './dates.js'
+import { type Raw, readRow } from './dates.js'
 
 export interface FleetFilter {
   readonly namespace?: string | undefined
@@ -117,11 +117,6 @@ export interface InstanceWork {
   readonly deliveries: readonly { readonly namespace: string; readonly key: string; readonly since: Date }[]
 }
 
-/** A row as JSON brings it: moments are numbers of ms, whose names end so. */
-type Found<Row> = {
-  [Name in keyof Row as Row[Name] extends Date | null ? never : Name]: Row[Name]
-} & { [name: `${string}Ms`]: number | null }
-
 interface FoundWork {
   generation: number
   drainWithin: number | null
@@ -150,12 +145,12 @@ export class FleetObserver {
    */
   async list({ namespace, search, limit }: FleetFilter = {}): Promise<Fleet> {
     const values = [namespace ?? null, search || null, limit ?? null]
-    const [row] = await this.#reader.read<{ answer: Omit<Fleet, 'rows'> & { rows: Found<FleetInstance>[] } }>(
+    const [row] = await this.#reader.read<{ answer: Omit<Fleet, 'rows'> & { rows: Raw<FleetInstance>[] } }>(
       this.#sql.fleet.text,
       values,
     )
     const { rows, ...counts } = row!.answer
-    return { ...counts, rows: rows.map(readInstance) }
+    return { ...counts, rows: rows.map((row) => readRow<FleetInstance>(row, 'openedAt', 'lifeSince', 'heardAt')) }
   }
 
   /** One instance; undefined where there is none with this id. */
@@ -173,19 +168,8 @@ export class FleetObserver {
     const [row] = await this.#reader.read<{ answer: FoundWork }>(this.#sql.instance.text, [id, most])
     if (!row) return null
     const { generation, drainWithin, schedules } = row.answer
-    const read = lists.map((name) => [name, ((row.answer[name] ?? []) as Found<object>[]).map(readMoments)])
+    const read = lists.map((name) => [name, ((row.answer[name] ?? []) as object[]).map(readMoments)])
     return { generation, drainWithin, schedules, ...Object.fromEntries(read) }
-  }
-}
-
-function readInstance({ openedMs, lifeMs, heardMs, clockAhead, ...same }: Found<FleetInstance>): FleetInstance {
-  return {
-    ...same,
-    openedAt: new Date(openedMs!),
-    forMs: msOf(same.forMs)!,
-    lifeSince: new Date(lifeMs!),
-    heardAt: dateOf(heardMs ?? null),
-    clockAhead: clockAhead === null ? null : Math.round(clockAhead),
   }
 }
 

@@ -107,16 +107,16 @@ select
   everything.session,
   everything.instance,
   instance.host,
-  instance.os_pid,
-  application_name,
-  usename as username,
-  client_address,
-  (extract(epoch from since) * 1000)::float8 as since_ms,
+  instance.os_pid as "osPid",
+  nullif(application_name, '') as application,
+  usename as "user",
+  client_address as "clientAddress",
+  (extract(epoch from since) * 1000)::float8 as since,
   -- Reckoned back from the waiter's age, so a moment may be missing.
-  case when since is not null then greatest(0, extract(epoch from clock_timestamp() - since) * 1000) end::float8 as for_ms,
-  fence::text as fence,
+  case when since is not null then greatest(0, extract(epoch from clock_timestamp() - since) * 1000) end::float8 as "forMs",
+  fence::float8 as fence,
   requests::integer as requests,
-  blocked_by
+  blocked_by as "blockedBy"
 from everything
 left join holdfast.name using (key)
 left join holdfast.instance on instance.id = everything.instance
@@ -135,12 +135,12 @@ select
   lease.token <> '' as held,
   lease.instance,
   instance.host,
-  instance.os_pid,
-  lease.fence::text as fence,
-  lease.ttl_ms,
-  (extract(epoch from lease.granted_at) * 1000)::float8 as since_ms,
-  greatest(0, extract(epoch from clock_timestamp() - lease.granted_at) * 1000)::float8 as for_ms,
-  greatest(0, extract(epoch from lease.expires_at - clock_timestamp()) * 1000)::float8 as expires_in_ms,
+  instance.os_pid as "osPid",
+  lease.fence::float8 as fence,
+  lease.ttl_ms as "ttlMs",
+  (extract(epoch from lease.granted_at) * 1000)::float8 as since,
+  greatest(0, extract(epoch from clock_timestamp() - lease.granted_at) * 1000)::float8 as "forMs",
+  greatest(0, extract(epoch from lease.expires_at - clock_timestamp()) * 1000)::float8 as "expiresInMs",
   lease.wanted
 from holdfast.lease
 left join holdfast.name using (key)

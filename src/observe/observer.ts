@@ -1,20 +1,12 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import type { Raw } from './dates.js'
 import { DeliveriesObserver } from './deliveries.js'
 import { FleetObserver } from './fleet.js'
 import { buildGraph, type WaitGraph } from './graph.js'
 import { type LeasedRow, LockedNames, type NotedWaitRow } from './graph-locks.js'
 import { type PlaceRow, Places } from './graph-places.js'
 import { LimitsObserver } from './limits.js'
-import {
-  type LeaseRow,
-  type LockFilter,
-  type LockRow,
-  linkNoted,
-  type ObservedLease,
-  type ObservedLock,
-  readLease,
-  readLock,
-} from './locks.js'
+import { type LockFilter, linkNoted, type ObservedLease, type ObservedLock, readLease, readLock } from './locks.js'
 import { Names, type NamesFilter, type NamesGlance } from './names.js'
 import { Glance, type Overview } from './overview.js'
 import { type Latencies, type LatencyFilter, type ObservedTerm, Past, type StripFilter, type Strips } from './past.js'
@@ -113,13 +105,13 @@ export class Observer {
   /** Everybody who holds or waits for a lock: by name, holders first, then those who wait, the longest first. */
   async locks({ key, namespace }: LockFilter = {}): Promise<ObservedLock[]> {
     const values = [key ?? null, namespace ?? null, false]
-    return linkNoted((await this.#reader.read<LockRow>(this.#sql.locks.text, values)).map(readLock))
+    return linkNoted((await this.#reader.read<Raw<ObservedLock>>(this.#sql.locks.text, values)).map(readLock))
   }
 
   /** Everybody who has a name by lease, and the names that a hold keeps taken. */
   async leases(only: LockFilter = {}): Promise<ObservedLease[]> {
     const values = [only.key ?? null, only.namespace ?? null]
-    return (await this.#reader.read<LeaseRow>(this.#sql.leases.text, values)).map(readLease)
+    return (await this.#reader.read<Raw<ObservedLease>>(this.#sql.leases.text, values)).map(readLease)
   }
 
   /**
@@ -213,7 +205,7 @@ export interface GraphFilter {
 }
 
 interface GraphRows {
-  locks: LockRow
+  locks: Raw<ObservedLock>
   waits: NotedWaitRow
   leased: LeasedRow
   limits: PlaceRow

@@ -1,6 +1,6 @@
 import { type JobSearch, type JobState, type JobWait, jobStates } from '../base/index.js'
 import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { dateOf, msOf } from './dates.js'
+import { type Raw, readRow } from './dates.js'
 
 export { type JobState, jobStates } from '../base/index.js'
 
@@ -169,10 +169,7 @@ const mostInputsLooked = 5_000
 /** So many bytes of an input or a result are read. */
 const mostBytes = 65_536
 const mostTied = 60
-
-type Moments = 'pausedAt' | 'oldestAt' | 'enqueuedAt' | 'runAt' | 'claimedAt' | 'endedAt'
-/** As JSON tells it: moments are milliseconds. */
-type Told<T> = { [Name in keyof T]: Name extends Moments ? number | (null extends T[Name] ? null : never) : T[Name] }
+const dates = ['enqueuedAt', 'runAt', 'claimedAt', 'endedAt'] as const
 
 /** Queues and jobs, as whoever watches them wants to see them. Part of the `Observer`. */
 export class WorkObserver {
@@ -188,8 +185,8 @@ export class WorkObserver {
   async queues(only: QueueFilter = {}): Promise<{ rows: BusyQueue[]; count: number }> {
     const { namespace, queue, limit, countTo = mostCounted } = only
     const values = [namespace ?? null, limit ?? null, countTo + 1, queue ?? null]
-    const { count, rows } = await this.#ask<{ count: number; rows: Told<BusyQueue>[] | null }>('queues', values)
-    return { count, rows: (rows ?? []).map(readQueue) }
+    const { count, rows } = await this.#ask<{ count: number; rows: Raw<BusyQueue>[] | null }>('queues', values)
+    return { count, rows: (rows ?? []).map((row) => readRow<BusyQueue>(row, 'pausedAt', 'oldestAt')) }
   }
 
   /** What went through the queues in the last minute, by key; nothing for a queue at rest. */
@@ -259,11 +256,13 @@ interface Lately {
   rows: { key: string; what: Happening; jobs: number }[] | null
 }
 
-type FoundRow = Told<Omit<FoundJob, 'waitReason'>> & { unserved: Unserved; needs: Needs }
+type FoundRow = Raw<Omit<FoundJob, 'waitReason'>> & { unserved: Unserved; needs: Needs }
+
+type JobRow = Omit<JobDetails, 'log' | 'attempts' | 'tied' | 'others'>
 
 interface JobAnswer {
   job:
-    | (Told<Omit<JobDetails, 'log' | 'attempts' | 'tied' | 'others'>> & {
+    | (Raw<JobRow> & {
         log: string[] | null
         failures: FailureSaid[] | null
       })
@@ -274,23 +273,8 @@ interface JobAnswer {
 
 type FailureSaid = Omit<ObservedAttempt, 'at' | 'claimedAt'> & { at: string; claimedAt: string | null }
 
-function readQueue(row: Told<BusyQueue>): BusyQueue {
-  return {
-    ...row,
-    pausedAt: dateOf(row.pausedAt),
-    pausedForMs: msOf(row.pausedForMs),
-    oldestAt: dateOf(row.oldestAt),
-  }
-}
-
 function readFound({ unserved, needs, ...row }: FoundRow): FoundJob {
-  return {
-    ...row,
-    waitReason: waitReasonOf(unserved, needs),
-    ...momentsOf(row),
-    forMs: msOf(row.forMs)!,
-    dueInMs: msOf(row.dueInMs),
-  }
+  return { ...readRow<Omit<FoundJob, 'waitReason'>>(row, ...dates), waitReason: waitReasonOf(unserved, needs) }
 }
 
 /** The part that no worker serves: see `job_unserved`. */
@@ -316,9 +300,7 @@ function readDetails(
   others: number,
 ): JobDetails {
   return {
-    ...row,
-    ...momentsOf(row),
-    pausedAt: dateOf(row.pausedAt),
+    ...readRow<JobRow>(row, ...dates, 'pausedAt'),
     // Nothing is told apart from what was too large to tell.
     input: row.inputBytes > mostBytes ? undefined : row.input,
     result: row.resultBytes === null || row.resultBytes > mostBytes ? undefined : row.result,
@@ -331,14 +313,5 @@ function readDetails(
     })),
     tied,
     others,
-  }
-}
-
-function momentsOf(row: Pick<Told<FoundJob>, 'enqueuedAt' | 'runAt' | 'claimedAt' | 'endedAt'>) {
-  return {
-    enqueuedAt: new Date(row.enqueuedAt),
-    runAt: dateOf(row.runAt),
-    claimedAt: dateOf(row.claimedAt),
-    endedAt: dateOf(row.endedAt),
   }
 }

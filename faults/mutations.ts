@@ -1,6 +1,6 @@
 // Bugs that are planted to see whether the judge finds them: each changes the built package in one place, as somebody might by mistake.
 
-const sql = 'dist/postgres/migrations'
+const functions = (room: string) => `dist/${room}/functions.sql`
 
 export interface Mutation {
   readonly name: string
@@ -18,10 +18,10 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'the guard does not look at fences',
     edits: [
-      [`${sql}/0001-foundation.sql`, 'where known.fence <= excluded.fence', 'where true'],
-      [`${sql}/0001-foundation.sql`, 'if session is not null and pg_try', 'if false and pg_try'],
+      [functions('postgres'), 'where known.fence <= excluded.fence', 'where true'],
+      [functions('postgres'), 'if session is not null and pg_try', 'if false and pg_try'],
       [
-        `${sql}/0002-presence-and-leases.sql`,
+        functions('leases'),
         /if not exists \(\s+select\s+from holdfast\.lease\s+where lease\.key = guard_lease/,
         'if false and not exists (select from holdfast.lease where lease.key = guard_lease',
       ],
@@ -54,7 +54,7 @@ export const mutations: readonly Mutation[] = [
     name: 'a lease is released by its name alone',
     edits: [
       [
-        `${sql}/0002-presence-and-leases.sql`,
+        functions('leases'),
         'and lease.token = asked.token\n        and lease.fence = coalesce(asked.fence, lease.fence)',
         '',
       ],
@@ -66,7 +66,7 @@ export const mutations: readonly Mutation[] = [
     name: 'a lease is granted shortly before it is over',
     edits: [
       [
-        `${sql}/0002-presence-and-leases.sql`,
+        functions('leases'),
         'where held.expires_at <= clock_timestamp()',
         "where held.expires_at <= clock_timestamp() + interval '300 ms'",
       ],
@@ -78,7 +78,7 @@ export const mutations: readonly Mutation[] = [
     name: 'who comes after a restart does not wait for those from before',
     edits: [
       [
-        `${sql}/0002-presence-and-leases.sql`,
+        functions('postgres'),
         'return not exists (\n      select\n      from holdfast.fencing',
         'return true or not exists (\n      select\n      from holdfast.fencing',
       ],
@@ -92,8 +92,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'after a restore neither the clock nor the tables show where numbers go on',
     edits: [
-      [`${sql}/0001-foundation.sql`, /(create function holdfast\.clock_floor\(.*?as \$\$ select )/s, '$10 * '],
-      [`${sql}/0001-foundation.sql`, 'was_behind := holdfast.catch_up_sequences();', ''],
+      [functions('postgres'), /(create or replace function holdfast\.clock_floor\(.*?as \$\$ select )/s, '$10 * '],
+      [functions('postgres'), 'was_behind := holdfast.catch_up_sequences();', ''],
     ],
     only: ['locks', 'elections', 'jobs'],
     // Rarely enough that something is granted in between.
@@ -102,10 +102,10 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a restore is not noticed',
     edits: [
-      [`${sql}/0001-foundation.sql`, 'recorded.database, recorded.written_by)', 'recorded.database, recorded.writer)'],
-      [`${sql}/0001-foundation.sql`, 'or recorded.fence_floor > (select last_value from holdfast.fence);', ';'],
-      [`${sql}/0002-presence-and-leases.sql`, 'and written_by = xmin', ''],
-      [`${sql}/0002-presence-and-leases.sql`, 'and fence_floor <= (select last_value from holdfast.fence)', ''],
+      [functions('postgres'), 'recorded.database, recorded.written_by)', 'recorded.database, recorded.writer)'],
+      [functions('postgres'), 'or recorded.fence_floor > (select last_value from holdfast.fence);', ';'],
+      [functions('postgres'), 'and written_by = xmin', ''],
+      [functions('postgres'), 'and fence_floor <= (select last_value from holdfast.fence)', ''],
     ],
     only: ['jobs'],
     // Rarely enough that something is granted in between.
@@ -129,7 +129,7 @@ export const mutations: readonly Mutation[] = [
     name: 'whoever is present counts as gone',
     edits: [
       [
-        `${sql}/0002-presence-and-leases.sql`,
+        functions('postgres'),
         'if not pg_try_advisory_xact_lock_shared(holdfast.session_class(), session) then',
         'if false then',
       ],
@@ -139,14 +139,14 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'permits are handed on without a look at how many there are',
-    edits: [[`${sql}/0003-limits.sql`, 'exit when in_use + head.weight > head.max;', '']],
+    edits: [[functions('limits'), 'exit when in_use + head.weight > head.max;', '']],
     only: ['limits'],
     among: ['kill'],
   },
   {
     name: 'a dead session keeps its permits',
     hangs: true,
-    edits: [[`${sql}/0003-limits.sql`, 'if holdfast.is_present(part.session) then', 'if true then']],
+    edits: [[functions('limits'), 'if holdfast.is_present(part.session) then', 'if true then']],
     only: ['limits'],
     among: ['kill', 'terminate'],
   },
@@ -154,7 +154,7 @@ export const mutations: readonly Mutation[] = [
     name: 'the end of a job is recorded whoever has it now',
     edits: [
       [
-        `${sql}/0006-jobs.sql`,
+        functions('jobs'),
         /and \(job\.fence = e\.fence or job\.session is null and job\.seq = e\.seq and e\.fence <> all\(over\)\)/g,
         '',
       ],
@@ -166,7 +166,7 @@ export const mutations: readonly Mutation[] = [
     name: 'a crashed worker’s jobs are forgotten',
     edits: [
       [
-        `${sql}/0006-jobs.sql`,
+        functions('jobs'),
         'moved := moved + holdfast.job_take_over(dead);',
         'delete from holdfast.job where session = dead; delete from holdfast.claim where session = dead; delete from holdfast.worker where session = dead;',
       ],
@@ -176,23 +176,15 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'a lane has room for one more',
-    edits: [[`${sql}/0008-ties.sql`, 'max - active,', 'max + 1 - active,']],
+    edits: [[functions('jobs'), 'max - active,', 'max + 1 - active,']],
     only: ['jobs'],
     among: ['kill'],
   },
   {
     name: 'a run in flight can be claimed again',
     edits: [
-      [
-        `${sql}/0004-once.sql`,
-        "when 'in-flight' then holdfast.is_present(delivery.session)",
-        "when 'in-flight' then false",
-      ],
-      [
-        `${sql}/0004-once.sql`,
-        "when 'in-flight' then not holdfast.is_present(held.session)",
-        "when 'in-flight' then true",
-      ],
+      [functions('once'), "when 'in-flight' then holdfast.is_present(delivery.session)", "when 'in-flight' then false"],
+      [functions('once'), "when 'in-flight' then not holdfast.is_present(held.session)", "when 'in-flight' then true"],
       ['dist/once/once.sql', /and delivery\.token = answered\.token/g, ''],
       [
         'dist/once/once.sql',
@@ -218,11 +210,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a tick is taken without a look at who was first',
     edits: [
-      [
-        `${sql}/0009-schedules.sql`,
-        "and s.next_at = coalesce((a.older -> 0 ->> 'first_at')::timestamptz, a.ticks[1])",
-        '',
-      ],
+      [functions('schedules'), "and s.next_at = coalesce((a.older -> 0 ->> 'first_at')::timestamptz, a.ticks[1])", ''],
     ],
     only: ['schedules'],
     among: ['kill', 'freeze'],
@@ -232,8 +220,8 @@ export const mutations: readonly Mutation[] = [
     hangs: true,
     edits: [
       [
-        `${sql}/0009-schedules.sql`,
-        /(create function holdfast\.schedule_recover\(.*?\n {2}begin\n)/s,
+        functions('schedules'),
+        /(create or replace function holdfast\.schedule_recover\(.*?\n {2}begin\n)/s,
         '$1    return;\n',
       ],
     ],

@@ -1,9 +1,10 @@
-// Compiles src/ to dist/ and puts what the code reads at run time, the SQL and the scripts of shells, beside their rooms. The front end
-// of the dashboard is put together from ui/: whoever installs the package has it ready.
+// Compiles src/ to dist/ and copies what the code reads at run time, the SQL and the shell scripts, next to the compiled files. Writes the
+// JSON schemas of the command line. Bundles the front end of the dashboard from ui/.
 import { execFileSync } from 'node:child_process'
 import { chmodSync, cpSync, rmSync } from 'node:fs'
 import { extname } from 'node:path'
 import { build } from 'vite'
+import { writeSchemas } from './schemas.ts'
 
 rmSync('dist', { recursive: true, force: true })
 execFileSync('tsc', ['-p', 'tsconfig.build.json'], { stdio: 'inherit' })
@@ -12,4 +13,5 @@ cpSync('src', 'dist', {
   filter: (path) => ['', '.sql', '.bash', '.zsh', '.fish'].includes(extname(path)),
 })
 chmodSync('dist/cli/bin.js', 0o755)
+writeSchemas('dist/schemas')
 await build({ root: 'ui', logLevel: 'warn' })

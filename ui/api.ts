@@ -1,5 +1,6 @@
 // Asks the server. Addresses are relative, so that it does not matter where the dashboard is mounted.
 import type {
+  ActAsked,
   Acted,
   ActName,
   ActParamsOf,
@@ -50,10 +51,10 @@ export const api = {
 
   /** What an action would do. */
   preview: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>) =>
-    (await ask<Previewed>(`api/act/${act}`, { params, preview: true })).consequence,
+    (await ask<Previewed>(`api/act/${act}`, { params, preview: true } satisfies ActAsked<Name>)).consequence,
 
   act: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>, reason?: string) =>
-    (await ask<Acted>(`api/act/${act}`, { params, ...(reason ? { reason } : {}) })).outcome,
+    (await ask<Acted>(`api/act/${act}`, { params, ...(reason ? { reason } : {}) } satisfies ActAsked<Name>)).outcome,
 }
 
 async function ask<Answer>(path: string, body?: object): Promise<Answer> {

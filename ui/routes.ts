@@ -1,6 +1,6 @@
 // Where somebody is, kept in the fragment of the address: `#/jobs?search=mail`. The server never sees it.
 import { useEffect, useState } from 'preact/hooks'
-import { writeSearchValue } from '../src/base/search.js'
+import { writeSearchValue } from '../src/search/index.js'
 
 export const pages = [
   { id: 'now', title: 'Now', short: 'Now', letter: 'n' },
@@ -32,12 +32,12 @@ export type ParamsOf<Id extends PageId = PageId> = {
   readonly [Name in (typeof kept)[number] | ParamNames[Id]]?: string | undefined
 }
 
-export interface Route {
+interface Route {
   readonly page: PageId
   readonly params: ParamsOf
 }
 
-export function readRoute(hash: string): Route {
+function readRoute(hash: string): Route {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2)
   const page = pages.find(({ id }) => id === path)?.id ?? 'now'
   return { page, params: Object.fromEntries(new URLSearchParams(query)) }

@@ -43,7 +43,7 @@ function hrefFrom(page: string, href: string): string {
 const essays = ['locks', 'leases', 'elections', 'limits', 'once', 'shares', 'schedules', 'jobs', 'observe', 'cli']
 
 /** What documents link to that is no page, such as examples: it is served as it is. */
-const linked = ['examples', 'schemas', 'src', 'bench', 'faults', 'docs/images', 'LICENSE']
+const linked = ['examples', 'src', 'bench', 'faults', 'docs/images', 'LICENSE']
 
 export default defineConfig({
   title: 'Holdfast',

@@ -1,5 +1,5 @@
 // What the tables say of writes under fences, of deliveries and of ticks.
-import { ruleOf } from '../../dist/base/index.js'
+import { ruleOf } from '../../dist/cron/index.js'
 import type { History } from '../history.ts'
 import type { Query, Verdict } from './index.ts'
 

@@ -18,7 +18,7 @@ const entries = Object.entries(exports).flatMap(([path, { types }]) =>
 const order = ['holdfast', 'locks', 'leases', 'elections', 'limits', 'once', 'shares', 'schedules', 'jobs']
 
 /** Which page a declaration of the main entry belongs to, by the room in which it lies. */
-const common = ['base', 'postgres', 'observe', 'doctor']
+const common = ['base', 'cron', 'postgres', 'observe', 'doctor']
 const pageOf = (room: string) => (common.includes(room) || room.endsWith('.d.ts') ? 'holdfast' : room)
 
 const placeOf = (page: string) => (order.includes(page) ? order.indexOf(page) : order.length)

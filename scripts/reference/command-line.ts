@@ -34,8 +34,8 @@ function argumentsTable(args: readonly Argument[]) {
 
 function schemaOf(words: string[]) {
   const name = `${words.join('-')}.schema.json`
-  if (!existsSync(new URL(`../../schemas/${name}`, import.meta.url))) return []
-  return ['', `What \`--json\` prints: [${name}](../../schemas/${name}).`]
+  if (!existsSync(new URL(`../../dist/schemas/${name}`, import.meta.url))) return []
+  return ['', `JSON schema of \`--json\`: \`holdfast/schemas/${name}\`.`]
 }
 
 function section(command: Command, words: string[]): string[] {
@@ -67,6 +67,9 @@ export function commandLine() {
     'What a command found goes to stdout, all else to stderr: tables on a terminal, fields between tabs where it is piped,',
     'one document with `--json`, a document a line with `--jsonl`. Each option may also come from the variable that stands',
     'beside it; the command line wins. `holdfast help lock run` prints the help of a command.',
+    '',
+    'The package contains the JSON schema of each document, which a program imports for example as',
+    '`holdfast/schemas/lock-ls.schema.json`. Where the schema has a definition `row`, it describes one line of `--jsonl`.',
     '',
     '## Exit codes',
     '',

@@ -1,4 +1,4 @@
-import type { Holdfast } from '../holdfast.js'
+import type { Holdfast } from '../index.js'
 import type { Observer } from '../observe/index.js'
 import type { Operator } from './operator.js'
 import type { NoParams, ParamKinds, ParamsRead } from './params.js'

@@ -32,9 +32,16 @@ export const instances = {
       const before = await observer.fleet.find(id)
       const isAsked =
         before?.alive === true && (await operator.requestDrain(id, within === undefined ? undefined : within * 1_000))
-      // The instance may die after the request: then it was asked, and is gone.
-      const found = (await observer.fleet.find(id)) ?? before
-      const state = !found?.alive ? 'gone' : found.state === 'open' ? 'alive' : found.state
+      // The instance may die after the request: then it was asked, and is gone. One that closes in good order deletes its row.
+      const now = await observer.fleet.find(id)
+      const found = now ?? before
+      const state = !found?.alive
+        ? 'gone'
+        : !now && isAsked
+          ? 'drained'
+          : found.state === 'open'
+            ? 'asked'
+            : found.state
       const result = { instance: id, state }
       if (!found || (!isAsked && !found.alive)) return { done: false, text: goneText(id, found), result }
       return { done: true, text: isAsked ? `Asked ${hostOf(found)} to drain.` : leavesText(found), result }

@@ -1,5 +1,5 @@
 import { formatDuration, hasEnded } from '../base/index.js'
-import type { Holdfast } from '../holdfast.js'
+import type { Holdfast } from '../index.js'
 import type { JobDetails, TiedJob } from '../observe/index.js'
 import { type ActContext, act, type Consequence, counted, nothing, type Outcome, sentences } from './act.js'
 

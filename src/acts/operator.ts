@@ -10,10 +10,13 @@ type Name =
   | 'end_session'
   | 'expire_lease'
 
-/** Somebody whose permit was taken. */
+/** A permit that was taken from its holder. */
 export interface TakenPermit {
+  /** Instance that held the permit. */
   readonly instance: string
+  /** Share of the limit that the permit used. */
   readonly weight: number
+  /** Fence of the grant. */
   readonly fence: number
 }
 

@@ -4,7 +4,7 @@ import { type Rule, readOptions, UsageError } from '../base/index.js'
  * What a parameter of a view or an act may be. `key` is a key of 64 bits in decimal, `id` the number of a job.
  * They come as text from an address, and as they are in JSON; both are read.
  */
-export type ParamKind =
+type ParamKind =
   | 'text'
   | 'key'
   | 'id'

@@ -1,4 +1,5 @@
-import { formatDuration, readRule, ruleInWords, suggest } from '../base/index.js'
+import { formatDuration, suggest } from '../base/index.js'
+import { readRule, ruleInWords } from '../cron/index.js'
 import type { Observer, ScheduleDetails } from '../observe/index.js'
 import { type ActContext, act, type Consequence, nothing, type Outcome, sentences } from './act.js'
 

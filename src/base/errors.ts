@@ -5,7 +5,7 @@
  * - an operating error is another subclass of `HoldfastError`, with a stable `code`;
  * - an outcome (busy, replayed, skipped) is a value and never thrown.
  */
-export interface ErrorDetails {
+interface ErrorDetails {
   /** Stable, for programs. */
   code: string
   /** Whether the same call may succeed later without anybody changing anything. */

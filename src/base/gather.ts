@@ -4,7 +4,7 @@ interface Asked<Ask, Answer> {
   reject(error: unknown): void
 }
 
-export interface GatherOptions {
+interface GatherOptions {
   /** How many go out together, at most. Default 1,000. */
   readonly most?: number
 }

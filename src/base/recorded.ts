@@ -1,10 +1,14 @@
 import { clip, isError, memberOf, messageOf, textOf } from './foreign.js'
 
-/** What is kept of an error. */
+/** The recorded fields of an error. */
 export interface RecordedError {
+  /** Name of the error. */
   readonly name: string
+  /** Message of the error. */
   readonly message: string
+  /** Code of the error, if it has one. */
   readonly code?: string | undefined
+  /** Stack trace of the error, if it has one. */
   readonly stack?: string | undefined
 }
 

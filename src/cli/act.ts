@@ -28,7 +28,8 @@ type Act<Params> = {
 /** Previews an act and asks where it must be confirmed, runs it, and prints the outcome. */
 export async function act<Name extends ActName>(settings: Settings, name: Name, params: ParamsOf<Name>): Promise<void> {
   const { done, text, result } = await withActs(settings, (context) => perform(settings, context, name, params))
-  if (result) printDocument(settings, result)
+  // The schema of the command describes it.
+  if (result) printDocument(settings, result as never)
   say(text)
   if (!done) throw new Exit(exitCode.conditionNotMet)
 }
@@ -72,7 +73,8 @@ export async function actOnJobs(
       say(outcome.text)
     }
   })
-  printDocument(settings, { [name === 'retry-job' ? 'retried' : 'cancelled']: done })
+  if (name === 'retry-job') printDocument<'job-retry'>(settings, { retried: done })
+  else printDocument<'job-cancel'>(settings, { cancelled: done })
   if (done.length < ids.length) throw new Exit(exitCode.conditionNotMet)
 }
 

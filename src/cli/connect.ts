@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import { UsageError } from '../base/index.js'
-import type { Holdfast } from '../holdfast.js'
+import type { Holdfast } from '../index.js'
 import { checkSchema, checkUrl, type Database, fromPgPool, OwnPool, schemaState } from '../postgres/index.js'
 import type { Settings } from './settings.js'
 
@@ -49,7 +49,7 @@ export async function withHoldfast<T>(
 ): Promise<T> {
   const { pool, database, schema } = connect(settings)
   // Only here, so that who merely looks need not load all the rooms.
-  const { Holdfast } = await import('../holdfast.js')
+  const { Holdfast } = await import('../index.js')
   try {
     const namespace = settings.name('namespace')
     await using holdfast = await Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false })
@@ -68,7 +68,7 @@ export async function withMembers<T>(
   const members = new Map<string, Holdfast>()
   try {
     return await work(async (namespace, use) => {
-      const { Holdfast } = await import('../holdfast.js')
+      const { Holdfast } = await import('../index.js')
       const member =
         members.get(namespace) ?? (await Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false }))
       members.set(namespace, member)

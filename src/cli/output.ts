@@ -1,3 +1,4 @@
+import type { Documents, LineOf } from './documents.js'
 import type { Settings } from './settings.js'
 import { columnsFor, wrap } from './table.js'
 
@@ -20,21 +21,34 @@ export interface Column<Row> {
 export type Colour = 'red' | 'green' | 'yellow' | 'dim'
 const codes = { red: 31, green: 32, yellow: 33, dim: 2 } as const
 
+/**
+ * The name of the command is a type argument without a useful default, so that a call without the name does not compile. The schema of
+ * the command then describes what the command prints.
+ */
+type Command = keyof Documents
+
 /** stdout carries data only: a table on a terminal, tab-separated where it is piped, JSON where that was asked for. */
-export function printRows<Row>(settings: Settings, rows: readonly Row[], columns: readonly Column<Row>[]): void {
-  if (settings.flag('json')) printJson(rows)
+export function printRows<Name extends Command = never>(
+  settings: Settings,
+  rows: readonly LineOf<NoInfer<Name>>[],
+  columns: readonly Column<LineOf<NoInfer<Name>>>[],
+): void {
+  if (settings.flag('json')) write([JSON.stringify(rows, null, 2)])
   else if (settings.flag('jsonl')) write(rows.map((row) => JSON.stringify(row)))
   else if (process.stdout.isTTY) write(table(settings, rows, columns))
   else write(rows.map((row) => columns.map((column) => plain(column.value(row))).join('\t')))
 }
 
-export function printJson(document: unknown): void {
+export function printJson<Name extends Command = never>(document: Documents[NoInfer<Name>]): void {
   write([JSON.stringify(document, null, 2)])
 }
 
 /** An answer that is one document: the same in one line with `--jsonl`. Tells whether JSON was asked for at all. */
-export function printDocument(settings: Settings, document: unknown): boolean {
-  if (settings.flag('json')) printJson(document)
+export function printDocument<Name extends Command = never>(
+  settings: Settings,
+  document: Documents[NoInfer<Name>],
+): boolean {
+  if (settings.flag('json')) printJson<Name>(document)
   else if (settings.flag('jsonl')) write([JSON.stringify(document)])
   else return false
   return true

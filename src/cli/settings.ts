@@ -1,6 +1,10 @@
-import type { Command } from 'commander'
+import type { Command, Option } from 'commander'
 import { checkName, formatDuration, parseDuration, suggest, UsageError } from '../base/index.js'
-import type { TwinOption } from './options.js'
+
+/** An option that may come from the environment, too; `TwinOption` in options.ts. */
+interface DeclaredOption extends Option {
+  readonly twin: string
+}
 
 interface Given {
   readonly value: unknown
@@ -113,7 +117,7 @@ export class Settings {
 
   #given(name: string): Given | undefined {
     for (let command: Command | null = this.#command; command; command = command.parent) {
-      const options = command.options.filter((option) => option.attributeName() === name) as TwinOption[]
+      const options = command.options.filter((option) => option.attributeName() === name) as DeclaredOption[]
       if (options.length === 0) continue
       if (command.getOptionValueSource(name) === 'cli') {
         const value: unknown = command.getOptionValue(name)
@@ -128,7 +132,7 @@ export class Settings {
   }
 }
 
-function twinValue(option: TwinOption, set: string): unknown {
+function twinValue(option: DeclaredOption, set: string): unknown {
   if (option.required || option.optional) return set
   // Any value of NO_COLOR means what it says (no-color.org); elsewhere people also write 0, false and no.
   const isOn = option.twin === 'NO_COLOR' || !/^(0|false|no|off)$/i.test(set)

@@ -28,7 +28,7 @@ export function whoLeases({ instance, host, osPid }: ObservedLease): string {
 }
 
 /** What NAME means on the command line. */
-export interface Target {
+interface Target {
   readonly key: string
   readonly label: string
   readonly namespace: string | null

@@ -1,5 +1,5 @@
 import { ClosedError } from '../base/index.js'
-import { Holdfast } from '../holdfast.js'
+import { Holdfast } from '../index.js'
 import { Observer } from '../observe/index.js'
 import {
   checkSchema,

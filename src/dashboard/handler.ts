@@ -1,5 +1,5 @@
 import { ClosedError, isInstance, UsageError } from '../base/index.js'
-import { version } from '../holdfast.js'
+import { version } from '../index.js'
 import { Acting } from './acting.js'
 import { assetResponse, pageResponse } from './assets.js'
 import { readJson } from './body.js'

@@ -1,5 +1,5 @@
 import type { NoParams, ParamKinds, ParamsRead } from '../acts/index.js'
-import type { Holdfast } from '../holdfast.js'
+import type { Holdfast } from '../index.js'
 import type { Observer } from '../observe/index.js'
 import type { Executor, Reader } from '../postgres/index.js'
 import type { Audit } from './audit.js'

@@ -1,7 +1,7 @@
-import { allMigrations, inSchema } from '../postgres/index.js'
+import { allMigrations, inSchema, roomFunctions } from '../postgres/index.js'
 
 /**
- * What the migrations make, read from their text: with it the doctor can tell what is missing or has been changed, and has
+ * What the migrations and functions make, read from their text: with it the doctor can tell what is missing or has been changed, and has
  * the very statement that makes it, without any right to make something for comparison. The migrations are written in one
  * style; a test holds this against the catalog of a database that they have made.
  */
@@ -23,11 +23,14 @@ export interface Table {
   readonly options: Map<string, string>
 }
 
-/** As the migrations leave it up to a version of the schema. */
+/** Tables as the migrations leave them up to a version of the schema, and the functions of this version of Holdfast. */
 export function blueprintOf(schema: string, upTo: number): Blueprint {
   const blueprint: Blueprint = { tables: new Map(), indexes: new Map(), functions: new Map(), sequences: new Map() }
   for (const { version, sql } of allMigrations('holdfast')) {
     if (version <= upTo) for (const statement of statementsOf(sql)) read(blueprint, statement, schema)
+  }
+  for (const { sql } of roomFunctions('holdfast')) {
+    for (const statement of statementsOf(sql)) read(blueprint, statement, schema)
   }
   return blueprint
 }
@@ -51,16 +54,16 @@ function statementsOf(sql: string): string[] {
 function read(blueprint: Blueprint, statement: string, schema: string): void {
   const here = inSchema(statement, schema)
   const [, kind, name] = /^create (?:or replace |unlogged |unique )*(\w+) (?:holdfast\.)?(\w+)/.exec(statement) ?? []
-  const [, revoked] = /^revoke execute on function holdfast\.(\w+)/.exec(statement) ?? []
+  // Rights and planner settings. To replace a function takes its settings away.
+  const [, adjusted] = /^(?:revoke execute on|alter) function holdfast\.(\w+)/.exec(statement) ?? []
   const [, altered] = /^alter table holdfast\.(\w+)/.exec(statement) ?? []
   if (kind === 'table') blueprint.tables.set(name!, readTable(statement, here))
   else if (kind === 'sequence') blueprint.sequences.set(name!, here)
   else if (kind === 'index') {
     blueprint.indexes.set(name!, { table: / on holdfast\.(\w+)/.exec(statement)![1]!, statement: here })
   } else if (kind === 'function') {
-    const replaced = here.replace(/^create function/, 'create or replace function')
-    blueprint.functions.set(name!, { body: here.split('$$')[1]!, statements: [replaced] })
-  } else if (revoked !== undefined) blueprint.functions.get(revoked)!.statements.push(here)
+    blueprint.functions.set(name!, { body: here.split('$$')[1]!, statements: [here] })
+  } else if (adjusted !== undefined) blueprint.functions.get(adjusted)!.statements.push(here)
   else if (altered !== undefined) {
     const table = blueprint.tables.get(altered)!
     table.statements.push(here)

@@ -79,7 +79,7 @@ cross join lateral unnest(
   case
     when relname = 'audit_number' then array[]::text[]
     when relkind = 'S' then array['usage', 'select', 'update']
-    when relname in ('audit', 'migration') then array['select']
+    when relname in ('audit', 'migration', 'applied_functions') then array['select']
     else array['select', 'insert', 'update', 'delete']
   end
 ) as lacks
@@ -335,7 +335,7 @@ ours as (
   left join holdfast.name on objsubid = 1 and key = (classid::bigint << 32) | objid::bigint
   where label is not null
     or objsubid = 2
-      and (classid::bigint # (holdfast.session_class()::bigint & 4294967295)) < 32
+      and (classid::bigint # (holdfast.session_class()::bigint & 4294967295)) < 64
 )
 select
   pid,

@@ -19,16 +19,17 @@ import { settings } from './settings.js'
 import { standbys } from './standbys.js'
 import { tables } from './tables.js'
 
-/** What the doctor has seen, and where. */
+/** Findings of the doctor, and the database that was examined. */
 export interface Diagnosis {
-  /** Where the database is; never with a password. */
+  /** Address of the database, without a password. */
   readonly address: string
+  /** Schema that contains the tables of Holdfast. */
   readonly schema: string
-  /** Such as `PostgreSQL 18.4`. */
+  /** Name and version of the server, such as `PostgreSQL 18.4`. */
   readonly server: string
-  /** How many things were looked at. */
+  /** Number of checks. */
   readonly checks: number
-  /** The worst first. */
+  /** Findings, the worst first. */
   readonly findings: readonly Finding[]
 }
 

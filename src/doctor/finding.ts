@@ -1,6 +1,6 @@
 /**
- * How bad a finding is: `wrong`, a promise is broken or something does not work; `risky`, it works until something happens;
- * `unchecked`, it could not be looked at; `note`, worth knowing.
+ * Severity of a finding. `wrong`: something does not work, or a promise is broken. `risky`: it works until something happens.
+ * `unchecked`: it could not be checked. `note`: worth knowing.
  */
 export type Severity = 'wrong' | 'risky' | 'unchecked' | 'note'
 
@@ -49,34 +49,43 @@ export const findingIds = [
   'transaction-pooler',
   'unchecked',
 ] as const
+/** Kind of a finding. Each kind is explained in docs/operating/doctor.md. */
 export type FindingId = (typeof findingIds)[number]
 
+/**
+ * A number or a name of a finding.
+ *
+ * @fraction
+ */
 export type Fact = string | number | boolean | null
 
-/** What mends a finding. Where there is neither SQL nor a command, the words are all that there is to say. */
+/** How to fix a finding. Without SQL and commands, the text is the whole advice. */
 export interface Mend {
-  /** In words. */
+  /** The fix as a sentence. */
   readonly what: string
-  /** Statements that do it: each for itself, outside of a transaction, in this order. */
+  /** Statements that fix the finding: one at a time, outside of a transaction, in this order. */
   readonly sql: readonly string[]
-  /** Or words for a shell. */
+  /** Shell commands that fix the finding. */
   readonly commands: readonly string[]
-  /** Whether it can harm nobody, so that `holdfast doctor --fix` does it. */
+  /** Whether the fix is safe, so that `holdfast doctor --fix` applies it. */
   readonly fixable: boolean
 }
 
-/** Something that the doctor has seen. */
+/** A finding of the doctor. */
 export interface Finding {
+  /** Kind of the finding. Each kind is explained in docs/operating/doctor.md. */
   readonly id: FindingId
+  /** Severity of the finding. */
   readonly severity: Severity
-  /** What it is about, where there may be several of one kind: a session, a queue, a setting. */
+  /** Subject of the finding, if there may be several of one kind: a session, a queue, a setting. */
   readonly subject: string | null
-  /** What was seen, in a sentence. */
+  /** The finding as a sentence. */
   readonly seen: string
   /** Why it matters. */
   readonly why: string
-  /** The same as `seen`, for programs. */
+  /** Numbers and names of the finding, for programs. */
   readonly facts: Readonly<Record<string, Fact>>
+  /** How to fix the finding. */
   readonly mend: Mend
 }
 

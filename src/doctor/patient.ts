@@ -73,8 +73,10 @@ export class Patient {
   path: Path = 'none'
   /** The version of the schema; 0 where there is none. */
   version = 0
-  /** How many migrations are to be applied. */
+  /** Number of steps that `migrate` would take: migrations, and one for functions. */
   pending = 0
+  /** Whether the functions of the schema are meant to be those of this version of Holdfast. */
+  hasOurFunctions = false
   readonly #sql: Record<Asked, Statement>
 
   constructor({ database, direct, schema = 'holdfast', expiryMs = 10_000, patienceMs = 600_000 }: PatientOptions) {

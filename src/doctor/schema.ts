@@ -1,6 +1,13 @@
 import { commandFor } from '../base/index.js'
-import { knownVersion, schemaState } from '../postgres/index.js'
-import { counted, type Finding, finding } from './finding.js'
+import {
+  functionsRevision,
+  isUpToDate,
+  knownVersion,
+  type SchemaState,
+  schemaState,
+  stepsOf,
+} from '../postgres/index.js'
+import { counted, type Finding, finding, listed } from './finding.js'
 import type { Check, Patient } from './patient.js'
 
 /** Which migrations were applied. */
@@ -11,21 +18,30 @@ export const schema: Check = {
     const state = await schemaState(patient.executor, patient.schema)
     const known = knownVersion(patient.schema)
     patient.version = state.version
-    patient.pending = state.pending.length
+    patient.pending = stepsOf(state)
+    patient.hasOurFunctions = state.revision === functionsRevision && state.pendingFunctions.length === 0
     if (state.version === 0) return [notInstalled(patient)]
     if (state.version > known) return [newer(patient, state.version, state.worksFrom, known)]
-    if (state.pending.length === 0) return []
+    if (isUpToDate(state)) return []
     return [
       finding({
         id: 'migrations-pending',
         severity: 'wrong',
-        seen: `The schema ${patient.schema} is at version ${state.version}, and this version of Holdfast needs ${known}: ${counted(state.pending.length, 'migration')} not applied`,
+        seen: whatIsPending(patient.schema, state, known),
         why: 'An instance of this version that opens with migrate: false is refused.',
         facts: { version: state.version, needed: known },
         mend: { what: 'Apply them. Running instances go on.', commands: [migrateCommand(patient)], fixable: true },
       }),
     ]
   },
+}
+
+function whatIsPending(schema: string, { version, revision, pending, pendingFunctions }: SchemaState, known: number) {
+  if (pending.length > 0) {
+    return `The schema ${schema} is at version ${version}, and this version of Holdfast needs ${known}: ${counted(pending.length, 'migration')} not applied`
+  }
+  const rooms = listed(pendingFunctions.map(({ room }) => room))
+  return `The functions of the schema ${schema} have revision ${revision}, and this version of Holdfast has other ones, of revision ${functionsRevision}: ${rooms}`
 }
 
 function migrateCommand({ schema }: Patient): string {

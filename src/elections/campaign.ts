@@ -39,7 +39,7 @@ export interface CampaignOptions {
 export type CampaignStatements = Record<'announce' | 'resign' | 'stand' | 'withdraw', Statement>
 
 /** What a campaign stands on. */
-export interface CampaignGround {
+interface CampaignGround {
   readonly database: Database
   readonly presence: Presence
   readonly keeper: Keeper

@@ -20,13 +20,13 @@ export interface Sight {
 }
 
 /** Whoever follows an election. */
-export interface Follower {
+interface Follower {
   sees(sight: Sight): void
   /** No look will succeed before somebody changes something: a right is missing, for example. */
   fails(error: unknown): void
 }
 
-export interface LookoutOptions {
+interface LookoutOptions {
   readonly database: Database
   readonly presence: Presence
   readonly namespace: string

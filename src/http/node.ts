@@ -5,7 +5,7 @@ import { Capture, sendRecorded } from './capture.js'
 import { type Exchange, type Policy, respond } from './policy.js'
 
 /** Where a response of Node.js is answered, for Express and Fastify alike. */
-export interface NodeWay {
+interface NodeWay {
   /** Lets the handler begin. Its end is seen by what it sends. */
   proceed(): void
   /** The response is about to be sent without the handler. */

@@ -21,7 +21,7 @@ export interface Exchange {
 }
 
 /** What to do with a request. */
-export type Plan =
+type Plan =
   | { readonly do: 'pass' }
   | { readonly do: 'answer'; readonly response: RecordedResponse }
   | { readonly do: 'run'; readonly key: string; readonly options: OnceOptions }

@@ -1,6 +1,6 @@
 import type { Events, Tracing } from '../base/index.js'
 import { Gathering } from './batches.js'
-import type { Claims } from './claims.js'
+import type { Claimed, Claims } from './claims.js'
 import type { Endings } from './endings.js'
 import { type DrainingError, JobCancelledError, recordOf } from './errors.js'
 import { Handlers } from './handlers.js'
@@ -9,10 +9,10 @@ import type { LooseEnds } from './loose-ends.js'
 import { NoteTaker } from './notes.js'
 import { Outcomes } from './outcomes.js'
 import type { Rounds } from './rounds.js'
-import { type Claimed, Run, type RunGround } from './run.js'
+import { Run, type RunGround } from './run.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
 
-export interface AttemptsOptions {
+interface AttemptsOptions {
   readonly ledger: Ledger
   readonly rounds: Rounds
   readonly endings: Endings

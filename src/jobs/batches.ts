@@ -1,36 +1,6 @@
-import { type Duration, describe, duration, isError, readOptions, UsageError, wholeNumber } from '../base/index.js'
-import type { JobContext, Outcome } from './define.js'
+import { describe, duration, isError, readOptions, UsageError, wholeNumber } from '../base/index.js'
+import type { Batch, BatchHandler, BatchJob, JobContext } from './definition.js'
 import { NonRetryableError } from './errors.js'
-
-export interface BatchOptions {
-  /** How many jobs the handler is given at most. */
-  size: number
-  /** How long to wait for a batch to become full. Default: not at all; it gets what is there. */
-  wait?: Duration | undefined
-}
-
-/** One job of a batch. Each has its own attempts, its own signal and its own end. */
-export interface BatchJob<Input = unknown>
-  extends Pick<JobContext, 'id' | 'kind' | 'attempt' | 'fence' | 'signal' | 'progress' | 'log'> {
-  readonly input: Input
-}
-
-/**
- * The handler of a batch. Returns nothing when all is done, or for each job, in order, its result: a value, an `Outcome`,
- * or an `Error` when that one has failed. What it throws, all have failed of.
- */
-export type BatchHandler<Handled, Result> = (
-  jobs: readonly BatchJob<Handled>[],
-) => BatchAnswer<Result> | Promise<BatchAnswer<Result>>
-
-// biome-ignore lint/suspicious/noConfusingVoidType: a handler that returns nothing
-type BatchAnswer<Result> = readonly (Result | Outcome | Error)[] | undefined | void
-
-export interface Batch<Handled = unknown, Result = unknown> {
-  readonly size: number
-  readonly waitMs: number
-  readonly run: BatchHandler<Handled, Result>
-}
 
 const rules = { size: wholeNumber(1, 1_000), wait: duration(0, 3_600_000) }
 

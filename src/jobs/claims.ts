@@ -1,6 +1,5 @@
 import { arrayOf, type Life } from '../postgres/index.js'
-
-import type { Claim } from './run.js'
+import type { AnyDefinition } from './definition.js'
 import type { Ties } from './ties.js'
 
 /** How jobs are claimed. All that serve a queue at one time must do it in one way. */
@@ -46,6 +45,30 @@ export interface Found {
   readonly oldest: string | null
   readonly newest: string | null
   readonly last: number
+}
+
+/** A claim: jobs that were claimed by one statement. */
+export interface Claim {
+  readonly life: Life
+  readonly fence: number
+  /** How many of its jobs have no recorded end yet. */
+  left: number
+}
+
+/** A job that this worker has claimed. */
+export interface Claimed {
+  readonly claim: Claim
+  readonly definition: AnyDefinition
+  readonly id: number
+  /** Its place in the order of its queue; another one each time that it comes back. */
+  readonly seq: number
+  readonly input: unknown
+  readonly failed: number
+  readonly crashes: number
+  readonly maxCrashes: number
+  readonly ties: Ties | null
+  /** Why it is not to run: somebody cancelled it while another had locked it for a claim that came to nothing. */
+  readonly cancelled: string | null
 }
 
 /** What a statement must know of a job to find out whether it still is whose it was. */

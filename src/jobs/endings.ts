@@ -1,10 +1,10 @@
 import { backoffMs, HoldfastError, pause } from '../base/index.js'
 import { arrayOf, sqlstateOf } from '../postgres/index.js'
+import type { Claim } from './claims.js'
 import { type Claims, type Held, placesOf } from './claims.js'
 import { type RecordedError, recordOf } from './errors.js'
 import type { Ledger } from './ledger.js'
 import type { LooseEnds } from './loose-ends.js'
-import type { Claim } from './run.js'
 
 /** How an attempt ends, but for the usual way. */
 export interface Ending extends Held {

@@ -2,7 +2,8 @@
 import { checkName, type Duration, duration, made, oneOf, type readOptions, wholeNumber } from '../base/index.js'
 import type { CallerTransaction } from '../postgres/index.js'
 import { highestPriority, lowestPriority } from './cursors.js'
-import type { AnyDefinition } from './define.js'
+import type { JobRef } from './job-ref.js'
+import type { LanePolicy } from './lanes.js'
 import type { Ties } from './ties.js'
 import { type UniqueOptions, uniqueRule } from './unique.js'
 
@@ -36,12 +37,8 @@ export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, 'unique'
   unique?: ((input: Input) => string) | UniqueOptions<(input: Input) => string> | undefined
 }
 
-/** A job that was enqueued. */
-export interface JobRef {
-  readonly id: number
-  /** False when another job had the unique key: then this is that one. */
-  readonly isNew: boolean
-}
+/** As for `jobs.enqueue`; the transaction is that of the job. */
+export type ChildOptions = Omit<EnqueueOptions, 'tx'>
 
 const longestMs = 3_650 * 86_400_000
 
@@ -71,7 +68,7 @@ export type Asked = ReturnType<typeof readOptions<typeof childRules>>
 
 /** What ties a job to others; undefined for nothing. */
 export function tiesOf(
-  { lanes }: AnyDefinition,
+  { lanes }: { readonly lanes: LanePolicy },
   { lane, after = [], ifFailed }: Asked,
   more: Ties = {},
 ): Ties | undefined {

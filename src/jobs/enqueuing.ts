@@ -7,7 +7,7 @@ import type { LooseEnds } from './loose-ends.js'
 export type EnqueueStatement = 'enqueue' | 'enqueue_later' | 'enqueue_tied'
 
 /** A job to be enqueued. */
-export interface NewJob {
+interface NewJob {
   /** All that it may have in common with others, as the beginning of a JSON object. */
   readonly head: string
   /** JSON. */

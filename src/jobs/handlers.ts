@@ -1,6 +1,7 @@
 import { type Events, isError, isThenable, type Spans, type Tracing } from '../base/index.js'
-import { answersOf, type Batch, type BatchJob, seenBy } from './batches.js'
+import { answersOf, seenBy } from './batches.js'
 import { validated } from './define.js'
+import type { Batch, BatchJob } from './definition.js'
 import type { Outcomes } from './outcomes.js'
 import type { Run } from './run.js'
 

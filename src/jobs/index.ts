@@ -1,35 +1,25 @@
-export type { BatchHandler, BatchJob, BatchOptions } from './batches.js'
-export {
-  type BatchJobOptions,
-  type ChildOptions,
-  cancel,
-  defineJob,
-  discard,
-  type JobContext,
-  type JobDefinition,
-  type JobOptions,
-  type LaneOptions,
-  type Outcome,
-  type RetryOptions,
-  retryAfter,
-  type Schema,
-} from './define.js'
-export type { EnqueueManyOptions, EnqueueOptions, JobRef } from './enqueue-options.js'
+export { type BatchJobOptions, defineJob, type JobOptions, type RetryOptions } from './define.js'
+export type { BatchHandler, BatchJob, BatchOptions, JobContext, JobDefinition } from './definition.js'
+export type { ChildOptions, EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
 export * from './errors.js'
 export type { Imported, ImportOptions } from './import/import.js'
 export { type ImportSource, importSources, type WhyLeft } from './import/source.js'
+export type { JobRef } from './job-ref.js'
 export {
   Jobs,
   type JobsOptions,
   type ResultOptions,
   type WorkOptions,
 } from './jobs.js'
+export type { LaneOptions } from './lanes.js'
+export { cancel, discard, type Outcome, retryAfter } from './outcome.js'
+export type { JobParent } from './parents.js'
+export type { Schema } from './schema.js'
 export type { FailedAttempt, JobStatus } from './status.js'
 export { UniqueKeyBusyError, type UniqueOptions } from './unique.js'
 export type { WaitsFor } from './waits-for.js'
 export type { Worker } from './worker.js'
 export type {
-  JobParent,
   WorkflowBuilder,
   WorkflowJob,
   WorkflowJobOptions,

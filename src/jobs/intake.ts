@@ -1,18 +1,20 @@
 import { describe, type Events, readOptions, type Tracing, UsageError } from '../base/index.js'
 import { type CallerTransaction, type Executor, executorOf } from '../postgres/index.js'
 import { highestPriority, lowestPriority } from './cursors.js'
-import { type AnyDefinition, type ChildOptions, checkDefinition, validated } from './define.js'
+import { checkDefinition, validated } from './define.js'
+import type { AnyDefinition } from './definition.js'
+import type { ChildOptions } from './enqueue-options.js'
 import {
   type Asked,
   childRules,
   type EnqueueManyOptions,
   type EnqueueOptions,
   enqueueRules,
-  type JobRef,
   tiesOf,
 } from './enqueue-options.js'
 import { type EnqueueStatement, Enqueuing } from './enqueuing.js'
 import type { ForeignJob } from './import/source.js'
+import type { JobRef } from './job-ref.js'
 import type { Ledger } from './ledger.js'
 import type { LooseEnds } from './loose-ends.js'
 import { writePayload } from './payload.js'
@@ -23,7 +25,7 @@ import { readUnique, UniqueEnqueuing } from './unique.js'
 import { type Planned, planOf } from './workflow-plan.js'
 import type { WorkflowBuilder, WorkflowRef } from './workflows.js'
 
-export interface IntakeOptions {
+interface IntakeOptions {
   readonly ledger: Ledger
   readonly queues: Queues
   readonly looseEnds: LooseEnds

@@ -87,17 +87,17 @@ from holdfast.job_take(
 
 -- name: unlock
 -- Jobs that have ended, or were given back. On the anchor.
-select count(pg_advisory_unlock(holdfast.job_class(), holdfast.job_lock_key(id)))
+select count(pg_advisory_unlock(holdfast.lock_class('job'), holdfast.job_lock_key(id)))
 from unnest($1::text::bigint[]) as id
 
 -- name: unlock_others
 -- Whatever the session has locked beside these: what a claim had locked when it failed. On the anchor.
-select count(pg_advisory_unlock(holdfast.job_class(), holdfast.job_lock_key(object)))
+select count(pg_advisory_unlock(holdfast.lock_class('job'), holdfast.job_lock_key(object)))
 from (
   select object
   from holdfast.job_locks()
   where pid = pg_backend_pid()
-    and class = holdfast.job_class()
+    and class = holdfast.lock_class('job')
     and object not in (select id & 4294967295 from unnest($1::text::bigint[]) as id)
   offset 0
 ) as others

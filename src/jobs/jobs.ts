@@ -28,14 +28,17 @@ import {
 } from '../postgres/index.js'
 import { AdvisoryClaims } from './advisory-claims.js'
 import type { Claims, ClaimWay } from './claims.js'
-import { type AnyDefinition, checkDefinition, type JobDefinition } from './define.js'
-import type { EnqueueManyOptions, EnqueueOptions, JobRef } from './enqueue-options.js'
+import { checkDefinition } from './define.js'
+import type { AnyDefinition, JobDefinition } from './definition.js'
+import type { EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
 import { clip, JobFailedError } from './errors.js'
 import { type Imported, type ImportOptions, importJobs } from './import/import.js'
 import type { ImportSource } from './import/source.js'
 import { Intake } from './intake.js'
+import type { JobRef } from './job-ref.js'
 import { Ledger } from './ledger.js'
 import { LooseEnds } from './loose-ends.js'
+import { parentsOf } from './parents.js'
 import { Queues } from './queues.js'
 import { Rounds } from './rounds.js'
 import { RowsClaims } from './rows-claims.js'
@@ -43,7 +46,6 @@ import { type JobStatus, type StatusRow, statusOf } from './status.js'
 import type { WaitsForRow } from './waits-for.js'
 import { Worker } from './worker.js'
 import {
-  parentsOf,
   type WorkflowBuilder,
   type WorkflowRef,
   type WorkflowRow,

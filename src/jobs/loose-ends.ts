@@ -2,7 +2,7 @@ import { backoffMs, pause } from '../base/index.js'
 import { arrayOf } from '../postgres/index.js'
 import type { Ledger } from './ledger.js'
 
-export interface LooseEndsOptions {
+interface LooseEndsOptions {
   readonly ledger: Ledger
   /** The number of the life whose ends may have got lost. */
   readonly life: () => number | undefined

@@ -2,12 +2,6 @@ import type { Claims } from './claims.js'
 import type { Ledger } from './ledger.js'
 import type { Run } from './run.js'
 
-/** What a handler said since it was last written down. */
-export interface Notes {
-  progress: number | undefined
-  lines: string[]
-}
-
 const flushAfterMs = 250
 const mostLines = 100
 

@@ -2,7 +2,6 @@ import { backoffMs, type Events, isInstance, messageOf } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
 import { arrayOf, type Executor } from '../postgres/index.js'
 import { type Claims, placesOf } from './claims.js'
-import { Outcome } from './define.js'
 import { type Ending, type Endings, endingFor, type Recorded, unstamped } from './endings.js'
 import {
   DrainingError,
@@ -16,6 +15,7 @@ import {
 import type { Ledger } from './ledger.js'
 import type { LooseEnds } from './loose-ends.js'
 import type { NoteTaker } from './notes.js'
+import { Outcome } from './outcome.js'
 import { writePayload } from './payload.js'
 import type { Rounds } from './rounds.js'
 import type { Run } from './run.js'

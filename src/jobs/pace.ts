@@ -2,7 +2,7 @@ import type { Attempts } from './attempts.js'
 import type { Claims } from './claims.js'
 import type { Endings } from './endings.js'
 
-export interface PaceOptions {
+interface PaceOptions {
   readonly attempts: Attempts
   readonly endings: Endings
   readonly claims: Claims

@@ -1,36 +1,12 @@
 import { formatDuration, type HoldfastError, textOf } from '../base/index.js'
 import { RunTransaction, type Transaction, type TransactionStatements } from '../once/index.js'
-import type { Database, Life } from '../postgres/index.js'
-import type { AnyDefinition, ChildOptions, JobContext } from './define.js'
-import type { JobRef } from './enqueue-options.js'
+import type { Database } from '../postgres/index.js'
+import type { Claimed } from './claims.js'
+import type { AnyDefinition, JobContext } from './definition.js'
+import type { ChildOptions } from './enqueue-options.js'
 import { type DrainingError, type JobCancelledError, JobLostError, JobTimeoutError } from './errors.js'
-import type { Notes } from './notes.js'
-import type { Ties } from './ties.js'
-import type { JobParent } from './workflows.js'
-
-/** A claim: jobs that were claimed by one statement. */
-export interface Claim {
-  readonly life: Life
-  readonly fence: number
-  /** How many of its jobs have no recorded end yet. */
-  left: number
-}
-
-/** A job that this worker has claimed. */
-export interface Claimed {
-  readonly claim: Claim
-  readonly definition: AnyDefinition
-  readonly id: number
-  /** Its place in the order of its queue; another one each time that it comes back. */
-  readonly seq: number
-  readonly input: unknown
-  readonly failed: number
-  readonly crashes: number
-  readonly maxCrashes: number
-  readonly ties: Ties | null
-  /** Why it is not to run: somebody cancelled it while another had locked it for a claim that came to nothing. */
-  readonly cancelled: string | null
-}
+import type { JobRef } from './job-ref.js'
+import type { JobParent } from './parents.js'
 
 export interface RunGround {
   readonly database: Database
@@ -47,6 +23,12 @@ export interface RunGround {
     input: unknown,
     options: ChildOptions | undefined,
   ): Promise<JobRef>
+}
+
+/** What a handler said since it was last written down. */
+export interface Notes {
+  progress: number | undefined
+  lines: string[]
 }
 
 /** One attempt, as its handler sees it. Whatever costs something is made when it is first asked for. */

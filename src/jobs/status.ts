@@ -3,42 +3,61 @@ import { type WaitsFor, type WaitsForRow, waitsForOf } from './waits-for.js'
 
 /** An attempt that failed, or whose worker died. */
 export interface FailedAttempt extends RecordedError {
+  /** Number of the attempt. */
   readonly attempt: number
-  /** When it failed, or was found to be over. */
+  /** Time at which the attempt failed, or its worker was found dead. */
   readonly at: string
+  /** Time of the claim. */
   readonly claimedAt: string
-  /** Which instance ran it. */
+  /** Instance that ran the attempt. Null if it is no longer known. */
   readonly instance: string | null
 }
 
-/** A job, as a look at the database shows it. */
+/** The status of a job. */
 export interface JobStatus {
+  /** ID of the job. */
   readonly id: number
+  /** Name of the job definition. */
   readonly kind: string
+  /** Name of the queue. */
   readonly queue: string
+  /** State of the job. */
   readonly state: 'ready' | 'running' | 'waiting' | 'done' | 'cancelled' | 'discarded' | 'buried'
-  /** Why it does not run yet; undefined when it runs, or has ended. */
+  /** Reason why the job does not run yet. Undefined if it runs or has ended. */
   readonly waitsFor: WaitsFor | undefined
+  /** Input of the job: any JSON. */
   readonly input: unknown
+  /** Priority. Larger numbers run first. */
   readonly priority: number
+  /** Time at which the job was enqueued. */
   readonly enqueuedAt: Date
-  /** From when on it may run, while it waits. */
+  /** Time from which the waiting job may run. */
   readonly runAt: Date | undefined
+  /** Start of the running attempt. */
   readonly claimedAt: Date | undefined
+  /** Time at which the job ended. */
   readonly endedAt: Date | undefined
-  /** Which instance runs it. */
+  /** Instance that runs the job. */
   readonly instance: string | undefined
-  /** How many attempts have failed. */
+  /** Number of failed attempts. */
   readonly failed: number
-  /** How many workers died while they had it. */
+  /** Number of workers that died while they had the job. */
   readonly crashes: number
-  /** What attempts failed or crashed of, the last twenty. */
+  /** The last 20 attempts that failed or crashed. */
   readonly failures: readonly FailedAttempt[]
+  /**
+   * Last progress that the handler reported.
+   *
+   * @fraction
+   */
   readonly progress: number | undefined
+  /** Lines that the handler logged. */
   readonly log: readonly string[]
+  /** Return value of the handler: any JSON. */
   readonly result: unknown
+  /** Error with which the job ended. */
   readonly error: RecordedError | undefined
-  /** Why it was told to stop, while it runs. */
+  /** Reason why the running job was asked to stop. */
   readonly cancelling: string | undefined
 }
 

@@ -1,9 +1,10 @@
 import { Gather } from '../base/index.js'
 import { arrayOf } from '../postgres/index.js'
+import type { Claimed } from './claims.js'
 import { type Claims, placesOf } from './claims.js'
 import type { Endings } from './endings.js'
 import type { Ledger } from './ledger.js'
-import type { Claimed, Run } from './run.js'
+import type { Run } from './run.js'
 
 /** A worker has died with it, or it may not crash at all: whether it is its fault is known only if it is marked before it runs. */
 export function isSuspect({ crashes, maxCrashes }: Claimed): boolean {

@@ -1,4 +1,4 @@
-import type { LanePolicy } from './define.js'
+import type { LanePolicy } from './lanes.js'
 
 /**
  * What ties a job to others, as it is written beside it: null for most jobs. Each kind of tie has a member here, a step in

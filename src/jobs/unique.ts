@@ -12,7 +12,7 @@ import {
   UsageError,
 } from '../base/index.js'
 import { type Executor, sqlstate, sqlstateOf } from '../postgres/index.js'
-import type { JobRef } from './enqueue-options.js'
+import type { JobRef } from './job-ref.js'
 import type { Ledger } from './ledger.js'
 
 /** At most one job of its queue and kind has the key. */
@@ -45,7 +45,7 @@ export const uniqueRule = {
 }
 
 /** A job that wants a key. */
-export interface UniqueAsked {
+interface UniqueAsked {
   /** A whole JSON object. */
   readonly head: string
   readonly payload: string

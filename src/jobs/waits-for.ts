@@ -1,24 +1,75 @@
-/** Why a job does not run yet. `text` says it to people. */
-export type WaitsFor = { readonly text: string } & (
-  | { readonly reason: 'time' | 'attempt'; readonly until: Date }
-  /** Its queue is paused. */
-  | { readonly reason: 'pause'; readonly since: Date }
-  /** Other jobs have to end, or to be retried. None when all have ended, and the job is about to be released or cancelled. */
-  | { readonly reason: 'jobs'; readonly jobs: readonly { readonly id: number; readonly state: string }[] }
-  /** Its lane is full. `ahead`: how many are parked before it, of 10,000 at most. */
+/**
+ * Reason why a job does not run yet. `time`: it waits for its time. `attempt`: it waits for its next attempt. `pause`: its queue is paused.
+ * `jobs`: other jobs have to end, or to be retried. `lane`: its lane is full. `rate`: the rate of its lane is spent. `worker`: no worker
+ * serves its queue (`queue`), or no worker of the queue has a definition of its kind (`kind`). `turn`: a worker will claim it. `ahead` is
+ * the number of jobs before it, counted up to 10,000.
+ */
+export type WaitsFor = {
+  /** The reason as a sentence. */
+  readonly text: string
+} & (
   | {
+      /** The job waits for its time, or for its next attempt. */
+      readonly reason: 'time' | 'attempt'
+      /** End of the wait. */
+      readonly until: Date
+    }
+  | {
+      /** The queue is paused. */
+      readonly reason: 'pause'
+      /** Start of the pause. */
+      readonly since: Date
+    }
+  | {
+      /** Other jobs have to end, or to be retried. */
+      readonly reason: 'jobs'
+      /** These jobs. Empty if all have ended, and the job is about to be released or cancelled. */
+      readonly jobs: readonly {
+        /** ID of the job. */
+        readonly id: number
+        /** State of the job. */
+        readonly state: string
+      }[]
+    }
+  | {
+      /** The lane is full. */
       readonly reason: 'lane'
+      /** Name of the lane. */
       readonly lane: string
+      /** Number of places of the lane. */
       readonly max: number
-      readonly running: readonly { readonly id: number; readonly instance: string | undefined }[]
+      /** Jobs that have these places. */
+      readonly running: readonly {
+        /** ID of the job. */
+        readonly id: number
+        /** Instance that runs the job. */
+        readonly instance: string | undefined
+      }[]
+      /** Number of jobs that wait before this one, counted up to 10,000. */
       readonly ahead: number
     }
-  /** The rate of its lane. */
-  | { readonly reason: 'rate'; readonly lane: string; readonly until: Date; readonly ahead: number }
-  /** No worker serves its queue; or, with `kind`, none of the workers that serve the queue has a definition of its kind. */
-  | { readonly reason: 'worker'; readonly unserved: 'queue' | 'kind' }
-  /** It will be claimed; so many stand before it, of 10,000 at most. */
-  | { readonly reason: 'turn'; readonly ahead: number }
+  | {
+      /** The rate of the lane is spent. */
+      readonly reason: 'rate'
+      /** Name of the lane. */
+      readonly lane: string
+      /** Earliest end of the wait. */
+      readonly until: Date
+      /** Number of jobs that wait before this one, counted up to 10,000. */
+      readonly ahead: number
+    }
+  | {
+      /** There is no worker for the job. */
+      readonly reason: 'worker'
+      /** `queue`: no worker serves the queue. `kind`: no worker of the queue has a definition of this kind. */
+      readonly unserved: 'queue' | 'kind'
+    }
+  | {
+      /** A worker will claim the job. */
+      readonly reason: 'turn'
+      /** Number of jobs that are claimed before this one, counted up to 10,000. */
+      readonly ahead: number
+    }
 )
 
 export interface WaitsForRow {

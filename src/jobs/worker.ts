@@ -18,9 +18,10 @@ import {
   troubleOf,
 } from '../postgres/index.js'
 import { Attempts } from './attempts.js'
+import type { Claim, Claimed } from './claims.js'
 import { type Claims, placesOf, type Row } from './claims.js'
 import { Cursors, type Reach } from './cursors.js'
-import type { AnyDefinition } from './define.js'
+import type { AnyDefinition } from './definition.js'
 import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError, MixedClaimsError } from './errors.js'
 import { stopMs } from './handlers.js'
@@ -29,9 +30,9 @@ import { type Look, Looks, nearEveryMs } from './looks.js'
 import type { LooseEnds } from './loose-ends.js'
 import { mostAhead, Pace } from './pace.js'
 import type { Rounds } from './rounds.js'
-import type { Claim, Claimed, RunGround } from './run.js'
+import type { RunGround } from './run.js'
 
-export interface WorkerOptions {
+interface WorkerOptions {
   readonly ledger: Ledger
   readonly presence: Presence
   readonly rounds: Rounds

@@ -1,5 +1,6 @@
 import { readOptions, UsageError } from '../base/index.js'
-import { type AnyDefinition, checkDefinition } from './define.js'
+import { checkDefinition } from './define.js'
+import type { AnyDefinition } from './definition.js'
 import { type Asked, workflowRules } from './enqueue-options.js'
 import type { WorkflowBuilder } from './workflows.js'
 

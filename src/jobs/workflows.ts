@@ -1,10 +1,9 @@
 import { hasEnded } from '../base/index.js'
-import { arrayOf } from '../postgres/index.js'
-import type { ChildOptions, JobDefinition } from './define.js'
-import type { JobRef } from './enqueue-options.js'
+import type { JobDefinition } from './definition.js'
+import type { ChildOptions } from './enqueue-options.js'
 import type { RecordedError } from './errors.js'
-import type { Ledger } from './ledger.js'
-import type { JobStatus, StatusRow } from './status.js'
+import type { JobRef } from './job-ref.js'
+import type { JobStatus } from './status.js'
 
 /** A job of a workflow that is being built. */
 export interface WorkflowJob {
@@ -33,17 +32,6 @@ export interface WorkflowRef {
   readonly id: number
   /** In the order in which they were added. */
   readonly jobs: readonly JobRef[]
-}
-
-/** A job that another waited for. */
-export interface JobParent {
-  readonly id: number
-  /** Undefined when it ended longer ago than the history is kept. */
-  readonly kind: string | undefined
-  readonly state: JobStatus['state'] | 'forgotten'
-  /** What its handler returned. */
-  readonly result: unknown
-  readonly error: RecordedError | undefined
 }
 
 /** A workflow, as a look at the database shows it. */
@@ -113,25 +101,4 @@ export function workflowOf(rows: readonly WorkflowRow[]): WorkflowStatus {
 
 function isDone(state: JobStatus['state'] | undefined): boolean {
   return state === undefined || state === 'done' || state === 'discarded'
-}
-
-/** What came of these jobs. */
-export async function parentsOf(ledger: Ledger, ids: readonly number[]): Promise<JobParent[]> {
-  if (ids.length === 0) return []
-  const rows = await ledger.read<Pick<StatusRow, 'id' | 'kind' | 'state' | 'result' | 'error'>>('states', [
-    arrayOf(ids),
-  ])
-  const byId = new Map(rows.map((row) => [Number(row.id), row]))
-  return ids.map((id) => {
-    const row = byId.get(id)
-    if (!row) return { id, kind: undefined, state: 'forgotten', result: undefined, error: undefined }
-    const { kind, state, result, error } = row
-    return {
-      id,
-      kind,
-      state,
-      result: result === null ? undefined : JSON.parse(result),
-      error: error === null ? undefined : JSON.parse(error),
-    }
-  })
 }

@@ -46,7 +46,7 @@ export interface LeaseOptions {
   signal?: AbortSignal | undefined
 }
 
-export interface LeasesOptions {
+interface LeasesOptions {
   readonly database: Database
   /** Connections for renewals, where there is no anchor. */
   readonly lifeline: Database

@@ -1,7 +1,7 @@
 import type { HoldfastError } from '../base/index.js'
 import type { Life } from '../postgres/index.js'
 
-export interface Dependent {
+interface Dependent {
   /** The life under which it was asked for or granted is over. */
   lost(reason: HoldfastError): void
 }

@@ -1,7 +1,7 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 
 /** What was found in use by whoever was refused. */
-export interface InUse {
+interface InUse {
   /** How much there may be in use, as the caller has it. */
   readonly max: number
   /** How much the caller asked for. */

@@ -1,4 +1,4 @@
--- Permits and rates. The decisions are functions of the schema (migrations/0003-limits.sql), each one call for all that was
+-- Permits and rates. The decisions are functions of the schema (functions.sql), each one call for all that was
 -- asked in one turn of the event loop; here is how they are called, and what people see.
 
 -- name: turn

@@ -2,7 +2,7 @@ import type { Key } from '../base/index.js'
 import { Lines } from './lines.js'
 import type { Server } from './server.js'
 
-export interface Spending {
+interface Spending {
   readonly key: Key
   readonly name: string
   readonly eachNs: bigint
@@ -12,7 +12,7 @@ export interface Spending {
   readonly waitNs: number
 }
 
-export interface Decision {
+interface Decision {
   readonly verdict: 'allowed' | 'refused' | 'locked'
   /** When it is, or would be, its turn. */
   readonly afterMs: number

@@ -1,6 +1,6 @@
 import { type Database, despiteCollisions, loadStatements, type Statement, sqlstate } from '../postgres/index.js'
 
-export interface ServerOptions {
+interface ServerOptions {
   readonly database: Database
   readonly schema: string
   readonly expiryMs: number

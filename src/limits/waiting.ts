@@ -5,7 +5,7 @@ import type { Server } from './server.js'
 import type { Request, Verdict } from './turns.js'
 
 /** A fence, or `gone`: the queue, or the life, is over, and it must be asked for again. */
-export type WaitOutcome = number | 'gone'
+type WaitOutcome = number | 'gone'
 
 interface Row {
   place: number

@@ -21,7 +21,7 @@ export interface TransactionLock {
 
 export type TransactionStatements = Record<'in_transaction_try' | 'in_transaction_wait' | 'notice', Statement>
 
-export interface TransactionAsk {
+interface TransactionAsk {
   readonly tx: CallerExecutor
   /** In the order of their numbers. */
   readonly keys: readonly Key[]

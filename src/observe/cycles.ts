@@ -1,21 +1,28 @@
 import { type ContendedName, holdersOf, type Wait } from './contended.js'
 
-/** Participants that wait for each other in a circle: each for what the next one holds, the last for what the first one holds. */
+/**
+ * Participants that wait in a circle. Each waits for a name that the next one holds, and the last waits for a name that the
+ * first one holds.
+ */
 export interface Cycle {
   /**
-   * True for a deadlock: each side is one call, or one session, that is known to hold what the side before it waits for.
-   * False where that is known of instances only: different calls may hold and wait.
+   * True for a deadlock: each side is one call or one session that is known to hold and to wait. False if different calls of an
+   * instance may hold and wait.
    */
   readonly isCertain: boolean
+  /** Participants of the circle, in order. */
   readonly sides: readonly CycleSide[]
 }
 
+/** One participant of a circle. */
 export interface CycleSide {
+  /** ID of the participant. */
   readonly participant: string
-  /** The name that it holds, and the side before it waits for: its id. */
+  /** ID of the name that it holds, and that the side before it waits for. */
   readonly holds: string
-  /** The name that it waits for: its id. */
+  /** ID of the name that it waits for. */
   readonly waitsFor: string
+  /** Duration of the wait, in milliseconds. */
   readonly forMs: number | null
 }
 

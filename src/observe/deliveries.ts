@@ -12,32 +12,46 @@ export interface DeliveryFilter {
   readonly limit?: number | undefined
 }
 
-/** A key that is being run, or has its answer. */
+/** A delivery that runs now, or has an answer. */
 export interface ObservedDelivery {
+  /** Idempotency key of the delivery. */
   readonly key: string
+  /** Namespace of the key. */
   readonly namespace: string
+  /**
+   * `in-flight`: the delivery runs. `lost`: the instance that ran it is gone, and the next delivery with this key runs again.
+   * `done` and `failed`: it has an answer.
+   */
   readonly state: DeliveryState
-  /** Which instance runs it, or ran it. */
+  /** Instance that runs or ran the delivery. */
   readonly instance: string
-  /** Null, like the process, when the instance is known no more. */
+  /** Host of the instance. Null if the instance is no longer known. */
   readonly host: string | null
+  /** Operating system process of the instance. Null if the instance is no longer known. */
   readonly osPid: number | null
+  /** Fence of the run. */
   readonly fence: number
+  /** Start of the run. */
   readonly startedAt: Date
+  /** Time at which the answer was recorded. */
   readonly finishedAt: Date | null
-  /** From then on the key counts as never seen. */
+  /** Time from which the key counts as never seen. */
   readonly expiresAt: Date
-  /** How long ago it finished, or else began, by the database's clock. */
+  /** Milliseconds since the delivery finished, or else started, by the database clock. */
   readonly forMs: number
 }
 
+/** A delivery and its answer. */
 export interface DeliveryDetails extends ObservedDelivery {
+  /** Fingerprint of the payload. Null if the caller gave none. */
   readonly fingerprint: string | null
-  /** The answer, or the failure, as JSON; null when there is none, or it is larger than `mostShown`. */
+  /** The answer or the failure, as JSON. Null if there is none, or if it is larger than `mostShown`. */
   readonly value: string | null
+  /** Size of the answer as JSON, in bytes. Null if there is none. */
   readonly valueBytes: number | null
-  /** The bytes that belong to the answer, at most `mostShown` of them. */
+  /** Bytes that belong to the answer. At most `mostShown` of them. */
   readonly body: Buffer | null
+  /** Number of these bytes. Null if there are none. */
   readonly bodyBytes: number | null
 }
 

@@ -19,42 +19,68 @@ export interface Fleet {
   readonly leaving: number
 }
 
+/** A process that opened Holdfast. */
 export interface FleetInstance {
+  /** ID of the instance. */
   readonly id: string
+  /** Namespace of the instance. */
   readonly namespace: string
+  /** Host of the instance. */
   readonly host: string
+  /** Operating system process of the instance. */
   readonly osPid: number
+  /** Version of Holdfast. */
   readonly version: string
+  /** Version of Node.js. */
   readonly node: string | null
+  /**
+   * Progress of a drain. `open`: no drain was requested. `asked`: the instance has not received the request yet. `draining`: it
+   * takes no new work. `drained`: none of its work is left.
+   */
   readonly state: 'open' | 'asked' | 'draining' | 'drained'
-  /** Whether PostgreSQL vouches for it, or its row has not expired. False also between two lives, while it reconnects. */
+  /** Whether PostgreSQL has a session of the instance, or its row has not expired. Also false while the instance reconnects. */
   readonly alive: boolean
-  /** Whether it is present by a session of its own, or by a row that it renews. */
+  /** Whether the instance is present by a session of its own. Otherwise it renews its row. */
   readonly isAnchored: boolean
-  /** The server process of its anchor. */
+  /** Server process of its anchor. Null without an anchor. */
   readonly pid: number | null
-  /** What stands between it and the server, as it found out when its life began. */
+  /** Connection pooler between the instance and the server. */
   readonly pooler: string
-  /** After so long in silence it is given up, in ms. */
+  /** Milliseconds of silence after which the server gives the instance up. */
   readonly expiryMs: number
-  /** 1 plus its reconnections. */
+  /** 1 plus the number of reconnections. */
   readonly lives: number
-  /** Settings of its sessions that did not take effect. */
-  readonly refusedSettings: Readonly<Record<string, { wanted: string; got: string | null }>>
+  /** Settings of its session that the server or a pooler refused. */
+  readonly refusedSettings: Readonly<
+    Record<
+      string,
+      {
+        /** Value that Holdfast wanted. */
+        wanted: string
+        /** Value that is in force. */
+        got: string | null
+      }
+    >
+  >
+  /** Time at which the instance opened. */
   readonly openedAt: Date
-  /** How long ago that was, by the database's clock. */
+  /** Milliseconds since then, by the database clock. */
   readonly forMs: number
-  /** When its present life began. */
+  /** Time of the last reconnection, or else of the opening. */
   readonly lifeSince: Date
-  /** When the server heard of it last; null where this role may not see that, or its session has ended. */
+  /** Time at which the server last received something. Null if this role may not see it, or the session has ended. */
   readonly heardAt: Date | null
-  /** By how many ms its clock was ahead of the database's when its present life began. */
+  /** Milliseconds by which its clock was ahead of the database clock at the last reconnection. */
   readonly clockAhead: number | null
+  /** Number of names that the instance holds as locks. */
   readonly held: number
+  /** Number of names that the instance waits for as locks. */
   readonly waiting: number
+  /** Number of names that the instance holds by lease. */
   readonly leased: number
+  /** Number of workers of jobs. */
   readonly workers: number
-  /** How many jobs it has claimed. */
+  /** Number of claimed jobs. */
   readonly jobs: number
 }
 
@@ -82,13 +108,25 @@ export interface InstanceWork {
   })[]
   readonly leases: readonly (Had & { readonly fence: string; readonly wanted: boolean })[]
   readonly permits: readonly {
+    /** Namespace of the limit. */
     readonly namespace: string
+    /** Name of the limit. */
     readonly name: string
+    /** Share of the limit that the permit uses. */
     readonly weight: number
+    /** Whether the permit is held. False while the call waits. */
     readonly granted: boolean
+    /** Time of the grant, or start of the wait. */
     readonly since: Date
   }[]
-  readonly leads: readonly { readonly namespace: string; readonly name: string; readonly since: Date }[]
+  readonly leads: readonly {
+    /** Namespace of the election. */
+    readonly namespace: string
+    /** Name of the election. */
+    readonly name: string
+    /** Start of the leadership. */
+    readonly since: Date
+  }[]
   readonly workers: readonly {
     readonly number: number
     readonly claims: 'rows' | 'advisory'
@@ -98,18 +136,33 @@ export interface InstanceWork {
   }[]
   readonly jobs: readonly {
     readonly id: string
+    /** Name of the job definition. */
     readonly kind: string
+    /** Name of the queue. Null if the name is not registered. */
     readonly queue: string | null
+    /** Namespace of the queue. Null if the name of the queue is not registered. */
     readonly namespace: string | null
+    /**
+     * Last progress that the handler reported.
+     *
+     * @fraction
+     */
     readonly progress: number | null
+    /** Reason why the job was asked to stop. */
     readonly cancelled: string | null
+    /** Time of the claim. */
     readonly since: Date
   }[]
   readonly runs: readonly {
+    /** Namespace of the schedule. */
     readonly namespace: string
+    /** Name of the schedule. */
     readonly name: string
+    /** Tick of the run. */
     readonly tick: Date
+    /** Whether the run was requested in addition to the rule. */
     readonly extra: boolean
+    /** Start of the run. */
     readonly since: Date
   }[]
   /** How many schedules it has in its code. */

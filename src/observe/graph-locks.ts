@@ -119,7 +119,7 @@ export const nobody: Participant = {
   job: null,
 }
 
-export function participantId({ instance, pid }: Pick<ObservedLock, 'instance' | 'pid'>): string {
+function participantId({ instance, pid }: Pick<ObservedLock, 'instance' | 'pid'>): string {
   return instance ?? `session ${pid}`
 }
 
@@ -128,7 +128,7 @@ export function instanceOf(instance: string, host: string | null, osPid: number 
 }
 
 /** Of the names of locks, leases and elections. */
-export function nameId(key: string): string {
+function nameId(key: string): string {
   return `name ${key}`
 }
 

@@ -30,6 +30,7 @@ export type {
 } from './past.js'
 export type { Invariant, Proven } from './proof.js'
 export type * from './ribbon.js'
+export * from './schedule-rows.js'
 export * from './schedules.js'
 export type { BlockedName, Blocker } from './trees.js'
 export { type WayOut, waysOutOf } from './ways-out.js'

@@ -16,51 +16,86 @@ export interface LimitFilter {
   readonly limit?: number | undefined
 }
 
-/** The permits of an entity, or its rate. */
+/** The permits of a name, or its rate. */
 export interface ObservedLimit {
+  /**
+   * 64-bit key of the permits or the rate, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly key: string
+  /** Namespace of the name. */
   readonly namespace: string
+  /** The name. */
   readonly name: string
+  /** What is limited: the number of permits at the same time, or the number in a period. */
   readonly kind: 'permits' | 'rate'
+  /**
+   * For permits: `full` if no more permits fit or calls wait, `used`, or `free`. For a rate: `spent` if something is missing,
+   * or `rested`.
+   */
   readonly state: LimitState
-  /** The weights of the permits that are held, together. Null for a rate, like the four below. */
+  /**
+   * Total weight of the held permits. Null for a rate.
+   *
+   * @fraction
+   */
   readonly inUse: number | null
-  /** How much there may be in use, as those have it who hold and wait; null where nobody does. */
+  /** Maximum total weight, as the holders and the waiting calls have it. Null if there are none, and for a rate. */
   readonly max: number | null
+  /** Number of held permits. Null for a rate. */
   readonly holders: number | null
+  /** Number of waiting calls. Null for a rate. */
   readonly waiting: number | null
-  /** Since when somebody holds or waits. */
+  /** Time since which permits are held or calls wait. Null for a rate. */
   readonly since: Date | null
+  /** Milliseconds since then, by the database clock. */
   readonly forMs: number | null
-  /** When all that was spent will be there again. Null for permits. */
+  /** Time at which everything that was spent is available again. Null for permits. */
   readonly restedAt: Date | null
+  /** Milliseconds until then. */
   readonly restedInMs: number | null
 }
 
-/** Somebody who holds a permit, or waits for one. */
+/** A permit, or a call that waits for permits. */
 export interface ObservedPermit {
+  /** Instance of the permit. */
   readonly instance: string
+  /** Host of the instance. Null if the instance is no longer known. */
   readonly host: string | null
+  /** Operating system process of the instance. Null if the instance is no longer known. */
   readonly osPid: number | null
+  /** Share of the limit that the permit uses. */
   readonly weight: number
-  /** How much there may be in use, as this one has it. */
+  /** Maximum total weight, as this call has it. */
   readonly max: number
-  /** Null while it waits. */
+  /** Fence of the grant. Null while the call waits. */
   readonly fence: number | null
+  /** Time of the grant, or start of the wait. */
   readonly since: Date
+  /** Milliseconds since then, by the database clock. */
   readonly forMs: number
 }
 
-/** All about one name. */
+/** The permits and the rate of one name. */
 export interface LimitDetails {
+  /**
+   * Total weight of the held permits.
+   *
+   * @fraction
+   */
   readonly inUse: number
+  /** Maximum total weight. Null if no permit is held and no call waits. */
   readonly max: number | null
+  /** Number of held permits. */
   readonly holding: number
+  /** Number of waiting calls. */
   readonly waiting: number
+  /** Held permits, the oldest first. At most the number that was asked for. */
   readonly holders: readonly ObservedPermit[]
-  /** In the order in which they will be served. */
+  /** Waiting calls, in the order in which they will be served. At most the number that was asked for. */
   readonly waiters: readonly ObservedPermit[]
-  /** Undefined when nothing is spent of a rate of that name. */
+  /** The rate of the name. Undefined if nothing of it is spent. */
   readonly rate: { readonly restedAt: Date; readonly restedInMs: number } | undefined
 }
 

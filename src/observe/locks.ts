@@ -7,58 +7,81 @@ export interface LockFilter {
   readonly namespace?: string | undefined
 }
 
-/** One session's part in one name: it holds it, or waits for it. */
+/** A name that one session holds or waits for. */
 export interface ObservedLock {
+  /**
+   * 64-bit key of the name, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly key: string
-  /** Null, like the label, for a key that nobody registered: one that was locked by other means. */
+  /** Namespace of the name. Null for a key that is not registered, such as a key that was locked by other means. */
   readonly namespace: string | null
+  /** The name. Null for a key that is not registered. */
   readonly label: string | null
+  /** How the session holds or wants the name. */
   readonly mode: 'exclusive' | 'shared'
+  /** Whether the session holds the name. False if it waits. */
   readonly granted: boolean
-  /** The server process; null for a wait that has none at the moment. */
+  /** Server process of the session. Null for a wait that has no server process at the moment. */
   readonly pid: number | null
-  /** The number of the session, when it is Holdfast's. */
+  /** Number of the session. Null for a session that does not belong to Holdfast. */
   readonly session: number | null
-  /** The instance, when it is Holdfast's. */
+  /** Instance of the session. Null for a session that does not belong to Holdfast. */
   readonly instance: string | null
+  /** Host of the instance. */
   readonly host: string | null
+  /** Operating system process of the instance. */
   readonly osPid: number | null
+  /** Application name of the session. */
   readonly application: string | null
+  /** Role of the session. */
   readonly user: string | null
+  /** Address of the client. Null for a Unix socket. */
   readonly clientAddress: string | null
-  /** When it was granted, known after about 3 s; or since when it waits. */
+  /** Time of the grant, known after about 3 s, or start of the wait. */
   readonly since: Date | null
-  /** The same as an age, by the database's clock. */
+  /** Milliseconds since then, by the database clock. */
   readonly forMs: number | null
-  /** The fence of the grant, known after about 3 s. */
+  /** Fence of the grant, known after about 3 s. */
   readonly fence: number | null
-  /** How many calls inside the process wait together. */
+  /** Number of calls inside the process that wait together. */
   readonly requests: number
-  /** The server processes that it waits for. */
+  /** Server processes that the session waits for. */
   readonly blockedBy: readonly number[]
 }
 
-/** A name that is leased, or kept taken. */
+/** A name that is leased, or kept taken after its lease. */
 export interface ObservedLease {
+  /**
+   * 64-bit key of the name, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly key: string
-  /** Null, like the label, for a key that nobody registered. */
+  /** Namespace of the name. Null for a key that is not registered. */
   readonly namespace: string | null
+  /** The name. Null for a key that is not registered. */
   readonly label: string | null
-  /** False when it was given back, and only its hold keeps the name taken. */
+  /** Whether the lease is held. False if it was released and only its hold keeps the name taken. */
   readonly held: boolean
+  /** Instance that holds or held the lease. */
   readonly instance: string
-  /** Null, like the process, where the instance has no row of its own: without an anchor it needs none. */
+  /** Host of the instance. Null if the instance has no row of its own: without an anchor it needs none. */
   readonly host: string | null
+  /** Operating system process of the instance. Null if the host is null. */
   readonly osPid: number | null
+  /** Fence of the grant. */
   readonly fence: number
-  /** How long it lasts without a renewal. */
+  /** Duration of the lease without a renewal, in milliseconds. */
   readonly ttlMs: number
+  /** Time of the grant. */
   readonly since: Date
-  /** The same as an age, by the database's clock. */
+  /** Milliseconds since then, by the database clock. */
   readonly forMs: number
-  /** When it is free unless it is renewed. */
+  /** Milliseconds until the name is free, unless the lease is renewed. */
   readonly expiresInMs: number
-  /** Whether somebody waits for it who is to be told. */
+  /** Whether a waiting call has asked to be notified of the release. */
   readonly wanted: boolean
 }
 

@@ -4,49 +4,75 @@ import { msOf } from './dates.js'
 /** Of each kind at most so many are listed, in an overview too. */
 export const mostListed = 200
 
-/** Who takes part in a name. */
+/** A session that holds or waits for a name. */
 export interface Who {
-  /** Null for a session that is not Holdfast's. */
+  /** Instance of the session. Null for a session that does not belong to Holdfast. */
   readonly instance: string | null
+  /** Host of the instance. */
   readonly host: string | null
+  /** Operating system process of the instance. */
   readonly osPid: number | null
+  /** Application name of the session. */
   readonly application: string | null
+  /** Server process of the session. */
   readonly pid: number | null
 }
 
+/** A name that sessions hold or wait for as a lock. */
 export interface LockGlance {
+  /**
+   * 64-bit key of the name, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly key: string
-  /** Null, like the label, for a key that nobody registered. */
+  /** Namespace of the name. Null for a key that is not registered. */
   readonly namespace: string | null
+  /** The name. Null for a key that is not registered. */
   readonly label: string | null
-  /** Null where it is only waited for. */
+  /** How the name is held. Null if sessions only wait for it. */
   readonly mode: 'exclusive' | 'shared' | null
+  /** Number of sessions that hold the name. */
   readonly holders: number
-  /** Who has held it longest. */
+  /** Session that has held the name longest. Null if no session holds it. */
   readonly holder: Who | null
-  /** For how long, known after about 3 s. */
+  /** Duration of that hold in milliseconds, known after about 3 s. */
   readonly heldMs: number | null
+  /** Fence of the grant, known after about 3 s. */
   readonly fence: number | null
-  /** How many calls wait for it. */
+  /** Number of calls that wait for the name. */
   readonly waiters: number
-  /** Who has waited longest. */
+  /** Session that has waited longest. Null if no session waits. */
   readonly waiter: Who | null
+  /** Duration of that wait, in milliseconds. */
   readonly waitedMs: number | null
 }
 
+/** A name that is leased, or kept taken after its lease. */
 export interface LeaseGlance {
+  /**
+   * 64-bit key of the name, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly key: string
+  /** Namespace of the name. Null for a key that is not registered. */
   readonly namespace: string | null
+  /** The name. Null for a key that is not registered. */
   readonly label: string | null
-  /** False when it was given back, and only its hold keeps the name taken. */
+  /** Whether the lease is held. False if it was released and only its hold keeps the name taken. */
   readonly held: boolean
+  /** Instance that holds or held the lease. */
   readonly holder: Who
+  /** Fence of the grant. */
   readonly fence: number
+  /** Duration of the lease without a renewal, in milliseconds. */
   readonly ttlMs: number
-  /** Whether somebody waits for it. */
+  /** Whether a waiting call has asked to be notified of the release. */
   readonly wanted: boolean
+  /** Milliseconds since the grant. */
   readonly heldMs: number
-  /** When it is free unless it is renewed. */
+  /** Milliseconds until the name is free, unless the lease is renewed. */
   readonly expiresInMs: number
 }
 
@@ -58,14 +84,15 @@ export interface NamesFilter {
   readonly limit?: number | undefined
 }
 
-/** How many names are held and waited for. */
+/** Number of names that are held and waited for. */
 export interface NamesCounts {
-  /** Names that are held as locks. */
+  /** Number of names that are held as locks. */
   readonly held: number
-  /** Names that somebody waits for. */
+  /** Number of names that sessions wait for. */
   readonly waitedFor: number
-  /** Calls that wait for a lock. */
+  /** Number of calls that wait for a lock. */
   readonly waiters: number
+  /** Number of names that are leased, or kept taken after their lease. */
   readonly leased: number
 }
 

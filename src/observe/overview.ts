@@ -1,4 +1,4 @@
-import type { GivenRule } from '../base/index.js'
+import type { GivenRule } from '../cron/index.js'
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import { msOf } from './dates.js'
 import { type FoundNames, type LeaseGlance, type LockGlance, mostListed, type NamesCounts, readNames } from './names.js'
@@ -10,138 +10,196 @@ const mostReady = 1_000
 /** So many of the last pages of the history are read to tell what ended lately: 512 kB, some thousands of ends. */
 const mostPages = 64
 
-/** Everything at a glance. Lists end after 200 rows; the counts beside them go on. */
+/** Overview of instances, names, schedules, queues and recent failures. Lists end after 200 rows. The counts include all. */
 export interface Overview {
-  /** By the database's clock. */
+  /** Time of the overview, by the database clock. */
   readonly at: Date
-  /** The version of the server. */
+  /** Version of the server. */
   readonly server: string
+  /** Counts, including what is not listed. */
   readonly counts: OverviewCounts
-  /** Those that are gone first, then the oldest. */
+  /** Instances. Dead instances come first, then the oldest. */
   readonly instances: readonly InstanceGlance[]
-  /** One row for each name: what has been waited for longest first, then what has been held longest. */
+  /**
+   * One row for each name. The longest wait comes first, candidates of elections last among the waits, then the longest hold.
+   */
   readonly locks: readonly LockGlance[]
-  /** Those that somebody waits for first, then the oldest. */
+  /** Leases. Those that calls wait for come first, then the oldest. */
   readonly leases: readonly LeaseGlance[]
-  /** The next to tick first, the paused ones last. */
+  /** Schedules. The next tick comes first, paused schedules last. */
   readonly schedules: readonly ScheduleGlance[]
-  /** By name. */
+  /** Queues, by name. */
   readonly queues: readonly QueueGlance[]
-  /** Over how long a time the ends of jobs are counted: a minute, or less where more ended than is read. */
+  /** Period in milliseconds over which ended jobs are counted: a minute, or less if more jobs ended than are read. */
   readonly overMs: number
-  /** What went wrong in the last hour, as far as it is written down, the latest first: at most 50, of each queue or schedule 10. */
+  /**
+   * Lasting problems, and failures of the last hour, the latest first. At most 50 failures, and at most 10 of each queue or
+   * schedule.
+   */
   readonly trouble: readonly Trouble[]
 }
 
+/** Counts, including what is not listed. */
 export interface OverviewCounts extends NamesCounts {
+  /** Number of known instances. */
   readonly instances: number
-  /** How many of them nobody vouches for. */
+  /** Number of dead instances. */
   readonly gone: number
+  /** Number of schedules. */
   readonly schedules: number
+  /** Number of queues that were used. */
   readonly queues: number
 }
 
+/** A process that opened Holdfast. */
 export interface InstanceGlance {
+  /** ID of the instance. */
   readonly id: string
+  /** Namespace of the instance. */
   readonly namespace: string
+  /** Host of the instance. */
   readonly host: string
+  /** Operating system process of the instance. */
   readonly osPid: number
+  /** Version of Holdfast. */
   readonly version: string
+  /** Whether PostgreSQL has a session of the instance, or its row has not expired. */
   readonly alive: boolean
-  /** How far it has come with draining; `open` when nobody wants that. */
+  /** Progress of a drain. `open` if no drain was requested. */
   readonly state: 'open' | 'asked' | 'draining' | 'drained'
-  /** Names that it holds as locks. */
+  /** Number of names that the instance holds as locks. */
   readonly held: number
-  /** Its calls that wait for a lock. */
+  /** Number of calls of the instance that wait for a lock. */
   readonly waiting: number
+  /** Number of names that the instance holds by lease. */
   readonly leased: number
-  /** How many workers of jobs it has. */
+  /** Number of job workers. */
   readonly workers: number
-  /** 1 plus its reconnections. */
+  /** 1 plus the number of reconnections. */
   readonly lives: number
+  /** Milliseconds since the instance opened. */
   readonly openMs: number
 }
 
+/** A schedule. */
 export interface ScheduleGlance {
+  /**
+   * 64-bit key of the schedule, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly key: string
+  /** Namespace of the schedule. */
   readonly namespace: string
+  /** Name of the schedule. */
   readonly name: string
-  /** Null where a newer version of Holdfast has written it. */
+  /** Rule that is in force. Null if a newer version of Holdfast wrote the rule. */
   readonly rule: GivenRule | null
-  /** Whether the rule is an operator's. */
+  /** Whether an operator set the rule. */
   readonly overridden: boolean
+  /** Whether an operator paused the schedule. */
   readonly paused: boolean
-  /** How many living instances have it in their code. */
+  /** Number of live instances that have the schedule in their code. */
   readonly members: number
-  /** The next tick, which may be overdue; null when the rule has no more. */
+  /** Next tick, which may be overdue. Null if the rule has no more ticks. */
   readonly nextAt: Date | null
+  /** Milliseconds until the next tick. Negative if it is overdue. */
   readonly nextInMs: number | null
-  /** How many runs are under way. */
+  /** Number of current runs. */
   readonly running: number
-  /** The latest tick whose run has ended. */
+  /** Latest tick whose run has ended. */
   readonly last: LastRun | null
 }
 
+/** An ended run of a schedule. */
 export interface LastRun {
+  /** How the run ended. */
   readonly state: 'done' | 'failed' | 'cancelled' | 'broken'
+  /** Tick of the run. */
   readonly tick: Date
+  /** Milliseconds since the run ended. */
   readonly agoMs: number
-  /** Null where it never began. */
+  /** Duration of the run in milliseconds. Null if the run never started. */
   readonly tookMs: number | null
+  /** Instance that ran it. */
   readonly instance: string | null
 }
 
+/** A queue, and the jobs that ended recently. */
 export interface QueueGlance {
+  /**
+   * 64-bit key of the queue, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly key: string
-  /** Null, like the namespace, where nobody has written it down. */
+  /** Name of the queue. Null if the name is not registered. */
   readonly name: string | null
+  /** Namespace of the queue. Null if the name is not registered. */
   readonly namespace: string | null
-  /** Exact up to 1,000. Beyond it what the planner's statistics say, or 1,001 where they say nothing: at least so many. */
+  /** Number of jobs that may run. Exact up to 1,000. `readyIs` says what larger numbers mean. */
   readonly ready: number
+  /**
+   * `counted`: `ready` is exact. `estimated`: it is an estimate of the query planner. `at least`: it is 1,001, because there is
+   * no estimate.
+   */
   readonly readyIs: 'counted' | 'estimated' | 'at least'
+  /** Number of running jobs. */
   readonly running: number
-  /** Exact up to 1,000; 1,001 where there are more. */
+  /** Number of jobs that may not run yet. Exact up to 1,000. 1,001 if there are more. */
   readonly waiting: number
-  /** How long ago the first in order was enqueued, of those that are ready. Null when none is. */
+  /** Milliseconds since the next ready job was enqueued. Null if no job is ready. */
   readonly oldestMs: number | null
+  /** Number of workers that serve the queue. */
   readonly workers: number
-  /** For how long it has been paused. */
+  /** Milliseconds since the queue was paused. Null if the queue is not paused. */
   readonly pausedMs: number | null
-  /** How many of its jobs were done in each second of `overMs`. */
+  /**
+   * Number of jobs that were done per second, over `overMs`.
+   *
+   * @fraction
+   */
   readonly donePerSecond: number
-  /** How many were buried in `overMs`. */
+  /** Number of jobs that were buried in `overMs`. */
   readonly buried: number
   /**
-   * Median and 99th percentile from being enqueued to being claimed, of the jobs that ended in `overMs` at the first attempt. A
-   * delay that was asked for counts.
+   * Time from enqueueing to the claim, for jobs that ended in `overMs` at the first attempt. Includes a requested delay. Null
+   * if there were no such jobs.
    */
   readonly waited: Latency | null
-  /** The same from being claimed to being done. */
+  /** Time from the claim to the end, for jobs that were done in `overMs`. Null if there were no such jobs. */
   readonly took: Latency | null
 }
 
+/** Percentiles of a duration. */
 export interface Latency {
+  /** Median, in milliseconds. */
   readonly p50Ms: number
+  /** 99th percentile, in milliseconds. */
   readonly p99Ms: number
 }
 
-/** What has gone wrong. */
+/** A failure or a lasting problem. */
 export interface Trouble {
   /**
-   * `buried`: a job failed for good. `failed`, `broken`: a run of a schedule threw, or died with its instance. `gap`: ticks have no run.
-   * `lease`: a lease was not renewed, and nobody has taken it since. `life`: an instance lost its session and came back. `gone`: nobody vouches for an
-   * instance that has not closed.
+   * `buried`: a job failed for good. `failed`, `broken`: a run of a schedule threw, or died with its instance. `gap`: ticks
+   * have no run. `lease`: a lease was not renewed, and no call has acquired it since. `life`: an instance lost its session and
+   * reconnected. `gone`: an instance died without closing.
    */
   readonly kind: 'buried' | 'failed' | 'broken' | 'gap' | 'lease' | 'life' | 'gone'
-  /** Null for what lasts. */
+  /** Time of the failure. Null for a lasting problem. */
   readonly at: Date | null
+  /** Milliseconds since the failure. Null for a lasting problem. */
   readonly agoMs: number | null
+  /** Namespace of the subject. */
   readonly namespace: string | null
-  /** The queue, schedule, name or process. */
+  /** Name of the queue, the schedule, the lock or the process. */
   readonly subject: string
-  /** The id of the job. */
+  /** ID of the job. */
   readonly job: number | null
+  /** Reason, if it is known. */
   readonly detail: string
+  /** The instance. */
   readonly instance: string | null
 }
 

@@ -1,6 +1,6 @@
-import { type ClockChange, clockChanges, ruleInWords, type TickRule } from '../base/index.js'
+import { type ClockChange, clockChanges, ruleInWords, type TickRule } from '../cron/index.js'
 import { dateOf } from './dates.js'
-import type { GapReason, ObservedSchedule, RunState } from './schedules.js'
+import type { GapReason, ObservedSchedule, RunState } from './schedule-rows.js'
 
 /** Ticks along time, of several schedules. */
 export interface Ribbon {

@@ -1,15 +1,9 @@
-import {
-  type ClockChange,
-  clockChanges,
-  type GivenRule,
-  type LocalTick,
-  type RecordedError,
-  ruleOf,
-  type TickRule,
-} from '../base/index.js'
+import type { RecordedError } from '../base/index.js'
+import { type ClockChange, clockChanges, type GivenRule, type LocalTick, ruleOf, type TickRule } from '../cron/index.js'
 import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import { dateOf, msOf } from './dates.js'
 import { type Ribbon, type RibbonFound, ribbonOf, spanOf } from './ribbon.js'
+import type { EndedRun, GapReason, ObservedSchedule, RunState } from './schedule-rows.js'
 
 export interface ScheduleFilter {
   readonly namespace?: string | undefined
@@ -23,46 +17,12 @@ export interface ScheduleFilter {
   readonly offset?: number | undefined
 }
 
-export type RunState = 'waiting' | 'running' | 'lost' | 'done' | 'failed' | 'cancelled' | 'broken'
-export type GapReason = 'paused' | 'overlap' | 'missed' | 'no instance' | 'limit'
-
 /** Schedules, as anybody may look at them. */
 export interface ObservedSchedules {
   /** Those asked for, by namespace and name. */
   readonly rows: readonly ObservedSchedule[]
   /** How many there are. */
   readonly count: number
-}
-
-export interface ObservedSchedule {
-  /** In decimal. */
-  readonly key: string
-  readonly namespace: string
-  readonly name: string
-  /** The rule in force; null where a newer version of Holdfast has written it. */
-  readonly rule: GivenRule | null
-  /** Whether the rule is an operator's. */
-  readonly overridden: boolean
-  readonly pausedAt: Date | null
-  /** The next tick, which may be overdue; null when the rule has no more, or it is paused. */
-  readonly nextAt: Date | null
-  /** How many living instances have it in their code. */
-  readonly members: number
-  /** How many runs are under way. */
-  readonly running: number
-  /** The latest tick whose run has ended. */
-  readonly last: EndedRun | null
-}
-
-export interface EndedRun {
-  readonly tick: Date
-  readonly state: 'done' | 'failed' | 'cancelled' | 'broken'
-  readonly extra: boolean
-  readonly instance: string | null
-  readonly attempt: number
-  /** How long after its tick its last attempt began. Null where it never did. */
-  readonly late: number | null
-  readonly took: number | null
 }
 
 export interface ScheduleMember {

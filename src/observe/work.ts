@@ -1,5 +1,6 @@
-import { type JobSearch, type JobState, type JobWait, jobStates } from '../base/index.js'
+import { type JobState, jobStates } from '../base/index.js'
 import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import type { JobSearch, JobWait } from '../search/index.js'
 import { type Raw, readRow } from './dates.js'
 
 export { type JobState, jobStates } from '../base/index.js'
@@ -17,31 +18,47 @@ export interface QueueFilter {
 /** Up to this number the jobs of a queue are counted. */
 export const mostCounted = 10_000
 
-/** A queue, and how many of its jobs are where: each exact up to `mostCounted`, and one more where there are more. */
+/** A queue and the number of its jobs by state. Each number is exact up to `mostCounted`, and one more if there are more. */
 export interface BusyQueue {
+  /**
+   * 64-bit key of the queue, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly key: string
-  /** Null, like the namespace, where nobody has written it down. */
+  /** Name of the queue. Null if the name is not registered. */
   readonly name: string | null
+  /** Namespace of the queue. Null if the name is not registered. */
   readonly namespace: string | null
+  /** Start of the pause. Null if the queue is not paused. */
   readonly pausedAt: Date | null
-  /** For how long it has been paused, by the database's clock. */
+  /** Milliseconds since then, by the database clock. */
   readonly pausedForMs: number | null
-  /** How many workers serve it. */
+  /** Number of workers that serve the queue. */
   readonly workers: number
+  /** Number of running jobs. */
   readonly running: number
+  /** Number of jobs that may run, counted up to 10,000. 10,001 if there are more. */
   readonly ready: number
-  /** How many jobs of the queue the statistics of the planner expect in the table of those that are ready or run; null where they say nothing. */
+  /** Number of jobs that run or may run, estimated by the planner of PostgreSQL. Null if its statistics do not contain the queue. */
   readonly estimated: number | null
-  /** When the one that is next was enqueued; null when none is ready. */
+  /** Time at which the next ready job was enqueued. Null if none is ready. */
   readonly oldestAt: Date | null
+  /** Number of waiting jobs, counted up to 10,000. 10,001 if there are more. */
   readonly waiting: number
-  /** What the first `mostCounted` of these that are due wait for: for its time, for its next attempt, in a lane, for other jobs. */
+  /** Number of jobs that wait for their time, among the first 10,000 that are due. */
   readonly scheduled: number
+  /** Number of jobs that wait for their next attempt, among the same. */
   readonly retrying: number
+  /** Number of jobs that wait for a place in a lane, among the same. */
   readonly parked: number
+  /** Number of jobs that wait for other jobs, among the same. */
   readonly blocked: number
+  /** Number of buried jobs, counted up to 10,000. 10,001 if there are more. */
   readonly buried: number
+  /** Number of cancelled jobs, counted up to 10,000. 10,001 if there are more. */
   readonly cancelled: number
+  /** Number of discarded jobs, counted up to 10,000. 10,001 if there are more. */
   readonly discarded: number
 }
 
@@ -52,43 +69,70 @@ export type QueueRates = Readonly<Record<Happening, number>>
 export const noRates = { enqueued: 0, done: 0, retried: 0, buried: 0, cancelled: 0, discarded: 0 }
 export type Happening = keyof typeof noRates
 
-/** A job that was found, without what it carries. */
+/** A job, without its input and its result. */
 export interface FoundJob {
+  /** ID of the job. */
   readonly id: number
+  /** Name of the job definition. */
   readonly kind: string
-  /** Null, like the namespace, where nobody has written it down. */
+  /** Name of the queue. Null if the name is not registered. */
   readonly queue: string | null
+  /** Namespace of the queue. Null if the name of the queue is not registered. */
   readonly namespace: string | null
+  /**
+   * 64-bit key of the queue, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly queueKey: string
+  /** State of the job. */
   readonly state: JobState
-  /** Whether it would run if its queue were not paused. */
+  /** Whether only the pause of its queue keeps the job from running. */
   readonly paused: boolean
-  /** What it waits for. */
+  /** What the waiting job waits for: its time, its next attempt, a place in its lane, or other jobs. */
   readonly waits: JobWait | null
+  /** Lane of the job. */
   readonly lane: string | null
+  /** Priority. Larger numbers run first. */
   readonly priority: number
+  /** Number of failed attempts. */
   readonly failed: number
+  /** Number of workers that died while they had the job. */
   readonly crashes: number
+  /**
+   * Last progress that the handler reported.
+   *
+   * @fraction
+   */
   readonly progress: number | null
-  /** Who runs it, or ran it last; null like the rest where that is known no more. */
+  /** Instance that runs the job, or ran it last. Null if it is no longer known. */
   readonly instance: string | null
+  /** Host of that instance. Null if it is no longer known. */
   readonly host: string | null
+  /** Operating system process of that instance. Null if it is no longer known. */
   readonly osPid: number | null
-  /** Why it was told to stop, while it runs. */
+  /** Reason why the running job was asked to stop. */
   readonly cancelling: string | null
-  /** What keeps it from running, unless it is only a matter of time. */
+  /**
+   * What keeps the job from running, unless it is only a matter of time: no worker serves its queue or its kind, or other jobs
+   * have to end first.
+   */
   readonly waitReason: string | null
-  /** What its last attempt failed of, or why it ended. */
+  /** Error of the last attempt, or reason why the job ended. */
   readonly failure: string | null
-  /** The name of that error. */
+  /** Name of that error. */
   readonly failureName: string | null
+  /** Time at which the job was enqueued. */
   readonly enqueuedAt: Date
+  /** Time from which the waiting job may run. */
   readonly runAt: Date | null
+  /** Start of the running attempt. */
   readonly claimedAt: Date | null
+  /** Time at which the job ended. */
   readonly endedAt: Date | null
-  /** How long ago it ended, or was claimed, or else was enqueued, by the database's clock. */
+  /** Milliseconds since the job ended, or was claimed, or else was enqueued, by the database clock. */
   readonly forMs: number
-  /** How long it still waits for its time. */
+  /** Milliseconds until the waiting job may run. */
   readonly dueInMs: number | null
 }
 

@@ -10,7 +10,7 @@ import {
 import type { Written } from './answer.js'
 
 /** A run, as its row knows it. */
-export interface RunId {
+interface RunId {
   readonly key: string
   readonly token: string
 }

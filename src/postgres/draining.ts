@@ -13,7 +13,7 @@ import type { Presence } from './presence.js'
  *
  * The row in `instance` tells people how far it has come; the same row asks it from outside. See decision 18.
  */
-export interface Drains {
+interface Drains {
   /**
    * Takes no new work, and resolves when what there was has come to its end. What has not after `withinMs` is told to stop.
    */

@@ -238,12 +238,21 @@ export class SchemaVersionError extends HoldfastError {
   readonly found: number
   readonly expected: number
 
-  constructor(found: number, expected: number, schema: string) {
-    const newer = found > expected
+  /** `functions`: the revision of the functions, if only those are outdated. */
+  constructor(
+    found: number,
+    expected: number,
+    schema: string,
+    functions?: { readonly found: number; readonly expected: number },
+  ) {
+    const newer = !functions && found > expected
+    const outdated = functions
+      ? `The functions of the schema "${schema}" have revision ${functions.found}${functions.found === functions.expected ? ' with another text' : ''}`
+      : `The schema "${schema}" has version ${found}`
     super(
       newer
         ? `The schema "${schema}" has version ${found}, newer than the ${expected} that this version of Holdfast knows`
-        : `The schema "${schema}" has version ${found}, this version of Holdfast needs ${expected}`,
+        : `${outdated}, this version of Holdfast needs ${functions?.expected ?? expected}`,
       {
         code: newer ? 'SCHEMA_TOO_NEW' : 'SCHEMA_OUTDATED',
         retryable: false,

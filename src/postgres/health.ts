@@ -57,7 +57,7 @@ const askEveryMs = 3_000
 /** Shorter than what orchestrators wait for a probe. */
 const probeWithinMs = 800
 
-export interface HealthOptions {
+interface HealthOptions {
   readonly database: Database
   readonly presence: Presence
   /** Whether the instance has a session that is always there; without one it is present only when somebody needs it. */

@@ -7,7 +7,7 @@ export interface Kept extends Handle {
   guard(tx: CallerTransaction): Promise<void>
 }
 
-export interface KeepOptions {
+interface KeepOptions {
   readonly wait?: number
   readonly signal?: AbortSignal
 }

@@ -1,5 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { internalClass } from '../base/index.js'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import {
   DatabaseError,
   type Holder,
@@ -7,16 +6,23 @@ import {
   MigrationFailedError,
   SchemaVersionError,
 } from './errors.js'
+import { lockClass } from './lock-classes.js'
 import { localSettings } from './node-postgres.js'
 import type { Database, Executor } from './port.js'
+import { baseline, functionsRevision, functionsScript, type RoomFunctions, roomFunctions } from './schema-rooms.js'
 import { sqlstate, sqlstateOf } from './sqlstate.js'
 import { inSchema, loadStatements, quoteIdentifier } from './statements.js'
 
 /**
- * The schema moves forward only, by numbered files, each in one transaction. Instances that start at once take turns
- * behind a transaction lock, so this is safe through any pooler. A migration names the oldest schema version whose
- * code can still live with it, so that the processes of a rolling deploy do not stumble over each other. The rules for those
- * who write one are in docs/operating/upgrades.md.
+ * Brings the schema up to date in two kinds of steps, each in one transaction:
+ *
+ * - **migrations** change tables, forward only. The first is the baseline, made of the schema.sql of each room. Later ones are the
+ *   numbered files of migrations/. A migration names the oldest version of the schema whose code can still work with it.
+ * - **functions** follow all migrations. They are replaced whenever the text of a room differs from the text that was applied last.
+ *   An older instance, whose revision is lower, leaves newer functions alone.
+ *
+ * Instances that start at the same time take turns behind a transaction lock, so this is safe through any pooler. The rules for
+ * those who change the schema are in docs/operating/upgrades.md.
  */
 export interface Migration {
   readonly version: number
@@ -26,18 +32,20 @@ export interface Migration {
   readonly sql: string
 }
 
+/** Numbered changes of tables. Absent from the package while there are none. */
 const directory = new URL('./migrations/', import.meta.url)
 
 export function allMigrations(schema: string): Migration[] {
-  return readdirSync(directory)
-    .filter((file) => file.endsWith('.sql'))
-    .sort()
-    .map((file) => {
+  const files = existsSync(directory) ? readdirSync(directory).filter((file) => file.endsWith('.sql')) : []
+  return [
+    { version: 1, name: 'baseline', worksFrom: 1, sql: baseline(schema) },
+    ...files.sort().map((file) => {
       const source = readFileSync(new URL(file, directory), 'utf8')
       const version = Number(file.slice(0, 4))
       const worksFrom = Number(/^-- works from: (\d+)$/m.exec(source)?.[1] ?? version)
       return { version, name: file.slice(5, -4), worksFrom, sql: inSchema(source, schema) }
-    })
+    }),
+  ]
 }
 
 export interface SchemaState {
@@ -45,26 +53,51 @@ export interface SchemaState {
   readonly version: number
   /** The oldest code that can work with it. */
   readonly worksFrom: number
-  /** What this version of Holdfast would still apply. */
+  /** The revision of the functions in the database; 0 when there are none. */
+  readonly revision: number
+  /** Migrations that this version of Holdfast would still apply. */
   readonly pending: readonly Migration[]
+  /** Rooms whose functions this version of Holdfast would still apply. */
+  readonly pendingFunctions: readonly RoomFunctions[]
 }
 
 export async function schemaState(executor: Executor, schema: string): Promise<SchemaState> {
-  const all = allMigrations(schema)
+  const here = quoteIdentifier(schema)
   const [row] = await executor
-    .query<{ version: number; works_from: number }>(
+    .query<{ version: number; works_from: number; revision: number; hashes: string }>(
       `select
          coalesce(pg_catalog.max(version), 0) as version,
-         coalesce(pg_catalog.max(works_from), 0) as works_from
-       from ${quoteIdentifier(schema)}.migration`,
+         coalesce(pg_catalog.max(works_from), 0) as works_from,
+         (select coalesce(pg_catalog.max(revision), 0) from ${here}.applied_functions) as revision,
+         (select pg_catalog.json_object_agg(room, hash) from ${here}.applied_functions)::pg_catalog.text as hashes
+       from ${here}.migration`,
     )
     .catch((error) => {
       const absent = [sqlstate.undefinedTable, sqlstate.undefinedSchema] as (string | undefined)[]
-      if (absent.includes(sqlstateOf(error))) return [{ version: 0, works_from: 0 }]
+      if (absent.includes(sqlstateOf(error))) return [{ version: 0, works_from: 0, revision: 0, hashes: null }]
       throw error
     })
-  const { version, works_from: worksFrom } = row!
-  return { version, worksFrom, pending: all.filter((migration) => migration.version > version) }
+  const { version, works_from: worksFrom, revision, hashes } = row!
+  return {
+    version,
+    worksFrom,
+    revision,
+    pending: allMigrations(schema).filter((migration) => migration.version > version),
+    pendingFunctions: pendingFunctions(schema, revision, JSON.parse(hashes ?? '{}')),
+  }
+}
+
+function pendingFunctions(schema: string, revision: number, hashes: Record<string, string>): RoomFunctions[] {
+  if (revision > functionsRevision) return []
+  const all = roomFunctions(schema)
+  const differing = all.filter(({ room, hash }) => hashes[room] !== hash)
+  // Also when only the number differs: else an instance of a revision in between would take its own functions for newer.
+  return differing.length === 0 && revision < functionsRevision ? all : differing
+}
+
+/** Whether nothing is left to apply. */
+export function isUpToDate(state: SchemaState): boolean {
+  return state.pending.length === 0 && state.pendingFunctions.length === 0
 }
 
 /** The version of the schema that this version of Holdfast was made for. */
@@ -76,34 +109,74 @@ export function knownVersion(schema: string): number {
 export function checkSchema(state: SchemaState, schema: string): void {
   const known = knownVersion(schema)
   if (state.version < known || state.worksFrom > known) throw new SchemaVersionError(state.version, known, schema)
+  if (state.pendingFunctions.length > 0) {
+    throw new SchemaVersionError(state.version, known, schema, { found: state.revision, expected: functionsRevision })
+  }
 }
 
 /** How long a migration is tried when somebody holds locks on the tables that it changes. */
 const patienceMs = 60_000
 
-/** Applies what is pending and answers with what was applied. `onStep` hears of each migration before it is applied. */
+/** The step behind all migrations. */
+const functionsStep = (schema: string) => ({ version: knownVersion(schema), name: 'functions' })
+
+export interface Applied {
+  readonly migrations: readonly Migration[]
+  /** Rooms whose functions were applied. */
+  readonly functions: readonly RoomFunctions[]
+}
+
+/** Applies everything that is pending and returns it. Calls `onStep` before each step, with the number of steps that are left. */
 export async function migrate(
   database: Database,
   schema: string,
-  onStep: (next: Migration, pending: number) => void = () => {},
-): Promise<Migration[]> {
+  onStep: (next: { version: number; name: string }, left: number) => void = () => {},
+): Promise<Applied> {
   const applied: Migration[] = []
   let state = await schemaState(database, schema)
   while (state.pending.length > 0) {
     const next = state.pending[0]!
-    onStep(next, state.pending.length)
+    onStep(next, stepsOf(state))
     if (await applyMigration(database, schema, next, patienceMs)) applied.push(next)
     state = await schemaState(database, schema)
   }
-  return applied
+  const functions = state.pendingFunctions
+  if (functions.length === 0) return { migrations: applied, functions: [] }
+  onStep(functionsStep(schema), 1)
+  return { migrations: applied, functions: (await applyFunctions(database, schema, patienceMs)) ? functions : [] }
 }
 
-/** Applies one migration, whole or not at all. False when somebody else has done so. */
+/** Number of steps that bring the schema up to date. */
+export function stepsOf(state: SchemaState): number {
+  return state.pending.length + (state.pendingFunctions.length > 0 ? 1 : 0)
+}
+
+/** Applies one migration, whole or not at all. False when another process has done so. */
 export async function applyMigration(
   database: Database,
   schema: string,
   next: Migration,
   withinMs: number,
+): Promise<boolean> {
+  return await applyStep(database, schema, next, withinMs, ({ version }) =>
+    version < next.version ? migrationStep(next, schema) : undefined,
+  )
+}
+
+/** Applies the functions that differ, all or none. False when another process has done so, or has applied newer ones. */
+async function applyFunctions(database: Database, schema: string, withinMs: number): Promise<boolean> {
+  return await applyStep(database, schema, functionsStep(schema), withinMs, ({ pendingFunctions, revision }) =>
+    pendingFunctions.length > 0 ? functionsScript(pendingFunctions, schema, revision === 0) : undefined,
+  )
+}
+
+/** Runs one step in one transaction. `sqlFor` returns its SQL, or nothing if the state that it receives needs none. */
+async function applyStep(
+  database: Database,
+  schema: string,
+  step: { version: number; name: string },
+  withinMs: number,
+  sqlFor: (state: SchemaState) => string | undefined,
 ): Promise<boolean> {
   const beganAt = performance.now()
   const statements = loadStatements<'no_timeouts' | 'turn' | 'is_absent' | 'prepare' | 'apply' | 'in_the_way'>(
@@ -113,43 +186,45 @@ export async function applyMigration(
   const apply = database.transaction(async (tx) => {
     // A snapshot from before the wait, as other levels have it, would not show what the others did meanwhile.
     await tx.query('set transaction isolation level read committed')
-    // What the migration names in a default or an index is looked up now, once for all who use it.
+    // What the step names in a default or an index is looked up now, once for all who use it.
     await tx.query(localSettings)
     await tx.query(statements.no_timeouts.text)
-    await tx.query(statements.turn.text, [internalClass(schema, 'migration')])
+    await tx.query(statements.turn.text, [lockClass(schema, 'migration')])
     const [{ absent }] = (await tx.query<{ absent: boolean }>(statements.is_absent.text, [
       quoteIdentifier(schema),
     ])) as [{ absent: boolean }]
     if (absent) await tx.query(createSchema(schema))
     await tx.query(bookkeeping(schema))
-    const now = await schemaState(tx, schema)
-    if (now.version >= next.version) return false
+    const sql = sqlFor(await schemaState(tx, schema))
+    if (sql === undefined) return false
     // The wait for our turn counts, so that a fleet which waits in a row gives up together.
     const leftMs = Math.max(0, withinMs - (performance.now() - beganAt))
-    await tx.query(statements.prepare.text, [next.sql, `${leftMs} ms`])
+    await tx.query(statements.prepare.text, [sql, `${leftMs} ms`])
     await tx.query(statements.apply.text)
-    await tx.query(`insert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values ($1, $2, $3)`, [
-      next.version,
-      next.name,
-      next.worksFrom,
-    ])
     return true
   })
   return await apply.catch(async (error) => {
     if (!(error instanceof DatabaseError)) throw error
-    if (error.sqlstate !== sqlstate.lockNotAvailable) throw new MigrationFailedError(next, error)
+    if (error.sqlstate !== sqlstate.lockNotAvailable) throw new MigrationFailedError(step, error)
     const [holder] = await database.read<Holder>(statements.in_the_way.text, [quoteIdentifier(schema)]).catch(() => [])
-    throw new MigrationBlockedError(next, performance.now() - beganAt, holder, error)
+    throw new MigrationBlockedError(step, performance.now() - beganAt, holder, error)
   })
 }
 
-/** What `migrate` would run, for people who apply it by other means. */
-export function migrationScript(pending: readonly Migration[], schema: string): string {
-  const steps = pending.map(
-    ({ version, name, worksFrom, sql }) =>
-      `-- migration ${version}: ${name}\n${sql.trim()}\ninsert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values (${version}, '${name}', ${worksFrom});\n`,
-  )
+/** A migration, and its record. */
+function migrationStep({ version, name, worksFrom, sql }: Migration, schema: string): string {
+  const statements = sql.trim().replace(/;?$/, ';')
+  return `-- migration ${version}: ${name}\n${statements}\ninsert into ${quoteIdentifier(schema)}.migration (version, name, works_from) values (${version}, '${name}', ${worksFrom});\n`
+}
+
+/** The SQL that `migrate` would run, for people who apply it by other means. */
+export function migrationScript(
+  { pending, pendingFunctions, revision }: Pick<SchemaState, 'pending' | 'pendingFunctions' | 'revision'>,
+  schema: string,
+): string {
   const start = pending[0]?.version === 1 ? [createSchema(schema)] : []
+  const steps = pending.map((migration) => migrationStep(migration, schema))
+  const functions = pendingFunctions.length > 0 ? [functionsScript(pendingFunctions, schema, revision === 0)] : []
   const settings = [
     '-- Whoever waits for a lock on a table holds up all who come later. If it fails of this, run it again.',
     "set local lock_timeout = '200ms';",
@@ -157,7 +232,7 @@ export function migrationScript(pending: readonly Migration[], schema: string): 
     '-- So that nothing in another schema is taken for what PostgreSQL has under the same name.',
     'set local search_path = pg_catalog, pg_temp;',
   ].join('\n')
-  return ['begin;', settings, ...start, bookkeeping(schema).trim(), ...steps, 'commit;'].join('\n\n')
+  return ['begin;', settings, ...start, bookkeeping(schema).trim(), ...steps, ...functions, 'commit;'].join('\n\n')
 }
 
 function createSchema(schema: string): string {
@@ -166,25 +241,12 @@ function createSchema(schema: string): string {
 
 function bookkeeping(schema: string): string {
   // The class of the session numbers depends on the schema's name, which only the running code knows.
-  return inSchema(
-    `
-create table if not exists holdfast.migration (
-  version integer primary key,
-  name text not null,
-  works_from integer not null,
-  applied_at timestamptz not null default now()
-);
-comment on table holdfast.migration is 'What has been applied to this schema.';
-comment on column holdfast.migration.version is 'Counts from 1 without gaps.';
-comment on column holdfast.migration.name is 'The name of the file.';
-comment on column holdfast.migration.works_from is 'Code made for this version of the schema, or a later one, can work with it.';
-comment on column holdfast.migration.applied_at is 'When.';
-create or replace function holdfast.session_class() returns integer
+  const sessionClass = `create or replace function holdfast.session_class() returns integer
   language sql immutable parallel safe
-  as $$ select ${internalClass(schema, 'session')} $$;
+  as $$ select ${lockClass(schema, 'session')} $$;
 comment on function holdfast.session_class() is
   'The class, in the space of two integers, of the locks that vouch for sessions.';
-`,
-    schema,
-  )
+`
+  const tables = readFileSync(new URL('./bookkeeping.sql', import.meta.url), 'utf8')
+  return inSchema(`${tables}\n${sessionClass}`, schema)
 }

@@ -6,7 +6,7 @@ import type { Connection } from './port.js'
 const connectMs = 10_000
 const closeWithinMs = 2_000
 
-export interface OwnPoolOptions {
+interface OwnPoolOptions {
   readonly max: number
   /** What the server calls its sessions. */
   readonly applicationName?: string

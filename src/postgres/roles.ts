@@ -27,7 +27,11 @@ export function grantsFor({ role, as }: Grantee, schema: string, owner: string):
   const isObserver = as === 'observer'
   const rows = isObserver ? 'select' : 'select, insert, update, delete'
   const numbers = isObserver ? 'select' : 'usage, select, update'
-  const unwritten = [`${here}.migration`, ...(as === 'application' ? [`${here}.audit`] : [])]
+  const unwritten = [
+    `${here}.migration`,
+    `${here}.applied_functions`,
+    ...(as === 'application' ? [`${here}.audit`] : []),
+  ]
   return [
     `grant usage on schema ${here} to ${to}`,
     `grant execute on all functions in schema ${here} to ${to}`,

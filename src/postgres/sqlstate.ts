@@ -14,7 +14,7 @@ import {
 import type { Connection } from './port.js'
 
 /** What drivers put on the errors that PostgreSQL sent. */
-export interface ServerError extends Error {
+interface ServerError extends Error {
   code: string
   detail?: string
   hint?: string

@@ -15,14 +15,14 @@ export type StackTransaction =
   | TypeOrmTransaction
 
 /** What `db.transaction` of Drizzle hands out, over node-postgres or postgres.js. */
-export interface DrizzleTransaction {
+interface DrizzleTransaction {
   readonly _: { readonly session: object }
   execute(query: never): unknown
   rollback(): never
 }
 
 /** What `knex.transaction` hands out. */
-export interface KnexTransaction {
+interface KnexTransaction {
   readonly isTransaction?: boolean
   // biome-ignore lint/suspicious/noExplicitAny: what Knex itself says
   readonly client: any
@@ -30,26 +30,26 @@ export interface KnexTransaction {
 }
 
 /** What `db.transaction().execute` or `db.startTransaction()` of Kysely hand out. */
-export interface KyselyTransaction {
+interface KyselyTransaction {
   readonly isTransaction: boolean
   withoutPlugins(): { executeQuery(query: never): Promise<{ readonly rows: unknown[] }> }
 }
 
 /** What `prisma.$transaction` hands to the function that it is given. */
-export interface PrismaTransaction {
+interface PrismaTransaction {
   /** The client of Prisma has it, a transaction has not. */
   readonly $connect?: never
   $queryRawUnsafe<T>(text: string, ...values: unknown[]): PromiseLike<T>
 }
 
 /** What `dataSource.transaction` of TypeORM hands out, or a query runner of it. */
-export type TypeOrmTransaction = TypeOrmManager | TypeOrmRunner
+type TypeOrmTransaction = TypeOrmManager | TypeOrmRunner
 
-export interface TypeOrmManager {
+interface TypeOrmManager {
   readonly queryRunner?: TypeOrmRunner | undefined
 }
 
-export interface TypeOrmRunner {
+interface TypeOrmRunner {
   readonly isTransactionActive: boolean
   // biome-ignore lint/suspicious/noExplicitAny: what TypeORM itself says
   connect(): Promise<any>

@@ -1,4 +1,4 @@
-export interface SweeperOptions {
+interface SweeperOptions {
   /** How often, give or take a half, so that a fleet does not sweep together. */
   readonly everyMs: number
   /** Removes one piece, of a bounded size, and answers whether there may be more. */

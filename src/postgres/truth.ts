@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
-import { internalClass } from '../base/index.js'
 import { SessionLocksUnavailableError } from './errors.js'
+import { lockClass } from './lock-classes.js'
 import type { Executor } from './port.js'
 import type { Session } from './session.js'
 import type { Statement } from './statements.js'
@@ -20,7 +20,7 @@ export async function proveSessionLocks(
   statements: TruthStatements,
   schema: string,
 ): Promise<void> {
-  const lock = [internalClass(schema, 'truth'), randomInt(2 ** 31 - 1)]
+  const lock = [lockClass(schema, 'truth'), randomInt(2 ** 31 - 1)]
   await session.run(statements.claim, lock)
   const [seen] = await other.query<{ let_in: boolean; backend_pid: number }>(statements.challenge.text, lock)
   if (seen!.let_in) {

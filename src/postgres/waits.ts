@@ -19,7 +19,7 @@ export interface Waiting {
   readonly fail?: (error: unknown) => void
 }
 
-export interface WaitsOptions {
+interface WaitsOptions {
   readonly anchor: Anchor | undefined
   /** Used where there is no anchor. */
   readonly lifeline: Database

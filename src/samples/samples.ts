@@ -11,7 +11,7 @@ import {
 import { type Why, whyGivenBack, whyLost } from './ending.js'
 import { type Grant, type Minute, Tally, type Term } from './tally.js'
 
-export interface SamplesOptions {
+interface SamplesOptions {
   readonly events: Events
   readonly waits: Waits
   readonly presence: Presence

@@ -1,4 +1,5 @@
-import { backoffMs, describe, pause, type TickRule, UsageError } from '../base/index.js'
+import { backoffMs, describe, pause, UsageError } from '../base/index.js'
+import type { TickRule } from '../cron/index.js'
 import type { Definition } from './definition.js'
 import { UnknownScheduleError } from './errors.js'
 import type { Ledger } from './ledger.js'
@@ -12,7 +13,7 @@ export type Change =
   | { readonly what: 'override'; readonly rule: string | null }
   | { readonly what: 'resume' }
 
-export interface ChangesOptions {
+interface ChangesOptions {
   readonly ledger: Ledger
   readonly namespace: string
   readonly rules: Rules

@@ -7,7 +7,7 @@ import type { Rules } from './rules.js'
 import { Runs } from './runs.js'
 import { firstTicks, settling } from './ticks.js'
 
-export interface ClockworkOptions {
+interface ClockworkOptions {
   readonly ledger: Ledger
   readonly presence: Presence
   readonly namespace: string

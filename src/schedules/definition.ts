@@ -5,18 +5,16 @@ import {
   describe,
   duration,
   flag,
-  type GivenRule,
   hashedKey,
   longestTimerMs,
   made,
   oneOf,
   type Rule,
   readOptions,
-  readRule,
-  type TickRule,
   UsageError,
   wholeNumber,
 } from '../base/index.js'
+import { type GivenRule, readRule, type TickRule } from '../cron/index.js'
 import type { Transaction } from '../once/index.js'
 
 /** What the handler of a schedule is given. */

@@ -1,4 +1,5 @@
-import { pause, type TickRule } from '../base/index.js'
+import { pause } from '../base/index.js'
+import type { TickRule } from '../cron/index.js'
 
 /** How long before its tick somebody may come, whose clock is quick. Who comes earlier means the tick before. */
 const mostEarlyMs = 5 * 60_000

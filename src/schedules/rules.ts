@@ -1,4 +1,4 @@
-import { ruleOf, type TickRule } from '../base/index.js'
+import { ruleOf, type TickRule } from '../cron/index.js'
 
 /** The rules that were read of their texts, each once. */
 export class Rules {

@@ -5,16 +5,14 @@ import {
   closeRules,
   type Duration,
   type Events,
-  type GivenRule,
   InstanceDrainingError,
   readOptions,
-  readRule,
-  type TickRule,
   type Tracing,
   UsageError,
   unlessAborted,
   wholeNumber,
 } from '../base/index.js'
+import { type GivenRule, readRule, type TickRule } from '../cron/index.js'
 import { type Database, DatabaseUnreachableError, type HealthReason, type Presence } from '../postgres/index.js'
 import { Changes } from './changes.js'
 import { Clockwork } from './clockwork.js'

@@ -1,43 +1,66 @@
-import type { GivenRule, RecordedError } from '../base/index.js'
+import type { RecordedError } from '../base/index.js'
+import type { GivenRule } from '../cron/index.js'
 
-/** A schedule, as a look at the database shows it. */
+/** The status of a schedule. */
 export interface ScheduleStatus {
+  /** Name of the schedule. */
   readonly name: string
-  /** The rule in force: that of an operator, or else that of the code. */
+  /** Rule that is in force: the rule of an operator, or else the rule of the code. */
   readonly rule: GivenRule
-  /** The rule that the code says. */
+  /** Rule of the code. */
   readonly codeRule: GivenRule
-  /** The rule that an operator has set. */
+  /** Rule that an operator set. */
   readonly override: GivenRule | undefined
+  /** Start of the pause. Undefined if the schedule is not paused. */
   readonly pausedAt: Date | undefined
-  /** Undefined when the rule has no more ticks, or it is paused. */
+  /** Next tick. Undefined if the rule has no more ticks, or the schedule is paused. */
   readonly nextAt: Date | undefined
-  /** The instances that have it in their code and live, with the rule that they have there. None: nobody runs it. */
-  readonly members: readonly { readonly instance: string; readonly rule: GivenRule }[]
+  /**
+   * Live instances that have the schedule in their code, each with its rule. Without members, no instance runs the schedule.
+   */
+  readonly members: readonly {
+    /** ID of the instance. */
+    readonly instance: string
+    /** Rule in the code of the instance. */
+    readonly rule: GivenRule
+  }[]
 }
 
-/** A run, as a look at the database shows it. */
+/** A run of a tick. */
 export interface PastRun {
+  /** Marks a run. */
   readonly kind: 'run'
+  /** Tick of the run. */
   readonly tick: Date
-  /** Lost: its instance died, and none has taken it over or recorded that yet. */
+  /** State of the run. `lost`: its instance died, and no other instance has taken the run over or recorded its end yet. */
   readonly state: 'waiting' | 'running' | 'lost' | 'done' | 'failed' | 'cancelled' | 'broken'
-  /** Whether it was asked for beside the rule. */
+  /** Whether the run was requested in addition to the rule. */
   readonly extra: boolean
+  /** Instance that runs or ran it. */
   readonly instance: string | undefined
+  /** Number of times that the run was started. */
   readonly attempt: number
+  /** Start of the run. */
   readonly startedAt: Date | undefined
+  /** End of the run. */
   readonly endedAt: Date | undefined
+  /** Error with which the run failed. */
   readonly error: RecordedError | undefined
+  /** Lines that the handler logged. */
   readonly log: readonly string[]
 }
 
-/** Neighbouring ticks without a run, and the reason that they have in common. */
+/** Consecutive ticks without a run, and their common reason. */
 export interface PastGap {
+  /** Marks a gap. */
   readonly kind: 'gap'
+  /** First tick of the gap. */
   readonly first: Date
+  /** Last tick of the gap. */
   readonly last: Date
+  /** Number of ticks. */
   readonly ticks: number
+  /** Reason why the ticks have no run. */
   readonly reason: 'paused' | 'overlap' | 'missed' | 'no instance' | 'limit'
 }
 

@@ -1,4 +1,4 @@
-import type { TickRule } from '../base/index.js'
+import type { TickRule } from '../cron/index.js'
 
 /** Ticks without a name for each: the first, the last, and how many. */
 interface Piece {
@@ -8,7 +8,7 @@ interface Piece {
 }
 
 /** What `schedule_settle` is told. */
-export interface Settling {
+interface Settling {
   readonly older: Piece[] | undefined
   readonly ticks: Date[]
   /** No tick follows these. */

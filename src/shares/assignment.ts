@@ -9,7 +9,7 @@ import { Task } from './task.js'
 export type Resources = readonly string[] | (() => readonly string[] | Promise<readonly string[]>)
 
 /** What an assignment asks of the room. */
-export interface AssignmentGround {
+interface AssignmentGround {
   readonly keeper: Keeper
   readonly instanceId: string
   readonly events: Events

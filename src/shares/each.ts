@@ -11,13 +11,13 @@ export interface EachResult {
   readonly skipped: string[]
 }
 
-export interface EachGround {
+interface EachGround {
   readonly keeper: Keeper
   readonly presence: Presence
   readonly ledger: Ledger
 }
 
-export interface EachTerms {
+interface EachTerms {
   readonly round: Round
   readonly concurrency: number
   readonly stay: boolean

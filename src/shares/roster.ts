@@ -11,7 +11,7 @@ import type { Assignment } from './assignment.js'
 
 export type RosterStatements = Record<'join' | 'leave' | 'nudge' | 'look_members', Statement>
 
-export interface RosterOptions {
+interface RosterOptions {
   readonly database: Database
   readonly presence: Presence
   readonly statements: RosterStatements

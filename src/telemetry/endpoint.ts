@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /** What is answered. */
-export interface Reply {
+interface Reply {
   readonly status: number
   readonly type: string
   readonly body: string

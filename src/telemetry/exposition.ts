@@ -3,7 +3,7 @@
  */
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
 
-export type Labels = Readonly<Record<string, string>>
+type Labels = Readonly<Record<string, string>>
 
 /** A family of samples: its head, and a line for each. */
 export function family(

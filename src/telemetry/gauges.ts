@@ -1,4 +1,4 @@
-import type { Health } from '../holdfast.js'
+import type { Health } from '../index.js'
 import type { FleetMetrics } from '../observe/index.js'
 import type { Attributes } from './instruments.js'
 

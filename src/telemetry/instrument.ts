@@ -11,7 +11,7 @@ import {
   type Tracer,
   UsageError,
 } from '../base/index.js'
-import { type Holdfast, version } from '../holdfast.js'
+import { type Holdfast, version } from '../index.js'
 import { buckets } from './buckets.js'
 import { errorTypeOf, type InstrumentName, instruments, type Measure } from './instruments.js'
 import { measureEvents } from './measuring.js'

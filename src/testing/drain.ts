@@ -1,5 +1,5 @@
 import { describe, duration, pause, readOptions, text, UsageError } from '../base/index.js'
-import type { Duration, Holdfast, JobDefinition, JobStatus } from '../holdfast.js'
+import type { Duration, Holdfast, JobDefinition, JobStatus } from '../index.js'
 import { timedOut } from './errors.js'
 import { Ground } from './ground.js'
 

@@ -1,4 +1,4 @@
-import type { Holdfast } from '../holdfast.js'
+import type { Holdfast } from '../index.js'
 import { Ground } from './ground.js'
 
 /**

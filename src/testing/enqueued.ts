@@ -1,4 +1,4 @@
-import type { Holdfast, JobDefinition } from '../holdfast.js'
+import type { Holdfast, JobDefinition } from '../index.js'
 import { Ground } from './ground.js'
 
 /** A job that was enqueued and has not begun. */

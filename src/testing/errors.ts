@@ -1,5 +1,5 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
-import type { Holdfast, JobStatus } from '../holdfast.js'
+import type { Holdfast, JobStatus } from '../index.js'
 import { Observer } from '../observe/index.js'
 import { Ground } from './ground.js'
 

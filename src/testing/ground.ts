@@ -1,5 +1,5 @@
 import { describe, UsageError } from '../base/index.js'
-import { Holdfast } from '../holdfast.js'
+import { Holdfast } from '../index.js'
 import { arrayOf, type Database, loadStatements, type Statement } from '../postgres/index.js'
 
 type Name =

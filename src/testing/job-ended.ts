@@ -1,5 +1,5 @@
 import { backoffMs, duration, hasEnded, pause, readOptions } from '../base/index.js'
-import type { Duration, Holdfast, JobStatus } from '../holdfast.js'
+import type { Duration, Holdfast, JobStatus } from '../index.js'
 import { timedOut } from './errors.js'
 
 export interface JobEndedOptions {

@@ -1,5 +1,5 @@
 import { describe, parseDuration, pause, UsageError } from '../base/index.js'
-import type { Duration, Holdfast } from '../holdfast.js'
+import type { Duration, Holdfast } from '../index.js'
 import { Ground } from './ground.js'
 
 /**

@@ -1,6 +1,6 @@
 // The page of instances in a real browser.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { defineJob, Holdfast } from '../../src/holdfast.js'
+import { defineJob, Holdfast } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
 import { type Board, describeInBrowser, expectAccessible, openPage, startBoard } from './stage.js'
 

@@ -1,6 +1,6 @@
 // The pages of jobs and deliveries, in a real browser.
 import { expect, test } from 'vitest'
-import { defineJob } from '../../src/holdfast.js'
+import { defineJob } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { describeInBrowser, expectAccessible, openBoard, openPage } from './stage.js'

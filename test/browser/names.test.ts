@@ -1,6 +1,6 @@
 // The pages of names and limits in a real browser: what is looked for is found, opened, and taken away.
 import { expect, onTestFinished, test } from 'vitest'
-import { Holdfast } from '../../src/holdfast.js'
+import { Holdfast } from '../../src/index.js'
 import { until } from '../setup/facts.js'
 import { describeInBrowser, expectAccessible, openBoard, openPage } from './stage.js'
 

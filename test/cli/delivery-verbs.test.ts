@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Holdfast } from '../../src/holdfast.js'
+import { Holdfast } from '../../src/index.js'
 import { gate } from '../jobs/stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql } from '../setup/facts.js'

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
-import { prove } from '../../src/cli/demo/proof.js'
+import { prove } from '../../src/demo/proof.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 
 let database: FreshDatabase
@@ -49,7 +49,7 @@ beforeAll(async () => {
   pool = new pg.Pool({ connectionString: database.url, max: 1, options: '-c search_path=company' })
   // Its end does not wait for its connection, and the database is dropped after it.
   pool.on('error', () => {})
-  const tables = readFileSync(new URL('../../src/cli/demo/company/company.sql', import.meta.url), 'utf8')
+  const tables = readFileSync(new URL('../../src/demo/company/company.sql', import.meta.url), 'utf8')
   await pool.query(`create schema company; ${tables}`)
 })
 afterAll(async () => {

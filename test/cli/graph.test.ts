@@ -1,7 +1,7 @@
 // Who waits for whom, over everything that can be waited for, as the command line tells it.
 import { expect, onTestFinished, test } from 'vitest'
 import { pause } from '../../src/base/index.js'
-import { DeadlockError, defineJob, type Holdfast } from '../../src/holdfast.js'
+import { DeadlockError, defineJob, type Holdfast } from '../../src/index.js'
 import { type Cycle, Observer, type WaitGraph } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
 import { gate, work } from '../jobs/stage.js'

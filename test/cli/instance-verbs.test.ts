@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { defineJob, Holdfast } from '../../src/holdfast.js'
+import { defineJob, Holdfast } from '../../src/index.js'
 import { gate } from '../jobs/stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
@@ -19,7 +19,7 @@ beforeAll(async () => {
   env = { DATABASE_URL: database.url }
   holder = await Holdfast.open({ url: database.url })
   directory = mkdtempSync(join(tmpdir(), 'holdfast-drain-'))
-  const library = pathToFileURL(join(import.meta.dirname, '../../dist/holdfast.js')).href
+  const library = pathToFileURL(join(import.meta.dirname, '../../dist/index.js')).href
   writeFileSync(
     join(directory, 'jobs.mjs'),
     `import { defineJob } from '${library}'

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { Holdfast, LeaseLostError } from '../../src/holdfast.js'
+import { Holdfast, LeaseLostError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { eventually, run, start, startOnTerminal } from './program.js'
 import { fits, fitsRow, schemaOf } from './schemas.js'

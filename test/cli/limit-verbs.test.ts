@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Holdfast, type Permit, PermitLostError } from '../../src/holdfast.js'
+import { Holdfast, type Permit, PermitLostError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, until } from '../setup/facts.js'
 import { eventually, run, startOnTerminal } from './program.js'

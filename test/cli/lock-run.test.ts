@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { Holdfast } from '../../src/holdfast.js'
+import { Holdfast } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { bin, eventually, isAlive, type Running, run, start, startOnTerminal, startProgram } from './program.js'
 

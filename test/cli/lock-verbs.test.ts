@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { Holdfast, LockLostError } from '../../src/holdfast.js'
+import { Holdfast, LockLostError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { eventually, run, startOnTerminal } from './program.js'
 import { fits, fitsRow, schemaOf } from './schemas.js'

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { allMigrations } from '../../src/postgres/index.js'
+import { allMigrations, roomFunctions } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { run, startOnTerminal } from './program.js'
 import { fits } from './schemas.js'
@@ -20,7 +20,11 @@ afterAll(async () => {
 })
 
 const all = allMigrations('holdfast').map(({ version, name }) => ({ version, name }))
-const listed = all.map(({ version, name }) => `${version}\t${name}\n`).join('')
+const rooms = roomFunctions('holdfast').map(({ room }) => room)
+const listed = [
+  ...all.map(({ version, name }) => `${version}\t${name}\n`),
+  ...rooms.map((room) => `functions\t${room}\n`),
+].join('')
 
 async function schemaExists(schema: string): Promise<boolean> {
   return (await client.query('select to_regnamespace($1) is not null as it', [schema])).rows[0].it
@@ -34,6 +38,7 @@ test('--check is 3 while something is pending and 0 after; --dry-run and --check
     schema: 'coordination',
     version: 0,
     pending: all,
+    functions: rooms,
     grants: [],
   })
   expect(await schemaExists('coordination')).toBe(false)
@@ -44,6 +49,22 @@ test('--check is 3 while something is pending and 0 after; --dry-run and --check
   expect(await migrate()).toEqual({ status: 0, stdout: '', stderr: 'The schema coordination is up to date.\n' })
   const running = await run(['lock', 'run', 'x', '--', 'true'], { ...env, HOLDFAST_SCHEMA: 'coordination' })
   expect(running.status).toBe(0)
+})
+
+test('with only functions pending, --check is 3, and migrate applies those of the rooms that differ', async () => {
+  const migrate = (...options: string[]) => run(['migrate', '--schema', 'functions', ...options], env)
+  await migrate()
+  await client.query("update functions.applied_functions set hash = 'another' where room = 'jobs'")
+  expect(await migrate('--check')).toMatchObject({
+    status: 3,
+    stdout: 'functions\tjobs\n',
+    stderr: 'The functions of 1 room to apply to the schema functions.\n',
+  })
+  const { stdout: script } = await migrate('--show-sql')
+  expect(script).toContain('create or replace function "functions".job_claim(')
+  expect(script).not.toContain('create table "functions".job')
+  expect(await migrate()).toMatchObject({ status: 0, stdout: 'functions\tjobs\n' })
+  expect(await migrate('--check')).toMatchObject({ status: 0, stdout: '' })
 })
 
 test('--show-sql prints SQL that does the same by other means', async () => {
@@ -83,7 +104,7 @@ test('an unreachable database is exit code 4', async () => {
 })
 
 test.runIf(process.platform === 'linux')('tells people which migration it is at, and nobody else', async () => {
-  const progress = `1 of ${all.length}: 1 ${all[0]!.name}`
+  const progress = `1 of ${all.length + 1}: 1 ${all[0]!.name}`
   const onTerminal = async (schema: string, extra: NodeJS.ProcessEnv) =>
     (await startOnTerminal(['migrate', '--schema', schema], { ...env, CI: undefined, ...extra }).ended).stdout
   const [seen, building, plain] = await Promise.all([

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { defineJob, type Holdfast } from '../../src/holdfast.js'
+import { defineJob, type Holdfast } from '../../src/index.js'
 import { drain } from '../../src/testing/index.js'
 import { work } from '../jobs/stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'

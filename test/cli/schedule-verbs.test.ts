@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import type { Holdfast } from '../../src/holdfast.js'
+import type { Holdfast } from '../../src/index.js'
 import { add, gate, untilMember, untilRuns } from '../schedules/stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, until } from '../setup/facts.js'

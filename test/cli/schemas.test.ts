@@ -57,3 +57,16 @@ test('what does not fit is told', () => {
   expect(() => fitsRow('migrate', { version: 1 })).toThrow("must have required property 'name'")
   expect(() => fits('lock-sl', [])).toThrow('There is no lock-sl')
 })
+
+test('a date is a string with a format, and a number is an integer unless its type says otherwise', () => {
+  const { enqueuedAt, runAt, priority, progress } = schemas.get('job-ls').$defs.row.properties
+  expect(enqueuedAt).toMatchObject({ type: 'string', format: 'date-time' })
+  expect(runAt).toMatchObject({ type: ['string', 'null'], format: 'date-time' })
+  expect(priority).toMatchObject({ type: 'integer' })
+  expect(progress).toMatchObject({ type: ['number', 'null'] })
+  // The type of this document is made with `Omit`.
+  expect(schemas.get('job-show').$defs.JobShow.properties.enqueuedAt).toMatchObject({
+    type: 'string',
+    format: 'date-time',
+  })
+})

@@ -1,9 +1,9 @@
-// The published schemas of what `--json` and `--jsonl` print: schemas/<noun>-<verb>.schema.json.
+// The published schemas of what `--json` and `--jsonl` print: holdfast/schemas/<noun>-<verb>.schema.json.
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 
-const directory = fileURLToPath(new URL('../../schemas/', import.meta.url))
+const directory = fileURLToPath(new URL('../../dist/schemas/', import.meta.url))
 const ending = '.schema.json'
 
 const ajv = new Ajv2020({
@@ -36,7 +36,7 @@ export function fitsLine<T>(name: string, value: T): T {
 }
 
 export function hasRows(name: string): boolean {
-  return schemas.get(name).$defs?.row !== undefined && !name.endsWith('-show')
+  return schemas.get(name).$defs?.row !== undefined
 }
 
 /** The name of the schema of these words. */

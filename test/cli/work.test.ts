@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { defineJob, type Holdfast } from '../../src/holdfast.js'
+import { defineJob, type Holdfast } from '../../src/index.js'
 import { enqueued, jobEnded } from '../../src/testing/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { open } from '../setup/instances.js'
@@ -20,7 +20,7 @@ beforeAll(async () => {
   writeFileSync(join(directory, 'package.json'), '{ "type": "module" }')
   symlinkSync(home, join(directory, 'holdfast-home'))
   for (const [name, text] of Object.entries(files)) {
-    writeFileSync(join(directory, name), text.replaceAll("'holdfast'", "'./holdfast-home/dist/holdfast.js'"))
+    writeFileSync(join(directory, name), text.replaceAll("'holdfast'", "'./holdfast-home/dist/index.js'"))
   }
 })
 afterAll(async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { defineJob } from '../../src/holdfast.js'
+import { defineJob } from '../../src/index.js'
 import { gate, work } from '../jobs/stage.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
@@ -219,7 +219,7 @@ test('the graph names a job that has ended as a blocker only while others wait f
   expect(seen.names[0].holders[0].ways).toEqual([{ does: 'look', job: first }])
 
   const releasing = await sqlSession(url)
-  await releasing.query('select pg_advisory_lock(holdfast.session_class() # 2, 2)')
+  await releasing.query("select pg_advisory_lock(holdfast.lock_class('job follow-ups'), 0)")
   work(holdfast, [job])
   await until('the first is done', async () => (await holdfast.jobs.find(first!))!.state === 'done')
   const after: Any = await until('the graph has been read again', async () => {

@@ -1,7 +1,7 @@
 // What the pages Schedules and Instances are told, and what they do, against the database.
 
 import { expect, onTestFinished, test } from 'vitest'
-import type { Holdfast } from '../../src/holdfast.js'
+import type { Holdfast } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { fromPgPool } from '../../src/postgres/index.js'
 import { sql, sqlPool, until } from '../setup/facts.js'

@@ -20,7 +20,7 @@ beforeAll(async () => {
       fresh.url,
       `with own as (
          select * from pg_class
-         where relnamespace = to_regnamespace('${quoted}') and not relispartition and relname <> 'migration'
+         where relnamespace = to_regnamespace('${quoted}') and not relispartition and relname not in ('migration', 'applied_functions')
        )
        select 'table' as kind, null as of, relname as name, array_to_string(reloptions, ',') as detail
        from own where relkind in ('r', 'p')
@@ -84,7 +84,7 @@ test('the indexes, the sequences, and the functions to the letter', () => {
   expect(blueprint.functions.size).toBeGreaterThan(50)
 })
 
-test('an older version of the schema has less in it', async () => {
-  expect([...blueprintOf(schema, 1).tables.keys()]).not.toContain('lease')
-  expect([...blueprintOf(schema, 2).tables.keys()]).toContain('lease')
+test('an older version of the schema has fewer tables', async () => {
+  expect([...blueprintOf(schema, 0).tables.keys()]).toEqual([])
+  expect([...blueprintOf(schema, 1).tables.keys()]).toContain('lease')
 })

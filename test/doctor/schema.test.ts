@@ -97,10 +97,25 @@ test('a table full of dead rows', async () => {
 test('a schema that is not there, or is of another time', { timeout: 60_000 }, async () => {
   const options = { schema: 'of another time' }
   expect(await found(url, 'not-installed', options)).toMatchObject([{ severity: 'wrong', mend: { fixable: true } }])
-  const half = allMigrations(options.schema).slice(0, 5)
-  await sql(url, migrationScript(half, options.schema))
+  const tables = { pending: allMigrations(options.schema), pendingFunctions: [], revision: 0 }
+  await sql(url, migrationScript(tables, options.schema))
   const [finding] = await mends(url, 'migrations-pending', options)
-  expect(finding!.facts).toEqual({ version: 5, needed: knownVersion('holdfast') })
+  expect(finding!.facts).toEqual({ version: knownVersion('holdfast'), needed: knownVersion('holdfast') })
+  expect(finding!.seen).toBe(
+    'The functions of the schema of another time have revision 0, and this version of Holdfast has other ones, of revision 1: postgres, leases, limits, once, jobs, schedules and 1 more',
+  )
+
+  // Functions of another version of Holdfast may differ from ours.
+  await sql(
+    url,
+    `update "of another time".applied_functions set revision = 999;
+     create or replace function "of another time".pair_key(class integer, object integer) returns bigint
+       language sql immutable strict parallel safe as 'select 1::bigint'`,
+  )
+  await isGone(url, ['migrations-pending', 'functions-differ'], options)
+  await sql(url, `update "of another time".applied_functions set revision = 0, hash = 'another'`)
+  await mends(url, 'migrations-pending', options)
+  await isGone(url, 'functions-differ', options)
 
   const table = '"of another time".migration'
   await sql(url, `insert into ${table} (version, name, works_from) values (999, 'of tomorrow', 1)`)

@@ -78,10 +78,10 @@ test('the code in the documents compiles', { timeout: 120_000 }, async () => {
       module: 'NodeNext',
       types: ['node'],
       experimentalDecorators: true,
-      paths: { holdfast: [join(root, 'dist/holdfast.d.ts')], 'holdfast/*': [join(root, 'dist/*/index.d.ts')] },
+      paths: { holdfast: [join(root, 'dist/index.d.ts')], 'holdfast/*': [join(root, 'dist/*/index.d.ts')] },
     }
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts', '*.mts'] }))
-    const declarations = await readFile(join(root, 'dist/holdfast.d.ts'), 'utf8')
+    const declarations = await readFile(join(root, 'dist/index.d.ts'), 'utf8')
     const ours = new Set(
       [...declarations.matchAll(/^export (?:type )?\{([^}]*)\}|^export (?:declare )?\w+ (\w+)/gm)].flatMap(
         ([, many, one]) => (many ?? one!).split(/[\s,]+/),

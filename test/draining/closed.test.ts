@@ -1,7 +1,7 @@
 // What close() does to calls that nobody awaits, and what calls do after it.
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { ClosedError, defineJob, type Holdfast } from '../../src/holdfast.js'
+import { ClosedError, defineJob, type Holdfast } from '../../src/index.js'
 import { startProgram } from '../cli/program.js'
 import { caught, gate, sql, sqlPool, sqlSession, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
@@ -170,7 +170,7 @@ test('a process that forgets to await a lock and an enqueue ends with an error t
   const holder = await open({ url })
   await holder.locks.acquire('taken')
   const program = `
-    import { defineJob, Holdfast } from ${JSON.stringify(new URL('../../dist/holdfast.js', import.meta.url).href)}
+    import { defineJob, Holdfast } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url).href)}
     const holdfast = await Holdfast.open({ url: process.env.DATABASE_URL })
     holdfast.locks.with('taken', () => {})
     holdfast.jobs.enqueue(defineJob('forgotten', { run() {} }), 7)

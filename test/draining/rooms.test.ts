@@ -1,7 +1,7 @@
 // Draining: one of two instances gives up its part, and the other takes it over, without a loss.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Operator } from '../../src/acts/index.js'
-import { defineJob, type Holdfast, type HoldfastOptions, InstanceDrainingError } from '../../src/holdfast.js'
+import { defineJob, type Holdfast, type HoldfastOptions, InstanceDrainingError } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { type Database, openPgPool } from '../../src/postgres/index.js'
 import { campaign, leading } from '../elections/stage.js'

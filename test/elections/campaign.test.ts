@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ClosedError, type HoldfastOptions, PermissionError, SteppedDownError, UsageError } from '../../src/holdfast.js'
+import { ClosedError, type HoldfastOptions, PermissionError, SteppedDownError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
 import { anchorPid, open, openFleet, roleUrl } from '../setup/instances.js'

@@ -1,4 +1,4 @@
-import type { Campaign, CampaignOptions, Holdfast, Leadership } from '../../src/holdfast.js'
+import type { Campaign, CampaignOptions, Holdfast, Leadership } from '../../src/index.js'
 import { until } from '../setup/facts.js'
 
 /** What an instance saw of its terms. */

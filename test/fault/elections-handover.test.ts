@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Holdfast } from '../../src/holdfast.js'
+import type { Holdfast } from '../../src/index.js'
 import { judge } from '../property/history.js'
 import { until, within } from '../setup/facts.js'
 import { Child, quantiles } from './children.js'

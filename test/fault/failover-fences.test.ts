@@ -1,6 +1,6 @@
 // After an asynchronous failover the new primary knows neither the last fences that were drawn nor who holds what.
 import { expect, test } from 'vitest'
-import type { Holdfast } from '../../src/holdfast.js'
+import type { Holdfast } from '../../src/index.js'
 import { sql, sqlSession, until, within } from '../setup/facts.js'
 import { catchUp, promote } from '../setup/pair.js'
 import { cutOff, openStage, type Stage } from './failover-stage.js'

@@ -1,6 +1,6 @@
 // The primary is lost while instances work, its standby is promoted, and they move over: by the hosts in their URL alone.
 import { expect, test } from 'vitest'
-import { DatabaseUnreachableError, Holdfast } from '../../src/holdfast.js'
+import { DatabaseUnreachableError, Holdfast } from '../../src/index.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { isInHurry } from '../setup/hurry.js'
 import { catchUp, promote } from '../setup/pair.js'

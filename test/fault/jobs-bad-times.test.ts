@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import { defineJob, type Holdfast } from '../../src/holdfast.js'
+import { defineJob, type Holdfast } from '../../src/index.js'
 import { stays, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
 import { startWorker } from './jobs-stage.js'
@@ -156,12 +156,12 @@ describe.each(waysOf(['rows', 'advisory']))('claims by %s', (claims) => {
       ])
       expect(claimed, 'it was claimed with others').toHaveLength(1)
       // Nobody takes over until it has ended.
-      await witness.query('select pg_advisory_lock(holdfast.session_class() # 2, 0)')
+      await witness.query("select pg_advisory_lock(holdfast.lock_class('job maintenance'), 0)")
       await witness.query(
         `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'holdfast ${holdfast.id}'`,
       )
       await untilEnded(beside, [last])
-      await witness.query('select pg_advisory_unlock(holdfast.session_class() # 2, 0)')
+      await witness.query("select pg_advisory_unlock(holdfast.lock_class('job maintenance'), 0)")
       await untilEnded(
         beside,
         refs.map(({ id }) => id),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { defineJob } from '../../src/holdfast.js'
+import { defineJob } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
 import { quantiles } from './children.js'

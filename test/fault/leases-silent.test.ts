@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { LeaseLostError } from '../../src/holdfast.js'
+import { LeaseLostError } from '../../src/index.js'
 import { caught, stays, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
 import { timed, whenTold } from './leases.js'

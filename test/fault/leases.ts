@@ -1,4 +1,4 @@
-import { LeaseLostError } from '../../src/holdfast.js'
+import { LeaseLostError } from '../../src/index.js'
 import type { Lease } from '../../src/leases/index.js'
 
 /** When, and with what, the holder of a lease is told that it is lost. */

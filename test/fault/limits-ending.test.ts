@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { DatabaseUnreachableError, LimitReachedError, PermitLostError } from '../../src/holdfast.js'
+import { DatabaseUnreachableError, LimitReachedError, PermitLostError } from '../../src/index.js'
 import { nothingInUse, untilQueued } from '../limits/facts.js'
 import { caught, sql, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'

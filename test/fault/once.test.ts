@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { DatabaseUnreachableError, Holdfast, OnceLostError } from '../../src/holdfast.js'
+import { DatabaseUnreachableError, Holdfast, OnceLostError } from '../../src/index.js'
 import { countEffects, deliveries, effect, gate, makeEffects } from '../once/effects.js'
 import { caught, sql, sqlPool, stays, until, within } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'

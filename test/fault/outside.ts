@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { defineJob, Holdfast } from '../../src/holdfast.js'
+import { defineJob, Holdfast } from '../../src/index.js'
 import { sql, sqlSession, within } from '../setup/facts.js'
 import { patiently } from '../setup/patiently.ts'
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { startEmbedded } from '../../src/embedded/index.js'
-import { LockLostError } from '../../src/holdfast.js'
+import { LockLostError } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
 import { expiryMs, openInstance, openProxy, openServer } from './stage.js'
 

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process'
 import { chownSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { Holdfast } from '../../src/holdfast.js'
+import { Holdfast } from '../../src/index.js'
 import { migrate, openPgPool } from '../../src/postgres/index.js'
 import { look } from '../doctor/stage.js'
 import { programsDirectory, runProgram, startCluster, temporaryDirectory, withoutPrograms } from '../setup/clusters.js'
@@ -221,7 +221,7 @@ describe.skipIf(withoutPrograms)('a switch by logical replication', { timeout: 1
       await restore(to, file)
     } else {
       await install(to)
-      await sql(to, 'truncate holdfast.migration, holdfast.fencing')
+      await sql(to, 'truncate holdfast.migration, holdfast.applied_functions, holdfast.fencing')
     }
     await sql(
       from,

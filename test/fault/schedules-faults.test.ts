@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import type { Holdfast } from '../../src/holdfast.js'
+import type { Holdfast } from '../../src/index.js'
 import { randomFrom } from '../property/random.ts'
 import { countOf, seedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { LockLostError } from '../../src/holdfast.js'
+import { LockLostError } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import type { Direction } from './silent-proxy.js'

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest'
 import type { EmbeddedServer } from '../../src/embedded/index.js'
-import { Holdfast, type HoldfastOptions } from '../../src/holdfast.js'
+import { Holdfast, type HoldfastOptions } from '../../src/index.js'
 import { freshDatabase } from '../setup/database.js'
 import { Witness } from '../setup/facts.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'

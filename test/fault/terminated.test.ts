@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { LockLostError } from '../../src/holdfast.js'
+import { LockLostError } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
 import { openDatabase, openInstance } from './stage.js'
 

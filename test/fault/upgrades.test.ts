@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { MigrationBlockedError, MigrationFailedError } from '../../src/holdfast.js'
+import { MigrationBlockedError, MigrationFailedError } from '../../src/index.js'
 import {
   allMigrations,
   applyMigration,

@@ -5,7 +5,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmdirSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, inject, onTestFinished, test } from 'vitest'
-import { DatabaseError, defineJob, type Health, type HealthTrouble, type Holdfast } from '../../src/holdfast.js'
+import { DatabaseError, defineJob, type Health, type HealthTrouble, type Holdfast } from '../../src/index.js'
 import { healthHandler } from '../../src/telemetry/index.js'
 import { work } from '../jobs/stage.js'
 import { caught, sql, until } from '../setup/facts.js'

@@ -8,7 +8,7 @@ import {
   JobCancelledError,
   retryAfter,
   UsageError,
-} from '../../src/holdfast.js'
+} from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

@@ -1,6 +1,6 @@
 // Something goes wrong in a worker itself: not in a handler, and not in the database.
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { defineJob, type Holdfast } from '../../src/holdfast.js'
+import { defineJob, type Holdfast } from '../../src/index.js'
 import { until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { rowsOf, ways, work } from './stage.js'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { defineJob, type Holdfast, type JobRef, retryAfter } from '../../src/holdfast.js'
+import { defineJob, type Holdfast, type JobRef, retryAfter } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

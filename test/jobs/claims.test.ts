@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { defineJob, MixedClaimsError, SessionLocksUnavailableError, UsageError } from '../../src/holdfast.js'
+import { defineJob, MixedClaimsError, SessionLocksUnavailableError, UsageError } from '../../src/index.js'
 import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
 import { gate, rowsOf, untilState, work } from './stage.js'
@@ -10,7 +10,7 @@ const advisory = { claims: 'advisory' } as const
 const locksOf = (url: string) =>
   sql<{ id: number; pid: number }>(
     url,
-    'select object::int as id, pid from holdfast.job_locks() where class = holdfast.job_class() order by object',
+    "select object::int as id, pid from holdfast.job_locks() where class = holdfast.lock_class('job') order by object",
   )
 
 test('advisory claims need an anchor, and say so', async () => {
@@ -115,7 +115,7 @@ test('an end is refused in the moment in which the session is gone, before anybo
   const client = await sqlSession(url)
   // Nobody takes over meanwhile.
   await client.query('begin')
-  await client.query('select pg_advisory_xact_lock(holdfast.session_class() # 2, 0)')
+  await client.query("select pg_advisory_xact_lock(holdfast.lock_class('job maintenance'), 0)")
   const pid = await anchorPid(url, holdfast)
   await sql(url, 'select pg_terminate_backend($1)', [pid])
   await until('its locks are gone', async () => (await locksOf(url)).every((lock) => lock.pid !== pid))

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { defineJob, UsageError } from '../../src/holdfast.js'
+import { defineJob, UsageError } from '../../src/index.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { work } from './stage.js'

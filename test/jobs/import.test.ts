@@ -1,7 +1,7 @@
 // Jobs of pg-boss and graphile-worker, enqueued and worked by those libraries themselves, moved here.
 import { fork } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
-import { defineJob, type Holdfast, UnknownSourceError, UsageError } from '../../src/holdfast.js'
+import { defineJob, type Holdfast, UnknownSourceError, UsageError } from '../../src/index.js'
 import { importSources } from '../../src/jobs/index.js'
 import { drain } from '../../src/testing/index.js'
 import { bin } from '../cli/program.js'

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
-import { cancel, defineJob, type Holdfast, NonRetryableError, retryAfter, UsageError } from '../../src/holdfast.js'
+import { cancel, defineJob, type Holdfast, NonRetryableError, retryAfter, UsageError } from '../../src/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { caught, sql, sqlSession, until, Witness, within } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'

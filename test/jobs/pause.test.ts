@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { defineJob } from '../../src/holdfast.js'
+import { defineJob } from '../../src/index.js'
 import { until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { work } from './stage.js'

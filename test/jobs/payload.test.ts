@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { defineJob, PayloadTooLargeError } from '../../src/holdfast.js'
+import { defineJob, PayloadTooLargeError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

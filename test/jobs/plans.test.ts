@@ -1,6 +1,6 @@
 import type { Client } from 'pg'
 import { expect, test } from 'vitest'
-import { defineJob } from '../../src/holdfast.js'
+import { defineJob } from '../../src/index.js'
 import { sql, sqlSession, stays, until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { work } from './stage.js'

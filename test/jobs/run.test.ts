@@ -12,7 +12,7 @@ import {
   NonRetryableError,
   retryAfter,
   UsageError,
-} from '../../src/holdfast.js'
+} from '../../src/index.js'
 import { drain } from '../../src/testing/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'

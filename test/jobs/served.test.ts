@@ -1,10 +1,10 @@
 // Which jobs no worker claims, as everything that shows jobs tells it: `jobs.find`, the lists, and the doctor.
 import { describe, expect, test } from 'vitest'
-import { readJobSearch } from '../../src/base/index.js'
 import { examine } from '../../src/doctor/index.js'
-import { defineJob, type Holdfast } from '../../src/holdfast.js'
+import { defineJob, type Holdfast } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
+import { readJobSearch } from '../../src/search/index.js'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { gate, ways, work } from './stage.js'

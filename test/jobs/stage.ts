@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest'
-import type { Holdfast, JobDefinition, Worker, WorkOptions } from '../../src/holdfast.js'
+import type { Holdfast, JobDefinition, Worker, WorkOptions } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
 
 export { gate } from '../setup/facts.js'

@@ -7,7 +7,7 @@ import {
   NonRetryableError,
   UniqueKeyBusyError,
   UsageError,
-} from '../../src/holdfast.js'
+} from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'

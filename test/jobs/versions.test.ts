@@ -1,6 +1,6 @@
 // The schema is upgraded by a newer version of Holdfast while workers of this one are at work.
 import { describe, expect, test } from 'vitest'
-import { defineJob, type Holdfast, SchemaVersionError } from '../../src/holdfast.js'
+import { defineJob, type Holdfast, SchemaVersionError } from '../../src/index.js'
 import { caught, sql, stays, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { gate, work } from './stage.js'

@@ -7,7 +7,7 @@ import {
   type JobParent,
   NonRetryableError,
   UsageError,
-} from '../../src/holdfast.js'
+} from '../../src/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { caught, sql, sqlSession, until, Witness, within } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'

@@ -1,6 +1,6 @@
 // Every way of asking for a lease, between two instances and within one.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ClosedError, Holdfast, LeaseLostError, LeaseTimeoutError, UsageError } from '../../src/holdfast.js'
+import { ClosedError, Holdfast, LeaseLostError, LeaseTimeoutError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

@@ -1,6 +1,6 @@
 // A lease and a lock of one name exclude each other, whoever comes first and however it is asked for.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Holdfast, LockTimeoutError } from '../../src/holdfast.js'
+import { type Holdfast, LockTimeoutError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

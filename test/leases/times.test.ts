@@ -1,6 +1,6 @@
 // ttl, hold, spread, extend and guard.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { LeaseLostError, StaleFenceError, UsageError } from '../../src/holdfast.js'
+import { LeaseLostError, StaleFenceError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

@@ -1,6 +1,6 @@
 // Who knows the token is the holder: acquires again, releases from elsewhere. Nobody else is.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { DatabaseUnreachableError, LeaseLostError, UsageError } from '../../src/holdfast.js'
+import { DatabaseUnreachableError, LeaseLostError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

@@ -1,7 +1,7 @@
 // So many at a time: every way of asking, within one instance and between two.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ClosedError, type Holdfast, LimitReachedError, UsageError } from '../../src/holdfast.js'
+import { ClosedError, type Holdfast, LimitReachedError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

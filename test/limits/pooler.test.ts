@@ -1,6 +1,6 @@
 // Permits and rates through PgBouncer in transaction mode, with an anchor beside it and without one.
 import { describe, expect, test } from 'vitest'
-import { LimitReachedError } from '../../src/holdfast.js'
+import { LimitReachedError } from '../../src/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { caught, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'

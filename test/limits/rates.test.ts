@@ -1,7 +1,7 @@
 // So many in a while, exact on the clock of the database.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hashedKey } from '../../src/base/index.js'
-import { type Holdfast, UsageError } from '../../src/holdfast.js'
+import { type Holdfast, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

@@ -1,6 +1,6 @@
 // What is aborted, timed out or closed while it waits holds nothing afterwards, and what arrives late is given back.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ClosedError } from '../../src/holdfast.js'
+import { ClosedError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

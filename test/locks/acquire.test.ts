@@ -1,6 +1,6 @@
 // Every way of asking, in both modes, between two instances and within one.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Holdfast, LockTimeoutError, UsageError } from '../../src/holdfast.js'
+import { type Holdfast, LockTimeoutError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

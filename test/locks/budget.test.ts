@@ -1,7 +1,7 @@
 // A server with a small lock table: Holdfast stops before it is full, for a full one fails everybody on the server.
 
 import { expect, test } from 'vitest'
-import { type Lock, LockTableFullError } from '../../src/holdfast.js'
+import { type Lock, LockTableFullError } from '../../src/index.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { ownServer } from '../setup/own-server.js'

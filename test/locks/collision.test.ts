@@ -2,7 +2,7 @@
 import type { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hashedKey } from '../../src/base/index.js'
-import { KeyCollisionError } from '../../src/holdfast.js'
+import { KeyCollisionError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

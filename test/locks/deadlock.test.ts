@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { DeadlockError, type Holdfast } from '../../src/holdfast.js'
+import { DeadlockError, type Holdfast } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sqlPool, sqlSession } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

@@ -1,6 +1,6 @@
 // The fence at work: a write under an old fence is refused, whatever its holder believes.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { LockLostError, StaleFenceError, UsageError } from '../../src/holdfast.js'
+import { LockLostError, StaleFenceError, UsageError } from '../../src/index.js'
 import { translate } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { LockTimeoutError, UsageError } from '../../src/holdfast.js'
+import { LockTimeoutError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

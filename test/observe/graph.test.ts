@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { defineJob, NonRetryableError } from '../../src/holdfast.js'
+import { defineJob, NonRetryableError } from '../../src/index.js'
 import {
   type Blocker,
   buildGraph,
@@ -216,7 +216,7 @@ describe('jobs that have ended', () => {
     await expect.poll(blockers, soon).toEqual([[first, dependants.map((id) => `job ${id}`), 3]])
     // Dependants are released one by one, by the process that has this lock.
     const releasing = await sqlSession(url)
-    await releasing.query('select pg_advisory_lock(holdfast.session_class() # 2, 2)')
+    await releasing.query("select pg_advisory_lock(holdfast.lock_class('job follow-ups'), 0)")
     work(holdfast, [job])
     await expect.poll(() => stateOf(first!), soon).toBe('done')
     expect(await blockers()).toEqual([])
@@ -247,7 +247,7 @@ describe('jobs that have ended', () => {
     const [first, cancelled, runs, waits] = jobs.map(({ id }) => id)
     await expect.poll(blockers, soon).toMatchObject([[first, { length: 3 }, 3]])
     const releasing = await sqlSession(url)
-    await releasing.query('select pg_advisory_lock(holdfast.session_class() # 2, 2)')
+    await releasing.query("select pg_advisory_lock(holdfast.lock_class('job follow-ups'), 0)")
     work(holdfast, [fails])
     await expect.poll(() => stateOf(first!), soon).toBe('buried')
     expect(await blockers()).toEqual([[first, [`job ${waits}`], 1]])

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { Holdfast, type HoldfastOptions } from '../../src/holdfast.js'
+import { Holdfast, type HoldfastOptions } from '../../src/index.js'
 import { type ObservedLock, Observer } from '../../src/observe/index.js'
 import { type Database, openPgPool } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'

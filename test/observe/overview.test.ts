@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { defineJob, type Holdfast } from '../../src/holdfast.js'
+import { defineJob, type Holdfast } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { type Database, openPgPool } from '../../src/postgres/index.js'
 import { drain } from '../../src/testing/index.js'

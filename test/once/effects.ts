@@ -1,4 +1,4 @@
-import type { Transaction } from '../../src/holdfast.js'
+import type { Transaction } from '../../src/index.js'
 import { sql } from '../setup/facts.js'
 
 export { gate } from '../setup/facts.js'

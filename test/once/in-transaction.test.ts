@@ -1,6 +1,6 @@
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { FingerprintMismatchError, RecordedFailureError, UsageError } from '../../src/holdfast.js'
+import { FingerprintMismatchError, RecordedFailureError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sqlPool, sqlSession, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

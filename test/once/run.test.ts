@@ -7,7 +7,7 @@ import {
   HoldfastError,
   RecordedFailureError,
   UsageError,
-} from '../../src/holdfast.js'
+} from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

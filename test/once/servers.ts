@@ -6,8 +6,8 @@ import express from 'express'
 import Fastify from 'fastify'
 import { Hono } from 'hono'
 import { onTestFinished } from 'vitest'
-import type { Once, Transaction } from '../../src/holdfast.js'
 import { deliveryOf, type IdempotentOptions, idempotent, type WebhookOptions, webhooks } from '../../src/http/index.js'
+import type { Once, Transaction } from '../../src/index.js'
 
 export interface Made {
   status?: number

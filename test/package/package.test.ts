@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { publint } from 'publint'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { descendantsOf, listProcesses, stillIn } from '../../src/cli/processes.js'
-import { defineJob } from '../../src/holdfast.js'
+import { defineJob } from '../../src/index.js'
 import { startProgram } from '../cli/program.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { stays, until } from '../setup/facts.js'
@@ -52,14 +52,7 @@ describe('what is in it', () => {
     const { dependencies, scripts } = await manifest()
     expect(Object.keys(dependencies)).toEqual(['commander', 'croner', 'pg'])
     expect(Object.keys(scripts).filter((name) => /^(pre|post)?install$/.test(name))).toEqual([])
-    expect((await readdir(unpacked())).sort()).toEqual([
-      'CHANGELOG.md',
-      'LICENSE',
-      'README.md',
-      'dist',
-      'package.json',
-      'schemas',
-    ])
+    expect((await readdir(unpacked())).sort()).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'dist', 'package.json'])
     const files = await readdir(unpacked(), { recursive: true })
     expect(files.filter((name) => /\.map$|(?<!\.d)\.ts$|\.test\.|\.tsx$/.test(name))).toEqual([])
   })
@@ -89,7 +82,7 @@ describe('what is in it', () => {
 describe('in an empty project', () => {
   test('every entry point is imported', async () => {
     const { exports } = await manifest()
-    const names = Object.keys(exports).map((path) => `holdfast${path.slice(1)}`)
+    const names = Object.keys(exports).map((path) => `holdfast${path.slice(1).replace('*', 'lock-ls.schema.json')}`)
     const file = await write(
       'esm.mjs',
       `${names

@@ -1,7 +1,7 @@
 // Leases behind PgBouncer in transaction mode, with fewer backends than there are instances: they ask for no session.
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Events } from '../../src/base/index.js'
-import type { Holdfast } from '../../src/holdfast.js'
+import type { Holdfast } from '../../src/index.js'
 import { openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { sql, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'

@@ -1,7 +1,7 @@
 // Once behind PgBouncer in transaction mode, with and without an anchor that leads past it.
 import postgres from 'postgres'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { Holdfast } from '../../src/holdfast.js'
+import type { Holdfast } from '../../src/index.js'
 import { countEffects, effect, makeEffects } from '../once/effects.js'
 import { sqlSession } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'

@@ -2,7 +2,7 @@
 // pooler's size, order and load; and leaves nothing of its own on the backends, which belong to others.
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { Holdfast, SessionLocksUnavailableError } from '../../src/holdfast.js'
+import { Holdfast, SessionLocksUnavailableError } from '../../src/index.js'
 import { refuseTransactionPooler } from '../../src/postgres/pooler.js'
 import { countOf } from '../property/seed.js'
 import { caught, sql } from '../setup/facts.js'

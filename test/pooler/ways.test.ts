@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import postgres from 'postgres'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { Holdfast, SessionLocksUnavailableError } from '../../src/holdfast.js'
+import { Holdfast, SessionLocksUnavailableError } from '../../src/index.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, emptyDatabaseUrl, open } from '../setup/instances.js'
 import { startPooler, withoutPgBouncer } from './pgbouncer.js'

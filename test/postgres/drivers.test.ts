@@ -2,7 +2,7 @@
 import type pg from 'pg'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { DatabaseError, DatabaseUnreachableError, type HoldfastOptions, LockTimeoutError } from '../../src/holdfast.js'
+import { DatabaseError, DatabaseUnreachableError, type HoldfastOptions, LockTimeoutError } from '../../src/index.js'
 import { besidePostgresJs, type Database, fromPgPool, openPgPool } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlPool } from '../setup/facts.js'

@@ -1,7 +1,7 @@
 // Later fences are larger: across reconnects, changed timelines and systems, and whatever else the row of `fencing` shows.
 // Crashes and promotions: see restart.test.ts and standby.test.ts. Restored dumps and other copies: test/fault/restores.test.ts.
 import { describe, expect, test } from 'vitest'
-import { DatabaseError } from '../../src/holdfast.js'
+import { DatabaseError } from '../../src/index.js'
 import { found, mends } from '../doctor/stage.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'

@@ -2,7 +2,7 @@
 import type pg from 'pg'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
-import { DatabaseError, DatabaseUnreachableError, Holdfast, HostsClient, UsageError } from '../../src/holdfast.js'
+import { DatabaseError, DatabaseUnreachableError, Holdfast, HostsClient, UsageError } from '../../src/index.js'
 import { run } from '../cli/program.js'
 import { board, raw, serve } from '../dashboard/stage.js'
 import { SilentProxy } from '../fault/silent-proxy.js'

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, inject, test } from 'vitest'
 import type { EmbeddedServer } from '../../src/embedded/index.js'
-import type { Holdfast } from '../../src/holdfast.js'
+import type { Holdfast } from '../../src/index.js'
 import { sql } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { ownServer } from '../setup/own-server.js'

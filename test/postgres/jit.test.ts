@@ -4,13 +4,13 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startPooler } from '../../faults/pooler.js'
-import { readJobSearch } from '../../src/base/index.js'
 import { views } from '../../src/dashboard/views/index.js'
 import { examine } from '../../src/doctor/index.js'
 import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
-import { defineJob, Holdfast } from '../../src/holdfast.js'
+import { defineJob, Holdfast } from '../../src/index.js'
 import { fleetMetrics, Observer } from '../../src/observe/index.js'
 import { type Database, fromPgPool, migrate, openPgPool } from '../../src/postgres/index.js'
+import { readJobSearch } from '../../src/search/index.js'
 import { verbs } from '../cli/commands.js'
 import { run } from '../cli/program.js'
 import { board, serve } from '../dashboard/stage.js'
@@ -239,7 +239,7 @@ describe.skipIf(binDir === undefined)('on a server that compiles whatever it may
 const [manyRows, largeFleet] = [50_000_000, 10_000]
 /** As long as the fleet is large, and no longer. */
 const ofFleet = ['instance', 'worker', 'candidate', 'claim', 'schedule_member', 'share_member', 'wait']
-const ofOneRow = ['migration', 'fencing']
+const ofOneRow = ['migration', 'applied_functions', 'fencing']
 
 describe.skipIf(binDir === undefined).each(['required', 'none'] as const)('with the anchor %s', (anchor) => {
   test('no room has a statement that the server compiles, however large the tables are', {

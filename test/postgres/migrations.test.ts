@@ -1,7 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { internalClass } from '../../src/base/index.js'
-import { Holdfast, PermissionError, SchemaVersionError, UsageError } from '../../src/holdfast.js'
-import { allMigrations, migrate, migrationScript, openPgPool, schemaState } from '../../src/postgres/index.js'
+import { Holdfast, PermissionError, SchemaVersionError, UsageError } from '../../src/index.js'
+import {
+  allMigrations,
+  lockClass,
+  migrate,
+  migrationScript,
+  openPgPool,
+  roomFunctions,
+  schemaState,
+} from '../../src/postgres/index.js'
 import { catalogOf, uncommented } from '../setup/catalog.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { waysOf } from '../setup/hurry.js'
@@ -22,7 +29,7 @@ test('the first opening installs the schema, the second finds it there', async (
     sql(url, 'select version, name, works_from, applied_at from holdfast.migration order by version')
   const before = await applied()
   expect(before).toHaveLength(known)
-  expect(before[0]).toMatchObject({ version: 1, name: 'foundation', works_from: 1 })
+  expect(before[0]).toMatchObject({ version: 1, name: 'baseline', works_from: 1 })
   await open({ url })
   expect(await applied()).toEqual(before)
   await expect(first.locks.tryAcquire('works')).resolves.not.toBeNull()
@@ -56,7 +63,7 @@ test('short timeouts of the role do not cut a migration', async () => {
   // Another one migrates for longer than any of them.
   const other = await sqlSession(url)
   await other.query('begin')
-  await other.query('select pg_advisory_xact_lock($1, 0)', [internalClass('holdfast', 'migration')])
+  await other.query('select pg_advisory_xact_lock($1, 0)', [lockClass('holdfast', 'migration')])
   const database = openPgPool({ connectionString: ours })
   const migrated = migrate(database, 'holdfast')
   migrated.catch(() => {})
@@ -68,7 +75,7 @@ test('short timeouts of the role do not cut a migration', async () => {
     )
   await until('it has waited for longer than each timeout', async () => (await waits()).length === 1)
   await other.query('commit')
-  expect(await migrated).toHaveLength(known)
+  expect((await migrated).migrations).toHaveLength(known)
   await database.close()
 })
 
@@ -192,11 +199,12 @@ describe('the script for people', () => {
     const database = openPgPool({ connectionString: migrated })
     try {
       await migrate(database, schema)
-      expect(await schemaState(database, schema)).toMatchObject({ version: known, pending: [] })
+      expect(await schemaState(database, schema)).toMatchObject({ version: known, pending: [], pendingFunctions: [] })
     } finally {
       await database.close()
     }
-    await sql(scripted, migrationScript(allMigrations(schema), schema))
+    const everything = { pending: allMigrations(schema), pendingFunctions: roomFunctions(schema), revision: 0 }
+    await sql(scripted, migrationScript(everything, schema))
     const catalog = await catalogOf(migrated, schema)
     expect(catalog.length).toBeGreaterThan(50)
     expect(await catalogOf(scripted, schema)).toEqual(catalog)

@@ -13,7 +13,7 @@ import {
   SessionLocksUnavailableError,
   TooManyConnectionsError,
   UsageError,
-} from '../../src/holdfast.js'
+} from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlPool, until } from '../setup/facts.js'
 import { databaseUrl, open, roleUrl } from '../setup/instances.js'

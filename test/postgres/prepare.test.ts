@@ -22,7 +22,7 @@ const statements = readdirSync(source, { recursive: true, encoding: 'utf8' })
   )
 
 /** What statements read that is not made by migrations: the tables of the company in the demo, and of those whose jobs are imported. */
-const { text: tables } = statements.find(({ label }) => label === 'cli/demo/company/company.sql tables')!
+const { text: tables } = statements.find(({ label }) => label === 'demo/company/company.sql tables')!
 
 /** Only these can be prepared; a utility statement is parsed when it is run. */
 const preparable = /^(select|insert|update|delete|with|merge|values)\b/

@@ -1,7 +1,7 @@
 // A server that crashes and comes back: everything is declared lost, everybody comes back by himself, fences grow.
 
 import { expect, test } from 'vitest'
-import { DatabaseUnreachableError, LockLostError } from '../../src/holdfast.js'
+import { DatabaseUnreachableError, LockLostError } from '../../src/index.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { untilWaiting } from '../setup/locking.js'

@@ -2,7 +2,7 @@
 
 import { expect, onTestFinished, test } from 'vitest'
 import { Events } from '../../src/base/index.js'
-import { ClosedError, DatabaseUnreachableError } from '../../src/holdfast.js'
+import { ClosedError, DatabaseUnreachableError } from '../../src/index.js'
 import { type FleetInstance, Observer } from '../../src/observe/index.js'
 import { openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { SilentProxy } from '../fault/silent-proxy.js'

@@ -1,7 +1,7 @@
 // A real replica: refused as long as it is one, and after its promotion a server whose fences are larger than all that
 // the old primary gave out, replicated or not.
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { Holdfast, ReadOnlyError, SessionLocksUnavailableError } from '../../src/holdfast.js'
+import { Holdfast, ReadOnlyError, SessionLocksUnavailableError } from '../../src/index.js'
 import { isGone, look } from '../doctor/stage.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
 import { caught, sql } from '../setup/facts.js'

@@ -1,7 +1,7 @@
 // The truth test: where session locks cannot be trusted, opening says why. What cannot be had here is imitated on a
 // real server by functions that take the place of PostgreSQL's own in one database.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Holdfast, SessionLocksUnavailableError, UsageError } from '../../src/holdfast.js'
+import { Holdfast, SessionLocksUnavailableError, UsageError } from '../../src/index.js'
 import { type Executor, loadStatements, openPgPool, Session, type SessionStatements } from '../../src/postgres/index.js'
 import { proveSessionLocks, type TruthStatements } from '../../src/postgres/truth.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'

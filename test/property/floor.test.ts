@@ -14,21 +14,18 @@ import {
   oneOf,
   pairKey,
   parseDuration,
-  readJobSearch,
   readOptions,
-  readRule,
-  readSearch,
   recordOf,
-  ruleOf,
   suggest,
   text,
   UsageError,
   wholeNumber,
   writeJson,
-  writeSearchValue,
 } from '../../src/base/index.js'
+import { readRule, ruleOf } from '../../src/cron/index.js'
 import { readStringItem } from '../../src/http/string-item.js'
 import { checkSchemaName, checkUrl, inSchema } from '../../src/postgres/index.js'
+import { readJobSearch, readSearch, writeSearchValue } from '../../src/search/index.js'
 import { randomFrom, randomName } from '../setup/random.js'
 import { seedOf } from './seed.js'
 

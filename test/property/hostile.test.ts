@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net'
 import { BasicTracerProvider } from '@opentelemetry/sdk-trace-base'
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
 import * as base from '../../src/base/index.js'
-import { DrainingError, defineJob, type Holdfast, NonRetryableError, UsageError } from '../../src/holdfast.js'
 import { webhooks } from '../../src/http/index.js'
+import { DrainingError, defineJob, type Holdfast, NonRetryableError, UsageError } from '../../src/index.js'
 import { sqlstateOf } from '../../src/postgres/index.js'
 import { instrument } from '../../src/telemetry/index.js'
 import { rowsOf, ways, work } from '../jobs/stage.js'
@@ -335,7 +335,7 @@ test('a name whose holder misbehaves is free for the next', { timeout: 60_000 },
 
 test('an outcome cannot be forged, and its reason can be any text', async () => {
   const holdfast = await open({ url: await databaseUrl() })
-  const { cancel } = await import('../../src/holdfast.js')
+  const { cancel } = await import('../../src/index.js')
   const forged = Object.assign(Object.create(Object.getPrototypeOf(cancel())), { state: 'nonsense', delayMs: {} })
   const kinds = {
     forged: () => forged,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { type Holdfast, type Lock, LockTimeoutError } from '../../src/holdfast.js'
+import { type Holdfast, type Lock, LockTimeoutError } from '../../src/index.js'
 import { openDatabase, openInstance } from '../fault/stage.js'
 import { until } from '../setup/facts.js'
 import { type Random, randomFrom } from './random.ts'

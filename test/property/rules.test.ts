@@ -3,7 +3,7 @@
 import { CronExpressionParser } from 'cron-parser'
 import { Cron } from 'croner'
 import { expect, test } from 'vitest'
-import { readRule, type TickRule } from '../../src/base/index.js'
+import { readRule, type TickRule } from '../../src/cron/index.js'
 import { randomFrom } from '../setup/random.js'
 import { seedOf } from './seed.js'
 

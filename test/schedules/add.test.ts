@@ -7,7 +7,7 @@ import {
   RunTimeoutError,
   type ScheduleRun,
   UsageError,
-} from '../../src/holdfast.js'
+} from '../../src/index.js'
 import { caught, sql, stays, until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { add, gate, runsOf, stopped, unproven, untilMember, untilRuns } from './stage.js'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { RunLostError } from '../../src/holdfast.js'
+import { RunLostError } from '../../src/index.js'
 import { sql, stays, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open, openFleet } from '../setup/instances.js'
 import { add, gate, runsOf, stopped, untilMember, untilRuns } from './stage.js'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Holdfast, ScheduleOptions } from '../../src/holdfast.js'
+import type { Holdfast, ScheduleOptions } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { add, gapsOf, lastWeek, runsOf, setBack, unproven, untilMember, untilRuns, weekMs } from './stage.js'

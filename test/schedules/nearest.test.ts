@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readRule } from '../../src/base/index.js'
+import { readRule } from '../../src/cron/index.js'
 import { nearestTick, untilMoment } from '../../src/schedules/nearest.js'
 
 const nightly = readRule('a test', { cron: '0 3 * * *' })

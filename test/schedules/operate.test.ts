@@ -6,7 +6,7 @@ import {
   type Schedules,
   UnknownScheduleError,
   UsageError,
-} from '../../src/holdfast.js'
+} from '../../src/index.js'
 import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { add, gapsOf, gate, runsOf, unproven, untilMember, untilRuns } from './stage.js'

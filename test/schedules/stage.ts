@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest'
-import type { Holdfast, PastGap, PastRun, Schedule, ScheduleOptions, ScheduleRun } from '../../src/holdfast.js'
+import type { Holdfast, PastGap, PastRun, Schedule, ScheduleOptions, ScheduleRun } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
 
 export { gate } from '../setup/facts.js'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readRule } from '../../src/base/index.js'
+import { readRule } from '../../src/cron/index.js'
 import { firstTicks, settling } from '../../src/schedules/ticks.js'
 
 const at = (text: string) => new Date(`2026-07-01T${text}Z`)

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Holdfast } from '../../src/holdfast.js'
+import type { Holdfast } from '../../src/index.js'
 import { sql, stays, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { add, gapsOf, runsOf, unproven, untilMember, untilRuns } from './stage.js'

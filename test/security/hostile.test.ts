@@ -2,7 +2,7 @@
 // refused by a typed error before anything is written.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { defineJob, type Holdfast, HoldfastError, UsageError } from '../../src/holdfast.js'
+import { defineJob, type Holdfast, HoldfastError, UsageError } from '../../src/index.js'
 import { run } from '../cli/program.js'
 import { work } from '../jobs/stage.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'

@@ -1,8 +1,8 @@
 // A name that was built from a missing value is refused by every room that takes names, and by the command line and SQL.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { missingPart } from '../../src/base/index.js'
-import { defineJob, defineSchedule, Holdfast, UsageError } from '../../src/holdfast.js'
 import { idempotent, webhooks } from '../../src/http/index.js'
+import { defineJob, defineSchedule, Holdfast, UsageError } from '../../src/index.js'
 import { run } from '../cli/program.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql } from '../setup/facts.js'

@@ -1,7 +1,7 @@
 // A walk through every room, as an application takes it: what it needs of the database, it needs here.
 import type pg from 'pg'
 import { expect } from 'vitest'
-import { defineJob, type HoldfastOptions } from '../../src/holdfast.js'
+import { defineJob, type HoldfastOptions } from '../../src/index.js'
 import { sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { inject, onTestFinished } from 'vitest'
-import { Holdfast, type HoldfastOptions } from '../../src/holdfast.js'
+import { Holdfast, type HoldfastOptions } from '../../src/index.js'
 import { freshDatabase } from './database.js'
 import { sql } from './facts.js'
 

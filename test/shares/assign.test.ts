@@ -10,7 +10,7 @@ import {
   ResourceMovedError,
   type Resources,
   UsageError,
-} from '../../src/holdfast.js'
+} from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, stays, until, within } from '../setup/facts.js'
 import { anchorPid, openFleet } from '../setup/instances.js'

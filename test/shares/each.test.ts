@@ -1,6 +1,6 @@
 // Rounds: each resource once, by whoever comes to it first.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ClosedError, type HoldfastOptions, ResourcesFailedError, UsageError } from '../../src/holdfast.js'
+import { ClosedError, type HoldfastOptions, ResourcesFailedError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlPool, stays, until, within } from '../setup/facts.js'
 import { anchorPid, open, openFleet } from '../setup/instances.js'

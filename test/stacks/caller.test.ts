@@ -3,7 +3,7 @@ import type { NodePgDatabase } from 'drizzle-orm/node-postgres'
 import type pg from 'pg'
 import type postgres from 'postgres'
 import { expect, test } from 'vitest'
-import { type CallerTransaction, defineJob } from '../../src/holdfast.js'
+import { type CallerTransaction, defineJob } from '../../src/index.js'
 import { caught, sqlSession } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 

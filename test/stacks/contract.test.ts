@@ -6,7 +6,7 @@ import {
   LockTimeoutError,
   StaleFenceError,
   UsageError,
-} from '../../src/holdfast.js'
+} from '../../src/index.js'
 import { executorOf, sqlstateOf } from '../../src/postgres/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { caught, sql } from '../setup/facts.js'

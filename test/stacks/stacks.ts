@@ -6,7 +6,7 @@ import { CamelCasePlugin, Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import postgres from 'postgres'
 import { DataSource } from 'typeorm'
-import type { CallerTransaction } from '../../src/holdfast.js'
+import type { CallerTransaction } from '../../src/index.js'
 import { PrismaClient } from './prisma.js'
 
 /** A library with which people write their SQL: how it opens a transaction, and runs a statement in it. */

@@ -1,13 +1,7 @@
 // Every event there is, provoked once, with what it says.
 import { expect, test } from 'vitest'
 import { eventNames } from '../../src/base/index.js'
-import {
-  defineJob,
-  discard,
-  type EventName,
-  FingerprintMismatchError,
-  type HoldfastEvents,
-} from '../../src/holdfast.js'
+import { defineJob, discard, type EventName, FingerprintMismatchError, type HoldfastEvents } from '../../src/index.js'
 import { gate, work } from '../jobs/stage.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'

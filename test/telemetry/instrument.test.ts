@@ -15,7 +15,7 @@ import {
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { defineJob, UsageError } from '../../src/holdfast.js'
+import { defineJob, UsageError } from '../../src/index.js'
 import { instrument } from '../../src/telemetry/index.js'
 import { instruments } from '../../src/telemetry/instruments.js'
 import { spanForms } from '../../src/telemetry/spans.js'

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, inject, onTestFinished, test } from 'vitest'
-import { defineJob, type Holdfast } from '../../src/holdfast.js'
+import { defineJob, type Holdfast } from '../../src/index.js'
 import { fleetGauges, instanceGauges } from '../../src/telemetry/gauges.js'
 import { healthHandler, metricsHandler, metricsText } from '../../src/telemetry/index.js'
 import { type InstrumentName, instruments } from '../../src/telemetry/instruments.js'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { defineJob, type Holdfast, NonRetryableError, retryAfter, UsageError } from '../../src/holdfast.js'
+import { defineJob, type Holdfast, NonRetryableError, retryAfter, UsageError } from '../../src/index.js'
 import { drain, enqueued, passTime, TestTimeoutError } from '../../src/testing/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught } from '../setup/facts.js'

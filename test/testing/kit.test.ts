@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest'
-import { defineJob, type Holdfast, type JobStatus, UsageError } from '../../src/holdfast.js'
+import { defineJob, type Holdfast, type JobStatus, UsageError } from '../../src/index.js'
 import {
   drain,
   type EnqueuedJob,

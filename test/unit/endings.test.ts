@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
+import type { Claim } from '../../src/jobs/claims.js'
 import { Endings } from '../../src/jobs/endings.js'
 import { LooseEnds } from '../../src/jobs/loose-ends.js'
-import type { Claim } from '../../src/jobs/run.js'
 import { gate } from '../jobs/stage.js'
 import { within } from '../setup/facts.js'
 

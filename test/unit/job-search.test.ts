@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { readJobSearch, readSearch, UsageError, writeSearchValue } from '../../src/base/index.js'
+import { UsageError } from '../../src/base/index.js'
+import { readJobSearch, readSearch, writeSearchValue } from '../../src/search/index.js'
 
 const nothing = { ids: [], queues: [], kinds: [], lanes: [], waits: [], input: [], onlyFailed: [] }
 const every = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried']

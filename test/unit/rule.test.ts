@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { type GivenRule, readRule, ruleOf, type TickRule, UsageError } from '../../src/base/index.js'
+import { UsageError } from '../../src/base/index.js'
+import { type GivenRule, readRule, ruleOf, type TickRule } from '../../src/cron/index.js'
 
 const cron = (expression: string, timezone?: string) => readRule('the test', { cron: expression, timezone })
 const at = (text: string) => new Date(text)

@@ -26,7 +26,7 @@ export interface Attempt {
 }
 
 /** Those that failed, which the job remembers, and the last one. */
-export function attemptsOf(job: Job): Attempt[] {
+function attemptsOf(job: Job): Attempt[] {
   const failed = job.attempts.map(
     ({ attempt, claimedAt, at, instance, error }): Attempt => ({
       number: attempt,

@@ -13,7 +13,7 @@ export const leastStep = 11
 /** The width of the column of names, where there is room beside the plot. */
 export const labelWidth = 190
 
-export interface RibbonProps {
+interface RibbonProps {
   readonly data: RibbonData
   /** Opens the details of a schedule; without it names are only names. */
   readonly onOpen?: (row: RibbonRow) => void

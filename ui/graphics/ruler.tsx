@@ -27,7 +27,7 @@ const endings: Readonly<Record<NonNullable<Term['why']>, readonly [words: string
   gone: ['instance gone', 'bad'],
 }
 
-export interface RulerProps {
+interface RulerProps {
   /** The latest first, and at least one. */
   readonly terms: readonly Term[]
 }

@@ -12,7 +12,7 @@ type Strip = Told['strips'][number]
 const fullWaiting = 300
 const half = 12
 
-export interface StripsProps {
+interface StripsProps {
   readonly told: Told
   readonly onOpen: (key: string) => void
 }

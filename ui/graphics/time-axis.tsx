@@ -16,7 +16,7 @@ export function scaleOf(from: number, upto: number, width: number): (time: numbe
   return (time) => Math.max(0, Math.min(width, ((time - from) / (upto - from)) * width))
 }
 
-export interface AxisProps {
+interface AxisProps {
   readonly from: number
   readonly upto: number
   readonly width: number

@@ -7,7 +7,7 @@ import { formatCount } from '../format.js'
 import type { Waits } from '../pages/now/words.js'
 import { boxHeight, type DrawnEdge, type DrawnNode, drawWaits } from './wait-layout.js'
 
-export interface WaitGraphProps {
+interface WaitGraphProps {
   readonly waits: Waits
   /** When what it tells was so. */
   readonly at: string | undefined

@@ -1,25 +1,20 @@
-import { clockNoticedMs, clockRiskyMs } from '../../src/base/clocks.js'
-import { useNow } from '../clock.js'
-import { formatDuration, formatNumber } from '../format.js'
-import { Beats, silenceInWords, silenceOf, stateOf } from '../graphics/beats.js'
+import { formatNumber } from '../format.js'
+import { Beats, stateOf } from '../graphics/beats.js'
 import { useView } from '../live.js'
-import { Act } from '../parts/confirm.js'
 import { Empty } from '../parts/empty.js'
 import { InstanceMark } from '../parts/mark.js'
-import { Meter } from '../parts/meter.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { type Column, Table } from '../parts/table.js'
-import { None, Since, When } from '../parts/time.js'
+import { Since, When } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { Says } from '../wire.js'
 import { Audit } from './instances/audit.js'
+import { Clock, Drain, type Instance, Silence } from './instances/cells.js'
 import { OneInstance } from './instances/one-instance.js'
-
-export type Instance = Says<'instances'>['rows'][number]
 
 const inNamespace: Column<Instance> = {
   title: 'Namespace',
@@ -120,32 +115,8 @@ function told(fleet: Says<'instances'> | undefined): string | undefined {
   return `${says.filter(Boolean).join(', ')}.`
 }
 
-/** Whoever is gone or leaves already cannot be asked. */
-export function Drain({ row: { id, host, osPid, alive, state } }: { readonly row: Instance }) {
-  if (!alive || state !== 'open') return null
-  return <Act act="drain-instance" params={{ id }} label="Drain" of={`${host}/${osPid}`} />
-}
-
-/** How long it has been silent, of the time after which it is given up. */
-export function Silence({ row }: { readonly row: Instance }) {
-  const silence = silenceOf(row, useNow())
-  if (!row.alive || !silence) return <None says={silenceInWords(row)} />
-  const tone = silence.isOver ? 'bad' : silence.isLong ? 'warn' : 'good'
-  const says = `${formatDuration(Math.floor(silence.ms / 1_000) * 1_000).replace(/^0ms$/, '0s')} / ${formatDuration(row.expiryMs)}`
-  return <Meter value={silence.ms} max={row.expiryMs} tone={tone} label="Silent for" says={says} />
-}
-
-/** How its clock compared with the database's when its life began. */
-export function Clock({ ahead }: { readonly ahead: number | null }) {
-  if (ahead === null) return <None says="not known" />
-  const by = Math.abs(ahead)
-  if (by < clockNoticedMs) return <span title={`${ahead} ms ahead when its life began`}>in step</span>
-  const says = `${formatDuration(by)} ${ahead > 0 ? 'ahead' : 'behind'}`
-  return <State is={says} tone={by < clockRiskyMs ? 'warn' : 'bad'} />
-}
-
 /** By what it is present, and what stands between it and the server. */
-export function anchorOf({ isAnchored, pooler }: Instance): string {
+function anchorOf({ isAnchored, pooler }: Instance): string {
   if (!isAnchored) return 'row'
   return pooler === 'none' ? 'session' : `session, ${pooler}`
 }

@@ -8,7 +8,7 @@ import { Facts } from './facts.js'
 import { Notice } from './notice.js'
 import { toast } from './toast.js'
 
-export interface ActProps<Name extends ActName> {
+interface ActProps<Name extends ActName> {
   readonly act: Name
   readonly params: ActParamsOf<Name>
   /** What the button says, and the dialog: `Release`. */

@@ -4,7 +4,7 @@ import { toast } from './toast.js'
 
 const shownMs = 1_500
 
-export interface CopyProps {
+interface CopyProps {
   readonly text: string
   /** As in "Copy the name". */
   readonly what: string

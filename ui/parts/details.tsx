@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { useShortcuts } from '../keyboard.js'
 
-export interface DetailsProps {
+interface DetailsProps {
   /** Of what, for those who do not see it. */
   readonly label: string
   readonly onClose: () => void

@@ -2,7 +2,7 @@ import './empty.css'
 import type { ComponentChildren } from 'preact'
 import { Copy } from './copy.js'
 
-export interface EmptyProps {
+interface EmptyProps {
   /** What would be here. */
   readonly title: string
   readonly children?: ComponentChildren

@@ -20,10 +20,9 @@ const paths = {
   system: 'M1.800 3h12.400v8H1.800zM5.500 13.500h5M8 11v2.500',
   warn: 'M8 2.200l6.300 11.300H1.700zM8 6.500v3.200M8 11.600h.010',
   table: 'M2 3h12v10H2zM2 6.500h12M2 9.800h12M6.500 6.500V13',
-  eye: 'M1.200 8S3.800 3.600 8 3.600 14.800 8 14.800 8 12.200 12.400 8 12.400 1.200 8 1.200 8M8 6.200a1.800 1.800 0 1 1 0 3.600 1.800 1.800 0 0 1 0-3.600',
 } satisfies Record<PageId | string, string>
 
-export type IconName = keyof typeof paths
+type IconName = keyof typeof paths
 
 export function Icon({ name, size = 16 }: { readonly name: IconName; readonly size?: number }) {
   return (

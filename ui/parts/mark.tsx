@@ -3,7 +3,7 @@ import { shorten } from '../format.js'
 import { markOf } from '../marks.js'
 import { hrefOf } from '../routes.js'
 
-export interface InstanceMarkProps {
+interface InstanceMarkProps {
   readonly id: string
   /** Written beside the letter: the host and the process, or the id. Without it the letter stands alone. */
   readonly label?: string | undefined
@@ -35,7 +35,7 @@ export function InstanceMark({ id, label, link = true }: InstanceMarkProps) {
 }
 
 /** Who has something: an instance, or a session that is not Holdfast's. */
-export interface Someone {
+interface Someone {
   readonly instance: string | null
   readonly host?: string | null
   readonly osPid?: number | null

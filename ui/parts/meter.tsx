@@ -2,7 +2,7 @@ import './meter.css'
 import { formatNumber } from '../format.js'
 import type { Tone } from './state.js'
 
-export interface MeterProps {
+interface MeterProps {
   readonly value: number
   readonly max: number
   /** What is measured, for those who do not see it. */

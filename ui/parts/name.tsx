@@ -1,7 +1,7 @@
 import { shorten, visible } from '../format.js'
 import { Copy } from './copy.js'
 
-export interface NameProps {
+interface NameProps {
   readonly text: string
   /** How many characters at most. Default 44. */
   readonly most?: number | undefined

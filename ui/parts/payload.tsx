@@ -2,7 +2,7 @@ import './payload.css'
 import { formatBytes, visible } from '../format.js'
 import { Copy } from './copy.js'
 
-export interface PayloadProps {
+interface PayloadProps {
   /** What `redact` has made of it. */
   readonly value: unknown
   readonly bytes: number | null

@@ -4,7 +4,7 @@ import { useShortcuts } from '../keyboard.js'
 import { setParams, useRoute } from '../routes.js'
 import { Icon } from './icons.js'
 
-export interface SearchProps {
+interface SearchProps {
   /** What is searched, as in "Search jobs". */
   readonly what: string
   /** An example of what may be written. */

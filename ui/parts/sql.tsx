@@ -6,7 +6,7 @@ import { Copy } from './copy.js'
 import { Dialog } from './dialog.js'
 import { Notice } from './notice.js'
 
-export interface SqlProps {
+interface SqlProps {
   /** Whose SQL. */
   readonly title: string
   /** `jobs?search=mail` */

@@ -19,7 +19,7 @@ export interface Column<Row> {
   readonly spare?: 1 | 2
 }
 
-export interface TableProps<Row> {
+interface TableProps<Row> {
   /** What the rows are, for those who do not see the panel around it. */
   readonly label: string
   readonly rows: readonly Row[]

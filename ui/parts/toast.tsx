@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { Icon } from './icons.js'
 import { Shape, type Tone } from './state.js'
 
-export interface Note {
+interface Note {
   readonly tone: Tone
   readonly says: string
   readonly hint?: string | undefined

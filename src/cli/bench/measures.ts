@@ -1,19 +1,9 @@
 import { pause } from '../../base/index.js'
-import { defineJob, type Holdfast } from '../../holdfast.js'
+import { defineJob, type Holdfast } from '../../index.js'
 import type { Database } from '../../postgres/index.js'
+import type { Measured, Sample } from '../documents.js'
 
-export interface Sample {
-  readonly perSecond: number
-  readonly p50Ms: number | null
-  readonly p99Ms: number | null
-}
-
-export interface Measure {
-  readonly name: string
-  /** What is counted. */
-  readonly unit: string
-  /** How many callers there are. */
-  readonly atOnce: number
+export interface Measure extends Pick<Measured, 'name' | 'unit' | 'atOnce'> {
   run(ground: Ground): Promise<Sample>
 }
 

@@ -1,24 +1,20 @@
 import type { PoolClient } from 'pg'
 import { hashedKey } from '../../base/index.js'
-import { Holdfast } from '../../holdfast.js'
+import { Holdfast } from '../../index.js'
 import { addressOf, urlsOf } from '../../postgres/index.js'
 import { forwardedSignals, statusOfSignal } from '../child.js'
 import { agree } from '../confirm.js'
 import { connect } from '../connect.js'
+import type { Measured } from '../documents.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { type Column, printRows } from '../output.js'
 import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
 import { onSignals } from '../signals.js'
-import { type Ground, type Measure, makeMeasures, type Sample } from './measures.js'
+import { type Ground, makeMeasures } from './measures.js'
 
 const schema = 'holdfast_bench'
 const connections = 10
-
-interface Measured extends Omit<Measure, 'run'>, Sample {
-  /** How many plain round trips it takes, by the median of one caller; null where there is no such median. */
-  readonly roundTrips: number | null
-}
 
 /** Measures the database that is meant, from here, and leaves nothing behind. */
 export async function bench(settings: Settings): Promise<void> {
@@ -38,7 +34,7 @@ export async function bench(settings: Settings): Promise<void> {
       await client.query(`drop schema if exists ${schema} cascade`)
       try {
         const measured = await measure(settings, address, ms, pool)
-        printRows(settings, measured, columns)
+        printRows<'bench'>(settings, measured, columns)
       } finally {
         await client.query(`set client_min_messages = warning; drop schema if exists ${schema} cascade`)
       }

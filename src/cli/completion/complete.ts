@@ -6,7 +6,7 @@ import { write } from '../output.js'
 import { shells } from './scripts.js'
 
 /** A word that may stand here, and what it means. */
-export interface Candidate {
+interface Candidate {
   readonly word: string
   readonly meaning: string
 }

@@ -20,7 +20,7 @@ export async function runDashboard(settings: Settings): Promise<void> {
   try {
     checkSchema(await schemaState(database, schema), schema)
     served = await serve({ pool, schema, readOnly }, port, settings.text('host'))
-    if (settings.flag('json')) printJson({ url: served.url, readOnly })
+    if (settings.flag('json')) printJson<'dashboard'>({ url: served.url, readOnly })
     else write([served.url])
     say(`Shows ${database.address}${readOnly ? ', and changes nothing' : ''}. Stop it with Ctrl-C.`)
     await interrupted

@@ -13,7 +13,7 @@ export async function deliveryLs(settings: Settings): Promise<void> {
   const { rows, hasMore, lookedAt } = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).deliveries.search(only),
   )
-  printRows(settings, rows, columns(rows))
+  printRows<'delivery-ls'>(settings, rows, columns(rows))
   if (rows.length === 0) say('There is no such delivery.')
   if (hasMore) say(`There are more than these ${limit}: --limit shows more.`)
   if (lookedAt !== null) say(`Found among the ${prefix === undefined ? 'latest' : 'first'} ${lookedAt}, of more.`)

@@ -20,7 +20,7 @@ export async function deliveryShow(settings: Settings, key: string): Promise<voi
     return [await observer.deliveries.find(namespace, key), await observer.now()] as const
   })
   const answer = delivery ? forPrograms(delivery) : null
-  if (!printDocument(settings, answer) && delivery) printFacts(settings, factsOf(delivery, now))
+  if (!printDocument<'delivery-show'>(settings, answer) && delivery) printFacts(settings, factsOf(delivery, now))
   if (delivery) return
   say(noSuchDelivery(key))
   throw new Exit(exitCode.conditionNotMet)

@@ -1,14 +1,13 @@
 import { randomInt } from 'node:crypto'
 import pg from 'pg'
+import { Conductor, type Ground, openGround } from '../../demo/index.js'
 import { HostsClient } from '../../postgres/index.js'
 import { statusOfSignal } from '../child.js'
 import { defaultPort, isTaken, type Served, serve } from '../dashboard/serve.js'
-import { Exit, exitCode } from '../failure.js'
+import { Exit, exitCode, say } from '../failure.js'
 import { printJson } from '../output.js'
 import type { Settings } from '../settings.js'
 import { onSignals, stopSignals } from '../signals.js'
-import { Conductor } from './conductor.js'
-import { type Ground, openGround } from './ground.js'
 import { Story } from './story.js'
 
 const defaultExpiryMs = 4_000
@@ -27,7 +26,7 @@ export async function demo(settings: Settings): Promise<void> {
   // Listened for before the start: a signal in its middle must not leave a server behind.
   const over = interrupted()
 
-  await using ground = await openGround(given)
+  await using ground = await openGround(given, (message) => say(`holdfast: ${message}`))
   const pool = poolOf(ground)
   const board = await watchable(ground)
   try {
@@ -35,7 +34,7 @@ export async function demo(settings: Settings): Promise<void> {
     story.tell({ event: 'begin', text: `${ground.told} Watch it at ${board.url}` })
     const conductor = new Conductor({ ground, pool, story, seed, instances, expiryMs })
     const outcome = await conductor.conduct(over.signal, (seconds ?? longestSeconds) * 1_000)
-    if (settings.flag('json')) printJson(outcome)
+    if (settings.flag('json')) printJson<'demo'>(outcome)
     if (outcome.violations > 0 || outcome.died > 0) throw new Exit(exitCode.failed)
   } finally {
     await board.close()

@@ -1,20 +1,8 @@
+import type { DemoEvent, Happening, Narrator } from '../../demo/index.js'
+import type { StoryLine } from '../documents.js'
 import { type Colour, paint, write } from '../output.js'
 import type { Settings } from '../settings.js'
 import { wrap } from '../table.js'
-import type { Verdict } from './proof.js'
-
-/** One line of the story, as a program reads it. */
-export interface Happening {
-  readonly event: keyof typeof colours
-  /** The instance that it is about. */
-  readonly instance?: string
-  /** The works that it is about, such as `invoice 42`. */
-  readonly works?: readonly string[]
-  /** How long it took. */
-  readonly ms?: number
-  readonly proof?: readonly Verdict[]
-  readonly text: string
-}
 
 const colours = {
   begin: undefined,
@@ -33,14 +21,14 @@ const colours = {
   violation: 'red',
   closes: undefined,
   end: undefined,
-} as const satisfies Record<string, Colour | undefined>
+} as const satisfies Record<DemoEvent, Colour | undefined>
 
 const widthOfTime = 7
 const widthOfEvent = 11
 const widest = 120
 
 /** Tells what happens, line by line: to people, or as JSON. */
-export class Story {
+export class Story implements Narrator {
   readonly #settings: Settings
   readonly #began = performance.now()
 
@@ -57,17 +45,18 @@ export class Story {
     const { seconds } = this
     if (this.#settings.flag('json')) return
     if (this.#settings.flag('jsonl')) {
-      write([JSON.stringify({ seconds, event, instance, works, ms: ms && Math.round(ms), proof, text })])
+      const line: StoryLine = { seconds, event, instance, works, ms: ms && Math.round(ms), proof, text }
+      write([JSON.stringify(line)])
     } else if (!this.#isLeftOut(event)) this.#print(seconds, event, text)
   }
 
-  #isLeftOut(event: Happening['event']): boolean {
+  #isLeftOut(event: DemoEvent): boolean {
     // Errors that are no surprise where instances are killed and frozen: for programs that want to look into them.
     if (event === 'trouble') return true
     return this.#settings.flag('quiet') && !['proof', 'violation', 'died', 'end'].includes(event)
   }
 
-  #print(seconds: number, event: Happening['event'], text: string): void {
+  #print(seconds: number, event: DemoEvent, text: string): void {
     const margin = widthOfTime + widthOfEvent
     const room = Math.min(process.stdout.columns || 80, widest) - margin
     const [first = '', ...rest] = text.split('\n').flatMap((line) => wrap(line, room))

@@ -19,7 +19,8 @@ export async function dev(settings: Settings): Promise<void> {
   // The server by itself does not keep this process running.
   const running = setInterval(() => {}, 2 ** 30)
   try {
-    if (!printDocument(settings, { url: server.url, port: server.port, dataDir: server.dataDir })) write([server.url])
+    if (!printDocument<'dev'>(settings, { url: server.url, port: server.port, dataDir: server.dataDir }))
+      write([server.url])
     say(`PostgreSQL ${server.version} runs with its data in ${server.dataDir}${dataDir ? '' : ', for this run only'}.`)
     say('Stop it with Ctrl-C.')
     await interrupted

@@ -10,18 +10,12 @@ import {
 import { checkUrl } from '../../postgres/index.js'
 import { agree } from '../confirm.js'
 import { connect } from '../connect.js'
+import type { Mended } from '../documents.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printJson } from '../output.js'
 import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
 import { inShort, printFindings, titleOf } from './show.js'
-
-/** What --fix did, or why it could not. */
-interface Mended {
-  readonly id: string
-  readonly subject: string | null
-  readonly failure: string | null
-}
 
 export async function doctor(settings: Settings): Promise<void> {
   const { database, schema } = connect(settings)
@@ -37,7 +31,7 @@ export async function doctor(settings: Settings): Promise<void> {
     let diagnosis = await examine(options)
     const mended = settings.flag('fix') ? await fix(settings, options, diagnosis) : []
     if (mended.length > 0) diagnosis = await examine(options)
-    if (settings.flag('json')) printJson({ ...diagnosis, mended })
+    if (settings.flag('json')) printJson<'doctor'>({ ...diagnosis, mended })
     else printFindings(settings, diagnosis)
     say(verdict(diagnosis))
     const fixable = diagnosis.findings.filter((finding) => finding.mend.fixable).length

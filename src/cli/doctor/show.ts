@@ -21,7 +21,7 @@ const words: Record<Severity, { title: string; colour: Colour }> = {
 /** On a terminal by how bad they are; piped, a line for each. */
 export function printFindings(settings: Settings, diagnosis: Diagnosis): void {
   if (settings.flag('jsonl') || !process.stdout.isTTY) {
-    printRows(settings, diagnosis.findings, columns)
+    printRows<'doctor'>(settings, diagnosis.findings, columns)
     return
   }
   const { address, schema, server, findings } = diagnosis

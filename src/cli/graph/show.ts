@@ -1,5 +1,6 @@
 import { Observer, type WaitGraph } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
+import type { GraphDocument, GraphLine } from '../documents.js'
 import { say } from '../failure.js'
 import { printJson, write } from '../output.js'
 import type { Settings } from '../settings.js'
@@ -13,14 +14,14 @@ export async function showGraph(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
   const graph = await withDatabase(settings, (database, schema) => new Observer(database, schema).graph({ namespace }))
   if (settings.flag('jsonl')) return write(rowsOf(graph).map((row) => JSON.stringify(row)))
-  if (format === 'json') return printJson(documentOf(settings, graph))
+  if (format === 'json') return printJson<'graph'>(documentOf(settings, graph))
   write(format === 'dot' ? dotOf(graph) : linesOf(settings, graph))
   if (graph.names.length === 0) say('Nobody waits.')
   if (graph.isPartial)
     say('There is more than is shown here: `holdfast limit ls` and `holdfast queue ls` tell how much.')
 }
 
-function documentOf(settings: Settings, { participants, names, cycles, roots, isPartial }: WaitGraph) {
+function documentOf(settings: Settings, { participants, names, cycles, roots, isPartial }: WaitGraph): GraphDocument {
   return {
     participants,
     names,
@@ -37,7 +38,7 @@ function documentOf(settings: Settings, { participants, names, cycles, roots, is
 }
 
 /** One line for each who waits. */
-function rowsOf({ names, cycles }: WaitGraph) {
+function rowsOf({ names, cycles }: WaitGraph): GraphLine[] {
   return names.flatMap(({ id, kind, key, namespace, label, queue, holders, waits }) =>
     waits.map(({ participant, mode, since, forMs, requests, behind }) => ({
       ...{ waiter: participant, kind, key, namespace, label, queue, mode, since, forMs, requests },

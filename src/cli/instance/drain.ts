@@ -17,12 +17,12 @@ export async function instanceDrain(settings: Settings, id: string): Promise<voi
     const { done, text, result } = await perform(settings, context, 'drain-instance', { id, within })
     say(text)
     if (!done || !first || !settings.flag('wait')) {
-      printDocument(settings, result)
+      printDocument(settings, result as never)
       if (!done) throw new Exit(exitCode.conditionNotMet)
       return
     }
     const state = await untilDrained(find, first)
-    printDocument(settings, { instance: id, state })
+    printDocument<'instance-drain'>(settings, { instance: id, state })
     if (state === 'drained') return say('It is drained.')
     say('It is gone: it ended before it was drained.')
     throw new Exit(exitCode.failed)

@@ -12,7 +12,7 @@ export async function instanceLs(settings: Settings): Promise<void> {
     new Observer(database, schema).fleet.list({ namespace }),
   )
   const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
-  printRows(settings, instances, columns(instances, severalVersions))
+  printRows<'instance-ls'>(settings, instances, columns(instances, severalVersions))
   if (instances.length === 0) say('No instance is known.')
   if (severalVersions) say('Instances of several versions take part.')
 }

@@ -14,7 +14,7 @@ export async function instanceShow(settings: Settings, id: string): Promise<void
     const observer = new Observer(database, schema)
     return [await look(observer, id), await observer.now()] as const
   })
-  if (!printDocument(settings, answer) && answer) printFacts(settings, factsOf(answer, now))
+  if (!printDocument<'instance-show'>(settings, answer) && answer) printFacts(settings, factsOf(answer, now))
   if (answer) return
   say(noSuchInstance(id))
   throw new Exit(exitCode.conditionNotMet)

@@ -1,6 +1,6 @@
 import { text as readAll } from 'node:stream/consumers'
 import { UsageError } from '../../base/index.js'
-import { defineJob } from '../../holdfast.js'
+import { defineJob } from '../../index.js'
 import { withHoldfast } from '../connect.js'
 import { say } from '../failure.js'
 import { printDocument, write } from '../output.js'
@@ -19,7 +19,7 @@ export async function jobAdd(settings: Settings, queue: string, kind: string, gi
   const definition = defineJob(kind, { queue, run: noHandler })
   const input = parsePayload(given === '-' ? await readAll(process.stdin) : given)
   const { id } = await withHoldfast(settings, ({ jobs }) => jobs.enqueue(definition, input, { delay, runAt, priority }))
-  if (!printDocument(settings, { id })) write([String(id)])
+  if (!printDocument<'job-add'>(settings, { id })) write([String(id)])
   if (process.stderr.isTTY) say(`Enqueued job ${id}: \`holdfast job show ${id}\` tells what becomes of it.`)
 }
 

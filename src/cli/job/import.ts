@@ -19,7 +19,7 @@ export async function jobImport(settings: Settings, word: string): Promise<void>
       await agree(settings, 'moving jobs', 'Move them?')
     }
     const done = planned && (dryRun || planned.imported.length === 0) ? planned : await jobs.importFrom(from, options)
-    printDocument(settings, { from, dryRun, ...done })
+    printDocument<'job-import'>(settings, { from, dryRun, ...done })
     const verb = dryRun ? 'Would move' : 'Moved'
     say(
       total(done) === 0

@@ -13,7 +13,7 @@ export async function jobLs(settings: Settings): Promise<void> {
   const { rows, hasMore, lookedAt } = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).work.search(search, { namespace, limit }),
   )
-  printRows(settings, rows, columns(rows))
+  printRows<'job-ls'>(settings, rows, columns(rows))
   if (rows.length === 0) say('There is no such job.')
   if (hasMore) say(`There are more than these ${limit}: --limit shows more, \`holdfast queue ls\` counts.`)
   if (lookedAt !== null) say(`Only the first ${lookedAt} jobs of each state were searched.`)

@@ -1,5 +1,5 @@
 import { noSuchJob } from '../../acts/index.js'
-import type { JobStatus } from '../../holdfast.js'
+import type { JobStatus } from '../../index.js'
 import { Observer } from '../../observe/index.js'
 import { jobId } from '../act.js'
 import { withHoldfast } from '../connect.js'
@@ -13,7 +13,7 @@ export async function jobShow(settings: Settings, word: string): Promise<void> {
   const [status, now] = await withHoldfast(settings, async ({ jobs }, database, schema) => {
     return [await jobs.find(id), await new Observer(database, schema).now()] as const
   })
-  if (!printDocument(settings, status) && status) printFacts(settings, factsOf(status, now))
+  if (!printDocument<'job-show'>(settings, status) && status) printFacts(settings, factsOf(status, now))
   if (status) return
   say(noSuchJob(id))
   throw new Exit(exitCode.conditionNotMet)

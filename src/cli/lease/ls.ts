@@ -11,7 +11,7 @@ export async function leaseLs(settings: Settings): Promise<void> {
   const leases = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).leases({ namespace }),
   )
-  printRows(settings, leases, columns(leases))
+  printRows<'lease-ls'>(settings, leases, columns(leases))
   if (leases.length === 0) say('Nobody has a lease.')
 }
 

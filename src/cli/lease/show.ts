@@ -1,6 +1,7 @@
 import { formatDuration } from '../../base/index.js'
 import { type ObservedLease, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
+import type { LeaseShow } from '../documents.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 import { targetOf, whoLeases } from '../who.js'
@@ -13,24 +14,24 @@ export async function leaseShow(settings: Settings, name: string): Promise<void>
     return [lease, await observer.locks({ key: target.key })] as const
   })
   const registered = lease?.label ? lease : target
-  const answer = {
+  const answer: LeaseShow = {
     name: registered.label,
     namespace: registered.namespace,
     key: target.key,
     state: lease ? (lease.held ? 'leased' : 'kept') : locks.some(({ granted }) => granted) ? 'locked' : 'free',
     lease: lease ?? null,
   }
-  if (printDocument(settings, answer)) return
+  if (printDocument<'lease-show'>(settings, answer)) return
   printFacts(settings, [
     ['name', answer.name ?? ''],
     ...(answer.namespace ? [['namespace', answer.namespace] as const] : []),
     ['key', answer.key],
-    ['state', told[answer.state]!],
+    ['state', told[answer.state]],
     ...(lease ? factsOf(lease) : []),
   ])
 }
 
-const told: Record<string, string> = {
+const told: Record<LeaseShow['state'], string> = {
   leased: 'leased',
   kept: 'kept taken: it was given back, and its hold is not over',
   locked: 'locked: `holdfast lock show` tells by whom',

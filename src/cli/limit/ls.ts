@@ -13,7 +13,7 @@ export async function limitLs(settings: Settings): Promise<void> {
     const observer = new Observer(database, schema).limits
     return [await observer.list({ ...only, ...(state && { states: [state] }) }), await observer.areMore()] as const
   })
-  printRows(settings, limits, columns(limits))
+  printRows<'limit-ls'>(settings, limits, columns(limits))
   if (limits.length === 0) say(state || only.prefix ? 'There is no such limit.' : 'Nothing limited is in use.')
   if (limits.length === limit) say(`There may be more than these ${limit}: --limit shows more.`)
   else if (areMore) say(`There may be more: only the first ${mostLimitsLooked} were looked through.`)

@@ -17,7 +17,7 @@ export async function limitShow(settings: Settings, name: string): Promise<void>
     permits: { key: keys.permits, ...permits },
     rate: rate === undefined ? null : { key: keys.rate, ...rate },
   }
-  if (printDocument(settings, answer)) return
+  if (printDocument<'limit-show'>(settings, answer)) return
   const { inUse, max, holding, waiting, holders, waiters } = permits
   printFacts(settings, [
     ['name', name],

@@ -11,7 +11,7 @@ export async function lockLs(settings: Settings): Promise<void> {
     const observer = new Observer(database, schema)
     return [await observer.locks({ namespace }), (await observer.leases({ namespace })).length] as const
   })
-  printRows(settings, locks, columns(locks))
+  printRows<'lock-ls'>(settings, locks, columns(locks))
   if (locks.length === 0) say('Nobody holds a lock.')
   if (leases > 0) say(`${leases} ${leases === 1 ? 'name is' : 'names are'} leased: \`holdfast lease ls\` lists them.`)
 }

@@ -1,5 +1,6 @@
-import { longestTimerMs, pause, type TickRule, UsageError, unlessAborted } from '../../base/index.js'
-import { Holdfast, type LeaseOptions } from '../../holdfast.js'
+import { longestTimerMs, pause, UsageError, unlessAborted } from '../../base/index.js'
+import type { TickRule } from '../../cron/index.js'
+import { Holdfast, type LeaseOptions } from '../../index.js'
 import { Child, forwardedSignals, statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
 import { Exit, report, say } from '../failure.js'

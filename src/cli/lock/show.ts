@@ -1,5 +1,6 @@
 import { type ObservedLock, Observer, whoIs } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
+import type { LockShow } from '../documents.js'
 import { factsOf } from '../lease/show.js'
 import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
@@ -15,7 +16,7 @@ export async function lockShow(settings: Settings, name: string): Promise<void> 
   const holders = locks.filter(({ granted }) => granted)
   const waiters = locks.filter(({ granted }) => !granted)
   const registered = [...locks, ...(lease ? [lease] : [])].find(({ label }) => label !== null) ?? target
-  const answer = {
+  const answer: LockShow = {
     name: registered.label,
     namespace: registered.namespace,
     key: target.key,
@@ -24,7 +25,7 @@ export async function lockShow(settings: Settings, name: string): Promise<void> 
     waiters,
     lease: lease ?? null,
   }
-  if (printDocument(settings, answer)) return
+  if (printDocument<'lock-show'>(settings, answer)) return
   printFacts(settings, [
     ['name', answer.name ?? ''],
     ...(answer.namespace ? [['namespace', answer.namespace] as const] : []),

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import type { HoldfastError, Lease, Lock } from '../../holdfast.js'
+import type { HoldfastError, Lease, Lock } from '../../index.js'
 import type { Child } from '../child.js'
 import { say } from '../failure.js'
 

@@ -1,5 +1,6 @@
-import { parseDuration, readRule, type TickRule, UsageError } from '../../base/index.js'
-import type { Holdfast } from '../../holdfast.js'
+import { parseDuration, UsageError } from '../../base/index.js'
+import { readRule, type TickRule } from '../../cron/index.js'
+import type { Holdfast } from '../../index.js'
 import { report } from '../failure.js'
 import type { Settings } from '../settings.js'
 import { type CommandRun, type Ended, runExitCode } from './supervise.js'

@@ -1,47 +1,53 @@
 import {
+  type Applied,
   checkSchema,
   type Database,
   type Grantee,
   grant,
   grantsOf,
-  type Migration,
+  isUpToDate,
   migrate,
   migrationScript,
+  type RoomFunctions,
   roleKinds,
   schemaState,
+  stepsOf,
 } from '../../postgres/index.js'
 import { connect } from '../connect.js'
+import type { MigrateDocument, MigrationLine, MigrationStep } from '../documents.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { type Column, printJson, printRows, write } from '../output.js'
 import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
 
-interface Step {
-  readonly version: number
-  readonly name: string
-}
-
 export async function migrateSchema(settings: Settings): Promise<void> {
   const { database, schema } = connect(settings)
   try {
     const state = await schemaState(database, schema)
+    const upToDate = isUpToDate(state)
     // With nothing pending, what remains to be wrong is a schema too new for this version of Holdfast.
-    if (state.pending.length === 0) checkSchema(state, schema)
+    if (upToDate) checkSchema(state, schema)
     const grants = await grantsOf(database, schema, granteesOf(settings))
     if (settings.flag('showSql')) {
-      if (state.pending.length > 0) write([migrationScript(state.pending, schema)])
-      else say(upToDate(schema))
+      if (upToDate) say(isUpToDateText(schema))
+      else write([migrationScript(state, schema)])
       write(grants.map((statement) => `${statement};`))
     } else if (settings.flag('check') || settings.flag('dryRun')) {
-      print(settings, { schema, version: state.version, pending: state.pending.map(step), grants }, 'pending')
-      say(state.pending.length > 0 ? `${count(state.pending)} to apply to the schema ${schema}.` : upToDate(schema))
-      if (settings.flag('check') && state.pending.length > 0) throw new Exit(exitCode.conditionNotMet)
+      const { version, pending, pendingFunctions } = state
+      const functions = roomsOf(pendingFunctions)
+      print(settings, { schema, version, pending: pending.map(step), functions, grants })
+      say(upToDate ? isUpToDateText(schema) : `${counted(pending, functions)} to apply to the schema ${schema}.`)
+      if (settings.flag('check') && !upToDate) throw new Exit(exitCode.conditionNotMet)
     } else {
-      const applied = await apply(settings, database, schema, state.pending.length)
+      const applied = await apply(settings, database, schema, stepsOf(state))
+      const functions = roomsOf(applied.functions)
       await grant(database, grants)
       const { version } = await schemaState(database, schema)
-      print(settings, { schema, version, applied: applied.map(step), grants }, 'applied')
-      say(applied.length > 0 ? `${count(applied)} applied to the schema ${schema}.` : upToDate(schema))
+      print(settings, { schema, version, applied: applied.migrations.map(step), functions, grants })
+      const nothing = applied.migrations.length === 0 && functions.length === 0
+      say(
+        nothing ? isUpToDateText(schema) : `${counted(applied.migrations, functions)} applied to the schema ${schema}.`,
+      )
       for (const { role, as } of granteesOf(settings)) say(`The role ${role} has the rights of an ${as}.`)
     }
   } finally {
@@ -50,7 +56,7 @@ export async function migrateSchema(settings: Settings): Promise<void> {
 }
 
 /** Others may apply some of them meanwhile: then fewer are left, and we tell so. */
-async function apply(settings: Settings, database: Database, schema: string, all: number): Promise<Migration[]> {
+async function apply(settings: Settings, database: Database, schema: string, all: number): Promise<Applied> {
   using progress = new Progress(settings)
   return await migrate(database, schema, ({ version, name }, pending) =>
     progress.tell(`${all - pending + 1} of ${all}: ${version} ${name}`),
@@ -61,20 +67,30 @@ function granteesOf(settings: Settings): Grantee[] {
   return roleKinds.flatMap((as) => (settings.list(as) ?? []).map((role) => ({ role, as })))
 }
 
-function print<List extends string>(
-  settings: Settings,
-  answer: { schema: string; version: number; grants: string[] } & Record<List, Step[]>,
-  list: List,
-): void {
-  if (settings.flag('json')) printJson(answer)
-  else printRows(settings, answer[list], columns)
+function print(settings: Settings, answer: MigrateDocument): void {
+  const functions = answer.functions.map((room) => ({ version: 'functions', name: room }) as const)
+  if (settings.flag('json')) printJson<'migrate'>(answer)
+  else printRows<'migrate'>(settings, [...(answer.pending ?? answer.applied ?? []), ...functions], columns)
 }
 
-const columns: Column<Step>[] = [
+const columns: Column<MigrationLine>[] = [
   { title: 'VERSION', value: ({ version }) => version },
   { title: 'NAME', value: ({ name }) => name },
 ]
 
-const step = ({ version, name }: Step): Step => ({ version, name })
-const count = (steps: readonly unknown[]) => `${steps.length} ${steps.length === 1 ? 'migration' : 'migrations'}`
-const upToDate = (schema: string) => `The schema ${schema} is up to date.`
+const step = ({ version, name }: MigrationStep): MigrationStep => ({ version, name })
+const roomsOf = (functions: readonly RoomFunctions[]) => functions.map(({ room }) => room)
+const isUpToDateText = (schema: string) => `The schema ${schema} is up to date.`
+
+/** "1 migration and the functions of 7 rooms", at the beginning of a sentence. */
+function counted(migrations: readonly unknown[], rooms: readonly unknown[]): string {
+  const parts = [
+    ...(migrations.length > 0 ? [`${migrations.length} ${migrations.length === 1 ? 'migration' : 'migrations'}`] : []),
+    ...(rooms.length > 0
+      ? [
+          `${migrations.length > 0 ? 'the' : 'The'} functions of ${rooms.length} ${rooms.length === 1 ? 'room' : 'rooms'}`,
+        ]
+      : []),
+  ]
+  return parts.join(' and ')
+}

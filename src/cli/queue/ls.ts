@@ -10,7 +10,7 @@ export async function queueLs(settings: Settings): Promise<void> {
   const { rows: queues } = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).work.queues({ namespace }),
   )
-  printRows(settings, queues, columns(queues))
+  printRows<'queue-ls'>(settings, queues, columns(queues))
   if (queues.length === 0) say('No queue was ever used.')
 }
 

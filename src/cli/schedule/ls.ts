@@ -1,5 +1,5 @@
-import { ruleInWords } from '../../base/index.js'
-import type { ScheduleStatus } from '../../holdfast.js'
+import { ruleInWords } from '../../cron/index.js'
+import type { ScheduleStatus } from '../../index.js'
 import { withHoldfast } from '../connect.js'
 import { say } from '../failure.js'
 import { inSeconds } from '../moments.js'
@@ -8,7 +8,7 @@ import type { Settings } from '../settings.js'
 
 export async function scheduleLs(settings: Settings): Promise<void> {
   const schedules = await withHoldfast(settings, ({ schedules }) => schedules.list())
-  printRows(settings, schedules, columns)
+  printRows<'schedule-ls'>(settings, schedules, columns)
   if (schedules.length === 0) say('There is no schedule in this namespace.')
 }
 

@@ -1,16 +1,10 @@
-import { readRule, UsageError } from '../../base/index.js'
+import { UsageError } from '../../base/index.js'
+import { readRule } from '../../cron/index.js'
+import type { ComingTick } from '../documents.js'
 import { say } from '../failure.js'
 import { inSeconds } from '../moments.js'
 import { type Column, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
-
-interface Coming {
-  readonly at: Date
-  readonly local: string
-  readonly offset: string
-  readonly timezone: string
-  readonly note: string | null
-}
 
 /** Works out ticks from the rule alone: it needs no database. */
 export function scheduleNext(settings: Settings, cron: string | undefined): void {
@@ -23,18 +17,18 @@ export function scheduleNext(settings: Settings, cron: string | undefined): void
   }
   const timezone = settings.text('timezone')
   const rule = readRule('schedule next', { cron, every, timezone })
-  const ticks: Coming[] = []
+  const ticks: ComingTick[] = []
   let tick = rule.next(settings.moment('from') ?? new Date())
   for (let left = settings.wholeNumber('count', 1, 1_000) ?? 10; tick && left > 0; left--) {
     const { time, offset, note } = rule.local(tick)
     ticks.push({ at: tick, local: time, offset, timezone: timezone ?? 'UTC', note })
     tick = rule.next(tick)
   }
-  printRows(settings, ticks, columns)
+  printRows<'schedule-next'>(settings, ticks, columns)
   if (ticks.length === 0) say('It ticks no more.')
 }
 
-const columns: Column<Coming>[] = [
+const columns: Column<ComingTick>[] = [
   { title: 'LOCAL TIME', value: ({ local }) => local },
   { title: 'OFFSET', value: ({ offset }) => offset },
   { title: 'ZONE', value: ({ timezone }) => timezone, shown: null },

@@ -1,4 +1,5 @@
-import { checkName, readRule, UsageError } from '../../base/index.js'
+import { checkName, UsageError } from '../../base/index.js'
+import { readRule } from '../../cron/index.js'
 import { act } from '../act.js'
 import type { Settings } from '../settings.js'
 

@@ -1,6 +1,7 @@
 import { noSuchSchedule } from '../../acts/index.js'
-import { checkName, ruleInWords } from '../../base/index.js'
-import type { PastGap, PastRun, ScheduleStatus } from '../../holdfast.js'
+import { checkName } from '../../base/index.js'
+import { ruleInWords } from '../../cron/index.js'
+import type { PastGap, PastRun, ScheduleStatus } from '../../index.js'
 import { Observer } from '../../observe/index.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
@@ -17,7 +18,7 @@ export async function scheduleShow(settings: Settings, word: string): Promise<vo
       throw new Exit(exitCode.conditionNotMet)
     }
     const history = await schedules.runs(name, { limit })
-    if (!printDocument(settings, { ...status, history }))
+    if (!printDocument<'schedule-show'>(settings, { ...status, history }))
       printFacts(settings, [...factsOf(status), ...history.map(lineOf)])
   })
 }

@@ -10,7 +10,7 @@ import { firstView, type Key, press } from './view.js'
 /** While there is no answer the screen says for how long, and asks again no later than this. */
 const retryMs = 2_000
 
-export interface LiveOptions {
+interface LiveOptions {
   readonly read: () => Promise<Overview>
   readonly address: string
   readonly schema: string

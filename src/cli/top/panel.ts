@@ -17,7 +17,7 @@ export interface Panel {
   readonly listedBy: string
 }
 
-export interface Heading {
+interface Heading {
   readonly title: string
   /** Numbers stand below each other by their last digits. */
   readonly isNumber: boolean

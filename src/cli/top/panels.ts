@@ -1,5 +1,6 @@
 // The panels of the overview: for each its columns, and what they say of a row.
-import { commandFor, ruleInWords, shellWord } from '../../base/index.js'
+import { commandFor, shellWord } from '../../base/index.js'
+import { ruleInWords } from '../../cron/index.js'
 import {
   called,
   type InstanceGlance,

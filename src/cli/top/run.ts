@@ -24,7 +24,7 @@ export async function top(settings: Settings): Promise<void> {
   const read = () => observer.overview({ namespace })
   try {
     checkSchema(await schemaState({ query: database.read }, schema), schema)
-    if (settings.flag('json')) return printJson(await read())
+    if (settings.flag('json')) return printJson<'top'>(await read())
     if (settings.flag('jsonl')) return await stream(read, settings.flag('once') ? undefined : intervalMs)
     if (settings.flag('once') || !isScreen()) {
       return (await import('./report.js')).printReport(settings, await read(), database.address)

@@ -21,7 +21,7 @@ interface Place {
   readonly style: string
 }
 
-export interface ScreenEvents {
+interface ScreenEvents {
   key(key: Key): void
   /** It has another size, or was away: what stood on it is gone. */
   changed(): void

@@ -43,7 +43,7 @@ export interface Key {
 }
 
 /** What a key asks for beside another view. */
-export type Wish = 'quit' | 'suspend' | 'redraw' | 'refresh' | undefined
+type Wish = 'quit' | 'suspend' | 'redraw' | 'refresh' | undefined
 
 const intervalsMs = [250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000]
 const page = 10

@@ -1,5 +1,5 @@
 import { UsageError } from '../../base/index.js'
-import type { JobDefinition, ScheduleDefinition } from '../../holdfast.js'
+import type { JobDefinition, ScheduleDefinition } from '../../index.js'
 import type { Exported } from './exports.js'
 
 // biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns

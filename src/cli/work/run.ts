@@ -1,5 +1,5 @@
 import { errorLine, formatDuration, longestTimerMs, pause } from '../../base/index.js'
-import { Holdfast, type HoldfastEvents, type Schedule, type Worker } from '../../holdfast.js'
+import { Holdfast, type HoldfastEvents, type Schedule, type Worker } from '../../index.js'
 import { statusOfSignal } from '../child.js'
 import { connect } from '../connect.js'
 import { say } from '../failure.js'

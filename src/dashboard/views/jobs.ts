@@ -1,5 +1,5 @@
-import { readJobSearch } from '../../base/index.js'
 import { type FoundJob, type JobDetails, noRates } from '../../observe/index.js'
+import { readJobSearch } from '../../search/index.js'
 import type { Redact } from '../redact.js'
 import { view } from '../view.js'
 

@@ -1,4 +1,4 @@
-import { ruleInWords } from '../../base/index.js'
+import { ruleInWords } from '../../cron/index.js'
 import { view } from '../view.js'
 
 const mostRows = 200

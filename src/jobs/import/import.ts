@@ -14,11 +14,30 @@ export interface ImportOptions {
   dryRun?: boolean | undefined
 }
 
+/** Jobs that were moved from another library, and jobs that stay there. */
 export interface Imported {
-  /** How many jobs wait here now and no longer there, by their kind. */
-  readonly imported: readonly { readonly kind: string; readonly jobs: number }[]
-  /** How many stay there, and why. */
-  readonly left: readonly { readonly why: WhyLeft; readonly jobs: number }[]
+  /** Number of moved jobs, by kind. */
+  readonly imported: readonly {
+    /** Name of the job definition. */
+    readonly kind: string
+    /**
+     * Number of jobs.
+     *
+     * @minimum 1
+     */
+    readonly jobs: number
+  }[]
+  /** Number of jobs that stay in the other library, by reason. */
+  readonly left: readonly {
+    /** Reason why the jobs stay there. */
+    readonly why: WhyLeft
+    /**
+     * Number of jobs.
+     *
+     * @minimum 1
+     */
+    readonly jobs: number
+  }[]
 }
 
 const rules = {

@@ -1,7 +1,7 @@
 import { type Executor, loadStatements, quoteIdentifier, type Reader, type Statement } from '../../postgres/index.js'
 import { UnknownSourceError } from '../errors.js'
 
-/** What jobs may be imported from. */
+/** A library from which jobs can be imported. */
 export type ImportSource = 'pg-boss' | 'graphile-worker'
 
 /** Where each keeps its jobs unless it is told otherwise, which versions of its tables are known, and which table tells the version. */
@@ -12,7 +12,12 @@ const known = {
 
 export const importSources = Object.keys(known) as ImportSource[]
 
-/** Why a job stays where it is. */
+/**
+ * Reason why a job stays in the other library. `running`: a worker has it. `ended`: it has ended, or failed for good. `locked`: another
+ * process has locked it, or it arrived during the import. `key`: another job has its unique key here. `busy`: a job of the same line
+ * runs there. `tied`: it waits for others, or others wait for it. `flags`: it has flags. `large`: its input, a name or a key is too large
+ * here. `internal`: it is a job of the library itself.
+ */
 export type WhyLeft = 'running' | 'ended' | 'locked' | 'key' | 'busy' | 'tied' | 'flags' | 'large' | 'internal'
 
 /** A job that waits elsewhere. */

@@ -13,7 +13,7 @@ import { State } from '../../parts/state.js'
 import { Moment } from '../../parts/time.js'
 import { setParams } from '../../routes.js'
 
-export interface OneDeliveryProps {
+interface OneDeliveryProps {
   readonly namespace: string
   readonly deliveryKey: string
 }

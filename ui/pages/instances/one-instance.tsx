@@ -14,7 +14,7 @@ import { Table } from '../../parts/table.js'
 import { None, Since, When } from '../../parts/time.js'
 import { hrefOf, setParams } from '../../routes.js'
 import type { Says } from '../../wire.js'
-import { Clock, Drain, type Instance, Silence } from '../instances.js'
+import { Clock, Drain, type Instance, Silence } from './cells.js'
 
 type Work = NonNullable<Says<'instance'>>
 

@@ -1,8 +1,14 @@
 import './search.css'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { UsageError } from '../../../src/base/errors.js'
-import { jobSearchWords, jobWaits, readJobSearch, searchedStates } from '../../../src/base/job-search.js'
-import { readSearch, writeSearchValue } from '../../../src/base/search.js'
+import {
+  jobSearchWords,
+  jobWaits,
+  readJobSearch,
+  readSearch,
+  searchedStates,
+  writeSearchValue,
+} from '../../../src/search/index.js'
 import { useShortcuts } from '../../keyboard.js'
 import { Icon } from '../../parts/icons.js'
 import { setParams, useParams } from '../../routes.js'
@@ -28,7 +34,7 @@ interface Hint {
   readonly isBegun: boolean
 }
 
-export interface JobSearchProps {
+interface JobSearchProps {
   readonly queues: readonly string[]
   readonly kinds: readonly string[]
 }

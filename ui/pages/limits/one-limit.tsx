@@ -13,7 +13,7 @@ import type { Says } from '../../wire.js'
 
 type Permits = Says<'limit'>['holders']
 
-export interface OneLimitProps {
+interface OneLimitProps {
   readonly namespace: string
   readonly name: string
   readonly onClose: () => void

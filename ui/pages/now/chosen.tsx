@@ -2,10 +2,10 @@ import { Act } from '../../parts/confirm.js'
 import { Name } from '../../parts/name.js'
 import { Span } from '../../parts/time.js'
 import { hrefOf } from '../../routes.js'
-import { Who } from './waits.js'
+import { Who } from './who.js'
 import { type DrawnName, type Holding, howHeld, type Waits, type WayOut, whatIs } from './words.js'
 
-export interface ChosenProps {
+interface ChosenProps {
   readonly waits: Waits
   /** Of a participant, or of a name. */
   readonly id: string

@@ -3,7 +3,6 @@ import { useState } from 'preact/hooks'
 import { WaitGraph } from '../../graphics/wait-graph.js'
 import type { Live } from '../../live.js'
 import { Empty } from '../../parts/empty.js'
-import { InstanceMark } from '../../parts/mark.js'
 import { Name } from '../../parts/name.js'
 import { Notice } from '../../parts/notice.js'
 import { Panel } from '../../parts/panel.js'
@@ -11,7 +10,8 @@ import { Table } from '../../parts/table.js'
 import { None, Span } from '../../parts/time.js'
 import { useNarrow } from '../../use-narrow.js'
 import { Chosen } from './chosen.js'
-import { howHeld, type Waits, whatIs, whoIs } from './words.js'
+import { Who } from './who.js'
+import { howHeld, type Waits, whatIs } from './words.js'
 
 /** Who waits for whom: as sentences, drawn, and what can be done about it. */
 export function WhoWaits({ graph }: { readonly graph: Live<Waits> }) {
@@ -105,18 +105,6 @@ function Sentences({ waits, at }: { readonly waits: Waits; readonly at: string |
         )
       })}
     </div>
-  )
-}
-
-/** A participant, wherever one is named. */
-export function Who({ waits, id }: { readonly waits: Waits; readonly id: string }) {
-  const participant = waits.participants.find((one) => one.id === id)
-  if (!participant) return <bdi>{id}</bdi>
-  const { instance } = participant
-  return instance === null ? (
-    <Name text={whoIs(participant)} />
-  ) : (
-    <InstanceMark id={instance} label={whoIs(participant)} />
   )
 }
 

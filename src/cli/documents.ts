@@ -1,0 +1,486 @@
+/**
+ * The documents that commands print with `--json`, and the lines that they print with `--jsonl`. The build writes the JSON schemas of
+ * the package from these types, with the doc comments as descriptions (scripts/schemas.ts). Every number is an integer there, unless
+ * its doc comment has the tag `@fraction`.
+ */
+
+import type { TakenPermit } from '../acts/index.js'
+import type { DemoEvent, DemoOutcome, Verdict } from '../demo/index.js'
+import type { Diagnosis, Finding, FindingId } from '../doctor/index.js'
+import type { Imported, ImportSource, JobStatus } from '../jobs/index.js'
+import type {
+  BusyQueue,
+  ContendedName,
+  Cycle,
+  DeliveryDetails,
+  FleetInstance,
+  FoundJob,
+  InstanceWork,
+  LimitDetails,
+  ObservedDelivery,
+  ObservedLease,
+  ObservedLimit,
+  ObservedLock,
+  Overview,
+  Participant,
+  Wait,
+} from '../observe/index.js'
+import type { PastGap, PastRun, ScheduleStatus } from '../schedules/index.js'
+
+/** The document that each command prints with `--json`, by the words of the command. */
+export interface Documents {
+  /** Names that sessions hold or wait for as locks. */
+  'lock-ls': readonly ObservedLock[]
+  /** One name, the sessions that hold it, and the sessions that wait for it. */
+  'lock-show': LockShow
+  /** Result of `lock release`. */
+  'lock-release': {
+    /** Holders that were asked to release the name. */
+    readonly asked: readonly ObservedLock[]
+  }
+  /** Result of `lock break`. */
+  'lock-break': {
+    /** What the ended sessions held. */
+    readonly ended: readonly ObservedLock[]
+  }
+  /** Names that are leased, or kept taken after their lease. */
+  'lease-ls': readonly ObservedLease[]
+  /** One name and its lease. */
+  'lease-show': LeaseShow
+  /** Result of `lease expire`. */
+  'lease-expire': {
+    /** The lease that the command ended. Null if the name had no lease. */
+    readonly expired: ObservedLease | null
+  }
+  /** Permits and rates that are in use or spent. */
+  'limit-ls': readonly ObservedLimit[]
+  /** The permits of a name, the calls that wait for permits, and the rate of the name. */
+  'limit-show': LimitShow
+  /** Result of `limit reset`. */
+  'limit-reset': {
+    /** Permits that the command took from their holders. */
+    readonly ended: readonly TakenPermit[]
+    /** Whether something was spent of the rate. The rate is full now. */
+    readonly refilled: boolean
+  }
+  /** Deliveries that run now, or have an answer. */
+  'delivery-ls': readonly ObservedDelivery[]
+  /** One delivery and its answer. Null if the delivery is unknown. */
+  'delivery-show': DeliveryShow | null
+  /** Result of `delivery forget`. */
+  'delivery-forget': {
+    /** The key that the command forgot. Its next delivery runs again. Null if nothing was forgotten. */
+    readonly forgotten: string | null
+  }
+  /** Jobs. */
+  'job-ls': readonly FoundJob[]
+  /** One job. Null if there is no such job. */
+  'job-show': JobShow | null
+  /** Result of `job add`. */
+  'job-add': {
+    /** ID of the job. */
+    readonly id: number
+  }
+  /** Jobs that `job import` moved from another library, or would move with `--dry-run`. */
+  'job-import': JobImport
+  /** Result of `job retry`. */
+  'job-retry': {
+    /** IDs of the jobs that may run now. */
+    readonly retried: readonly number[]
+  }
+  /** Result of `job cancel`. */
+  'job-cancel': {
+    /** IDs of the jobs that are cancelled, or were asked to stop. */
+    readonly cancelled: readonly number[]
+  }
+  /** Queues. */
+  'queue-ls': readonly BusyQueue[]
+  /** Result of `queue pause`. */
+  'queue-pause': {
+    /** Name of the paused queue. */
+    readonly paused: string
+  }
+  /** Result of `queue resume`. */
+  'queue-resume': {
+    /** Name of the resumed queue. Null if the queue was not paused. */
+    readonly resumed: string | null
+  }
+  /** Result of `queue redrive`. */
+  'queue-redrive': {
+    /** Number of buried jobs that may run again. */
+    readonly redriven: number
+  }
+  /** Schedules of a namespace. */
+  'schedule-ls': readonly ScheduleStatus[]
+  /** One schedule and its past runs. */
+  'schedule-show': ScheduleShow
+  /** Result of `schedule run`. */
+  'schedule-run': {
+    /** Tick that identifies the run. Null if the schedule allows no other run now. */
+    readonly tick: Date | null
+  }
+  /** Result of `schedule pause`. */
+  'schedule-pause': {
+    /** Name of the paused schedule. */
+    readonly paused: string
+  }
+  /** Result of `schedule resume`. */
+  'schedule-resume': {
+    /** Name of the resumed schedule. Null if the schedule was not paused. */
+    readonly resumed: string | null
+  }
+  /** Result of `schedule override`. */
+  'schedule-override': {
+    /** Name of the schedule. */
+    readonly schedule: string
+    /** Rule that is in force now. */
+    readonly rule: ScheduleStatus['rule']
+    /** Whether an operator set this rule. False for the rule of the code. */
+    readonly overridden: boolean
+  }
+  /** Next ticks of a rule. */
+  'schedule-next': readonly ComingTick[]
+  /** Instances, with the number of names that each holds and waits for. */
+  'instance-ls': readonly FleetInstance[]
+  /** One instance, and everything that it holds, waits for and runs. Null if the instance is unknown. */
+  'instance-show': InstanceShow | null
+  /** Result of `instance drain`. */
+  'instance-drain': {
+    /** ID of the instance. */
+    readonly instance: string
+    /**
+     * `asked`: the instance has not received the request yet. `draining`: it takes no new work. `drained`: none of its work is left, or
+     * it closed in good order. `gone`: there is no such instance, or it no longer responds.
+     */
+    readonly state: 'asked' | 'draining' | 'drained' | 'gone'
+  }
+  /** Which instances, sessions and jobs wait for each other. */
+  graph: GraphDocument
+  /** Overview of instances, names, schedules, queues and recent failures. With `--jsonl`, one line for each refresh. */
+  top: Overview
+  /** A dashboard that is being served. */
+  dashboard: {
+    /** Address of the dashboard. */
+    readonly url: string
+    /** Whether the dashboard refuses every action. */
+    readonly readOnly: boolean
+  }
+  /** Migrations that were applied to the schema, or would be applied. */
+  migrate: MigrateDocument
+  /** Findings of the doctor. */
+  doctor: DoctorDocument
+  /** Result of a run of the demo. */
+  demo: DemoOutcome
+  /** A PostgreSQL server for development. */
+  dev: {
+    /** Address of the server, with its password. */
+    readonly url: string
+    /** Port of the server. */
+    readonly port: number
+    /** Directory of the data. */
+    readonly dataDir: string
+  }
+  /** Throughput and latency of the database, measured from this machine. */
+  bench: readonly Measured[]
+}
+
+/** The lines that commands print with `--jsonl` where these are not the rows of the document. */
+export interface Lines {
+  readonly graph: GraphLine
+  readonly top: Overview
+  readonly migrate: MigrationLine
+  readonly doctor: Finding
+  readonly demo: StoryLine
+}
+
+/** One line of `--jsonl`: a row of the document where the document is a list. */
+export type LineOf<Name extends keyof Documents> = Name extends keyof Lines
+  ? Lines[Name]
+  : Documents[Name] extends readonly (infer Row)[]
+    ? Row
+    : Documents[Name]
+
+/** A name as commands show it. */
+interface Name {
+  /** The name. Null for a key that nobody registered. */
+  readonly name: string | null
+  /** Namespace of the name. Null for a key that nobody registered. */
+  readonly namespace: string | null
+  /**
+   * 64-bit key of the name, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
+  readonly key: string
+}
+
+/** One name, the sessions that hold it, and the sessions that wait for it. */
+export interface LockShow extends Name {
+  /** How the name is held. */
+  readonly state: 'exclusive' | 'shared' | 'leased' | 'free'
+  /** Sessions that hold the name. */
+  readonly holders: readonly ObservedLock[]
+  /** Sessions that wait for the name. */
+  readonly waiters: readonly ObservedLock[]
+  /** Lease of the name. Null if there is none. */
+  readonly lease: ObservedLease | null
+}
+
+/** One name and its lease. */
+export interface LeaseShow extends Name {
+  /** How the name is held. `kept`: the lease was released, and its hold keeps the name taken. `locked`: a session holds it as a lock. */
+  readonly state: 'leased' | 'kept' | 'locked' | 'free'
+  /** Lease of the name. Null if there is none. */
+  readonly lease: ObservedLease | null
+}
+
+/** The permits of a name, the calls that wait for permits, and the rate of the name. */
+export interface LimitShow {
+  /** The name. */
+  readonly name: string
+  /** Namespace of the name. */
+  readonly namespace: string
+  /** Limit on the number of permits at the same time. */
+  readonly permits: LimitPermits
+  /** Limit on the number of permits in a period. Null if nothing is spent. */
+  readonly rate: LimitRate | null
+}
+
+/** Limit on the number of permits at the same time. */
+export interface LimitPermits extends Omit<LimitDetails, 'rate'> {
+  /**
+   * 64-bit key of the permits, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
+  readonly key: string
+}
+
+/** Limit on the number of permits in a period. */
+export interface LimitRate {
+  /**
+   * 64-bit key of the rate, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
+  readonly key: string
+  /** Time at which everything that was spent is available again. */
+  readonly restedAt: Date
+  /** Milliseconds until then. */
+  readonly restedInMs: number
+}
+
+/** A delivery and its answer. */
+export interface DeliveryShow extends Omit<DeliveryDetails, 'value' | 'body'> {
+  /** The answer or the failure, as it was recorded. Null if there is none, or if it is larger than 64 KiB. */
+  readonly value: unknown
+  /** Bytes that belong to the answer, such as the body of a response, in base64. At most 64 KiB of them. */
+  readonly body: string | null
+}
+
+/** The status of a job. */
+export interface JobShow extends Omit<JobStatus, 'result'> {
+  /** Return value of the handler: any JSON. Missing if there is none. */
+  readonly result?: unknown
+}
+
+/** Jobs that were moved from another library, and jobs that stay there. */
+export interface JobImport extends Imported {
+  /** Library that the jobs come from. */
+  readonly from: ImportSource
+  /** Whether nothing was changed. */
+  readonly dryRun: boolean
+}
+
+/** A schedule and its past runs. */
+export interface ScheduleShow extends ScheduleStatus {
+  /** Runs and gaps, the newest first. */
+  readonly history: readonly (PastRun | PastGap)[]
+}
+
+/** An instance, and everything that it holds, waits for and runs. */
+export interface InstanceShow extends Omit<FleetInstance, 'jobs'> {
+  /** Names that the instance holds as locks. */
+  readonly holds: readonly ObservedLock[]
+  /** Names that the instance waits for. */
+  readonly waits: readonly ObservedLock[]
+  /** Names that the instance holds by lease. */
+  readonly leases: readonly ObservedLease[]
+  /** Permits that the instance holds or waits for. At most 1,000. */
+  readonly permits: InstanceWork['permits']
+  /** Elections that the instance leads. At most 1,000. */
+  readonly leads: InstanceWork['leads']
+  /** Jobs that the instance runs. At most 1,000. */
+  readonly jobs: readonly RunningJob[]
+  /** Runs of schedules on the instance. At most 1,000. */
+  readonly runs: InstanceWork['runs']
+  /** Deliveries that the instance runs, among the latest 20,000. */
+  readonly deliveries: readonly ObservedDelivery[]
+}
+
+/** A job that an instance runs. */
+export interface RunningJob extends Omit<InstanceWork['jobs'][number], 'id'> {
+  /** ID of the job. */
+  readonly id: number
+}
+
+/** Which instances, sessions and jobs wait for each other. */
+export interface GraphDocument {
+  /** Participants that wait, or hold what others wait for. */
+  readonly participants: readonly Participant[]
+  /** Names that participants wait for. */
+  readonly names: readonly ContendedName[]
+  /** Participants that wait for each other in a circle. The certain deadlocks come first. */
+  readonly cycles: readonly Cycle[]
+  /** Participants that block others and wait for no participant. For a circle, one participant of the circle. */
+  readonly roots: readonly Root[]
+  /** Whether the document leaves out names that participants wait for. */
+  readonly isPartial: boolean
+}
+
+/** A participant that blocks others. */
+export interface Root {
+  /** ID of the participant. */
+  readonly participant: string
+  /** Names that the participant has and others wait for. */
+  readonly blocks: readonly BlockedName[]
+}
+
+/** A name that others wait for. */
+export interface BlockedName {
+  /** ID of the name in this document. */
+  readonly name: string
+  /** Commands that make room, the least disruptive first. Empty where only time or a worker helps. */
+  readonly waysOut: readonly string[]
+}
+
+/** A participant that waits for a name. */
+export interface GraphLine
+  extends Pick<ContendedName, 'kind' | 'key' | 'namespace' | 'label' | 'queue'>,
+    Pick<Wait, 'mode' | 'since' | 'forMs' | 'requests'> {
+  /** Participant that waits: the ID of an instance, or for example `session 4711` or `job 17`. */
+  readonly waiter: string
+  /** Participants that it waits for: the holders of the name, or the participant before it in the queue. */
+  readonly blockers: readonly string[]
+  /** Whether this wait is part of a certain deadlock. */
+  readonly isDeadlocked: boolean
+}
+
+/** Migrations that were applied to the schema, or would be applied. */
+export interface MigrateDocument {
+  /** Schema that contains the tables of Holdfast. */
+  readonly schema: string
+  /** Version of the last applied migration. */
+  readonly version: number
+  /** With `--dry-run` or `--check`: migrations that are not applied yet. */
+  readonly pending?: readonly MigrationStep[]
+  /** Otherwise: migrations that the command applied. */
+  readonly applied?: readonly MigrationStep[]
+  /** Rooms whose functions the command replaced, or would replace with `--dry-run` or `--check`. */
+  readonly functions: readonly string[]
+  /** Statements that grant the given roles their rights. With `--dry-run` or `--check` they are not run. */
+  readonly grants: readonly string[]
+}
+
+/** A migration. */
+export interface MigrationStep {
+  /** Version of the migration. */
+  readonly version: number
+  /** Name of the migration. */
+  readonly name: string
+}
+
+/** A migration, or the functions of a room. */
+export interface MigrationLine {
+  /** Version of the migration, or `functions`. */
+  readonly version: number | 'functions'
+  /** Name of the migration or of the room. */
+  readonly name: string
+}
+
+/** Findings of the doctor, and the fixes that it tried. */
+export interface DoctorDocument extends Diagnosis {
+  /** With `--fix`: findings that the doctor tried to fix. */
+  readonly mended: readonly Mended[]
+}
+
+/** A finding that the doctor tried to fix. */
+export interface Mended {
+  /** Kind of the finding. */
+  readonly id: FindingId
+  /** Subject of the finding, such as a session, a queue or a setting. */
+  readonly subject: string | null
+  /** Reason why the fix failed. Null if it succeeded. */
+  readonly failure: string | null
+}
+
+/** An event of the demo. */
+export interface StoryLine {
+  /**
+   * Seconds since the first line.
+   *
+   * @fraction
+   */
+  readonly seconds: number
+  /** Kind of event. */
+  readonly event: DemoEvent
+  /** Instance that the event is about. */
+  readonly instance: string | null
+  /** Pieces of work that the event is about, such as `invoice 42`. */
+  readonly works: readonly string[]
+  /** Duration in milliseconds. */
+  readonly ms: number | null
+  /** Result of a proof. Null for all other events. */
+  readonly proof: readonly Verdict[] | null
+  /** The event as a sentence. */
+  readonly text: string
+}
+
+/** A measured operation. */
+export interface Measured extends Sample {
+  /** Name of the operation. */
+  readonly name: string
+  /** Unit that is counted. A pair is an acquire and its release. */
+  readonly unit: string
+  /** Number of concurrent callers, or of jobs in a statement. */
+  readonly atOnce: number
+  /**
+   * For one caller: number of plain round trips to the database that the operation takes, by the medians. Null where there is no such
+   * median.
+   *
+   * @fraction
+   */
+  readonly roundTrips: number | null
+}
+
+/** Throughput and latency of an operation. */
+export interface Sample {
+  /** Operations per second. */
+  readonly perSecond: number
+  /**
+   * Median duration of an operation, in milliseconds.
+   *
+   * @fraction
+   */
+  readonly p50Ms: number | null
+  /**
+   * 99th percentile of the duration, in milliseconds.
+   *
+   * @fraction
+   */
+  readonly p99Ms: number | null
+}
+
+/** A future tick. */
+export interface ComingTick {
+  /** The tick. */
+  readonly at: Date
+  /** Local time of the tick in the time zone. */
+  readonly local: string
+  /** Offset of the time zone from UTC at the tick, such as `+01:00`. */
+  readonly offset: string
+  /** The time zone. */
+  readonly timezone: string
+  /** Effect of a clock change on the tick. Null if there is none. */
+  readonly note: string | null
+}

@@ -1,0 +1,229 @@
+/**
+ * The local times that a cron expression names, as if there were no zones: a line of seconds on which every day has 86,400.
+ * It counts and finds by arithmetic, so that a week of missed seconds costs no more than a missed day.
+ */
+import { CronPattern } from 'croner'
+
+const day = 86_400
+const lastOfMonth = 0b100000
+
+/**
+ * The fields of croner's parsed pattern that the calendar reads. croner exports `CronPattern` but does not document its fields, so
+ * any release may rename them. Therefore package.json names one exact version, and `test/unit/croner.test.ts` checks the fields.
+ */
+type Dates = Pick<
+  CronPattern,
+  | 'month'
+  | 'day'
+  | 'dayOfWeek'
+  | 'lastDayOfMonth'
+  | 'lastWeekday'
+  | 'nearestWeekdays'
+  | 'starDOM'
+  | 'starDOW'
+  | 'useAndLogic'
+>
+
+export class Calendar {
+  readonly #dates: Dates
+  readonly #hours: Places
+  readonly #minutes: Places
+  readonly #seconds: Places
+  readonly #timesADay: number
+  readonly #masks = new Map<number, number>()
+  /**
+   * Whether it names fixed times of day, as `30 2 * * *` does, and not a rhythm, as does everything with `*` or a step in its
+   * seconds, minutes or hours.
+   */
+  readonly fixed: boolean
+
+  /** Throws what the parser throws. */
+  constructor(cron: string) {
+    const pattern = new CronPattern(cron, undefined, { mode: '5-or-6-parts', fixedTimeRule: 'no-wildcard' })
+    this.fixed = pattern.isFixedTime
+    this.#hours = new Places(pattern.hour)
+    this.#minutes = new Places(pattern.minute)
+    this.#seconds = new Places(pattern.second)
+    // Not the pattern itself: it carries ten thousand years, and there may be thousands of rules.
+    const { month, day, dayOfWeek, lastDayOfMonth, lastWeekday, nearestWeekdays, starDOM, starDOW, useAndLogic } =
+      pattern
+    this.#dates = { month, day, dayOfWeek, lastDayOfMonth, lastWeekday, nearestWeekdays, starDOM, starDOW, useAndLogic }
+    this.#timesADay = this.#hours.all.length * this.#minutes.all.length * this.#seconds.all.length
+  }
+
+  /** Whether any date fits: 30 February never comes. Months of every length begin on every day of the week. */
+  get everFits(): boolean {
+    return this.#dates.month.some(
+      (wanted, month) =>
+        wanted &&
+        (month === 1 ? [28, 29] : [daysIn(2001, month)]).some((length) =>
+          Array.from({ length: 7 }, (_, firstWeekday) => this.#days(length, firstWeekday)).some((mask) => mask !== 0),
+        ),
+    )
+  }
+
+  /** The first named second at or after this one. */
+  first(from: number): number {
+    const date = Math.floor(from / day)
+    const rank = this.#fits(date) ? this.#rank(from - date * day) : this.#timesADay
+    if (rank < this.#timesADay) return date * day + this.#time(rank)
+    return this.#nextDay(date) * day + this.#time(0)
+  }
+
+  /** The last named second before this one. */
+  last(before: number): number {
+    const date = Math.floor(before / day)
+    const rank = this.#fits(date) ? this.#rank(before - date * day) : 0
+    if (rank > 0) return date * day + this.#time(rank - 1)
+    return this.#previousDay(date) * day + this.#time(this.#timesADay - 1)
+  }
+
+  /** How many named seconds there are from this one on, and before that one. */
+  count(from: number, upto: number): number {
+    let total = 0
+    for (let date = Math.floor(from / day); date * day < upto; date++) {
+      if (!this.#fits(date)) continue
+      total += this.#rank(Math.min(upto - date * day, day)) - this.#rank(Math.max(from - date * day, 0))
+    }
+    return total
+  }
+
+  /** How many times of day come before this second of the day. */
+  #rank(second: number): number {
+    const { below: hoursBelow } = this.#hours
+    const { below: minutesBelow, all: minutes } = this.#minutes
+    const { below: secondsBelow, all: seconds } = this.#seconds
+    const hour = Math.floor(second / 3_600)
+    if (hour > 23) return this.#timesADay
+    const minute = Math.floor((second % 3_600) / 60)
+    let rank = hoursBelow[hour]! * minutes.length * seconds.length
+    if (!this.#hours.has(hour)) return rank
+    rank += minutesBelow[minute]! * seconds.length
+    return this.#minutes.has(minute) ? rank + secondsBelow[second % 60]! : rank
+  }
+
+  /** The second of the day with this rank. */
+  #time(rank: number): number {
+    const seconds = this.#seconds.all
+    const minutes = this.#minutes.all
+    const minute = Math.floor(rank / seconds.length)
+    const hour = Math.floor(minute / minutes.length)
+    return this.#hours.all[hour]! * 3_600 + minutes[minute % minutes.length]! * 60 + seconds[rank % seconds.length]!
+  }
+
+  #fits(date: number): boolean {
+    const at = new Date(date * day * 1_000)
+    return ((this.#daysOf(at.getUTCFullYear(), at.getUTCMonth()) >>> (at.getUTCDate() - 1)) & 1) === 1
+  }
+
+  #nextDay(date: number): number {
+    const at = new Date((date + 1) * day * 1_000)
+    let year = at.getUTCFullYear()
+    let month = at.getUTCMonth()
+    let mask = this.#daysOf(year, month) & (-1 << (at.getUTCDate() - 1))
+    while (mask === 0) {
+      if (++month > 11) {
+        month = 0
+        year++
+      }
+      mask = this.#daysOf(year, month)
+    }
+    return dateNumber(year, month, 32 - Math.clz32(mask & -mask))
+  }
+
+  #previousDay(date: number): number {
+    const at = new Date((date - 1) * day * 1_000)
+    let year = at.getUTCFullYear()
+    let month = at.getUTCMonth()
+    let mask = this.#daysOf(year, month) & (-1 >>> (32 - at.getUTCDate()))
+    while (mask === 0) {
+      if (--month < 0) {
+        month = 11
+        year--
+      }
+      mask = this.#daysOf(year, month)
+    }
+    return dateNumber(year, month, 32 - Math.clz32(mask))
+  }
+
+  /** The days of a month that fit, the first of them in the lowest bit. */
+  #daysOf(year: number, month: number): number {
+    if (!this.#dates.month[month]) return 0
+    return this.#days(daysIn(year, month), weekday(dateNumber(year, month, 1)))
+  }
+
+  /** All that matters about a month are its length and the weekday that it begins on. */
+  #days(length: number, firstWeekday: number): number {
+    const key = length * 7 + firstWeekday
+    const known = this.#masks.get(key)
+    if (known !== undefined) return known
+    const mask = this.#mask(length, firstWeekday)
+    this.#masks.set(key, mask)
+    return mask
+  }
+
+  #mask(length: number, firstWeekday: number): number {
+    const { starDOM, starDOW, useAndLogic } = this.#dates
+    let mask = 0
+    for (let date = 1; date <= length; date++) {
+      const byDate = this.#fitsDate(date, length, firstWeekday)
+      const byWeekday = this.#fitsWeekday(date, length, firstWeekday)
+      // As in every cron: where both are given, either is enough, unless a + asks for both.
+      const both = useAndLogic || starDOM || starDOW
+      if (both ? byDate && byWeekday : byDate || byWeekday) mask |= 1 << (date - 1)
+    }
+    return mask
+  }
+
+  #fitsDate(date: number, length: number, firstWeekday: number): boolean {
+    const { day: dates, lastDayOfMonth, lastWeekday, nearestWeekdays } = this.#dates
+    const near = (wanted: number) => nearestWorkday(wanted, length, firstWeekday)
+    return (
+      Boolean(dates[date - 1]) ||
+      (lastDayOfMonth && date === length) ||
+      (lastWeekday && date === near(length)) ||
+      nearestWeekdays.some((wanted, index) => wanted && index < length && near(index + 1) === date)
+    )
+  }
+
+  #fitsWeekday(date: number, length: number, firstWeekday: number): boolean {
+    const wanted = this.#dates.dayOfWeek[(firstWeekday + date - 1) % 7]!
+    return Boolean(wanted & (1 << Math.floor((date - 1) / 7)) || (wanted & lastOfMonth && date + 7 > length))
+  }
+}
+
+/** The places of a field that are set, and how many of them lie below each value. */
+class Places {
+  readonly all: number[] = []
+  readonly below: number[] = []
+  constructor(flags: readonly number[]) {
+    for (const [value, isSet] of flags.entries()) {
+      this.below.push(this.all.length)
+      if (isSet) this.all.push(value)
+    }
+  }
+
+  has(value: number): boolean {
+    return this.all[this.below[value]!] === value
+  }
+}
+
+/** The day from Monday to Friday that is nearest to a date, within its month. */
+function nearestWorkday(date: number, length: number, firstWeekday: number): number {
+  const weekday = (firstWeekday + date - 1) % 7
+  if (weekday === 6) return date === 1 ? 3 : date - 1
+  if (weekday === 0) return date === length ? date - 2 : date + 1
+  return date
+}
+
+function dateNumber(year: number, month: number, date: number): number {
+  return Date.UTC(year, month, date) / (day * 1_000)
+}
+
+function daysIn(year: number, month: number): number {
+  return new Date(Date.UTC(year, month + 1, 0)).getUTCDate()
+}
+
+function weekday(date: number): number {
+  return (((date + 4) % 7) + 7) % 7
+}

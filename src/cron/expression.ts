@@ -1,0 +1,92 @@
+/**
+ * How a cron expression is written. What it means is the calendar's; what the clocks make of it, the rule's.
+ */
+import { describe, suggest, UsageError } from '../base/index.js'
+import { Calendar } from './calendar.js'
+
+const nicknames: Record<string, string> = {
+  '@yearly': '0 0 1 1 *',
+  '@annually': '0 0 1 1 *',
+  '@monthly': '0 0 1 * *',
+  '@weekly': '0 0 * * 0',
+  '@daily': '0 0 * * *',
+  '@midnight': '0 0 * * *',
+  '@hourly': '0 * * * *',
+}
+
+const fields = [
+  { name: 'second', takes: '0 to 59, such as "0", "*/10" or "0,30"' },
+  { name: 'minute', takes: '0 to 59, such as "0", "*/10" or "0,30"' },
+  { name: 'hour', takes: '0 to 23, such as "3", "9-17", "*/2" or "8,20"' },
+  { name: 'day of the month', takes: '1 to 31, "L" for the last or "15W" for the workday nearest to the 15th' },
+  { name: 'month', takes: '1 to 12 or JAN to DEC, such as "1", "*/3" or "JAN,JUL"' },
+  { name: 'day of the week', takes: '0 to 7 or SUN to SAT, such as "MON-FRI", "FRI#2" or "FRI#L"' },
+]
+
+/** The expression in its one form: no nickname, single spaces, capitals, `*` for `?`, and seconds only where they are not 0. */
+export function readCron(given: string): { text: string; calendar: Calendar } {
+  const words = given.trim().split(/\s+/)
+  const { text, calendar } = written(given, words[0]!.startsWith('@') ? nicknamed(given, words) : words)
+  if (!calendar.everFits) {
+    throw new UsageError(
+      `Expected cron to name a date that comes, got ${describe(given)}`,
+      'It would never tick: no month that it names has such a day.',
+    )
+  }
+  return { text, calendar }
+}
+
+function nicknamed(given: string, words: string[]): string[] {
+  const [word] = words
+  const found = words.length === 1 ? nicknames[word!.toLowerCase()] : undefined
+  if (found) return found.split(' ')
+  throw new UsageError(
+    `Expected cron to be a nickname (${Object.keys(nicknames).join(', ')}) or five or six fields, got ${describe(given)}`,
+    nicknameHint(word!),
+  )
+}
+
+function nicknameHint(word: string): string | undefined {
+  if (word === '@every') return "Give the interval in its own option: every: '5m'."
+  if (word === '@reboot') return 'What is to happen once at the start of a process needs no schedule.'
+  const meant = suggest(word, Object.keys(nicknames))
+  return meant && `Did you mean "${meant}"?`
+}
+
+function written(given: string, words: string[]): { text: string; calendar: Calendar } {
+  if (words.length < 5 || words.length > 6) {
+    throw new UsageError(
+      `Expected cron to have five fields (minute, hour, day of the month, month, day of the week), or six with seconds in front, got ${describe(given)}`,
+      words.length === 7 ? 'Leave out the year: a tick in one year only is an `at`.' : undefined,
+    )
+  }
+  const parts = words.map((word) => word.toUpperCase().replaceAll('?', '*'))
+  const calendar = attempt(parts)
+  if (!calendar) throw misread(given, words, parts)
+  return { text: (parts.length === 6 && /^0+$/.test(parts[0]!) ? parts.slice(1) : parts).join(' '), calendar }
+}
+
+/** The complaint about the first field that cannot be read by itself. */
+function misread(given: string, words: string[], parts: string[]): UsageError {
+  const at = parts.findIndex((part, index) => !attempt(parts.map((_, other) => (other === index ? part : '*'))))
+  const { name, takes } = fields.slice(-parts.length)[at]!
+  return new UsageError(
+    `Expected the ${name} of cron to be ${takes}, got ${describe(words[at])} in ${describe(given)}`,
+    fieldHint(parts[at]!),
+  )
+}
+
+function attempt(parts: string[]): Calendar | undefined {
+  try {
+    return new Calendar(parts.join(' '))
+  } catch {
+    return undefined
+  }
+}
+
+/** What people write elsewhere, and what it is here. */
+function fieldHint(part: string): string | undefined {
+  if (/^\d*\/\d+$/.test(part)) return `Write "*${part.slice(part.indexOf('/'))}", or a range before the slash.`
+  if (/^\w+-\w+$/.test(part)) return 'A range goes upwards; one over its end is written in two: "22-23,0-3".'
+  return undefined
+}

@@ -1,0 +1,36 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Owned } from '../../index.js'
+import { type Desk, transaction } from './desk.js'
+
+export const cityNames = ['Accra', 'Bergen', 'Cusco', 'Delft', 'Essaouira', 'Fukuoka', 'Galway', 'Hobart']
+
+/**
+ * Buildings get a number within their city, in the order in which they came. The instances divide the cities among themselves;
+ * each city has one owner, who reads the last number and writes the next ones. `guard` refuses an owner of the past.
+ */
+export function cities({ holdfast, pool, name, work }: Desk): void {
+  const number = (city: string, { signal, guard }: Owned) =>
+    work('city', city, async () => {
+      while (!signal.aborted) {
+        await transaction(pool, async (client) => {
+          await guard(client)
+          const last = await client.query('select coalesce(max(number), 0) as number from building where city = $1', [
+            city,
+          ])
+          const next = await client.query(
+            'select id from building where city = $1 and number is null order by id limit 5',
+            [city],
+          )
+          await pause(20)
+          await client.query(
+            `update building set number = $1 + place, written_by = $3
+             from unnest($2::integer[]) with ordinality as batch (id, place)
+             where building.id = batch.id`,
+            [last.rows[0].number, next.rows.map(({ id }) => id), name],
+          )
+        })
+        await pause(1_000, undefined, { signal })
+      }
+    })
+  holdfast.shares.assign('cities', cityNames, number)
+}

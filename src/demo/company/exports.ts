@@ -1,0 +1,33 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { LimitReachedError } from '../../index.js'
+import type { Desk } from './desk.js'
+
+/** A customer has one export at a time, and the company three, whichever instances they run on. The next one is told so. */
+export function exports({ holdfast, pool, name, work, serve }: Desk): void {
+  serve('/exports', async (request) => {
+    const { customer } = (await request.json()) as { customer: number }
+    try {
+      await holdfast.limits.with(`export:${customer}`, { max: 1 }, (own) =>
+        holdfast.limits.with('exports', { max: 3, wait: '500ms' }, (shared) =>
+          work('export', customer, async () => {
+            const began = await pool.query('select clock_timestamp()::text as at')
+            await pause(500 + Math.random() * 1_500, undefined, { signal: shared.signal })
+            const ended = await pool.query('select clock_timestamp()::text as at')
+            // True to this very moment. So what is written now is true, too, however late it arrives.
+            if (!own.held || !shared.held) throw new Error('The permits were lost')
+            await pool.query('insert into export (customer, began_at, ended_at, written_by) values ($1, $2, $3, $4)', [
+              customer,
+              began.rows[0].at,
+              ended.rows[0].at,
+              name,
+            ])
+          }),
+        ),
+      )
+      return new Response(null, { status: 201 })
+    } catch (error) {
+      if (!(error instanceof LimitReachedError)) throw error
+      return Response.json({ reached: error.limit }, { status: 409 })
+    }
+  })
+}

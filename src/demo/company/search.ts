@@ -1,0 +1,24 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Leadership } from '../../index.js'
+import { type Desk, transaction } from './desk.js'
+
+/** One instance at a time fills the search index, for as long as it leads. `guard` refuses what a leader of the past writes. */
+export function search({ holdfast, pool, name, work }: Desk): void {
+  const index = ({ signal, term, guard }: Leadership) =>
+    work('index', 'of search', async () => {
+      while (!signal.aborted) {
+        await transaction(pool, async (client) => {
+          await guard(client)
+          await client.query(
+            `insert into indexed (document, term, written_by)
+             select id, $1, $2 from document
+             where id > (select coalesce(max(document), 0) from indexed)
+             order by id limit 10`,
+            [term, name],
+          )
+        })
+        await pause(300, undefined, { signal })
+      }
+    })
+  holdfast.elections.campaign('indexer', index)
+}

@@ -1,0 +1,164 @@
+// The entry of the package: everything that `import … from 'holdfast'` offers, room by room.
+
+// The instance: this process, as a member of the fleet.
+
+export { type HoldfastOptions, type JobsSettings, version } from './ground.js'
+export { type DoctorOptions, Holdfast } from './holdfast.js'
+
+// Locks: distributed mutexes and read-write locks, held by a session or a transaction.
+
+export type { KeySpace, Lock, Lockable, LockOptions, Locks, Mode, TransactionLock } from './locks/index.js'
+export { LockLostError, LockTimeoutError, ReleaseRequestedError } from './locks/index.js'
+
+// Leases: locks that expire, held by a token in place of a session.
+
+export type { Lease, LeaseOptions, Leases } from './leases/index.js'
+export { LeaseLostError, LeaseTimeoutError } from './leases/index.js'
+
+// Elections: one leader in the fleet.
+
+export type { Campaign, CampaignOptions, Elections, Leader, Leadership, SteppingDown } from './elections/index.js'
+export { SteppedDownError } from './elections/index.js'
+
+// Limits: semaphores and rate limits.
+
+export type {
+  ConsumeOptions,
+  LimitOptions,
+  Limits,
+  LimitUsage,
+  Permit,
+  PermitUser,
+  Rate,
+  RateOutcome,
+} from './limits/index.js'
+export { LimitReachedError, PermitLostError } from './limits/index.js'
+
+// Once: effects that happen once for an idempotency key.
+
+export type { Answer, Delivery, Once, OnceInTransactionOptions, OnceOptions, Transaction } from './once/index.js'
+export { FingerprintMismatchError, OnceLostError, RecordedFailureError } from './once/index.js'
+
+// Shares: resources divided among the instances.
+
+export type {
+  Assignment,
+  EachOptions,
+  EachResult,
+  Failure,
+  LettingGo,
+  Owned,
+  Resources,
+  Shares,
+} from './shares/index.js'
+export { ResourceMovedError, ResourcesFailedError } from './shares/index.js'
+
+// Schedules: cron in the fleet.
+
+export type { GivenRule } from './cron/index.js'
+export type {
+  JobScheduleOptions,
+  PastGap,
+  PastRun,
+  Schedule,
+  ScheduleDefinition,
+  ScheduledJob,
+  ScheduleOptions,
+  ScheduleRun,
+  ScheduleStatus,
+  Schedules,
+} from './schedules/index.js'
+export {
+  defineSchedule,
+  RunDrainingError,
+  RunLostError,
+  RunReplacedError,
+  RunTimeoutError,
+  UnknownScheduleError,
+} from './schedules/index.js'
+
+// Jobs: the job queue, with workflows, lanes and unique keys.
+
+export type {
+  BatchHandler,
+  BatchJob,
+  BatchJobOptions,
+  BatchOptions,
+  ChildOptions,
+  EnqueueManyOptions,
+  EnqueueOptions,
+  FailedAttempt,
+  Imported,
+  ImportOptions,
+  ImportSource,
+  JobContext,
+  JobDefinition,
+  JobOptions,
+  JobParent,
+  JobRef,
+  JobStatus,
+  Jobs,
+  LaneOptions,
+  Outcome,
+  RecordedError,
+  ResultOptions,
+  RetryOptions,
+  Schema,
+  UniqueOptions,
+  WaitsFor,
+  WhyLeft,
+  Worker,
+  WorkflowBuilder,
+  WorkflowJob,
+  WorkflowJobOptions,
+  WorkflowMember,
+  WorkflowRef,
+  WorkflowStatus,
+  WorkOptions,
+} from './jobs/index.js'
+export {
+  cancel,
+  DrainingError,
+  defineJob,
+  discard,
+  InvalidInputError,
+  JobCancelledError,
+  JobFailedError,
+  JobLostError,
+  JobTimeoutError,
+  MixedClaimsError,
+  NonRetryableError,
+  PayloadTooLargeError,
+  retryAfter,
+  UniqueKeyBusyError,
+  UnknownSourceError,
+} from './jobs/index.js'
+
+// Health, events and the doctor.
+
+export type { EventName, HoldfastEvents } from './base/index.js'
+export type { Diagnosis, Finding, Mend, Severity } from './doctor/index.js'
+export type { Health, HealthReason, HealthTrouble } from './postgres/index.js'
+
+// What all rooms share: names, durations, handles, the caller's transactions, and the errors of any call.
+
+export type { Duration, Handle, Key } from './base/index.js'
+export { ClosedError, HoldfastError, InstanceDrainingError, UsageError } from './base/index.js'
+export type { CallerTransaction } from './postgres/index.js'
+export {
+  DatabaseError,
+  DatabaseUnreachableError,
+  DeadlockError,
+  HostsClient,
+  KeyCollisionError,
+  LockTableFullError,
+  LoginRefusedError,
+  MigrationBlockedError,
+  MigrationFailedError,
+  PermissionError,
+  ReadOnlyError,
+  SchemaVersionError,
+  SessionLocksUnavailableError,
+  StaleFenceError,
+  TooManyConnectionsError,
+} from './postgres/index.js'

@@ -1,0 +1,2492 @@
+-- Jobs are enqueued, claimed, ended and cleaned up here. src/jobs/README.md has the protocol.
+
+create or replace function holdfast.job_serving() returns setof holdfast.worker
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select worker.*
+    from holdfast.worker
+    where kinds <> '{}'
+      and session = any(array(
+        select session
+        from (select distinct session from holdfast.worker offset 0) as known
+        where holdfast.is_present(session)
+      ))
+  $$;
+comment on function holdfast.job_serving() is 'The workers that claim jobs: those that are alive, without those that are closing.';
+
+create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) returns table (queue bigint, kind text, unserved text)
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with serving as materialized (
+      select distinct s.queues, s.kinds from holdfast.job_serving() as s
+    )
+    select
+      asked.queue, asked.kind,
+      case when exists (select from serving where asked.queue = any(serving.queues)) then 'kind' else 'queue' end
+    from (select distinct a.queue, a.kind from unnest(queues, kinds) as a (queue, kind)) as asked
+    where not exists (
+      select from serving where asked.queue = any(serving.queues) and asked.kind = any(serving.kinds)
+    )
+  $$;
+comment on function holdfast.job_unserved(bigint[], text[]) is
+  'Of these pairs of a queue and a kind, those whose jobs no worker claims. unserved: queue, if no worker serves the queue; kind, if none of its workers has a definition of the kind.';
+
+create or replace function holdfast.job_channel() returns text
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$ select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace where pg_class.oid = 'holdfast.job'::regclass $$;
+comment on function holdfast.job_channel() is 'The channel on which the fleet listens: the name of this schema.';
+
+create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    chosen text;
+  begin
+    -- One for each job, whoever it is, so that jobs spread over those who have nothing to do.
+    select string_agg(sleeper, ',')
+    into chosen
+    from (
+      select session || '.' || number as sleeper
+      from holdfast.worker
+      where sleeping
+        and job_wake.queue = any(queues)
+      order by random()
+      limit least(jobs, 32)
+    ) s;
+    if chosen is not null then
+      perform pg_notify(holdfast.job_channel(), 'jobs ' || chosen);
+    end if;
+  end
+  $$;
+comment on function holdfast.job_wake(bigint, bigint) is
+  'Wakes workers of a queue that have nothing to do. Nobody is told while all are busy: a notification costs everybody at commit.';
+
+create or replace function holdfast.job_know_queue(key bigint, namespace text, name text) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    perform from holdfast.queue where queue.key = job_know_queue.key;
+    -- Whoever is just writing it may be in a long transaction, and must not be waited for.
+    if not found and pg_try_advisory_xact_lock(holdfast.lock_class('queue'), key::bit(32)::integer) then
+      insert into holdfast.queue (key, namespace, name)
+      values (job_know_queue.key, job_know_queue.namespace, job_know_queue.name)
+      on conflict on constraint queue_pkey do nothing;
+    end if;
+  end
+  $$;
+comment on function holdfast.job_know_queue(bigint, text, text) is 'Writes down the name of a queue, for people.';
+
+create or replace function holdfast.check_job_number() returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    floor bigint;
+  begin
+    if holdfast.noticed_generation() is not null then
+      return;
+    end if;
+    -- Not advance_fence(): its row would stay locked for everybody until the transaction of the user ends.
+    floor := holdfast.largest_job_number();
+    -- The ids of a new installation begin at 1.
+    if floor > (select last_value - (not is_called)::integer from holdfast.job_number)
+      or not exists (select from holdfast.fencing where generation = 0)
+    then
+      floor := greatest(floor, holdfast.clock_floor());
+    end if;
+    perform holdfast.raise_sequence('holdfast.job_number', floor, false);
+  end
+  $$;
+comment on function holdfast.check_job_number() is
+  'Call it before drawing ids for new jobs. After a restart, a crash, a failover or a restore that no instance has noticed yet, it moves job_number ahead of all ids that were given before.';
+
+create or replace function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    ids bigint[];
+  begin
+    perform holdfast.check_job_number();
+    -- Numbers are drawn under a transaction id: whoever looks back knows by it which of them may still appear.
+    perform pg_current_xact_id();
+    with enqueued as (
+      insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes, ties)
+      select number, number, queue, priority, kind, payload, max_crashes, ties
+      from (
+        select nextval('holdfast.job_number') as number, h.queue, h.priority, h.kind, e.payload, h.max_crashes, h.ties
+        from json_to_recordset(heads)
+          as h (queue bigint, kind text, priority smallint, max_crashes smallint, ties jsonb, above integer, upto integer)
+        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
+        offset 0
+      ) as numbered
+      returning id
+    )
+    select array_agg(id) into ids from enqueued;
+    if exists (select from holdfast.worker where sleeping) then
+      perform holdfast.job_wake(h.queue, sum(h.upto - h.above)::bigint)
+      from json_to_recordset(heads) as h (queue bigint, above integer, upto integer)
+      group by h.queue;
+    end if;
+    return ids;
+  end
+  $$;
+comment on function holdfast.job_enqueue(json, json) is
+  'Enqueues jobs that may run now. Heads: [{"queue": key, "kind": …, "priority": …, "max_crashes": …, "above": …, "upto": …}], each for the inputs with these numbers, counted from 1. With "ties" that hold nothing back: {"trace": …}. Answers with their ids, in this order.';
+
+create or replace function holdfast.job_enqueue_later(heads json, inputs json) returns bigint[]
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    ids bigint[];
+  begin
+    -- What is due already need not wait for a round to move it.
+    if not exists (
+      select from json_to_recordset(heads) as h (delay_ms bigint, run_at timestamptz)
+      where delay_ms > 0 or run_at > clock_timestamp()
+    ) then
+      return holdfast.job_enqueue(heads, inputs);
+    end if;
+    perform holdfast.check_job_number();
+    with enqueued as (
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
+      select
+        number, queue, priority, kind, payload, max_crashes,
+        coalesce(run_at, clock_timestamp() + make_interval(secs => delay_ms / 1000.0)), ties
+      from (
+        select nextval('holdfast.job_number') as number, h.*, e.payload
+        from json_to_recordset(heads)
+          as h (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint, run_at timestamptz,
+            ties jsonb, above integer, upto integer)
+        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
+        offset 0
+      ) as numbered
+      returning id
+    )
+    select array_agg(id) into ids from enqueued;
+    -- Somebody must learn when they are due.
+    perform holdfast.job_wake(h.queue, 1)
+    from json_to_recordset(heads) as h (queue bigint)
+    group by h.queue;
+    return ids;
+  end
+  $$;
+comment on function holdfast.job_enqueue_later(json, json) is
+  'Enqueues jobs that may not run yet: as job_enqueue, with "delay_ms" or "run_at".';
+
+create or replace function holdfast.job_ready(ids bigint[]) returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    moved integer;
+  begin
+    with gone as (
+      delete from holdfast.waiting where id = any(ids) returning *
+    ),
+    ready as (
+      insert into holdfast.job
+        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
+      select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes,
+        log, failures, ties
+      from (select * from gone order by seq nulls last, run_at, id) as in_order
+      returning queue
+    ),
+    woken as (
+      select count(*) as jobs, holdfast.job_wake(queue, count(*)) from ready group by queue
+    )
+    select coalesce(sum(jobs), 0) into moved from woken;
+    return moved;
+  end
+  $$;
+comment on function holdfast.job_ready(bigint[]) is
+  'Waiting jobs, locked by the caller, may run now. Answers how many they are.';
+
+create or replace function holdfast.job_admit(ids bigint[]) returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    admitted integer := 0;
+    free bigint[];
+    laned bigint[];
+    early bigint[];
+  begin
+    with asked as materialized (
+      select id, stage, run_at, ties from holdfast.waiting where id = any(ids) order by id for update skip locked
+    )
+    select
+      array_agg(id) filter (where is_due and not ties ? 'lane' and not is_before),
+      array_agg(id) filter (where is_due and ties ? 'lane' and not is_before),
+      array_agg(id) filter (where is_before)
+    into free, laned, early
+    from asked
+    cross join lateral (
+      select run_at <= clock_timestamp() as is_due, ties ? 'after' and not ties ? 'met' as is_before
+    ) as facts
+    where stage = 'time';
+    if free is not null then
+      admitted := holdfast.job_ready(free);
+    end if;
+    if laned is not null or early is not null then
+      perform pg_advisory_xact_lock(holdfast.lock_class('job follow-ups'), 0);
+    end if;
+    if early is not null then
+      free := holdfast.job_await(early);
+      if free <> '{}' then
+        -- Nothing has to go before them any more.
+        admitted := admitted + holdfast.job_admit(free);
+      end if;
+    end if;
+    if laned is not null then
+      admitted := admitted + holdfast.lane_enter(laned);
+    end if;
+    return admitted;
+  end
+  $$;
+comment on function holdfast.job_admit(bigint[]) is
+  'Lets jobs with ties that are due go on, as far as what ties them allows. Answers how many may run now.';
+
+create or replace function holdfast.job_free_keys(tied jsonb) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    -- Nobody waits here: the row is locked only by who takes an expired window over, and then it is theirs.
+    delete from holdfast.unique_job
+    where ctid = any(
+      array(
+        select held.ctid
+        from jsonb_to_recordset(tied) as t (id bigint, queue bigint, kind text, state text, ties jsonb)
+        join holdfast.unique_job held
+          on held.queue = t.queue and held.kind = t.kind and held.key = t.ties->'unique'->>'key' and held.id = t.id
+        where case t.state
+            when 'retried' then false
+            when 'running' then held.until = 'started'
+            when 'cancelled' then true
+            else held.until <> 'window'
+          end
+        for update of held skip locked
+      )
+    );
+  end
+  $$;
+comment on function holdfast.job_free_keys(jsonb) is
+  'Frees the keys of unique jobs that begin to run or leave, as job_settle is told of them; state running: they were claimed.';
+
+create or replace function holdfast.job_settle(tied jsonb) returns bigint[]
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    perform holdfast.job_free_keys(tied);
+    return holdfast.job_loosen(tied);
+  end
+  $$;
+comment on function holdfast.job_settle(jsonb) is
+  'Does what follows for others when jobs with ties leave the table job, or end: [{"id": …, "queue": …, "kind": …, "state": …, "ties": …}]. What may not be done in a transaction that others hold is left to job_tie_up: answers with the numbers of these loose ends.';
+
+create or replace function holdfast.job_enqueue_tied(heads json, inputs json, is_alone boolean) returns bigint[]
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    ids bigint[];
+    free bigint[];
+  begin
+    perform holdfast.check_job_number();
+    with enqueued as (
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
+      select
+        number, queue, priority, kind, payload, max_crashes,
+        coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), ties
+      from (
+        select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload
+        from (
+          select
+            id, queue, kind, priority, max_crashes, above, upto,
+            case when not ties ? 'after' then delay_ms end as delay_ms,
+            case when not ties ? 'after' then run_at end as run_at,
+            holdfast.job_bind(ties, queue, delay_ms, run_at) as ties
+          from json_to_recordset(heads)
+            as h (id bigint, queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
+              run_at timestamptz, ties jsonb, above integer, upto integer)
+          offset 0
+        ) as h
+        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
+        offset 0
+      ) as numbered
+      returning id, ties
+    )
+    select array_agg(id), coalesce(array_agg(id) filter (where not ties ?| '{lane,after}'), '{}')
+    into ids, free
+    from enqueued;
+    -- What ties jobs to each other is locked for an instant only, never for as long as a transaction of the caller lasts,
+    -- nor while a disk is waited for: whoever enqueued alone calls job_tie_up then, and otherwise somebody is called.
+    if is_alone then
+      perform holdfast.job_admit(free);
+    elsif cardinality(free) < cardinality(ids) then
+      perform holdfast.job_call();
+    end if;
+    -- Somebody must learn when they are due.
+    perform holdfast.job_wake(h.queue, 1)
+    from json_to_recordset(heads) as h (queue bigint)
+    group by h.queue;
+    return ids;
+  end
+  $$;
+comment on function holdfast.job_enqueue_tied(json, json, boolean) is
+  'Enqueues jobs with "ties": as job_enqueue_later. Alone in its transaction, it lets those that others have no say in go on at once. Whoever has drawn the number of a job already gives its "id".';
+
+create or replace function holdfast.job_hold_still(job_id bigint, is_to_change boolean) returns text
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    if is_to_change then
+      perform from holdfast.job where id = job_id and session is null for update;
+    else
+      perform from holdfast.job where id = job_id and session is null for key share;
+    end if;
+    if found then
+      -- Whoever claims by advisory lock takes it before looking at the row: either they see our lock, or we see theirs.
+      perform from holdfast.worker where claims = 'advisory' limit 1;
+      return case when found and not holdfast.job_at_rest(job_id) then 'taken' else 'still' end;
+    end if;
+    if is_to_change then
+      perform from holdfast.waiting where id = job_id for update;
+    else
+      perform from holdfast.waiting where id = job_id for key share;
+    end if;
+    return case when found then 'still' else 'moved' end;
+  end
+  $$;
+comment on function holdfast.job_hold_still(bigint, boolean) is
+  'Locks a job that waits: nobody claims it until the end of the transaction (still), or somebody has it already, by advisory lock (taken). moved: it does not wait, or not any more where it was seen.';
+
+create or replace function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    moved jsonb;
+  begin
+    -- What its attempts failed of was another input.
+    -- Another priority or time is another place: one that is parked in its lane is let in anew, and one that others must go
+    -- before learns of its time then.
+    update holdfast.waiting
+    set payload = input,
+        priority = new_priority,
+        stage = case when stage = 'lane' and is_moved then 'time' else stage end,
+        lane = case when not is_moved then lane end,
+        rank = case when not is_moved then rank end,
+        seq = case when not is_moved then seq end,
+        run_at = case when stage = 'jobs' then run_at else coalesce(new_run_at, run_at) end,
+        ties = case when stage = 'jobs' and new_run_at is not null then ties || jsonb_build_object('runAt', new_run_at) else ties end,
+        failed = 0,
+        crashes = 0,
+        failures = null
+    from (
+      select new_run_at is not null or w.priority <> new_priority as is_moved from holdfast.waiting w where w.id = job_id
+    ) as seen
+    where id = job_id;
+    if found then
+      return;
+    end if;
+    if new_run_at is null then
+      -- Another priority is another order, where cursors may have passed its number.
+      update holdfast.job
+      set payload = input,
+          priority = new_priority,
+          seq = case when priority = new_priority then seq else nextval('holdfast.job_number') end,
+          failed = 0,
+          crashes = 0,
+          failures = null
+      where id = job_id;
+      return;
+    end if;
+    with gone as (
+      delete from holdfast.job
+      where id = job_id
+      returning *
+    ),
+    delayed as (
+      insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, ties)
+      select id, queue, new_priority, kind, input, enqueued_at, new_run_at, max_crashes, log, ties
+      from gone
+      returning id, queue, kind, ties
+    )
+    select
+      jsonb_agg(
+        jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'retried', 'ties', ties, 'placed', true)
+      )
+    into moved
+    from delayed;
+    if moved is not null then
+      perform holdfast.job_settle(moved);
+      perform holdfast.job_call();
+    end if;
+  end
+  $$;
+comment on function holdfast.job_replace(bigint, json, smallint, timestamptz) is
+  'Gives a job that is held still another input and priority, and another time if there is one.';
+
+create or replace function holdfast.job_enqueue_unique(
+  heads json,
+  inputs json,
+  is_alone boolean,
+  patience text,
+  out ids bigint[],
+  out are_new boolean[]
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    one record;
+    held record;
+    number bigint;
+    at_once bigint[] := '{}';
+    later bigint[] := '{}';
+    found_as text;
+    new_ties jsonb;
+    is_new boolean;
+  begin
+    if patience is not null then
+      perform set_config('lock_timeout', patience, true);
+    end if;
+    perform holdfast.check_job_number();
+    -- Before numbers are drawn, as in job_enqueue.
+    perform pg_current_xact_id();
+    -- In one order everywhere, so that two who enqueue the same keys together do not wait for each other.
+    for one in
+      select
+        a.*,
+        a.unique_by->>'key' as key,
+        a.unique_by->>'until' as until,
+        a.unique_by->>'existing' as existing,
+        clock_timestamp() + make_interval(secs => (a.unique_by->>'for_ms')::bigint / 1000.0) as expires_at,
+        case
+          when a.delay_ms is null then a.run_at
+          else clock_timestamp() + make_interval(secs => a.delay_ms / 1000.0)
+        end as due_at
+      from rows from (
+        json_to_recordset(heads) as (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
+          run_at timestamptz, ties jsonb, "unique" jsonb),
+        json_array_elements(inputs)
+      ) with ordinality as a (queue, kind, priority, max_crashes, delay_ms, run_at, ties, unique_by, payload, at)
+      order by a.queue, a.kind collate "C", a.unique_by->>'key' collate "C", a.at
+    loop
+      loop
+        select
+          u.id, u.until, u.expires_at <= clock_timestamp() as is_over,
+          j.id is not null and j.session is null or w.id is not null as waits,
+          j.session is not null as runs
+        into held
+        from holdfast.unique_job u
+        left join holdfast.job j on j.id = u.id
+        left join holdfast.waiting w on w.id = u.id
+        where u.queue = one.queue
+          and u.kind = one.kind
+          and u.key = one.key;
+        if not found then
+          number := nextval('holdfast.job_number');
+          insert into holdfast.unique_job (queue, kind, key, id, until, expires_at)
+          values (one.queue, one.kind, one.key, number, one.until, one.expires_at)
+          on conflict on constraint unique_job_pkey do nothing;
+          is_new := found;
+          -- Somebody was quicker.
+          continue when not is_new;
+        elsif held.is_over or held.until <> 'window' and not held.waits and not held.runs then
+          -- Its window is over; or somebody has removed the job by hand.
+          number := nextval('holdfast.job_number');
+          update holdfast.unique_job
+          set id = number,
+              until = one.until,
+              expires_at = one.expires_at
+          where queue = one.queue
+            and kind = one.kind
+            and key = one.key
+            and id = held.id;
+          is_new := found;
+          continue when not is_new;
+        else
+          is_new := false;
+          number := held.id;
+          if held.waits and (one.existing <> 'keep' or held.until = 'started' and not is_alone) then
+            found_as := holdfast.job_hold_still(held.id, one.existing <> 'keep');
+            if found_as = 'taken' and held.until = 'started' then
+              -- It has its key still, so this is the moment of its claim.
+              perform pg_sleep(0.001);
+              continue;
+            end if;
+            continue when found_as = 'moved';
+            if found_as = 'still' then
+              if one.existing <> 'keep' then
+                perform holdfast.job_replace(held.id, one.payload, one.priority, one.due_at);
+              end if;
+              later := later || one.queue;
+            end if;
+          end if;
+        end if;
+        exit;
+      end loop;
+      ids[one.at] := number;
+      are_new[one.at] := is_new;
+      continue when not is_new;
+      new_ties := coalesce(one.ties, '{}') || jsonb_build_object('unique', jsonb_build_object('key', one.key, 'until', one.until));
+      if one.ties is not null then
+        perform holdfast.job_enqueue_tied(
+          json_build_array(json_build_object(
+            'id', number, 'queue', one.queue, 'kind', one.kind, 'priority', one.priority, 'max_crashes', one.max_crashes,
+            'run_at', one.due_at, 'ties', new_ties, 'above', 0, 'upto', 1
+          )),
+          json_build_array(one.payload),
+          is_alone
+        );
+      elsif one.due_at is not null then
+        insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
+        values (number, one.queue, one.priority, one.kind, one.payload, one.max_crashes, one.due_at, new_ties);
+        later := later || one.queue;
+      else
+        insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes, ties)
+        values (number, number, one.queue, one.priority, one.kind, one.payload, one.max_crashes, new_ties);
+        at_once := at_once || one.queue;
+      end if;
+    end loop;
+    perform holdfast.job_wake(queue, jobs)
+    from (
+      select queue, count(*) as jobs from unnest(at_once) as queue group by queue
+      union all
+      select distinct queue, 1 from unnest(later) as queue
+    ) as news;
+  end
+  $$;
+comment on function holdfast.job_enqueue_unique(json, json, boolean, text) is
+  'Enqueues jobs each of which holds a key, or finds that another job does. A head for each input, with "unique": {"key": …, "until": …, "for_ms": …, "existing": …}. Patience: for how long to wait for a transaction that is about to write such a key; null: as long as it takes.';
+
+create or replace function holdfast.job_retake_key(job_id bigint, job_queue bigint, job_kind text, ties jsonb) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    wanted constant text := ties->'unique'->>'key';
+    until_when constant text := ties->'unique'->>'until';
+  begin
+    if wanted is null or until_when = 'window' then
+      return true;
+    end if;
+    insert into holdfast.unique_job as held (queue, kind, key, id, until)
+    values (job_queue, job_kind, wanted, job_id, until_when)
+    on conflict on constraint unique_job_pkey do update
+    set id = excluded.id,
+        until = excluded.until,
+        expires_at = null
+    where held.expires_at <= clock_timestamp();
+    return found;
+  end
+  $$;
+comment on function holdfast.job_retake_key(bigint, bigint, text, jsonb) is
+  'Whether a job that has ended may come back: it holds its key again, if it had one and no other job has it now.';
+
+create or replace function holdfast.job_sweep_keys(most integer) returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    swept integer;
+  begin
+    delete from holdfast.unique_job
+    where ctid = any(
+      array(
+        select ctid
+        from holdfast.unique_job
+        where expires_at <= clock_timestamp()
+        order by expires_at
+        limit most
+        for update skip locked
+      )
+    );
+    get diagnostics swept = row_count;
+    return swept;
+  end
+  $$;
+comment on function holdfast.job_sweep_keys(integer) is 'Forgets keys whose window is over, so many at a time. Answers how many.';
+
+create or replace function holdfast.job_cancel(job_id bigint, reason text, out answer text, out loose bigint[])
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    life integer;
+    tied jsonb;
+    is_found boolean;
+  begin
+    update holdfast.job
+    set cancelled = reason
+    where id = job_id
+      and session is not null
+    returning session into life;
+    if found then
+      perform pg_notify(holdfast.job_channel(), 'jobs-cancel ' || life);
+      answer := 'told';
+      return;
+    end if;
+    if not holdfast.job_at_rest(job_id) then
+      update holdfast.job
+      set cancelled = reason
+      where id = job_id;
+      if found then
+        perform pg_notify(holdfast.job_channel(), 'jobs-cancel ' || claim.session)
+        from holdfast.claim
+        where upto is not null
+          and job_id = any(jobs);
+        answer := 'told';
+        return;
+      end if;
+    end if;
+    with ready as (
+      delete from holdfast.job
+      where id = job_id
+        and session is null
+      returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties
+    ),
+    waiting as (
+      delete from holdfast.waiting
+      where id = job_id
+      returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties
+    ),
+    kept as (
+      insert into holdfast.job_history
+        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
+      select id, queue, priority, kind, payload, 'cancelled',
+        json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED'),
+        enqueued_at, failed, crashes, max_crashes, log, failures, ties
+      from (select * from ready union all select * from waiting) as unstarted
+      returning id, queue, kind, ties
+    )
+    select
+      count(*) > 0,
+      jsonb_agg(
+        jsonb_build_object(
+          'id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'ties', ties,
+          'placed', exists (select from ready)
+        )
+      ) filter (where ties is not null)
+    into is_found, tied
+    from kept;
+    if tied is not null then
+      loose := holdfast.job_settle(tied);
+    end if;
+    answer := case when is_found then 'cancelled' end;
+  end
+  $$;
+comment on function holdfast.job_cancel(bigint, text) is
+  'A job that waits ends here (cancelled); one that runs is to stop (told); null when there is none. What follows for others is loose (see job_tie_up).';
+
+-- The payload may be json, jsonb or text. With one function for each of these types, a literal such as '{"to": "ada"}', whose
+-- type PostgreSQL does not know yet, would fit several of them.
+create or replace function holdfast.enqueue(
+  queue text,
+  kind text,
+  payload anycompatible,
+  priority integer default 0,
+  delay interval default null,
+  run_at timestamptz default null,
+  namespace text default 'default',
+  unique_key text default null,
+  lane text default null
+) returns bigint
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    key constant bigint := holdfast.lock_key(namespace, 'queue/' || queue);
+    names constant text := concat_ws(':', queue, kind, unique_key, lane, namespace);
+    -- Refused here when it is no JSON.
+    input constant text := payload::text::json::text;
+    heads json;
+    inputs json;
+  begin
+    if coalesce(queue, '') = '' or coalesce(kind, '') = '' or coalesce(namespace, '') = '' then
+      raise exception 'Expected a queue, a kind and a namespace, got %, % and %',
+        coalesce(quote_literal(queue), 'null'), coalesce(quote_literal(kind), 'null'),
+        coalesce(quote_literal(namespace), 'null')
+        using errcode = '22023';
+    end if;
+    if input is null then
+      raise exception 'Expected a payload of JSON, got null'
+        using errcode = '22023',
+              hint = 'The JSON null is ''null''.';
+    end if;
+    if priority is null or priority not between -5 and 5 then
+      raise exception 'Expected a priority from -5 to 5, got %', coalesce(priority::text, 'null')
+        using errcode = '22023';
+    end if;
+    if lane = '' then
+      raise exception 'Expected a lane that is not empty'
+        using errcode = '22023';
+    end if;
+    if octet_length(input) > 1000000 then
+      raise exception 'Expected a payload of at most 1000000 bytes of JSON, got %', octet_length(input)
+        using errcode = '22023',
+              hint = 'Keep large data in a table or a store of its own, and give the job its address.';
+    end if;
+    if unique_key = '' or length(unique_key) > 500 then
+      raise exception 'Expected unique_key to have 1 to 500 characters, got %', length(unique_key)
+        using errcode = '22023';
+    end if;
+    -- The library refuses the same names (src/base/missing-values.ts). A test compares the two.
+    if names ~ '(^|[^[:alnum:]_-])(undefined|NaN|Invalid Date)($|[^[:alnum:]_-])|\[object [A-Za-z]\w*\]' then
+      raise exception 'Expected queue, kind, unique_key, lane and namespace to have a value in every part, got "%"', names
+        using errcode = '22023',
+              hint = 'A template literal interpolated a value that is missing: every caller without it would share this name.';
+    end if;
+    perform holdfast.job_know_queue(key, namespace, queue);
+    inputs := '[' || input || ']';
+    heads := json_build_array(json_build_object(
+      'queue', key,
+      'kind', kind,
+      'priority', priority,
+      'max_crashes', 3,
+      'delay_ms', (extract(epoch from delay) * 1000)::bigint,
+      'run_at', run_at,
+      'ties', case when lane is not null then json_build_object('lane', json_build_object('name', lane, 'max', 1)) end,
+      'above', 0,
+      'upto', 1,
+      'unique', case
+        when unique_key is not null then json_build_object('key', unique_key, 'until', 'ended', 'existing', 'keep')
+      end
+    ));
+    if unique_key is not null then
+      return (select ids[1] from holdfast.job_enqueue_unique(heads, inputs, false, null));
+    end if;
+    if lane is not null then
+      return (holdfast.job_enqueue_tied(heads, inputs, false))[1];
+    end if;
+    if delay is null and run_at is null then
+      return (holdfast.job_enqueue(heads, inputs))[1];
+    end if;
+    return (holdfast.job_enqueue_later(heads, inputs))[1];
+  end
+  $$;
+comment on function holdfast.enqueue(text, text, anycompatible, integer, interval, timestamptz, text, text, text) is
+  'Enqueues a job from SQL, in the transaction that runs it: select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). Answers with its id, or with that of the job that has the unique_key.';
+
+create or replace function holdfast.job_claim(
+  session integer,
+  token bigint,
+  queues bigint[],
+  priorities integer[],
+  cursors bigint[],
+  kinds text[],
+  most integer,
+  announces boolean,
+  looks_back boolean,
+  out state text,
+  out fence bigint,
+  out jobs text,
+  out passed text,
+  out oldest text,
+  out newest text,
+  out last bigint
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    paused bigint[];
+    level integer;
+    rows tid[] := '{}';
+    more tid[];
+    upto bigint;
+    reached bigint[] := cursors;
+    ids bigint[];
+    keyed jsonb;
+    short integer := most;
+    is_one_kind constant boolean := cardinality(kinds) = 1;
+    now constant timestamptz := clock_timestamp();
+  begin
+    -- A crash that forgets a claim ends the life that it belongs to, and frees its jobs alike.
+    perform set_config('synchronous_commit', 'off', true);
+    state := 'unsettled';
+    if not holdfast.is_settled() then
+      return;
+    end if;
+    -- Whoever takes over from a dead life excludes its late claims, and removes its row.
+    perform pg_advisory_xact_lock_shared(holdfast.lock_class('claims of a session'), session);
+    perform from holdfast.worker where worker.session = job_claim.session limit 1;
+    state := 'gone';
+    if not found then
+      return;
+    end if;
+    state := 'claimed';
+    if looks_back then
+      -- Before the look: what was running then may not be visible to it.
+      oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
+      last := (select last_value - (not is_called)::integer from holdfast.job_number);
+      -- Of our own and drawn after that: whoever has drawn one of these numbers has a lower one. The end of a snapshot would
+      -- not do: transactions that have begun since the last one was over lie above it.
+      newest := pg_current_xact_id()::text;
+    end if;
+    paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
+    for level in
+      select l.level
+      from unnest(queues, priorities, cursors) with ordinality as l (queue, priority, start, level)
+      where l.queue <> all(paused)
+        and (
+          -- Most levels are empty, and to begin to lock costs more than to see that. Not asked twice of what lies far back.
+          looks_back
+          or exists (
+            select
+            from holdfast.job
+            where job.queue = l.queue
+              and job.priority = l.priority
+              and job.seq > l.start
+          )
+        )
+      order by l.level
+    loop
+      select array_agg(found.ctid), max(found.seq)
+      into more, upto
+      from (
+        select job.ctid, job.seq
+        from holdfast.job
+        where job.queue = queues[level]
+          and job.priority = priorities[level]
+          and job.seq > cursors[level]
+          and job.session is null
+          and job.kind = any(kinds)
+        order by job.seq
+        limit short
+        for update skip locked
+      ) as found;
+      continue when more is null;
+      rows := rows || more;
+      reached[level] := upto;
+      short := short - cardinality(more);
+      exit when short <= 0;
+    end loop;
+    if cardinality(rows) > 0 then
+      -- Drawn while they are locked, so that whoever claims one of them after us has a larger one.
+      fence := nextval('holdfast.fence');
+      with mine as (
+        update holdfast.job
+        set session = job_claim.session,
+            fence = job_claim.fence,
+            claimed_at = now
+        where ctid = any(rows)
+        returning id, seq, queue, priority, kind, payload, failed, crashes, max_crashes, ties
+      )
+      select
+        -- Most jobs have nothing to tell but these three, and to write it costs as much as the claim itself.
+        '[' || string_agg(
+          case
+            when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3 and ties is null
+            then concat('[', id, ',', case when is_one_kind then 1 else array_position(kinds, kind) end, ',', payload, ']')
+            else concat(
+              '[', id, ',', array_position(kinds, kind), ',', payload, ',', seq, ',', priority, ',', failed, ',', crashes,
+              ',', max_crashes, ',', coalesce(ties::text, 'null'), ']'
+            )
+          end,
+          ','
+        ) || ']',
+        array_agg(id),
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'running', 'ties', ties))
+          filter (where ties ? 'unique')
+      into jobs, ids, keyed
+      from mine;
+      if keyed is not null then
+        perform holdfast.job_free_keys(keyed);
+      end if;
+      passed := array_to_json(reached)::text;
+      insert into holdfast.claim (fence, session, token, jobs) values (fence, session, token, ids);
+      if announces then
+        perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || session);
+      end if;
+    end if;
+    if cardinality(paused) > 0 then
+      -- What waits there was not looked at.
+      oldest := null;
+    end if;
+    if looks_back and short > 0 and exists (
+      select
+      from unnest(queues, priorities, cursors) as l (queue, priority, start)
+      cross join lateral (
+        select
+        from holdfast.job
+        where job.queue = l.queue
+          and job.priority = l.priority
+          and job.seq > l.start
+          and job.session is null
+          and job.kind = any(kinds)
+          and job.ties ? 'unique'
+        limit 1
+      ) as skipped
+    ) then
+      -- Whoever enqueues the same key keeps it locked; it must be found when they are done.
+      oldest := null;
+    end if;
+  end
+  $$;
+comment on function holdfast.job_claim(integer, bigint, bigint[], integer[], bigint[], text[], integer, boolean, boolean) is
+  'Claims jobs for a life: at most so many, level by level (queue and priority), each from its cursor onward. Who looks back learns from which number on others may still appear.';
+
+create or replace function holdfast.job_attempt(attempt integer, claimed_at timestamptz, session integer) returns jsonb
+  language sql volatile
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select jsonb_build_object(
+      'attempt', attempt,
+      'at', clock_timestamp(),
+      'claimedAt', claimed_at,
+      'instance', (select min(worker.instance) from holdfast.worker where worker.session = job_attempt.session)
+    )
+  $$;
+comment on function holdfast.job_attempt(integer, timestamptz, integer) is
+  'What is written down of an attempt that ends now without success: which it was, since when, and in which instance.';
+
+create or replace function holdfast.job_forget(fences bigint[]) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    -- Whoever asks knows what was answered. A failover may have lost that, and then the claim alone leads to what is left.
+    delete from holdfast.claim
+    where fence = any(fences)
+      and not exists (
+        select
+        from holdfast.job
+        where job.id = any(claim.jobs)
+          and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
+      );
+  end
+  $$;
+comment on function holdfast.job_forget(bigint[]) is
+  'Forgets claims of which nothing is left. Where something is left all the same, the life is over, and it is taken over.';
+
+create or replace function holdfast.job_done(
+  ids bigint[], fences bigint[], seqs bigint[], results json, emptied bigint[], out recorded bigint[], out loose bigint[]
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    ended bigint;
+    tied jsonb;
+    -- Only claims by advisory locks know jobs by their places.
+    over constant bigint[] := case when cardinality(seqs) > 0 then holdfast.job_over(fences) else '{}' end;
+    unstamped bigint[];
+    unstamped_fences bigint[];
+  begin
+    if results is null then
+      with claimed as materialized (
+        -- What is not on the rows of the jobs.
+        select fence, session, claimed_at
+        from holdfast.claim
+        where fence = any(case when cardinality(seqs) > 0 then fences end)
+      ),
+      ended as (
+        delete from holdfast.job
+        using unnest(ids, fences, seqs) as e (id, fence, seq)
+        where job.id = any(ids)
+          and job.id = e.id
+          and (job.fence = e.fence or job.session is null and job.seq = e.seq and e.fence <> all(over))
+        returning job.*, e.fence as claim
+      ),
+      kept as (
+        insert into holdfast.job_history
+          (id, queue, priority, kind, payload, state, enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
+           progress, log, failures, ties)
+        select id, queue, priority, kind, payload, 'done', enqueued_at,
+          coalesce(ended.claimed_at, claimed.claimed_at), coalesce(ended.session, claimed.session), claim,
+          failed, crashes, max_crashes, progress, log, failures, ties
+        from ended
+        left join claimed on claimed.fence = ended.claim
+      )
+      select
+        count(*),
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', 'done', 'ties', ties))
+          filter (where ties is not null),
+        array_agg(id) filter (where fence is null),
+        array_agg(claim) filter (where fence is null)
+      into ended, tied, unstamped, unstamped_fences
+      from ended;
+    else
+      with claimed as materialized (
+        -- What is not on the rows of the jobs.
+        select fence, session, claimed_at
+        from holdfast.claim
+        where fence = any(case when cardinality(seqs) > 0 then fences end)
+      ),
+      ended as (
+        delete from holdfast.job
+        using rows from (unnest(ids), unnest(fences), unnest(seqs), json_array_elements(results)) as e (id, fence, seq, result)
+        where job.id = any(ids)
+          and job.id = e.id
+          and (job.fence = e.fence or job.session is null and job.seq = e.seq and e.fence <> all(over))
+        returning job.*, e.fence as claim, e.result
+      ),
+      kept as (
+        insert into holdfast.job_history
+          (id, queue, priority, kind, payload, state, result, enqueued_at, claimed_at, session, fence, failed, crashes,
+           max_crashes, progress, log, failures, ties)
+        select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at,
+          coalesce(ended.claimed_at, claimed.claimed_at), coalesce(ended.session, claimed.session), claim,
+          failed, crashes, max_crashes, progress, log, failures, ties
+        from ended
+        left join claimed on claimed.fence = ended.claim
+      )
+      select
+        count(*),
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', 'done', 'ties', ties))
+          filter (where ties is not null),
+        array_agg(id) filter (where fence is null),
+        array_agg(claim) filter (where fence is null)
+      into ended, tied, unstamped, unstamped_fences
+      from ended;
+    end if;
+    if unstamped is not null then
+      perform holdfast.job_prove(unstamped, unstamped_fences);
+    end if;
+    if tied is not null then
+      loose := holdfast.job_settle(tied);
+    end if;
+    if cardinality(emptied) > 0 then
+      perform holdfast.job_forget(emptied);
+    end if;
+    if ended < cardinality(ids) then
+      recorded := array(
+        select e.id
+        from unnest(ids, fences) as e (id, fence)
+        join holdfast.job_history h on h.id = e.id and h.fence = e.fence
+      );
+    end if;
+  end
+  $$;
+comment on function holdfast.job_done(bigint[], bigint[], bigint[], json, bigint[]) is
+  'Records that jobs are done, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock, and forgets claims that are emptied. Recorded is null when all were, or else those that were, now or before. What follows for others is loose (see job_tie_up).';
+
+create or replace function holdfast.job_end(
+  asked json, unstamped bigint[], emptied bigint[], out recorded bigint[], out loose bigint[]
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    tied jsonb;
+    over constant bigint[] := case when cardinality(unstamped) > 0 then holdfast.job_over(unstamped) else '{}' end;
+    unproven bigint[];
+    unproven_fences bigint[];
+  begin
+    -- Numbers are drawn under a transaction id, as in job_enqueue.
+    perform pg_current_xact_id();
+    -- Locked before it is looked at: somebody may just be cancelling it, and what was cancelled does not come back.
+    with e as materialized (
+      select
+        e.id,
+        e.fence,
+        e.seq,
+        e.delay_ms,
+        e.failed,
+        e.error as failure,
+        case when job.cancelled is not null and e.state <> 'discarded' then 'cancelled' else e.state end as state,
+        case
+          when job.cancelled is not null and e.state not in ('cancelled', 'discarded')
+          then jsonb_build_object('name', 'JobCancelledError', 'message', job.cancelled, 'code', 'JOB_CANCELLED')
+          else e.error
+        end as error
+      from json_to_recordset(asked)
+        as e (id bigint, fence bigint, seq bigint, state text, error jsonb, delay_ms bigint, failed integer)
+      join holdfast.job on job.id = e.id
+      where job.fence = e.fence
+        or job.session is null and job.seq = e.seq and e.fence <> all(over)
+      order by e.id
+      for update of job
+    ),
+    ended as (
+      delete from holdfast.job
+      using e
+      where job.id = e.id
+        and e.state <> 'returned'
+      returning job.*, e.fence as claim, e.state, e.error, e.failure, e.delay_ms, e.failed as failed_now
+    ),
+    told as (
+      select
+        *,
+        case
+          when failed_now = 0 then failures
+          when jsonb_array_length(failures) >= 20 then failures - 0
+          else coalesce(failures, '[]')
+        end || case
+          when failed_now = 0 then '[]'
+          else jsonb_build_array(
+            failure || holdfast.job_attempt(
+              failed + crashes + 1,
+              coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = ended.claim)),
+              coalesce(session, (select claim.session from holdfast.claim where claim.fence = ended.claim))
+            )
+          )
+        end as all_failures
+      from ended
+    ),
+    kept as (
+      insert into holdfast.job_history
+        (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
+         max_crashes, progress, log, failures, ties)
+      select id, queue, priority, kind, payload, state, error, enqueued_at,
+        coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = told.claim)),
+        coalesce(session, (select claim.session from holdfast.claim where claim.fence = told.claim)), claim,
+        failed + failed_now, crashes, max_crashes, progress, log, all_failures, ties
+      from told
+      where state <> 'retried'
+      returning id
+    ),
+    retried as (
+      insert into holdfast.waiting
+        (id, queue, priority, kind, payload, enqueued_at, run_at, failed, crashes, max_crashes, log, failures, ties)
+      select id, queue, priority, kind, payload, enqueued_at,
+        clock_timestamp() + make_interval(secs => delay_ms / 1000.0), failed + failed_now, crashes, max_crashes, log,
+        all_failures, ties
+      from told
+      where state = 'retried'
+      returning id
+    ),
+    returned as (
+      update holdfast.job
+      set session = null,
+          fence = null,
+          claimed_at = null,
+          started = false,
+          seq = nextval('holdfast.job_number')
+      from e
+      where job.id = e.id
+        and e.state = 'returned'
+      returning job.id, job.queue, e.fence as claim, e.seq is not null as is_unstamped
+    ),
+    unstamped_ones as (
+      select id, claim from told where fence is null
+      union all
+      select id, claim from returned where is_unstamped
+    ),
+    woken as (
+      select holdfast.job_wake(queue, count(*)) from returned group by queue
+    )
+    select
+      (
+        select array_agg(id)
+        from (
+          select id from kept
+          union all
+          select id from retried
+          union all
+          select id from returned
+          union all
+          -- To have it run.
+          select null from woken where false
+        ) as all_of_them
+      ),
+      (
+        select jsonb_agg(
+          jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', state, 'ties', ties)
+        )
+        from told
+        where ties is not null
+      ),
+      (select array_agg(id order by id) from unstamped_ones),
+      (select array_agg(claim order by id) from unstamped_ones)
+    into recorded, tied, unproven, unproven_fences;
+    if unproven is not null then
+      perform holdfast.job_prove(unproven, unproven_fences);
+    end if;
+    if tied is not null then
+      loose := holdfast.job_settle(tied);
+    end if;
+    if cardinality(emptied) > 0 then
+      perform holdfast.job_forget(emptied);
+    end if;
+    recorded := coalesce(recorded, '{}');
+  end
+  $$;
+comment on function holdfast.job_end(json, bigint[], bigint[]) is
+  'Ends attempts in any other way, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock (unstamped: the fences of such claims): into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). One that was cancelled does not come back, but ends so. Answers with those that were; what follows for others is loose (see job_tie_up).';
+
+create or replace function holdfast.job_take_over(session integer) returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    one record;
+    taken integer := 0;
+    more integer;
+    tied jsonb;
+  begin
+    -- A claim of that life may be under way: then the next round will do.
+    if not pg_try_advisory_xact_lock(holdfast.lock_class('claims of a session'), session) then
+      return 0;
+    end if;
+    for one in
+      select * from holdfast.claim where claim.session = job_take_over.session order by claim.fence limit 100
+    loop
+      with claimed as materialized (
+        select
+          job.id,
+          job.failed,
+          job.crashes,
+          job.failures,
+          case
+            when job.crashes > 0 or job.max_crashes = 1 then job.started::integer
+            else 1
+          end as charge
+        from holdfast.job
+        where job.id = any(one.jobs)
+          and (job.fence = one.fence or job.session is null and job.seq <= one.upto)
+        order by job.id
+        for update
+      ),
+      mine as materialized (
+        select
+          id,
+          charge,
+          case
+            when charge = 0 then failures
+            when jsonb_array_length(failures) >= 20 then failures - 0
+            else coalesce(failures, '[]')
+          end || case
+            when charge = 0 then '[]'
+            else jsonb_build_array(
+              '{"name": "WorkerCrashedError", "message": "Its worker died while it ran", "code": "WORKER_CRASHED"}'
+              || holdfast.job_attempt(failed + crashes + 1, one.claimed_at, one.session)
+            )
+          end as all_failures
+        from claimed
+      ),
+      back as (
+        update holdfast.job
+        set session = null,
+            fence = null,
+            claimed_at = null,
+            started = false,
+            crashes = job.crashes + charge,
+            failures = mine.all_failures,
+            seq = nextval('holdfast.job_number')
+        from mine
+        where job.id = mine.id
+          and job.cancelled is null
+          and job.crashes + charge < job.max_crashes
+        returning job.id, job.queue
+      ),
+      ended as (
+        delete from holdfast.job
+        using mine
+        where job.id = mine.id
+          and (job.cancelled is not null or job.crashes + charge >= job.max_crashes)
+        returning job.*, charge, all_failures
+      ),
+      kept as (
+        insert into holdfast.job_history
+          (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
+           max_crashes, progress, log, failures, ties)
+        select id, queue, priority, kind, payload,
+          case when cancelled is null then 'buried' else 'cancelled' end,
+          case
+            when cancelled is null then json_build_object(
+              'name', 'WorkerCrashedError',
+              'message', format('Its worker died while it ran, %s times', crashes + charge),
+              'code', 'WORKER_CRASHED'
+            )
+            else json_build_object('name', 'JobCancelledError', 'message', cancelled, 'code', 'JOB_CANCELLED')
+          end,
+          enqueued_at, one.claimed_at, one.session, one.fence, failed, crashes + charge, max_crashes, progress, log, all_failures, ties
+        from ended
+        returning id, queue, kind, state, ties
+      ),
+      woken as (
+        select holdfast.job_wake(queue, count(*)) from back group by queue
+      )
+      select
+        (select count(*) from back) + (select count(*) from kept) + 0 * (select count(*) from woken),
+        (
+          select jsonb_agg(
+            jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', job_take_over.session, 'state', state, 'ties', ties)
+          )
+          from kept
+          where ties is not null
+        )
+      into more, tied;
+      if tied is not null then
+        perform holdfast.job_settle(tied);
+      end if;
+      taken := taken + more;
+      delete from holdfast.claim where claim.fence = one.fence;
+    end loop;
+    select taken + t.moved into taken from holdfast.job_tie_up('{}', '{}', job_take_over.session) as t;
+    perform from holdfast.claim where claim.session = job_take_over.session limit 1;
+    if found then
+      return taken;
+    end if;
+    perform from holdfast.loose_end where loose_end.session = job_take_over.session limit 1;
+    if not found then
+      delete from holdfast.worker where worker.session = job_take_over.session;
+    end if;
+    return taken;
+  end
+  $$;
+comment on function holdfast.job_take_over(integer) is
+  'Gives back what a dead life had claimed, a hundred claims at a time: with a crash more to each job that it may have run, and to the history what has crashed too often.';
+
+create or replace function holdfast.job_round(most integer, out due_ms integer, out moved integer)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    dead integer;
+    tied bigint[];
+  begin
+    moved := 0;
+    -- Somebody else is at it.
+    if not pg_try_advisory_xact_lock(holdfast.lock_class('job maintenance'), 0) then
+      return;
+    end if;
+    for dead in
+      select distinct worker.session from holdfast.worker where not holdfast.is_present(worker.session)
+    loop
+      moved := moved + holdfast.job_take_over(dead);
+    end loop;
+    with due as materialized (
+      -- The trace that a job carries holds nothing back.
+      select id, coalesce(ties - 'trace' <> '{}', false) as is_tied
+      from holdfast.waiting
+      where stage = 'time'
+        and run_at <= clock_timestamp()
+      order by run_at
+      limit most
+      for update skip locked
+    ),
+    gone as (
+      delete from holdfast.waiting
+      where id = any(array(select id from due where not is_tied))
+      returning *
+    ),
+    promoted as (
+      insert into holdfast.job
+        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
+      select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes,
+        log, failures, ties
+      from (select * from gone order by run_at, id) as in_order
+      returning queue
+    ),
+    woken as (
+      select count(*) as jobs, holdfast.job_wake(queue, count(*)) from promoted group by queue
+    )
+    select
+      moved + coalesce((select sum(jobs) from woken), 0),
+      (select array_agg(id) from due where is_tied)
+    into moved, tied;
+    if tied is not null
+      or exists (select from holdfast.lane where due_at <= clock_timestamp())
+      or exists (select from holdfast.loose_end where session = 0)
+    then
+      select job_round.moved + t.moved into moved from holdfast.job_tie_up('{}', coalesce(tied, '{}'), 0) as t;
+    end if;
+    moved := moved + holdfast.job_sweep_keys(most);
+    -- In milliseconds, an integer holds 24 days: neither what is due in a month nor what was due a month ago may be more.
+    select greatest(0, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
+    into due_ms
+    from (
+      (
+        select run_at
+        from holdfast.waiting
+        where stage = 'time'
+          and run_at < clock_timestamp() + interval '1 day'
+        order by run_at
+        limit 1
+      )
+      union all
+      (select due_at from holdfast.lane where due_at < clock_timestamp() + interval '1 day' order by due_at limit 1)
+    ) as next (at)
+    having count(*) > 0;
+  end
+  $$;
+comment on function holdfast.job_round(integer) is
+  'A round of the maintenance, by whoever comes first: takes over from the dead, and lets run what is due, so many at a time. Answers with the time until the next is due, and how many moved.';
+
+create or replace function holdfast.job_days(keep integer) returns void
+  language plpgsql
+  -- Made by the owner of the schema, whoever works.
+  security definer
+  set search_path = pg_catalog, pg_temp
+  set timezone = 'UTC'
+  as $$
+  declare
+    -- A reader of the history must not make everybody wait who ends a job.
+    patience text := set_config('lock_timeout', '200ms', true);
+    today constant date := (clock_timestamp() at time zone 'UTC')::date;
+    schema constant text := holdfast.job_channel();
+    day date;
+    past text;
+  begin
+    if not pg_try_advisory_xact_lock(holdfast.lock_class('job history'), 0) then
+      return;
+    end if;
+    for day in select today + n from generate_series(0, 3) as n loop
+      continue when to_regclass(format('%I.%I', schema, 'job_history_' || to_char(day, 'YYYYMMDD'))) is not null;
+      begin
+        execute format(
+          'create table %1$I.%2$I (like %1$I.job_history including defaults including constraints)',
+          schema, 'job_history_' || to_char(day, 'YYYYMMDD')
+        );
+        execute format(
+          'comment on table %I.%I is %L', schema, 'job_history_' || to_char(day, 'YYYYMMDD'),
+          format('Jobs that ended on %s (UTC).', day)
+        );
+        execute format(
+          'alter table %1$I.job_history attach partition %1$I.%2$I for values from (%3$L) to (%4$L)',
+          schema, 'job_history_' || to_char(day, 'YYYYMMDD'), day::timestamptz, (day + 1)::timestamptz
+        );
+        execute format(
+          'alter table %1$I.%2$I replica identity using index %2$s_id_ended_at_idx',
+          schema, 'job_history_' || to_char(day, 'YYYYMMDD')
+        );
+      exception
+        -- Some have ended on that day already, and stand in the rest; or somebody reads for long.
+        when check_violation or lock_not_available then null;
+      end;
+    end loop;
+    for past in
+      select relname
+      from pg_class
+      join pg_inherits on inhrelid = pg_class.oid
+      where inhparent = 'holdfast.job_history'::regclass
+        and relname ~ '^job_history_[0-9]{8}$'
+        and to_date(right(relname, 8), 'YYYYMMDD') < today - keep
+    loop
+      begin
+        execute format('drop table %I.%I', schema, past);
+      exception
+        when lock_not_available then null;
+      end;
+    end loop;
+    delete from holdfast.job_history_rest where ended_at < (today - keep)::timestamptz;
+  end
+  $$;
+comment on function holdfast.job_days(integer) is
+  'Makes the tables of the history for today and the days to come, and drops those of days whose time is over.';
+
+-- It runs as the owner, and drops what is older than it is told: not for whoever may merely look.
+revoke execute on function holdfast.job_days(integer) from public;
+
+-- Claims by advisory locks write nothing on the rows of jobs. The session of the worker's anchor locks each job that it has claimed,
+-- until its end is recorded, and the claim's row lists the jobs. src/jobs/README.md has the proof.
+
+create or replace function holdfast.job_lock_key(id bigint) returns integer
+  language sql immutable strict parallel safe
+  as $$ select id::bit(32)::integer $$;
+comment on function holdfast.job_lock_key(bigint) is
+  'Which lock of the class lock_class(''job'') is that of a job: the low half of its id. Two jobs 2^32 apart share one, and only wait for each other.';
+
+create or replace function holdfast.job_locks() returns table (pid integer, class integer, object bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select pid, classid::bigint::bit(32)::integer, objid::bigint
+    from pg_locks
+    where locktype = 'advisory'
+      and database = (select oid from pg_database where datname = current_database())
+      and classid in ((holdfast.lock_class('job')::bigint & 4294967295)::oid, (holdfast.session_class()::bigint & 4294967295)::oid)
+      and objsubid = 2
+      and mode = 'ExclusiveLock'
+      and granted
+  $$;
+comment on function holdfast.job_locks() is
+  'The locks on jobs and those that vouch for sessions, as they are at one moment: PostgreSQL shows its lock table whole and consistent.';
+
+create or replace function holdfast.job_look(
+  queues bigint[],
+  priorities integer[],
+  cursors bigint[],
+  kinds text[],
+  most integer,
+  looks_back boolean,
+  out jobs text,
+  out passed text,
+  out oldest text,
+  out newest text,
+  out last bigint
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    paused bigint[];
+    more text;
+    found_here integer;
+    upto bigint;
+    reached bigint[] := cursors;
+    short integer := most;
+  begin
+    if looks_back then
+      -- Before the look: what was running then may not be visible to it.
+      oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
+      -- As in job_claim.
+      last := (select last_value - (not is_called)::integer from holdfast.job_number);
+      newest := pg_current_xact_id()::text;
+    end if;
+    paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
+    for level in 1 .. cardinality(queues) loop
+      continue when queues[level] = any(paused);
+      select
+        string_agg(
+          case
+            when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3 and ties is null and cancelled is null
+            then concat('[', id, ',', array_position(kinds, kind), ',', payload, ']')
+            else concat(
+              '[', id, ',', array_position(kinds, kind), ',', payload, ',', seq, ',', priority, ',', failed, ',', crashes,
+              ',', max_crashes, ',', coalesce(ties::text, 'null'), ',', coalesce(to_json(cancelled)::text, 'null'), ',', version, ']'
+            )
+          end,
+          ','
+        ),
+        max(seq),
+        count(*)
+      into more, upto, found_here
+      from (
+        select id, seq, priority, kind, payload, failed, crashes, max_crashes, ties, cancelled, job.xmin as version
+        from holdfast.job
+        where job.queue = queues[level]
+          and job.priority = priorities[level]
+          and job.seq > cursors[level]
+          and job.session is null
+          and job.kind = any(kinds)
+          -- What somebody has. It is asked for once, and only if there is any job.
+          and (job.id & 4294967295) not in (select object from holdfast.job_locks() where class = holdfast.lock_class('job'))
+        order by job.seq
+        limit short
+      ) as ready;
+      continue when more is null;
+      jobs := concat_ws(',', jobs, more);
+      reached[level] := upto;
+      short := short - found_here;
+      exit when short <= 0;
+    end loop;
+    jobs := '[' || jobs || ']';
+    passed := array_to_json(reached)::text;
+    if cardinality(paused) > 0 then
+      oldest := null;
+    end if;
+  end
+  $$;
+comment on function holdfast.job_look(bigint[], integer[], bigint[], text[], integer, boolean) is
+  'Which jobs might be claimed by advisory lock: reads as job_claim does, and takes nothing.';
+
+create or replace function holdfast.job_take(
+  session integer,
+  token bigint,
+  ids bigint[],
+  seqs bigint[],
+  versions bigint[],
+  announces boolean,
+  out state text,
+  out fence bigint,
+  out jobs text,
+  out lives integer,
+  out has_orphans boolean
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    locked bigint[];
+    places bigint[];
+    versions_seen bigint[];
+    keyed jsonb;
+    more_keyed jsonb;
+    dead integer[];
+    orphans bigint[] := '{}';
+    ours bigint[];
+    upto bigint;
+  begin
+    state := 'unsettled';
+    if not holdfast.is_settled() then
+      return;
+    end if;
+    perform from holdfast.worker where worker.session = job_take.session limit 1;
+    state := 'gone';
+    if not found then
+      return;
+    end if;
+    state := 'claimed';
+    -- Each once, and none that is dropped afterwards without being unlocked.
+    with tried as materialized (
+      select id, seq, version, pg_try_advisory_lock(holdfast.lock_class('job'), holdfast.job_lock_key(id)) as is_ours
+      from unnest(ids, seqs, versions) as asked (id, seq, version)
+    )
+    select coalesce(array_agg(id), '{}'), coalesce(array_agg(seq), '{}'), coalesce(array_agg(version), '{}')
+    into locked, places, versions_seen
+    from tried
+    where is_ours;
+    -- Whoever had one of them before is dead by now. What the dead had is nobody's until they are charged with it.
+    select
+      coalesce(array_agg(distinct worker.session) filter (where not holdfast.is_present(worker.session)), '{}'),
+      count(distinct worker.session)
+    into dead, lives
+    from holdfast.worker
+    where worker.claims = 'advisory'
+      and worker.session <> job_take.session;
+    lives := lives + 1;
+    if cardinality(dead) > 0 then
+      orphans := array(select unnest(claim.jobs) from holdfast.claim where claim.session = any(dead));
+      has_orphans := orphans && locked;
+    end if;
+    -- Looked at again, now that they are locked: they may have ended, or come back with another place, or another input.
+    select
+      coalesce(array_agg(job.id), '{}'),
+      max(job.seq),
+      jsonb_agg(jsonb_build_object('id', job.id, 'queue', queue, 'kind', kind, 'state', 'running', 'ties', ties))
+        filter (where ties ? 'unique')
+    into ours, upto, keyed
+    from unnest(locked, places, versions_seen) as mine (id, seq, version)
+    join holdfast.job on job.id = mine.id and job.seq = mine.seq
+    where job.session is null
+      and (mine.version is null or job.xmin::text::bigint = mine.version)
+      -- Nobody is just ending it, or has tried to.
+      and job.xmax = 0
+      and job.id <> all(orphans);
+    if cardinality(ours) < cardinality(locked) then
+      with doubtful as (
+        select job.id, job.seq, job.queue, job.kind, job.ties
+        from unnest(locked, places, versions_seen) as mine (id, seq, version)
+        join holdfast.job on job.id = mine.id and job.seq = mine.seq
+        where job.session is null
+          and (mine.version is null or job.xmin::text::bigint = mine.version)
+          and job.xmax <> 0
+          and job.id <> all(orphans)
+          and job.id <> all(ours)
+        for update of job skip locked
+      )
+      select
+        ours || coalesce(array_agg(id), '{}'),
+        greatest(upto, max(seq)),
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'running', 'ties', ties))
+          filter (where ties ? 'unique')
+      into ours, upto, more_keyed
+      from doubtful;
+      keyed := coalesce(keyed || more_keyed, keyed, more_keyed);
+      perform pg_advisory_unlock(holdfast.lock_class('job'), holdfast.job_lock_key(id))
+      from unnest(locked) as id
+      where id <> all(ours);
+    end if;
+    if cardinality(ours) > 0 then
+      -- Drawn while they are locked, so that whoever claims one of them after us has a larger one.
+      fence := nextval('holdfast.fence');
+      insert into holdfast.claim (fence, session, token, jobs, upto) values (fence, session, token, ours, upto);
+      if keyed is not null then
+        perform holdfast.job_free_keys(keyed);
+      end if;
+      if announces then
+        perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || session);
+      end if;
+      jobs := array_to_json(ours)::text;
+    end if;
+  end
+  $$;
+comment on function holdfast.job_take(integer, bigint, bigint[], bigint[], bigint[], boolean) is
+  'Claims jobs for a life by locks of its session, on which alone it may run: those of the jobs that nobody else has and that still are where, and as, they were seen (versions: null for those that nobody changes while they wait). Says how many lives claim so, and whether some were left out because a dead life had them.';
+
+create or replace function holdfast.job_over(fences bigint[]) returns bigint[]
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return array(select fence from holdfast.claim where fence = any(fences) and not holdfast.is_present(session));
+  end
+  $$;
+comment on function holdfast.job_over(bigint[]) is 'Those of the claims whose life is over.';
+
+create or replace function holdfast.job_prove(ids bigint[], fences bigint[]) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    perform
+    from (
+      with held as materialized (
+        select * from holdfast.job_locks()
+      ),
+      claimed as materialized (
+        select fence, session from holdfast.claim where fence = any(fences)
+      )
+      select id & 4294967295 as object, session
+      from unnest(ids, fences) as asked (id, fence)
+      left join claimed using (fence)
+      except
+      select job.object, life.object::integer
+      from held as job
+      join held as life using (pid)
+      where job.class = holdfast.lock_class('job')
+        and life.class = holdfast.session_class()
+    ) as unproven;
+    if found then
+      raise exception 'The life that had claimed these jobs is over'
+        using errcode = 'serialization_failure';
+    end if;
+  end
+  $$;
+comment on function holdfast.job_prove(bigint[], bigint[]) is
+  'Fails unless each of the jobs, whose rows are locked, is still locked by the session that vouches for the life of its claim. As a failure of serialization: asked again, the claim is found to be over.';
+
+create or replace function holdfast.job_at_rest(id bigint) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return pg_try_advisory_xact_lock_shared(holdfast.lock_class('job'), holdfast.job_lock_key(id));
+  end
+  $$;
+comment on function holdfast.job_at_rest(bigint) is
+  'Whether nobody has the job by advisory lock. Then nobody can claim it so until the end of this transaction.';
+
+create or replace function holdfast.job_held() returns table (id bigint, session integer, claimed_at timestamptz, upto bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select distinct on (job) job, session, claimed_at, upto
+    from holdfast.claim
+    cross join lateral unnest(jobs) as claimed (job)
+    where upto is not null
+    order by job, fence desc
+  $$;
+comment on function holdfast.job_held() is
+  'Jobs that are claimed by advisory lock, on whose rows nothing is written; for those who look. One that has come back since has a seq above upto, and is not meant.';
+
+create or replace function holdfast.job_enlist(
+  session integer,
+  number integer,
+  instance text,
+  queues bigint[],
+  kinds text[],
+  claims text,
+  out other_instance text,
+  out other_queue bigint
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    -- Two of different ways must not both miss each other.
+    perform pg_advisory_xact_lock(holdfast.lock_class('workers'), 0);
+    select
+      worker.instance,
+      (select key from unnest(worker.queues) as key where key = any(job_enlist.queues) limit 1)
+    into other_instance, other_queue
+    from holdfast.worker
+    where worker.claims <> job_enlist.claims
+      and worker.queues && job_enlist.queues
+    limit 1;
+    if not found then
+      insert into holdfast.worker (session, number, instance, queues, kinds, claims)
+      values (job_enlist.session, job_enlist.number, job_enlist.instance, job_enlist.queues, job_enlist.kinds, job_enlist.claims)
+      on conflict on constraint worker_pkey do update set queues = excluded.queues, kinds = excluded.kinds;
+    end if;
+  end
+  $$;
+comment on function holdfast.job_enlist(integer, integer, text, bigint[], text[], text) is
+  'The life begins to work, unless somebody claims jobs of the same queue in the other way, or died doing so and has not been taken over: then it answers with an instance and a queue. The two ways do not see each other''s claims.';
+
+-- Lanes, and jobs that wait for others. One transaction at a time works on them, and waits for no other (see job_tie_up). So only
+-- rows that move are locked.
+
+-- Inlined, which a setting would prevent. So it names each operator with its schema.
+create or replace function holdfast.job_holds_back(state text, if_failed text) returns boolean
+  language sql immutable
+  as $$
+    select state operator(pg_catalog.=) any(array['ready', 'running', 'waiting'])
+      or state operator(pg_catalog.=) any(array['cancelled', 'buried']) and if_failed operator(pg_catalog.=) 'wait'
+  $$;
+comment on function holdfast.job_holds_back(text, text) is
+  'Whether a job in this state holds back a job that waits for it, whose ties have this ifFailed. A job that has ended does so only if it failed and the other waits for its retry; otherwise the other is being released, or cancelled.';
+
+create or replace function holdfast.job_needs(jobs bigint[], most integer) returns table (job bigint, needs bigint, state text)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with held as materialized (
+      select * from holdfast.job_held()
+    )
+    select waiting.id, needed.needs, needed.state
+    from unnest(jobs) as asked (id)
+    join holdfast.waiting on waiting.id = asked.id and waiting.stage = 'jobs'
+    cross join lateral (
+      select d.needs, found.state
+      -- In their order before anything else is read of them: there may be thousands.
+      from (select dependency.needs from holdfast.dependency where dependency.job = waiting.id order by needs offset 0) as d
+      cross join lateral (
+        select coalesce(
+          (
+            select case when coalesce(j.session, held.session) is null then 'ready' else 'running' end
+            from holdfast.job j
+            left join held on j.session is null and held.id = j.id and j.seq <= held.upto
+            where j.id = d.needs
+          ),
+          (select 'waiting' from holdfast.waiting w where w.id = d.needs),
+          (select h.state from holdfast.job_history h where h.id = d.needs order by ended_at desc limit 1)
+        ) as state
+      ) as found
+      where holdfast.job_holds_back(found.state, waiting.ties->>'ifFailed')
+      limit most
+    ) as needed
+  $$;
+comment on function holdfast.job_needs(bigint[], integer) is
+  'What these jobs wait for, and where that is: the jobs that hold them back, at most so many for each.';
+
+create or replace function holdfast.job_bind(ties jsonb, queue bigint, delay_ms bigint, run_at timestamptz) returns jsonb
+  language sql
+  as $$
+    select case
+        when ties ? 'lane'
+        then jsonb_set(ties, '{lane,key}', to_jsonb(holdfast.lock_key(queue::text, 'lane/' || (ties->'lane'->>'name'))))
+        else ties
+      end
+      || case
+        when ties ? 'after' and coalesce(delay_ms, 0) > 0
+        then jsonb_build_object('runAt', clock_timestamp() + make_interval(secs => delay_ms / 1000.0))
+        when ties ? 'after' and run_at is not null
+        then jsonb_build_object('runAt', run_at)
+        else '{}'
+      end
+  $$;
+comment on function holdfast.job_bind(jsonb, bigint, bigint, timestamptz) is
+  'Ties as they are written: with the key of the lane, and the time before which it may not run, if others must go before it.';
+
+create or replace function holdfast.job_loosen(tied jsonb) returns bigint[]
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with loosened as (
+      insert into holdfast.loose_end (session, tied)
+      select coalesce((one->>'session')::integer, 0), one - 'session'
+      from jsonb_array_elements(tied) as one
+      where (one->'ties' ? 'lane' and coalesce((one->>'placed')::boolean, true))
+        or (one->'ties' ? 'awaited' and one->>'state' <> 'retried')
+      returning number
+    )
+    select array_agg(number) from loosened
+  $$;
+comment on function holdfast.job_loosen(jsonb) is
+  'Writes down the jobs from whose leaving something follows for others; as in job_settle. Answers with their numbers, for job_tie_up.';
+
+create or replace function holdfast.job_call() returns void
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select pg_notify(holdfast.job_channel(), 'jobs-due ' || session)
+    from (select session from holdfast.worker order by not sleeping, random() limit 1) as chosen
+  $$;
+comment on function holdfast.job_call() is 'Calls for a round, by one of the workers.';
+
+create or replace function holdfast.lane_is_empty(passed bigint[]) returns boolean
+  language sql immutable
+  as $$ select array_remove(passed, null) = '{}' $$;
+comment on function holdfast.lane_is_empty(bigint[]) is 'Whether nobody is parked in a lane.';
+
+create or replace function holdfast.lane_room(max integer, active integer, every bigint, burst integer, free_at timestamptz, at timestamptz)
+  returns integer
+  language sql immutable
+  as $$
+    select greatest(0, least(
+      max - active,
+      case
+        when every is null then max
+        else floor((burst * every - extract(epoch from greatest(free_at, at) - at) * 1e6) / every)
+      end,
+      500
+    ))::integer
+  $$;
+comment on function holdfast.lane_room(integer, integer, bigint, integer, timestamptz, timestamptz) is
+  'How many jobs a lane may admit now; at most 500 at a time.';
+
+create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    now constant timestamptz := clock_timestamp();
+    chosen bigint[];
+    chosen_keys bigint[];
+    moved integer := 0;
+  begin
+    -- Whoever is just being cancelled, or changed, is passed by, and looked at again soon.
+    select array_agg(next.id), array_agg(next.lane)
+    into chosen, chosen_keys
+    from unnest(keys, gone) as t (key, gone)
+    cross join lateral (
+      select * from holdfast.lane where lane.key = t.key order by version desc limit 1
+    ) as l
+    cross join lateral (select holdfast.lane_room(max, active - t.gone, every, burst, free_at, now) as room) as r
+    cross join lateral (
+      select parked.*
+      from unnest(l.passed) with ordinality as level (passed, at)
+      cross join lateral (
+        select waiting.id, waiting.lane
+        from holdfast.waiting
+        where waiting.lane = l.key
+          and waiting.rank = level.at - 6
+          and waiting.seq > level.passed
+          and waiting.stage = 'lane'
+        order by waiting.seq
+        limit r.room
+        for update skip locked
+      ) as parked
+      where level.passed is not null
+        and r.room > 0
+      order by level.at
+      limit r.room
+    ) as next;
+    if chosen is not null then
+      moved := holdfast.job_ready(chosen);
+    end if;
+    update holdfast.lane
+    set version = l.version + 1,
+        active = l.active - l.gone + l.more,
+        passed = l.first,
+        free_at = case when l.every is null or l.more = 0 then l.free_at else l.rested_at end,
+        due_at = case
+          when holdfast.lane_is_empty(l.first) then
+            case when l.every is not null and l.active - l.gone + l.more = 0 then l.rested_at end
+          when l.active - l.gone + l.more >= l.max then null
+          else greatest(
+            now + interval '20 ms',
+            l.rested_at - make_interval(secs => (l.burst - 1) * l.every / 1e6)
+          )
+        end
+    from (
+      select
+        l.*,
+        t.gone,
+        more,
+        case when l.every is null then now else greatest(l.free_at, now) + make_interval(secs => more * l.every / 1e6) end
+          as rested_at,
+        array(
+          select (
+            select waiting.seq - 1
+            from holdfast.waiting
+            where waiting.lane = l.key
+              and waiting.rank = level.at - 6
+              and waiting.seq > level.passed
+              and waiting.stage = 'lane'
+            order by waiting.seq
+            limit 1
+          )
+          from unnest(l.passed) with ordinality as level (passed, at)
+          order by level.at
+        ) as first
+      from unnest(keys, gone) as t (key, gone)
+      cross join lateral (
+        select * from holdfast.lane where lane.key = t.key order by version desc limit 1
+      ) as l
+      left join (select key, count(*)::integer as found from unnest(chosen_keys) as key group by key) as c on c.key = l.key
+      cross join lateral (select coalesce(c.found, 0) as more) as m
+    ) as l
+    where lane.key = l.key
+      and lane.version = l.version;
+    delete from holdfast.lane
+    using unnest(keys) as k (key)
+    where lane.key = k.key
+      and lane.version = (select version from holdfast.lane as l where l.key = k.key order by version desc limit 1)
+      and lane.active = 0
+      and holdfast.lane_is_empty(lane.passed)
+      and (lane.every is null or lane.free_at <= now);
+    return moved;
+  end
+  $$;
+comment on function holdfast.lane_fill(bigint[], integer[]) is
+  'So many jobs of each lane are gone: lets the next that are parked there run, as far as its limits allow, and removes lanes that nobody needs. Answers how many moved.';
+
+create or replace function holdfast.lane_enter(ids bigint[]) returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    now constant timestamptz := clock_timestamp();
+    ready bigint[];
+    crowded bigint[];
+    moved integer := 0;
+  begin
+    -- What the latest of them says of the lane, if no later one was here before.
+    with told as materialized (
+      select distinct on (p.key) p.*, w.queue, w.id
+      from holdfast.waiting w
+      cross join lateral jsonb_to_record(w.ties->'lane') as p (key bigint, name text, max integer, every bigint, burst integer)
+      where w.id = any(ids)
+      order by p.key, w.id desc
+    ),
+    known as materialized (
+      select told.key, l.version
+      from told
+      cross join lateral (
+        select * from holdfast.lane where lane.key = told.key order by version desc limit 1
+      ) as l
+    ),
+    made as (
+      insert into holdfast.lane (key, queue, name, max, every, burst, told_by)
+      select key, queue, name, max, every, burst, id
+      from told
+      where not exists (select from known where known.key = told.key)
+    )
+    update holdfast.lane
+    set version = lane.version + 1,
+        max = told.max,
+        every = told.every,
+        burst = told.burst,
+        told_by = told.id
+    from known
+    join told on told.key = known.key
+    where lane.key = known.key
+      and lane.version = known.version
+      and lane.told_by < told.id
+      and (lane.max, lane.every, lane.burst) is distinct from (told.max, told.every, told.burst);
+    -- Where nobody is parked, the first go on as far as there is room. All others are parked in their order.
+    with entrant as materialized (
+      select
+        w.id, l.key, l.version, (-w.priority)::smallint as rank,
+        case when holdfast.lane_is_empty(l.passed)
+          then holdfast.lane_room(l.max, l.active, l.every, l.burst, l.free_at, now)
+          else 0
+        end as room,
+        row_number() over (partition by l.key order by w.priority desc, w.run_at, w.id) as place
+      from holdfast.waiting w
+      cross join lateral (
+        select * from holdfast.lane where lane.key = (w.ties->'lane'->>'key')::bigint order by version desc limit 1
+      ) as l
+      where w.id = any(ids)
+    ),
+    parked as (
+      update holdfast.waiting
+      set stage = 'lane',
+          lane = numbered.key,
+          rank = numbered.rank,
+          seq = numbered.number
+      from (
+        select in_order.*, nextval('holdfast.job_number') as number
+        from (select * from entrant where place > room order by key, place) as in_order
+        offset 0
+      ) as numbered
+      where waiting.id = numbered.id
+      returning waiting.lane as key, waiting.rank, waiting.seq
+    ),
+    level as materialized (
+      select key, array_agg(rank) as ranks, array_agg(passed) as passed
+      from (select key, rank, min(seq) - 1 as passed from parked group by key, rank) as first
+      group by key
+    ),
+    counted as materialized (
+      select entered.*, level.ranks, level.passed
+      from (
+        select key, version, count(*) filter (where place <= room)::integer as more, max(id) as latest
+        from entrant
+        group by key, version
+      ) as entered
+      left join level on level.key = entered.key
+    ),
+    changed as (
+      update holdfast.lane
+      set version = lane.version + 1,
+          active = lane.active + c.more,
+          told_by = greatest(told_by, c.latest),
+          free_at = case
+            when every is null or c.more = 0 then free_at
+            else greatest(free_at, now) + make_interval(secs => c.more * every / 1e6)
+          end,
+          -- It is in use again; lane_fill says when to look at it.
+          due_at = null,
+          passed = array(
+            select coalesce(p.passed, c.passed[array_position(c.ranks, (p.at - 6)::smallint)])
+            from unnest(lane.passed) with ordinality as p (passed, at)
+            order by p.at
+          )
+      from counted c
+      where lane.key = c.key
+        and lane.version = c.version
+      returning lane.key, lane.passed
+    )
+    select
+      (select array_agg(id) from entrant where place <= room),
+      (select array_agg(key) from changed where not holdfast.lane_is_empty(passed))
+    into ready, crowded;
+    if ready is not null then
+      moved := holdfast.job_ready(ready);
+    end if;
+    -- Some may have room: its max was raised, or its rate says when.
+    if crowded is not null then
+      moved := moved + holdfast.lane_fill(crowded, array_fill(0, array[cardinality(crowded)]));
+    end if;
+    return moved;
+  end
+  $$;
+comment on function holdfast.lane_enter(bigint[]) is
+  'Waiting jobs that are due, locked by the caller, come to their lanes: they may run, or are parked. Answers how many may run now.';
+
+create or replace function holdfast.job_cancel_after(ids bigint[], reasons text[]) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    tied jsonb;
+  begin
+    with gone as (
+      delete from holdfast.waiting
+      using unnest(ids, reasons) as e (id, reason)
+      where waiting.id = e.id
+      returning waiting.*, e.reason
+    ),
+    kept as (
+      insert into holdfast.job_history
+        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
+      select id, queue, priority, kind, payload, 'cancelled',
+        json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED'),
+        enqueued_at, failed, crashes, max_crashes, log, failures, ties
+      from gone
+      returning id, queue, kind, ties
+    )
+    select jsonb_agg(
+      jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'ties', ties, 'placed', false)
+    )
+    into tied
+    from kept;
+    delete from holdfast.dependency where job = any(ids);
+    perform holdfast.job_settle(tied);
+  end
+  $$;
+comment on function holdfast.job_cancel_after(bigint[], text[]) is
+  'Waiting jobs, locked by the caller, end as cancelled, because what they wait for did not come to its end.';
+
+create or replace function holdfast.job_await(ids bigint[]) returns bigint[]
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    unmarked bigint[];
+    retriable bigint[];
+    marked bigint[];
+    unsure bigint[];
+    failed bigint[];
+    reasons text[];
+    met bigint[];
+    pairs jsonb;
+  begin
+    delete from holdfast.dependency where job = any(ids);
+    -- In one snapshot each of them stands in one table, or nowhere: then it ended longer ago than the history is kept.
+    with pair as materialized (
+      select distinct w.id as job, w.ties->>'ifFailed' as if_failed, needs.id::bigint as needs
+      from holdfast.waiting w
+      cross join lateral jsonb_array_elements_text(w.ties->'after') as needs (id)
+      where w.id = any(ids)
+    ),
+    judged as materialized (
+      select
+        pair.*, live.*,
+        not live.is_live and coalesce((
+          select state in ('cancelled', 'buried') from holdfast.job_history where id = needs order by ended_at desc limit 1
+        ), false) as is_failed
+      from pair
+      cross join lateral (
+        select coalesce(bool_or(true), false) as is_live, coalesce(bool_or(ties ? 'awaited'), false) as is_awaited
+        from (
+          select ties from holdfast.job where id = needs
+          union all
+          select ties from holdfast.waiting where id = needs
+        ) as found
+      ) as live
+    )
+    select
+      coalesce(jsonb_agg(jsonb_build_array(job, needs)) filter (
+        where is_live or (is_failed and if_failed = 'wait')
+      ), '[]'),
+      coalesce(array_agg(distinct needs) filter (where is_live and not is_awaited), '{}'),
+      coalesce(array_agg(distinct needs) filter (where is_failed and if_failed = 'wait'), '{}'),
+      coalesce(array_agg(distinct job) filter (where is_failed and if_failed is null), '{}')
+    into pairs, unmarked, retriable, failed
+    from judged;
+    if failed <> '{}' then
+      reasons := array(
+        select (
+          select format('The job %s, which it waited for, was %s', h.id, h.state)
+          from holdfast.waiting w
+          cross join lateral jsonb_array_elements_text(w.ties->'after') with ordinality as needs (id, at)
+          join holdfast.job_history h on h.id = needs.id::bigint and h.state in ('cancelled', 'buried')
+          where w.id = job
+          order by needs.at
+          limit 1
+        )
+        from unnest(failed) with ordinality as f (job, at)
+        order by at
+      );
+      perform holdfast.job_cancel_after(failed, reasons);
+    end if;
+    -- From now on what follows from their ends is written down. Whoever is just changing one of them is not waited for, and
+    -- one that has ended meanwhile, be it just above, is not marked either: then it is judged again.
+    with in_job as (
+      update holdfast.job
+      set ties = coalesce(ties, '{}') || '{"awaited": true}',
+          -- A cursor may have passed it while it was locked; but not the place of one that somebody has.
+          seq = case when session is null and holdfast.job_at_rest(id) then nextval('holdfast.job_number') else seq end
+      where id = any(array(select id from holdfast.job where id = any(unmarked) order by id for update skip locked))
+      returning id
+    ),
+    in_waiting as (
+      update holdfast.waiting
+      set ties = coalesce(ties, '{}') || '{"awaited": true}'
+      where id = any(array(select id from holdfast.waiting where id = any(unmarked) order by id for update skip locked))
+      returning id
+    ),
+    in_history as (
+      update holdfast.job_history
+      set ties = coalesce(ties, '{}') || '{"awaited": true}'
+      where (id, ended_at) in (
+        select id, ended_at
+        from holdfast.job_history
+        where id = any(retriable)
+          and state in ('cancelled', 'buried')
+        for update skip locked
+      )
+      returning id
+    )
+    select coalesce(array_agg(id), '{}')
+    into marked
+    from (select * from in_job union all select * from in_waiting union all select * from in_history) as all_of_them;
+    unmarked := array((select unnest(unmarked) union select unnest(retriable)) except select unnest(marked));
+    select coalesce(array_agg(distinct (one->>0)::bigint), '{}')
+    into unsure
+    from jsonb_array_elements(pairs) as one
+    where (one->>1)::bigint = any(unmarked);
+    -- Those come again soon.
+    update holdfast.waiting
+    set run_at = clock_timestamp() + interval '20 ms'
+    where id = any(unsure);
+    with pair as materialized (
+      select (one->>0)::bigint as job, (one->>1)::bigint as needs from jsonb_array_elements(pairs) as one
+    ),
+    certain as materialized (
+      select job, needs from pair where not job = any(unsure) and not job = any(failed)
+    ),
+    written as (
+      insert into holdfast.dependency (needs, job) select needs, job from certain
+    )
+    update holdfast.waiting
+    set stage = 'jobs',
+        missing = counted.missing
+    from (select job, count(*)::integer as missing from certain group by job) as counted
+    where waiting.id = counted.job;
+    select coalesce(array_agg(id), '{}')
+    into met
+    from unnest(ids) as asked (id)
+    where not id = any(unsure)
+      and not id = any(failed)
+      and id not in (select (one->>0)::bigint from jsonb_array_elements(pairs) as one);
+    update holdfast.waiting
+    set ties = ties || '{"met": true}',
+        run_at = coalesce((ties->>'runAt')::timestamptz, run_at)
+    where id = any(met);
+    return met;
+  end
+  $$;
+comment on function holdfast.job_await(bigint[]) is
+  'Jobs that others must go before, locked by the caller: they begin to wait for those that have not ended, or are cancelled. Answers with those that need not wait.';
+
+create or replace function holdfast.job_release(ended jsonb, most integer, out released bigint[], out is_all boolean)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    reached integer;
+    failed bigint[];
+    reasons text[];
+  begin
+    -- Who wants to wait until it was retried is passed by.
+    with over as materialized (
+      select id, state, state in ('cancelled', 'buried') as is_failed
+      from jsonb_to_recordset(ended) as e (id bigint, state text)
+    ),
+    reached_now as materialized (
+      select w.id, over.id as needs, over.state, over.is_failed and not w.ties ? 'ifFailed' as is_cancelled
+      from over
+      join holdfast.dependency d on d.needs = over.id
+      join holdfast.waiting w on w.id = d.job and w.stage = 'jobs'
+      where not over.is_failed
+        or w.ties->>'ifFailed' is distinct from 'wait'
+      limit most
+      for update of w skip locked
+    ),
+    gone as (
+      delete from holdfast.dependency
+      using reached_now
+      where dependency.needs = reached_now.needs
+        and dependency.job = reached_now.id
+    ),
+    cancelled as materialized (
+      select distinct on (id) id, format('The job %s, which it waited for, was %s', needs, state) as reason
+      from reached_now
+      where is_cancelled
+      order by id, needs
+    ),
+    counted as materialized (
+      select id, count(*)::integer as ended from reached_now group by id having not bool_or(is_cancelled)
+    ),
+    fewer as (
+      update holdfast.waiting
+      set missing = missing - counted.ended,
+          stage = case when missing > counted.ended then 'jobs' else 'time' end,
+          run_at = case when missing > counted.ended then run_at else coalesce((ties->>'runAt')::timestamptz, run_at) end,
+          ties = case when missing > counted.ended then ties else ties || '{"met": true}' end
+      from counted
+      where waiting.id = counted.id
+      returning waiting.id, waiting.stage
+    )
+    select
+      (select count(*) from reached_now),
+      (select coalesce(array_agg(id), '{}') from fewer where stage = 'time'),
+      (select array_agg(id order by id) from cancelled),
+      (select array_agg(reason order by id) from cancelled)
+    into reached, released, failed, reasons;
+    if failed is not null then
+      perform holdfast.job_cancel_after(failed, reasons);
+    end if;
+    is_all := reached < most and not exists (
+      select
+      from jsonb_to_recordset(ended) as e (id bigint, state text)
+      join holdfast.dependency d on d.needs = e.id
+      join holdfast.waiting w on w.id = d.job and w.stage = 'jobs'
+      where e.state not in ('cancelled', 'buried')
+        or w.ties->>'ifFailed' is distinct from 'wait'
+    );
+  end
+  $$;
+comment on function holdfast.job_release(jsonb, integer) is
+  'Jobs that others wait for have ended: those that wait for nothing else are released (and answered), or cancelled with them; so many at a time.';
+
+create or replace function holdfast.job_tie_up(numbers bigint[], ids bigint[], session integer, out moved integer, out due_ms integer)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    keys bigint[];
+    gone integer[];
+    ended jsonb;
+    released bigint[];
+    is_all boolean;
+  begin
+    -- A crash that forgets it leaves the loose ends as well, and the rounds find them.
+    perform set_config('synchronous_commit', 'off', true);
+    perform pg_advisory_xact_lock(holdfast.lock_class('job follow-ups'), 0);
+    moved := 0;
+    if session is not null then
+      numbers := numbers || array(select number from holdfast.loose_end where loose_end.session = job_tie_up.session limit 1000);
+    end if;
+    with tied as (
+      delete from holdfast.loose_end where number = any(numbers) returning loose_end.tied
+    ),
+    counted as (
+      select key, sum(jobs)::integer as jobs
+      from (
+        select (tied->'ties'->'lane'->>'key')::bigint as key, 1 as jobs
+        from tied
+        where tied->'ties' ? 'lane'
+          and coalesce((tied->>'placed')::boolean, true)
+        union all
+        select key, 0 from (
+          select key from holdfast.lane where due_at <= clock_timestamp() order by due_at limit 500
+        ) as due
+      ) as changed
+      group by key
+    )
+    select
+      (select array_agg(key order by key) from counted),
+      (select array_agg(jobs order by key) from counted),
+      (
+        select jsonb_agg(jsonb_build_object('id', tied->'id', 'state', tied->'state'))
+        from tied
+        where tied->'ties' ? 'awaited'
+          and tied->>'state' <> 'retried'
+      )
+    into keys, gone, ended;
+    if ended is not null then
+      select r.released, r.is_all into released, is_all from holdfast.job_release(ended, 2000) as r;
+      ids := ids || released;
+      if not is_all then
+        insert into holdfast.loose_end (session, tied)
+        select 0, one || '{"ties": {"awaited": true}, "placed": false}' from jsonb_array_elements(ended) as one;
+      end if;
+    end if;
+    if keys is not null then
+      moved := holdfast.lane_fill(keys, gone);
+    end if;
+    if cardinality(ids) > 0 then
+      moved := moved + holdfast.job_admit(ids);
+    end if;
+    if exists (select from holdfast.loose_end where loose_end.session = 0) then
+      due_ms := 0;
+      return;
+    end if;
+    select greatest(1, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
+    into due_ms
+    from (
+      -- What is due in a month would be more than an integer holds.
+      (select due_at from holdfast.lane where due_at < clock_timestamp() + interval '1 day' order by due_at limit 1)
+      union all
+      (select run_at from holdfast.waiting where stage = 'time' and run_at < clock_timestamp() + interval '1 s' order by run_at limit 1)
+    ) as next (at)
+    having count(*) > 0;
+  end
+  $$;
+comment on function holdfast.job_tie_up(bigint[], bigint[], integer) is
+  'Follows up loose ends with these numbers, and those of a life; then admits waiting jobs. One at a time, for an instant. Answers how many jobs may run now, and when there is more to do: 0 says that it is loose ends of nobody (session 0).';
+
+create or replace function holdfast.job_enqueue_workflow(jobs json) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
+    select
+      -- A payload of null is read as none.
+      id, queue, priority, kind, coalesce(payload, 'null'), max_crashes,
+      case
+        when ties ? 'after' then clock_timestamp()
+        else coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0))
+      end,
+      holdfast.job_bind(ties, queue, delay_ms, run_at)
+    from json_to_recordset(jobs)
+      as j (id bigint, queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
+        run_at timestamptz, ties jsonb, payload json);
+    perform holdfast.job_call();
+  end
+  $$;
+comment on function holdfast.job_enqueue_workflow(json) is
+  'Enqueues jobs with ids that were drawn before, all of one workflow, or none.';
+
+create or replace function holdfast.lane_faults() returns table (key bigint, name text, active integer, counted bigint)
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    with placed as (
+      select (ties->'lane'->>'key')::bigint as key from holdfast.job where ties ? 'lane'
+      union all
+      select (tied->'ties'->'lane'->>'key')::bigint
+      from holdfast.loose_end
+      where tied->'ties' ? 'lane' and coalesce((tied->>'placed')::boolean, true)
+    ),
+    counted as (
+      select placed.key, count(*) as jobs from placed group by placed.key
+    )
+    select coalesce(lane.key, counted.key), lane.name, lane.active, coalesce(counted.jobs, 0)
+    from holdfast.lane
+    full join counted on counted.key = lane.key
+    where lane.active is distinct from coalesce(counted.jobs, 0)
+  $$;
+comment on function holdfast.lane_faults() is 'Lanes whose count of jobs is not what is there. There must be none, at any moment.';

@@ -1,0 +1,36 @@
+import { arrayOf } from '../postgres/index.js'
+import type { RecordedError } from './errors.js'
+import type { Ledger } from './ledger.js'
+import type { JobStatus, StatusRow } from './status.js'
+
+/** A job that another waited for. */
+export interface JobParent {
+  readonly id: number
+  /** Undefined when it ended longer ago than the history is kept. */
+  readonly kind: string | undefined
+  readonly state: JobStatus['state'] | 'forgotten'
+  /** What its handler returned. */
+  readonly result: unknown
+  readonly error: RecordedError | undefined
+}
+
+/** What came of these jobs. */
+export async function parentsOf(ledger: Ledger, ids: readonly number[]): Promise<JobParent[]> {
+  if (ids.length === 0) return []
+  const rows = await ledger.read<Pick<StatusRow, 'id' | 'kind' | 'state' | 'result' | 'error'>>('states', [
+    arrayOf(ids),
+  ])
+  const byId = new Map(rows.map((row) => [Number(row.id), row]))
+  return ids.map((id) => {
+    const row = byId.get(id)
+    if (!row) return { id, kind: undefined, state: 'forgotten', result: undefined, error: undefined }
+    const { kind, state, result, error } = row
+    return {
+      id,
+      kind,
+      state,
+      result: result === null ? undefined : JSON.parse(result),
+      error: error === null ? undefined : JSON.parse(error),
+    }
+  })
+}

@@ -1,0 +1,194 @@
+-- Leases are granted, released and checked here.
+
+-- In PL/pgSQL, because its statements see what was committed until now: the lock on the key was granted after the
+-- statement that asks this had begun. Asked with every lock, so it names each thing where others set search_path, which
+-- would cost a tenth of it.
+create or replace function holdfast.is_leased(key bigint) returns boolean
+  language plpgsql
+  as $$
+  declare
+    moment timestamptz;
+  begin
+    perform
+    from holdfast.lease
+    where lease.key operator(pg_catalog.=) is_leased.key;
+    -- Nearly always.
+    if not found then
+      return false;
+    end if;
+    moment := holdfast.moment();
+    return exists (
+      select
+      from holdfast.lease
+      where lease.key operator(pg_catalog.=) is_leased.key
+        and expires_at operator(pg_catalog.>) moment
+    );
+  end
+  $$;
+comment on function holdfast.is_leased(bigint) is
+  'Whether somebody has a key by lease. Asked by whoever has just been granted a lock on it.';
+
+create or replace function holdfast.leased(keys bigint[]) returns bigint[]
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    moment constant timestamptz := holdfast.moment();
+  begin
+    return array(
+      select key
+      from holdfast.lease
+      where key = any(keys)
+        and expires_at > moment
+    );
+  end
+  $$;
+comment on function holdfast.leased(bigint[]) is 'Those of the keys that somebody has by lease. For is_leased() of many at once.';
+
+create or replace function holdfast.flush_leases() returns void
+  language plpgsql
+  as $$
+  begin
+    if current_setting('synchronous_commit') = 'off' then
+      perform set_config('synchronous_commit', 'on', true);
+    end if;
+  end
+  $$;
+comment on function holdfast.flush_leases() is
+  'A crash must not forget a lease, or another could take it too early. Where the role does not flush its commits, this one is flushed.';
+
+-- Whoever decides about a name has the transaction lock on its key meanwhile: a session that holds it as a lock excludes us,
+-- and the fence is drawn in the order of the grants. Not waited for: a name about which somebody else decides at this
+-- moment counts as taken.
+create or replace function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms integer[], holds_ms bigint[], for_instance text)
+  returns table (settled boolean, granted_fence bigint, is_fresh boolean, free_in_ms float8, is_wanted boolean)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    perform holdfast.flush_leases();
+    if not holdfast.is_settled() then
+      return query select false, null::bigint, false, null::float8, null::boolean from unnest(keys);
+      return;
+    end if;
+    return query
+    with asked as materialized (
+      select key, token, ttl_ms, hold_ms, place
+      from unnest(keys, tokens, ttls_ms, holds_ms) with ordinality as a (key, token, ttl_ms, hold_ms, place)
+      order by key
+    ),
+    decided as materialized (
+      select *, pg_try_advisory_xact_lock(key) as by_us
+      from asked
+    ),
+    drawn as materialized (
+      select *, case when by_us then nextval('holdfast.fence') end as fence
+      from decided
+    ),
+    granted as (
+      insert into holdfast.lease as held (key, token, instance, fence, ttl_ms, hold_ms, granted_at, expires_at)
+      select
+        key, token, for_instance, fence, ttl_ms, hold_ms, clock_timestamp(),
+        clock_timestamp() + make_interval(secs => ttl_ms / 1000.0)
+      from drawn
+      where by_us
+      on conflict (key) do update
+      set token = excluded.token,
+          instance = excluded.instance,
+          -- The same token once more, in time: the same unbroken holding, of which nothing is taken back.
+          fence = case when held.expires_at > clock_timestamp() then held.fence else excluded.fence end,
+          granted_at = case when held.expires_at > clock_timestamp() then held.granted_at else excluded.granted_at end,
+          hold_ms = case when held.expires_at > clock_timestamp() then greatest(held.hold_ms, excluded.hold_ms) else excluded.hold_ms end,
+          ttl_ms = excluded.ttl_ms,
+          expires_at = greatest(held.expires_at, excluded.expires_at),
+          wanted = held.wanted and held.expires_at > clock_timestamp(),
+          joined = (held.joined or held.instance <> excluded.instance) and held.expires_at > clock_timestamp()
+      where held.expires_at <= clock_timestamp()
+        or held.token = excluded.token
+      returning key, fence
+    )
+    select
+      true,
+      granted.fence,
+      coalesce(granted.fence = drawn.fence, false),
+      -- Looked up one by one, and only where it was not granted: a join would be planned as a read of the whole table.
+      case when granted.fence is null then (
+        select (extract(epoch from lease.expires_at - clock_timestamp()) * 1000)::float8
+        from holdfast.lease
+        where lease.key = drawn.key
+      ) end,
+      case when granted.fence is null then (select lease.wanted from holdfast.lease where lease.key = drawn.key) end
+    from drawn
+    left join granted using (key)
+    order by drawn.place;
+  end
+  $$;
+comment on function holdfast.acquire_leases(bigint[], text[], integer[], bigint[], text) is
+  'Grants those of the names that are free. Answers for each, in order: the fence if it was granted, and whether by this call or before, else in how many ms it expires.';
+
+-- The name stays taken, by nobody, until its hold is over. Who waits is told, unless there is still a hold. With a fence:
+-- only that grant, for the same token may have been granted anew since. Without one, by the token alone. Whoever else may
+-- rely on the token is told: where it is released by the token alone, and where another instance has joined.
+create or replace function holdfast.release_leases(keys bigint[], tokens text[], fences bigint[], channel text)
+  returns table (released_key bigint, released_token text, waiters_told text, holders_told text)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return query
+    with rows as materialized (
+      select
+        lease.key,
+        lease.token,
+        lease.wanted,
+        lease.granted_at + make_interval(secs => lease.hold_ms / 1000.0) as held_until,
+        lease.joined or asked.fence is null as tell_holders
+      from unnest(keys, tokens, fences) as asked (key, token, fence)
+      join holdfast.lease
+        on lease.key = asked.key
+        and lease.token = asked.token
+        and lease.fence = coalesce(asked.fence, lease.fence)
+      order by lease.key
+      for update of lease
+    ),
+    released as (
+      update holdfast.lease
+      set token = '',
+          wanted = false,
+          joined = false,
+          expires_at = greatest(held_until, clock_timestamp())
+      from rows
+      where lease.key = rows.key
+      returning lease.key, rows.token, rows.tell_holders, rows.wanted and held_until <= clock_timestamp() as tell_waiters
+    )
+    select
+      key,
+      token,
+      case when tell_waiters then pg_notify(channel, 'lease ' || key)::text end as waiters_told,
+      case when tell_holders then pg_notify(channel, 'expire ' || key)::text end as holders_told
+    from released;
+  end
+  $$;
+comment on function holdfast.release_leases(bigint[], text[], bigint[], text) is
+  'Gives leases back, and answers with the keys and tokens of those that were still their holders''. Without a fence: by the token alone.';
+
+create or replace function holdfast.guard_lease(key bigint, fence bigint) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    perform holdfast.guard_key(guard_lease.key, guard_lease.fence);
+    if not exists (
+      select
+      from holdfast.lease
+      where lease.key = guard_lease.key
+        and lease.fence = guard_lease.fence
+        and lease.expires_at > clock_timestamp()
+    ) then
+      raise exception 'The fence % of key % is stale: the lease has expired or belongs to a later holder', guard_lease.fence, guard_lease.key
+        using errcode = 'HF001';
+    end if;
+  end
+  $$;
+comment on function holdfast.guard_lease(bigint, bigint) is
+  'Refuses (HF001) the writes of somebody whose lease on a key is over, in the transaction of those writes.';

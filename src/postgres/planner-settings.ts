@@ -1,0 +1,132 @@
+/**
+ * Planner settings of functions: the only place where they are chosen. Without them PostgreSQL plans for the table as it was when
+ * the statistics were taken. Our tables grow from nothing to millions of rows and back within minutes, so such a plan is wrong most
+ * of the time. schema-rooms.ts adds the settings behind the functions of each room, and a test looks for settings elsewhere.
+ */
+const traits = {
+  /** Compiling a statement takes a hundred times as long as running it. Before PostgreSQL 18 a scan type that is off starts the compiler. */
+  'not compiled': ['jit = off'],
+  /** Planning the statement again for each array would take longer than running it. */
+  'one plan': ['plan_cache_mode = force_generic_plan'],
+  /** The table may be empty when the plan is made, and huge when it runs. */
+  'by index': ['enable_seqscan = off'],
+  /** A few rows of a table of any size: a loop over the index reads these rows only. */
+  'few rows': ['enable_hashjoin = off', 'enable_mergejoin = off'],
+  /** A bitmap reads all rows that fit before the first is returned, also when a limit needs only a few. */
+  'stops early': ['enable_bitmapscan = off'],
+  /** The index returns the rows in order. A sort would read the whole queue first. */
+  'in index order': ['enable_sort = off'],
+  /** Many rows at the same time: one walk over each side, where a loop would search again for each row. */
+  'large batch': ['enable_nestloop = off'],
+  /** With loops and bitmaps off, what is left is a hash join over one walk along the index. */
+  'by hash': ['enable_mergejoin = off'],
+} as const
+
+type Trait = keyof typeof traits
+
+/** Which functions have which settings. A function that is not listed runs with the settings of the session. */
+const profiles: readonly { readonly traits: readonly Trait[]; readonly functions: readonly string[] }[] = [
+  {
+    traits: ['one plan'],
+    functions: ['leased', 'acquire_leases', 'release_leases'],
+  },
+  {
+    traits: ['not compiled'],
+    functions: ['limit_sweep', 'job_hold_still', 'job_cancel', 'job_held', 'lane_faults', 'schedule_unproven'],
+  },
+  {
+    traits: ['not compiled', 'one plan'],
+    functions: ['sample_names', 'term_over'],
+  },
+  {
+    traits: ['not compiled', 'by index'],
+    functions: [
+      'job_sweep_keys',
+      'schedule_gap',
+      'schedule_room',
+      'schedule_settle',
+      'schedule_begin',
+      'schedule_declare',
+      'schedule_change',
+      'schedule_run',
+      'schedule_sweep',
+    ],
+  },
+  {
+    traits: ['not compiled', 'by index', 'one plan'],
+    functions: [
+      'limit_strike',
+      'limit_serve',
+      'limit_hand_on',
+      'limit_mend',
+      'limit_reset',
+      'limit_look',
+      'rate_turn',
+      'job_over',
+      'schedule_states',
+    ],
+  },
+  {
+    traits: ['not compiled', 'by index', 'few rows'],
+    functions: [
+      'job_free_keys',
+      'job_enqueue_unique',
+      'job_end',
+      'job_take_over',
+      'schedule_take',
+      'schedule_recover',
+      'schedule_end',
+    ],
+  },
+  {
+    traits: ['not compiled', 'by index', 'few rows', 'one plan'],
+    functions: [
+      'limit_turn',
+      'job_ready',
+      'job_admit',
+      'job_forget',
+      'job_take',
+      'job_cancel_after',
+      'job_await',
+      'job_release',
+      'schedule_look',
+    ],
+  },
+  {
+    traits: ['not compiled', 'by index', 'few rows', 'stops early'],
+    functions: ['job_round'],
+  },
+  {
+    traits: ['not compiled', 'by index', 'few rows', 'stops early', 'one plan'],
+    functions: ['lane_fill', 'lane_enter', 'job_tie_up'],
+  },
+  {
+    traits: ['not compiled', 'by index', 'stops early', 'in index order', 'one plan'],
+    functions: ['job_claim', 'job_look'],
+  },
+  {
+    // All ends of a batch at the same time.
+    traits: ['not compiled', 'by index', 'stops early', 'large batch', 'by hash', 'one plan'],
+    functions: ['job_done'],
+  },
+  {
+    // The planner cannot know how many locks there are, and a loop over pg_locks would be long.
+    traits: ['not compiled', 'by index', 'large batch', 'one plan'],
+    functions: ['job_prove'],
+  },
+]
+
+/** Names of the functions with planner settings. */
+export const plannedFunctions = profiles.flatMap(({ functions }) => functions)
+
+/** One `alter function` for each of the functions that has planner settings. */
+export function plannerStatements(functions: ReadonlySet<string>): string[] {
+  return profiles.flatMap((profile) =>
+    profile.functions
+      .filter((name) => functions.has(name))
+      .map((name) => {
+        const settings = profile.traits.flatMap((trait) => traits[trait])
+        return `alter function holdfast.${name} ${settings.map((setting) => `set ${setting}`).join(' ')};`
+      }),
+  )
+}

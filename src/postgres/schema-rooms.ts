@@ -1,0 +1,107 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { plannerStatements } from './planner-settings.js'
+import { inSchema } from './statements.js'
+
+/**
+ * The SQL of the schema stands beside the room that it belongs to, in two files:
+ *
+ * - `schema.sql`: tables, sequences, indexes, and their comments. All of them together are version 1 of the schema. After the first
+ *   release they never change: migrations/ changes tables then.
+ * - `functions.sql`: functions, each with `create or replace`. They are applied again whenever their text changes.
+ *
+ * The order counts for tables, for a function may name what comes later.
+ */
+const rooms = [
+  { name: 'postgres', hasFunctions: true },
+  { name: 'locks', hasFunctions: false },
+  { name: 'leases', hasFunctions: true },
+  { name: 'limits', hasFunctions: true },
+  { name: 'once', hasFunctions: true },
+  { name: 'elections', hasFunctions: false },
+  { name: 'shares', hasFunctions: false },
+  { name: 'jobs', hasFunctions: true },
+  { name: 'schedules', hasFunctions: true },
+  { name: 'samples', hasFunctions: true },
+  { name: 'dashboard', hasFunctions: false },
+] as const
+
+/**
+ * Number of the functions of all rooms together. Raise it by one in the first commit after a release that changes functions.sql of
+ * any room, or planner-settings.ts. An instance never replaces functions of a higher revision, so while old and new instances work
+ * at the same time, the old ones do not bring back old functions.
+ */
+export const functionsRevision = 1
+
+/** Statements that run once, when the functions are there for the first time. */
+const onInstall = [
+  // No job can end while the table of its day is made, so the tables of the first days are made now.
+  'select holdfast.job_days(7);',
+]
+
+export interface RoomFunctions {
+  readonly room: string
+  /** Of the text, without the name of the schema. */
+  readonly hash: string
+  readonly sql: string
+}
+
+const texts = new Map<string, string>()
+
+/** The text of a file of a room, with the line ends of Unix, so that a checkout on Windows has the same hash. */
+function read(room: string, file: 'schema' | 'functions'): string {
+  const path = `../${room}/${file}.sql`
+  const known = texts.get(path)
+  if (known !== undefined) return known
+  const text = readFileSync(new URL(path, import.meta.url), 'utf8')
+    .replaceAll('\r\n', '\n')
+    .trim()
+  texts.set(path, text)
+  return text
+}
+
+/** Version 1 of the schema: the tables of all rooms. */
+export function baseline(schema: string): string {
+  return inSchema(rooms.map(({ name }) => read(name, 'schema')).join('\n\n'), schema)
+}
+
+let hashed: RoomFunctions[] | undefined
+
+/** The functions of each room that has some, with their planner settings. */
+export function roomFunctions(schema: string): RoomFunctions[] {
+  hashed ??= rooms
+    .filter(({ hasFunctions }) => hasFunctions)
+    .map(({ name }) => {
+      const text = read(name, 'functions')
+      const names = [...text.matchAll(/^create or replace function holdfast\.(\w+)\(/gm)].map(([, name]) => name!)
+      const settings = plannerStatements(new Set(names))
+      const sql = settings.length > 0 ? `${text}\n\n-- See planner-settings.ts.\n${settings.join('\n')}` : text
+      return { room: name, hash: createHash('sha256').update(sql).digest('hex'), sql }
+    })
+  return hashed.map((functions) => ({ ...functions, sql: inSchema(functions.sql, schema) }))
+}
+
+/**
+ * SQL that applies the functions of these rooms and records that all rooms now have the functions of this revision. Functions
+ * call each other across rooms, so PostgreSQL does not check their bodies here.
+ */
+export function functionsScript(apply: readonly RoomFunctions[], schema: string, isInstall: boolean): string {
+  const applied = new Set(apply.map(({ room }) => room))
+  const records = roomFunctions(schema).map(({ room, hash }) => `('${room}', '${hash}', ${functionsRevision})`)
+  return [
+    `-- functions, revision ${functionsRevision}: ${[...applied].join(', ')}`,
+    'set local check_function_bodies = off;',
+    ...apply.map(({ sql }) => sql),
+    ...(isInstall ? onInstall.map((statement) => inSchema(statement, schema)) : []),
+    inSchema(
+      `insert into holdfast.applied_functions (room, hash, revision)
+values
+  ${records.join(',\n  ')}
+on conflict (room) do update
+set hash = excluded.hash,
+    revision = excluded.revision,
+    applied_at = excluded.applied_at;`,
+      schema,
+    ),
+  ].join('\n\n')
+}

@@ -1,0 +1,792 @@
+-- Ticks are taken, run and settled here. src/schedules/README.md has the protocol.
+
+create or replace function holdfast.schedule_gap(
+  schedule bigint, first_at timestamptz, last_at timestamptz, ticks bigint, reason text, follows timestamptz
+) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    update holdfast.gap as g
+    set last_at = schedule_gap.last_at,
+        ticks = g.ticks + schedule_gap.ticks
+    where g.schedule = schedule_gap.schedule
+      and g.first_at = (select max(n.first_at) from holdfast.gap n where n.schedule = schedule_gap.schedule)
+      and g.last_at = follows
+      and g.reason = schedule_gap.reason;
+    if not found then
+      insert into holdfast.gap
+      values (schedule_gap.schedule, schedule_gap.first_at, schedule_gap.last_at, schedule_gap.ticks, schedule_gap.reason);
+    end if;
+  end
+  $$;
+comment on function holdfast.schedule_gap(bigint, timestamptz, timestamptz, bigint, text, timestamptz) is
+  'Writes down ticks without a run, together with their neighbours: with the gap that ends with the tick that they follow, if it has the same reason.';
+
+create or replace function holdfast.schedule_room(of_schedule bigint, overlap text) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    runs boolean;
+    waits boolean;
+    stopped integer;
+    replaced record;
+  begin
+    if overlap = 'allow' then
+      return true;
+    end if;
+    -- What waits to run again, after a crash, is a run that is there.
+    select
+      coalesce(bool_or(state = 'running' or attempt > 0), false),
+      coalesce(bool_or(state = 'waiting' and attempt = 0), false)
+    into runs, waits
+    from holdfast.tick
+    where schedule = of_schedule
+      and state in ('running', 'waiting');
+    if overlap = 'skip' then
+      return not runs and not waits;
+    end if;
+    if overlap = 'queue' then
+      return not waits;
+    end if;
+    for stopped in
+      update holdfast.tick
+      set stopping = 'replaced'
+      where schedule = of_schedule
+        and state = 'running'
+        and stopping is null
+      returning session
+    loop
+      perform pg_notify(holdfast.job_channel(), 'schedule-stop ' || stopped);
+    end loop;
+    for replaced in
+      delete from holdfast.tick
+      where schedule = of_schedule
+        and state = 'waiting'
+        and attempt = 0
+        and not extra
+      returning at
+    loop
+      perform holdfast.schedule_gap(of_schedule, replaced.at, replaced.at, 1, 'overlap', null);
+    end loop;
+    update holdfast.tick
+    set state = 'cancelled',
+        ended_at = clock_timestamp()
+    where schedule = of_schedule
+      and state = 'waiting';
+    return true;
+  end
+  $$;
+comment on function holdfast.schedule_room(bigint, text) is
+  'Whether there may be another run of a schedule, as to its overlap; for replace: makes room. The row of the schedule is locked.';
+
+create or replace function holdfast.schedule_settle(of_schedule bigint, older json, ticks timestamptz[], is_over boolean, now_is timestamptz)
+  returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    s holdfast.schedule;
+    due integer;
+    -- How many of the due ones in the list are missed, and how many of these run late.
+    missed_ticks integer;
+    run_late integer;
+    is_current boolean;
+    manned_since timestamptz;
+    follows timestamptz;
+    piece record;
+  begin
+    select * into s from holdfast.schedule where key = of_schedule;
+    select count(*) into due from unnest(ticks) as t (tick) where tick <= now_is;
+    if due = 0 then
+      return older is null;
+    end if;
+    -- The list was too short: by now more are due, which are not in it.
+    if due = cardinality(ticks) and not is_over then
+      return false;
+    end if;
+    follows := s.settled_at;
+    is_current := ticks[due] > now_is - interval '1 minute' or s.missed = 'latest';
+    missed_ticks := case when is_current then due - 1 else due end;
+    run_late := case when s.missed = 'all' then least(missed_ticks, s.late) else 0 end;
+    if s.paused_at is null and (older is not null or missed_ticks > run_late) then
+      with member as materialized (
+        select session, since
+        from holdfast.schedule_member
+        where schedule = of_schedule
+      )
+      select min(since) into manned_since from member where holdfast.is_present(session);
+    end if;
+    for piece in
+      select first_at, last_at, n
+      from json_to_recordset(older) as o (first_at timestamptz, last_at timestamptz, n bigint)
+      union all
+      select tick, tick, 1
+      from unnest(ticks) with ordinality as t (tick, place)
+      where place <= case when s.paused_at is null then missed_ticks - run_late else due end
+      order by 1
+    loop
+      perform holdfast.schedule_gap(
+        of_schedule, piece.first_at, piece.last_at, piece.n,
+        case
+          when s.paused_at is not null then 'paused'
+          when s.missed = 'all' then 'limit'
+          when piece.last_at < coalesce(manned_since, 'infinity') then 'no instance'
+          else 'missed'
+        end,
+        follows
+      );
+      follows := piece.last_at;
+    end loop;
+    if s.paused_at is null then
+      insert into holdfast.tick (schedule, at)
+      select of_schedule, tick
+      from unnest(ticks) with ordinality as t (tick, place)
+      where place > missed_ticks - run_late
+        and place <= missed_ticks;
+      if is_current then
+        -- What runs late is no reason to skip the tick that is due now.
+        if run_late > 0 or holdfast.schedule_room(of_schedule, s.overlap) then
+          insert into holdfast.tick (schedule, at) values (of_schedule, ticks[due]);
+        else
+          perform holdfast.schedule_gap(of_schedule, ticks[due], ticks[due], 1, 'overlap', follows);
+        end if;
+      end if;
+    end if;
+    update holdfast.schedule
+    set next_at = ticks[due + 1],
+        settled_at = ticks[due]
+    where key = of_schedule;
+    return true;
+  end
+  $$;
+comment on function holdfast.schedule_settle(bigint, json, timestamptz[], boolean, timestamptz) is
+  'Settles what is due of a schedule, whose row is locked and whose next tick is the first of those given: older ones in pieces, which are due without doubt, [{"first_at": …, "last_at": …, "n": …}]; then one by one, with at least one that is not due, unless the rule is over. False: those given do not suffice.';
+
+create or replace function holdfast.schedule_begin(of_schedule bigint, life integer, member text) returns json
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    begun json;
+  begin
+    with candidate as (
+      select t.at, t.extra
+      from holdfast.schedule s
+      join holdfast.tick t on t.schedule = s.key
+      where s.key = of_schedule
+        and t.state = 'waiting'
+        and (s.paused_at is null or t.extra)
+        and (
+          s.overlap = 'allow'
+          or not exists (select from holdfast.tick r where r.schedule = of_schedule and r.state = 'running')
+        )
+      order by t.attempt = 0, t.at
+      limit (select case when overlap = 'allow' then null else 1 end from holdfast.schedule where key = of_schedule)
+      for update of t
+    ),
+    begun as (
+      update holdfast.tick
+      set state = 'running',
+          session = life,
+          instance = member,
+          fence = nextval('holdfast.fence'),
+          attempt = attempt + 1,
+          started_at = clock_timestamp(),
+          ended_at = null
+      from candidate
+      where tick.schedule = of_schedule
+        and tick.at = candidate.at
+        and tick.extra = candidate.extra
+      returning tick.*
+    )
+    select json_agg(json_build_array(
+      of_schedule::text,
+      (extract(epoch from b.at) * 1000)::bigint,
+      b.extra,
+      b.fence,
+      b.attempt,
+      greatest(0, extract(epoch from b.started_at - b.at) * 1000)::bigint,
+      (
+        select (extract(epoch from d.at) * 1000)::bigint
+        from holdfast.tick d
+        where d.schedule = of_schedule
+          and d.state = 'done'
+          and not d.extra
+        order by d.at desc
+        limit 1
+      )
+    ) order by b.at)
+    into begun
+    from begun b;
+    if begun is not null then
+      update holdfast.schedule set ran_by = member where key = of_schedule and ran_by is distinct from member;
+    end if;
+    return begun;
+  end
+  $$;
+comment on function holdfast.schedule_begin(bigint, integer, text) is
+  'Begins what waits of a schedule and may begin; the row of the schedule is locked. Answers with the runs: [[schedule, tick, extra, fence, attempt, how late, last success]], times in ms.';
+
+create or replace function holdfast.schedule_states(keys bigint[]) returns json
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return (
+      select json_agg(json_build_array(
+        s.key::text,
+        coalesce(s.override, s.rule),
+        (extract(epoch from s.next_at) * 1000)::bigint,
+        (
+          extract(epoch from s.next_at - clock_timestamp()) * 1000 + case when s.paused_at is null then 0 else 600000 end
+        )::float8,
+        s.ran_by,
+        s.late,
+        case
+          when s.next_at < clock_timestamp() - interval '2 seconds' then (
+            with member as materialized (
+              select session, since
+              from holdfast.schedule_member
+              where schedule = s.key
+            )
+            select (extract(epoch from min(since)) * 1000)::bigint from member where holdfast.is_present(session)
+          )
+        end
+      ))
+      from holdfast.schedule s
+      where s.key = any(keys)
+    );
+  end
+  $$;
+comment on function holdfast.schedule_states(bigint[]) is
+  'How schedules stand: [[key, the rule in force, next tick, due in how many ms, who ran last, how many may run late, since when a member is there, if the tick is long due]], times in ms. A paused schedule is due later: it need only be settled now and then.';
+
+create or replace function holdfast.schedule_take(life integer, member text, asked json) returns json
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    one record;
+    begun json;
+    all_begun jsonb := '[]';
+    taken bigint[] := '{}';
+  begin
+    -- A crash must not forget that a tick was taken, or it would be taken again.
+    perform holdfast.flush_leases();
+    if not holdfast.is_settled() then
+      return json_build_object('state', 'unsettled');
+    end if;
+    for one in
+      with a as materialized (
+        select *
+        from json_to_recordset(asked)
+          as a (id bigint, rule text, older json, ticks timestamptz[], is_over boolean, begins boolean)
+      )
+      select s.key, a.older, a.ticks, a.is_over, a.begins
+      from a
+      join holdfast.schedule s on s.key = a.id
+      where a.rule is null
+        or (
+          a.rule = coalesce(s.override, s.rule)
+          and s.next_at = coalesce((a.older -> 0 ->> 'first_at')::timestamptz, a.ticks[1])
+        )
+      order by s.key
+      for update of s skip locked
+    loop
+      if one.ticks is not null then
+        perform holdfast.schedule_settle(one.key, one.older, one.ticks, one.is_over, clock_timestamp());
+      end if;
+      continue when not one.begins;
+      begun := holdfast.schedule_begin(one.key, life, member);
+      if begun is not null then
+        all_begun := all_begun || begun::jsonb;
+      end if;
+    end loop;
+    return json_build_object(
+      'state', 'taken',
+      'now', extract(epoch from clock_timestamp()) * 1000,
+      'begun', all_begun,
+      'states', holdfast.schedule_states(array(select id from json_to_recordset(asked) as a (id bigint)))
+    );
+  end
+  $$;
+comment on function holdfast.schedule_take(integer, text, json) is
+  'Settles what is due of schedules, and begins what may begin: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …, "begins": …}], each only if the rule in force and the next tick are those; without a rule only begins. What somebody else has locked is passed over. Answers with the runs and how all of them stand.';
+
+create or replace function holdfast.schedule_resolve(key bigint) returns bigint
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$ select coalesce((select n.schedule from holdfast.schedule_name n where n.key = schedule_resolve.key), schedule_resolve.key) $$;
+comment on function holdfast.schedule_resolve(bigint) is 'The key of the schedule that the key of a name leads to.';
+
+create or replace function holdfast.schedule_is_declared(of_schedule bigint, with_rule text, but_for text) returns boolean
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  with member as materialized (
+    select session
+    from holdfast.schedule_member
+    where schedule = of_schedule
+      and rule = with_rule
+      and instance <> but_for
+  )
+  select exists (select from member where holdfast.is_present(session))
+  $$;
+comment on function holdfast.schedule_is_declared(bigint, text, text) is
+  'Whether a live instance, other than one, has a schedule in its code with this rule.';
+
+create or replace function holdfast.schedule_declare(life integer, member text, asked json) returns json
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    one record;
+    s holdfast.schedule;
+    id bigint;
+    former bigint;
+    first timestamptz;
+    now_is timestamptz;
+    declared jsonb := '[]';
+  begin
+    perform holdfast.flush_leases();
+    -- One after the other: names lead to each other here.
+    perform pg_advisory_xact_lock(holdfast.lock_class('schedule declarations'), 0);
+    for one in
+      select *
+      from json_to_recordset(asked) as a (
+        key bigint, namespace text, name text, was bigint, rule text, overlap text, missed text, late integer, reruns boolean,
+        firsts timestamptz[], is_over boolean
+      )
+      order by key
+    loop
+      id := holdfast.schedule_resolve(one.key);
+      if one.was is not null then
+        former := holdfast.schedule_resolve(one.was);
+        if former <> id then
+          perform from holdfast.schedule where schedule.key = id;
+          if not found and exists (select from holdfast.schedule where schedule.key = former) then
+            insert into holdfast.schedule_name values (one.key, former);
+            id := former;
+          else
+            -- Both were there, or neither: from now on the former name leads here, and what had it does not tick any more.
+            insert into holdfast.schedule_name values (one.was, id)
+            on conflict on constraint schedule_name_pkey do update set schedule = excluded.schedule;
+            update holdfast.schedule set next_at = null where schedule.key = former;
+          end if;
+        end if;
+        update holdfast.schedule set name = one.name where schedule.key = id and name <> one.name;
+      end if;
+      select * into s from holdfast.schedule where schedule.key = id for update;
+      now_is := clock_timestamp();
+      if not found then
+        select min(t) into first from unnest(one.firsts) as t where t > now_is;
+        continue when first is null and not one.is_over;
+        insert into holdfast.schedule (key, namespace, name, rule, next_at, overlap, missed, late, reruns)
+        values (id, one.namespace, one.name, one.rule, first, one.overlap, one.missed, one.late, one.reruns)
+        returning * into s;
+        insert into holdfast.schedule_rule values (id, now_is, one.rule);
+      elsif s.rule = one.rule then
+        update holdfast.schedule
+        set overlap = one.overlap,
+            missed = one.missed,
+            late = one.late,
+            reruns = one.reruns
+        where schedule.key = id
+          and (overlap, missed, late, reruns) is distinct from (one.overlap, one.missed, one.late, one.reruns);
+      end if;
+      insert into holdfast.schedule_member as known (schedule, instance, session, rule)
+      values (id, member, life, one.rule)
+      on conflict on constraint schedule_member_pkey do update set session = excluded.session, rule = excluded.rule;
+      declared := declared || jsonb_build_array(jsonb_build_array(
+        one.key::text,
+        id::text,
+        s.rule <> one.rule
+          and (not one.rule = any(s.superseded) or not holdfast.schedule_is_declared(id, s.rule, member))
+      ));
+    end loop;
+    return json_build_object(
+      'now', extract(epoch from clock_timestamp()) * 1000,
+      'declared', declared,
+      'states', holdfast.schedule_states(array(select (d ->> 1)::bigint from jsonb_array_elements(declared) as d))
+    );
+  end
+  $$;
+comment on function holdfast.schedule_declare(integer, text, json) is
+  'An instance has these schedules in its code. Answers which key they have, whether its rule is to be adopted, and how they stand. What is left out is to be asked again: none of the first ticks that were given is yet to come.';
+
+create or replace function holdfast.schedule_change(asked json) returns text
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    a record;
+    s holdfast.schedule;
+    first timestamptz;
+    now_is timestamptz;
+    before text;
+    after text;
+  begin
+    perform holdfast.flush_leases();
+    select *
+    into a
+    from json_to_record(asked) as a (
+      id bigint, code_rule text, rule text, next_at timestamptz, older json, ticks timestamptz[], is_over boolean,
+      what text, new_rule text, firsts timestamptz[], firsts_over boolean, overlap text, missed text, late integer, reruns boolean
+    );
+    select * into s from holdfast.schedule where key = a.id for update;
+    if not found then
+      return 'unknown';
+    end if;
+    before := coalesce(s.override, s.rule);
+    if s.rule <> a.code_rule or before <> a.rule or s.next_at is distinct from a.next_at then
+      return 'again';
+    end if;
+    now_is := clock_timestamp();
+    if s.next_at is not null and not holdfast.schedule_settle(a.id, a.older, a.ticks, a.is_over, now_is) then
+      return 'again';
+    end if;
+    if a.what = 'resume' then
+      update holdfast.schedule set paused_at = null where key = a.id;
+    else
+      after := case
+        when a.what = 'override' then coalesce(a.new_rule, s.rule)
+        else coalesce(s.override, a.new_rule)
+      end;
+      if after <> before then
+        select min(t) into first from unnest(a.firsts) as t where t > now_is;
+        if first is null and not a.firsts_over then
+          return 'again';
+        end if;
+        update holdfast.schedule set next_at = first, settled_at = null where key = a.id;
+        insert into holdfast.schedule_rule values (a.id, now_is, after);
+      end if;
+      if a.what = 'override' then
+        update holdfast.schedule set override = a.new_rule where key = a.id;
+      else
+        update holdfast.schedule
+        set rule = a.new_rule,
+            superseded = (array_remove(superseded, a.new_rule) || s.rule)[greatest(1, cardinality(superseded) - 48):],
+            overlap = a.overlap,
+            missed = a.missed,
+            late = a.late,
+            reruns = a.reruns
+        where key = a.id;
+      end if;
+    end if;
+    perform pg_notify(holdfast.job_channel(), 'schedule ' || a.id);
+    return 'changed';
+  end
+  $$;
+comment on function holdfast.schedule_change(json) is
+  'Changes the rule of a schedule ("what": rule, by its code; override, by an operator), or lets it run again (resume), after it has settled what is due by the rule of before. Answers again when the schedule stands otherwise than was said.';
+
+create or replace function holdfast.schedule_recover(of_schedule bigint) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    dead integer[];
+  begin
+    with owner as materialized (
+      select distinct session
+      from holdfast.tick
+      where state = 'running'
+        and (of_schedule is null or schedule = of_schedule)
+    )
+    select array_agg(session) into dead from owner where not holdfast.is_present(session);
+    if dead is null then
+      return;
+    end if;
+    with lost as materialized (
+      select t.schedule, t.at, t.extra, s.reruns
+      from holdfast.tick t
+      join holdfast.schedule s on s.key = t.schedule
+      where t.state = 'running'
+        and t.session = any(dead)
+        and (of_schedule is null or t.schedule = of_schedule)
+      order by t.schedule, t.at, t.extra
+      for update of t skip locked
+    )
+    update holdfast.tick
+    set state = case
+          when stopping is not null then 'cancelled'
+          when lost.reruns and crashes < 2 then 'waiting'
+          else 'broken'
+        end,
+        crashes = crashes + 1,
+        ended_at = clock_timestamp(),
+        error = case
+          when stopping is null then json_build_object(
+            'name', 'InstanceCrashedError',
+            'message', format('Its instance %s died while it ran', instance),
+            'code', 'INSTANCE_CRASHED'
+          )
+        end
+    from lost
+    where tick.schedule = lost.schedule
+      and tick.at = lost.at
+      and tick.extra = lost.extra;
+  end
+  $$;
+comment on function holdfast.schedule_recover(bigint) is
+  'Takes the runs of a schedule, or of all, from the dead: they wait to run again, or are recorded as broken.';
+
+create or replace function holdfast.schedule_run(of_schedule bigint) returns float8
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    s holdfast.schedule;
+    asked_at timestamptz;
+  begin
+    perform holdfast.flush_leases();
+    select * into s from holdfast.schedule where key = of_schedule for update;
+    if not found then
+      return null;
+    end if;
+    -- What nobody is at any more must not stand in the way, where no member is left who would find out.
+    perform holdfast.schedule_recover(of_schedule);
+    if not holdfast.schedule_room(of_schedule, s.overlap) then
+      return null;
+    end if;
+    insert into holdfast.tick (schedule, at, extra)
+    select
+      of_schedule,
+      greatest(
+        date_trunc('milliseconds', clock_timestamp()),
+        (select max(at) + interval '1 millisecond' from holdfast.tick where schedule = of_schedule and extra)
+      ),
+      true
+    returning at into asked_at;
+    perform pg_notify(holdfast.job_channel(), 'schedule-run ' || of_schedule);
+    return extract(epoch from asked_at) * 1000;
+  end
+  $$;
+comment on function holdfast.schedule_run(bigint) is
+  'Asks for a run beside the rule, which a member begins. Answers with its moment, in ms; null when there is no such schedule, or a run is there and another may not be beside it.';
+
+create or replace function holdfast.schedule_end(asked json) returns json
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    recorded bigint[];
+  begin
+    with e as materialized (
+      select *
+      from json_to_recordset(asked)
+        as e (id bigint, at timestamptz, extra boolean, fence bigint, state text, error json)
+    ),
+    mine as materialized (
+      select t.schedule, t.at, t.extra, t.fence, e.state, e.error
+      from e
+      join holdfast.tick t on t.schedule = e.id and t.at = e.at and t.extra = e.extra
+      where t.fence = e.fence
+        and t.state = 'running'
+      order by t.schedule, t.at, t.extra
+      for update of t
+    ),
+    ended as (
+      update holdfast.tick
+      set state = case
+            when mine.state <> 'returned' then mine.state
+            when (select reruns from holdfast.schedule where key = mine.schedule) then 'waiting'
+            else 'cancelled'
+          end,
+          error = mine.error,
+          ended_at = clock_timestamp()
+      from mine
+      where tick.schedule = mine.schedule
+        and tick.at = mine.at
+        and tick.extra = mine.extra
+      returning tick.fence
+    )
+    select array_agg(ended.fence) into recorded from ended;
+    return json_build_object(
+      'recorded', coalesce(recorded, '{}'),
+      'waits', (
+        select json_agg(distinct e.id)
+        from json_to_recordset(asked) as e (id text)
+        where exists (select from holdfast.tick w where w.schedule = e.id::bigint and w.state = 'waiting')
+      )
+    );
+  end
+  $$;
+comment on function holdfast.schedule_end(json) is
+  'Ends runs, each only if it runs under this fence: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]; what is returned waits again, if it is to be rerun. Answers with the fences of those that were, and with the schedules of which something waits.';
+
+create or replace function holdfast.schedule_look(life integer, member text, fences bigint[], upto bigint, horizon_ms integer) returns json
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    answer json;
+    soon json;
+  begin
+    update holdfast.tick
+    set state = 'waiting',
+        attempt = attempt - 1
+    where state = 'running'
+      and session = life
+      and fence <= upto
+      and not fence = any(fences);
+    -- One at a time asks who is dead.
+    if pg_try_advisory_xact_lock(holdfast.lock_class('schedule maintenance'), 0) then
+      perform holdfast.schedule_recover(null);
+      if horizon_ms is not null then
+        with owner as materialized (
+          select distinct session from holdfast.schedule_member
+        ),
+        gone as materialized (
+          select session from owner where not holdfast.is_present(session)
+        )
+        delete from holdfast.schedule_member where session = any(array(select session from gone));
+      end if;
+    end if;
+    if horizon_ms is not null then
+      with soon as materialized (
+        select key
+        from holdfast.schedule
+        where next_at <= clock_timestamp() + make_interval(secs => horizon_ms / 1000.0)
+          and (paused_at is null or next_at < clock_timestamp() - interval '10 minutes')
+      )
+      select json_build_object(
+        'states', holdfast.schedule_states(array(
+          select key
+          from soon
+          where exists (select from holdfast.schedule_member m where m.schedule = soon.key and m.instance = member)
+        )),
+        'members', (select count(*) from holdfast.schedule_member m where m.instance = member and m.session = life),
+        'adopt', (
+          select json_agg(s.key::text)
+          from holdfast.schedule_member m
+          join holdfast.schedule s on s.key = m.schedule
+          where m.instance = member
+            and m.rule <> s.rule
+            and not exists (
+              select from holdfast.schedule_member o where o.schedule = s.key and o.rule = s.rule
+            )
+        )
+      )
+      into soon;
+    end if;
+    with active as materialized (
+      select t.schedule, bool_or(t.state = 'running') as runs, bool_or(t.state = 'waiting') as waits, bool_or(t.extra) as extra
+      from holdfast.tick t
+      where t.state in ('running', 'waiting')
+      group by t.schedule
+    ),
+    mine as materialized (
+      select
+        active.schedule,
+        runs,
+        waits and (overlap = 'allow' or not runs) and (paused_at is null or extra) as begins
+      from active
+      join holdfast.schedule on key = active.schedule
+      where exists (select from holdfast.schedule_member m where m.schedule = active.schedule and m.instance = member)
+    )
+    select json_build_object(
+      'now', extract(epoch from clock_timestamp()) * 1000,
+      'fence', (select last_value from holdfast.fence),
+      'runs', (select coalesce(bool_or(runs), false) from mine),
+      'begin', (select json_agg(schedule::text) from mine where begins),
+      'stopping', (
+        select json_agg(json_build_array(fence, stopping))
+        from holdfast.tick
+        where state = 'running'
+          and session = life
+          and stopping is not null
+      ),
+      'soon', soon
+    )
+    into answer;
+    return answer;
+  end
+  $$;
+comment on function holdfast.schedule_look(integer, text, bigint[], bigint, integer) is
+  'A look, by a member: lets wait again what runs in its name without its knowledge (up to a fence that it has seen), takes runs from the dead, and answers whether something of its schedules runs, what may begin, and which of its runs are to stop. With a horizon also: what is due until then, how many schedules it is known to have, and of which its rule is to be adopted.';
+
+create or replace function holdfast.schedule_sweep(keep_days integer, most integer, least_kept integer) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    one bigint;
+    spared timestamptz;
+    cut timestamptz;
+  begin
+    if not pg_try_advisory_xact_lock(holdfast.lock_class('schedule sweep'), 0) then
+      return;
+    end if;
+    for one in select key from holdfast.schedule loop
+      select at into spared from holdfast.tick where schedule = one order by at desc offset least_kept - 1 limit 1;
+      if found then
+        select at into cut from holdfast.tick where schedule = one order by at desc offset most limit 1;
+        with gone as (
+          delete from holdfast.tick
+          where schedule = one
+            and at = any(array(
+              select at
+              from holdfast.tick
+              where schedule = one
+                and at < least(spared, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
+              order by at
+              limit 5000
+            ))
+            and state not in ('running', 'waiting')
+          returning at, extra
+        )
+        delete from holdfast.tick_log
+        using gone
+        where tick_log.schedule = one
+          and tick_log.at = gone.at
+          and tick_log.extra = gone.extra;
+      end if;
+      select first_at into spared from holdfast.gap where schedule = one order by first_at desc offset least_kept - 1 limit 1;
+      if found then
+        select first_at into cut from holdfast.gap where schedule = one order by first_at desc offset most limit 1;
+        delete from holdfast.gap
+        where schedule = one
+          and first_at = any(array(
+            select first_at
+            from holdfast.gap
+            where schedule = one
+              and last_at < least(spared, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
+            order by first_at
+            limit 5000
+          ));
+      end if;
+      -- What is kept can be proven by the rule that was in force at the first of it, and by those after it.
+      delete from holdfast.schedule_rule
+      where schedule = one
+        and since < (
+          select max(since)
+          from holdfast.schedule_rule
+          where schedule = one
+            and since < coalesce(
+              least(
+                (select min(at) from holdfast.tick where schedule = one and not extra),
+                (select min(first_at) from holdfast.gap where schedule = one)
+              ),
+              'infinity'
+            )
+        );
+    end loop;
+  end
+  $$;
+comment on function holdfast.schedule_sweep(integer, integer, integer) is
+  'Removes ticks and gaps that are older than so many days, or that so many later ones of the schedule have followed, but never the last few; and rules from before all that is kept. A bounded number at a time.';
+
+create or replace function holdfast.schedule_unproven(of_schedule bigint, ticks timestamptz[]) returns setof timestamptz
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+  select at
+  from unnest(ticks) as t (at)
+  where (select count(*) from holdfast.tick where schedule = of_schedule and tick.at = t.at and not extra)
+    + (select count(*) from holdfast.gap where schedule = of_schedule and first_at <= t.at and last_at >= t.at) <> 1
+  $$;
+comment on function holdfast.schedule_unproven(bigint, timestamptz[]) is
+  'Those of the ticks of a rule, all of them settled, that are not in exactly one place: a run, or a gap with its reason. None, if all is well.';

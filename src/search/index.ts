@@ -1,0 +1,2 @@
+export * from './job-search.js'
+export * from './search.js'

@@ -1,0 +1,127 @@
+import { UsageError } from '../base/errors.js'
+import { type JobState, jobStates, unendedStates } from '../base/job-states.js'
+import { suggest } from '../base/suggest.js'
+import { readSearch } from './search.js'
+
+/** What a job may wait for before it may run. `attempt`: its next one, after a failure or a crash. */
+export const jobWaits = ['time', 'attempt', 'lane', 'jobs'] as const
+export type JobWait = (typeof jobWaits)[number]
+
+/** The states that can be searched for. `failed`: an attempt of it failed or crashed, and it is not done. */
+export const searchedStates = [...jobStates, 'failed'] as const
+
+/** The words of the search, each with what may stand behind it and an example. `input` goes on with a path. */
+export const jobSearchWords = {
+  queue: { says: 'the name of a queue', example: 'queue:mail' },
+  state: { says: searchedStates.join(', '), example: 'state:buried' },
+  kind: { says: 'the name of a definition', example: 'kind:send-email' },
+  lane: { says: 'the name of a lane', example: 'lane:shop:7' },
+  waits: { says: `what it waits for: ${jobWaits.join(', ')}`, example: 'waits:attempt' },
+  input: { says: 'a path in the input, and what stands there', example: 'input.user:42' },
+  id: { says: 'the number of a job', example: 'id:17' },
+} as const
+
+/** Which jobs are searched for. Several of one kind: either of them; of the input: all of them. */
+export interface JobSearch {
+  readonly ids: readonly number[]
+  readonly queues: readonly string[]
+  readonly kinds: readonly string[]
+  readonly lanes: readonly string[]
+  /** All, where none is given. */
+  readonly states: readonly JobState[]
+  /** Those of the states that count only where an attempt has failed. */
+  readonly onlyFailed: readonly JobState[]
+  readonly waits: readonly JobWait[]
+  readonly input: readonly { readonly path: readonly string[]; readonly value: string }[]
+}
+
+/** Where a job is whose attempts have failed. */
+const failing: readonly JobState[] = [...unendedStates, 'buried']
+
+/**
+ * Reads a search for jobs. What it cannot mean is a `UsageError` that says what was expected.
+ *
+ * @example
+ * readJobSearch('queue:mail state:failed input.user:42')
+ */
+export function readJobSearch(text: string): JobSearch {
+  const found = {
+    ids: [] as number[],
+    queues: [] as string[],
+    kinds: [] as string[],
+    lanes: [] as string[],
+    waits: [] as JobWait[],
+    input: [] as JobSearch['input'][number][],
+  }
+  const states = new Set<(typeof searchedStates)[number]>()
+  const terms = readSearch(text)
+  for (const { word, value } of terms) {
+    if (word === null) found.ids.push(readId(value, text))
+    else if (word === 'id') found.ids.push(readId(value))
+    else if (word === 'queue') found.queues.push(value)
+    else if (word === 'kind') found.kinds.push(value)
+    else if (word === 'lane') found.lanes.push(value)
+    else if (word === 'state') states.add(oneOf('state', value, searchedStates))
+    else if (word === 'waits') found.waits.push(oneOf('waits', value, jobWaits))
+    else if (word === 'input' || word.startsWith('input.')) found.input.push({ path: pathOf(word), value })
+    else throw unknownWord(word)
+  }
+  if (found.ids.length > 0 && found.ids.length < terms.length) {
+    throw new UsageError(
+      'Expected the number of a job to stand alone, got other words beside it',
+      `For example ${found.ids[0]}`,
+    )
+  }
+  return { ...found, ...statesOf(states, found.waits.length > 0) }
+}
+
+function statesOf(
+  asked: ReadonlySet<(typeof searchedStates)[number]>,
+  mustWait: boolean,
+): Pick<JobSearch, 'states' | 'onlyFailed'> {
+  if (mustWait) {
+    if (asked.size > 0 && !asked.has('waiting')) {
+      throw new UsageError(
+        `Expected state:waiting beside waits:, got state:${[...asked].join(' state:')}`,
+        'Only jobs that wait wait for something.',
+      )
+    }
+    return { states: ['waiting'], onlyFailed: [] }
+  }
+  if (asked.size === 0) return { states: jobStates, onlyFailed: [] }
+  const onlyFailed = asked.has('failed') ? failing.filter((state) => !asked.has(state)) : []
+  return { states: jobStates.filter((state) => asked.has(state) || onlyFailed.includes(state)), onlyFailed }
+}
+
+function readId(value: string, text?: string): number {
+  const id = Number(value)
+  if (/^\d{1,15}$/.test(value) && id > 0) return id
+  if (text === undefined) throw new UsageError(`Expected id to be the number of a job, got ${JSON.stringify(value)}`)
+  throw new UsageError(
+    `Expected the number of a job, or a word such as kind:, got ${JSON.stringify(value)}`,
+    `For example kind:${/^[\w.-]+$/.test(value) ? value : 'send-email'}`,
+  )
+}
+
+function oneOf<const Word extends string>(word: string, value: string, words: readonly Word[]): Word {
+  const found = words.find((one) => one === value)
+  if (found !== undefined) return found
+  const meant = suggest(value, words)
+  const hint = meant && `Did you mean ${word}:${meant}?`
+  throw new UsageError(`Expected ${word} to be ${words.join(', ')}, got ${JSON.stringify(value)}`, hint)
+}
+
+function pathOf(word: string): string[] {
+  const path = word.split('.').slice(1)
+  if (!path.includes('')) return path
+  throw new UsageError(`Expected a path such as input.user.id, got ${JSON.stringify(word)}`)
+}
+
+function unknownWord(word: string): UsageError {
+  const words = Object.keys(jobSearchWords)
+  const meant = suggest(word, words)
+  return new UsageError(
+    `Expected ${words.join(', ')} before the colon, got ${JSON.stringify(word)}`,
+    meant ? `Did you mean ${meant}:?` : 'A value with a colon of its own stands behind a word: lane:shop:7',
+  )
+}

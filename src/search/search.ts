@@ -1,0 +1,73 @@
+import { UsageError } from '../base/errors.js'
+
+/** One part of what somebody searches for: `queue:mail` has a word and a value, `17` a value alone. */
+interface SearchTerm {
+  /** What stands before the first colon; null where there is none. */
+  readonly word: string | null
+  readonly value: string
+  /** Where it stands in the text. */
+  readonly from: number
+  readonly to: number
+}
+
+const mostCharacters = 1_000
+const mostTerms = 20
+
+/**
+ * Reads what somebody searches for: terms with spaces between them, each a word, a colon and a value, or a value alone. A
+ * value with spaces stands in quotes, in which a backslash takes the next character as it is.
+ *
+ * @example
+ * readSearch('queue:mail input.name:"Ann Lee" 17')
+ */
+export function readSearch(text: string): SearchTerm[] {
+  if (text.length > mostCharacters) {
+    throw new UsageError(`Expected a search of at most ${mostCharacters} characters, got ${text.length}`)
+  }
+  const terms: SearchTerm[] = []
+  for (let at = 0; at < text.length; ) {
+    if (/\s/.test(text[at]!)) at++
+    else {
+      const term = readTerm(text, at)
+      terms.push(term)
+      at = term.to
+    }
+  }
+  if (terms.length > mostTerms) {
+    throw new UsageError(`Expected a search of at most ${mostTerms} terms, got ${terms.length}`)
+  }
+  return terms
+}
+
+function readTerm(text: string, from: number): SearchTerm {
+  let at = from
+  let [word, read, isQuoted]: [string | null, string, boolean] = [null, '', false]
+  for (; at < text.length && !/\s/.test(text[at]!); at++) {
+    if (text[at] === ':' && word === null && !isQuoted && read !== '') {
+      word = read
+      read = ''
+    } else if (text[at] === '"' && read === '') {
+      const end = endOfQuoted(text, at)
+      read = text.slice(at + 1, end).replace(/\\(.)/gs, '$1')
+      isQuoted = true
+      at = end
+    } else read += text[at]
+  }
+  if (word !== null && read === '' && !isQuoted) {
+    throw new UsageError(`Expected something after "${word}:", got nothing`, `For example ${word}:mail`)
+  }
+  return { word, value: read, from, to: at }
+}
+
+function endOfQuoted(text: string, from: number): number {
+  for (let at = from + 1; at < text.length; at++) {
+    if (text[at] === '\\') at++
+    else if (text[at] === '"') return at
+  }
+  throw new UsageError(`Expected a closing quote after ${text.slice(from, from + 40)}, got the end`)
+}
+
+/** A value as it is written in a search: in quotes where it needs them. */
+export function writeSearchValue(value: string): string {
+  return /^[^\s"]+$/.test(value) ? value : `"${value.replace(/["\\]/g, '\\$&')}"`
+}

@@ -114,12 +114,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a leader does not hear that its term is over',
     edits: [
-      [
-        'dist/elections/leadership.js',
-        'this.#forget = whenAborted(kept.signal, (reason) => this.#controller.abort(reason))',
-        'this.#forget = () => {}',
-      ],
-      ['dist/elections/leadership.js', 'if (!this.#kept.held && this.#kept.signal.aborted)', 'if (false)'],
+      ['dist/postgres/held-work.js', '[kept.signal, ...signals].map(', 'signals.map('],
+      ['dist/postgres/held-work.js', 'if (!this.#kept.held && this.#kept.signal.aborted)', 'if (false)'],
     ],
     only: ['elections'],
     // Whoever was frozen asks anew, and is told: nothing of this bug shows then.

@@ -144,7 +144,7 @@ export type { Health, HealthReason, HealthTrouble } from './postgres/index.js'
 
 export type { Duration, Handle, Key } from './base/index.js'
 export { ClosedError, HoldfastError, InstanceDrainingError, UsageError } from './base/index.js'
-export type { CallerTransaction } from './postgres/index.js'
+export type { CallerTransaction, HeldWork } from './postgres/index.js'
 export {
   DatabaseError,
   DatabaseUnreachableError,

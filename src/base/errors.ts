@@ -39,6 +39,11 @@ export class HoldfastError extends Error {
   }
 }
 
+/** Whether the same call may succeed later without anybody changing anything. */
+export function isRetryable(error: unknown): boolean {
+  return error instanceof HoldfastError && error.retryable
+}
+
 /** The program asked for something that can never work: a wrong option, an empty name, a lock inside itself. */
 export class UsageError extends HoldfastError {
   constructor(message: string, hint?: string) {

@@ -1,4 +1,4 @@
-import { backoffMs, ClosedError, Gather, HoldfastError, Nudge } from '../base/index.js'
+import { backoffMs, Gather, Poller } from '../base/index.js'
 import { answerWithinMs, type Database, type Presence, type Statement } from '../postgres/index.js'
 import { electionKey } from './names.js'
 
@@ -43,10 +43,15 @@ export class Lookout {
   readonly #options: LookoutOptions
   readonly #looks = new Gather<string, Sight>((names) => this.#lookAll(names))
   readonly #followers = new Map<string, Set<Follower>>()
-  readonly #closing = new AbortController()
-  readonly #nudge = new Nudge()
-  #isTurning = false
-  #turning: Promise<void> | undefined
+  readonly #poller = new Poller({
+    isNeeded: () => this.#followers.size > 0,
+    poll: async () => {
+      await Promise.all([...this.#followers].map(([name, followers]) => this.#show(name, followers)))
+    },
+    pauseMs: (failures) =>
+      failures > 0 ? backoffMs(failures, everyMs / 8, everyMs * 2) : everyMs * (0.75 + Math.random() / 2),
+    onError: (error) => this.#fail(error),
+  })
 
   constructor(options: LookoutOptions) {
     this.#options = options
@@ -61,46 +66,24 @@ export class Lookout {
   follow(name: string, follower: Follower): () => void {
     const followers = this.#followers.get(name) ?? new Set()
     this.#followers.set(name, followers.add(follower))
-    this.#nudge.give()
-    if (!this.#isTurning) this.#turning = this.#turn()
+    this.#poller.wake()
+    this.#poller.start()
     return () => {
       followers.delete(follower)
       if (followers.size > 0 || this.#followers.get(name) !== followers) return
       this.#followers.delete(name)
-      if (this.#followers.size === 0) this.#nudge.give()
+      if (this.#followers.size === 0) this.#poller.wake()
     }
   }
 
   /** Something has changed in the election with this key. */
   hear(key: string): void {
     for (const name of this.#followers.keys())
-      if (electionKey(this.#options.namespace, name) === key) this.#nudge.give()
+      if (electionKey(this.#options.namespace, name) === key) this.#poller.wake()
   }
 
-  async close(): Promise<void> {
-    this.#closing.abort(new ClosedError('This instance'))
-    this.#nudge.give()
-    await this.#turning
-  }
-
-  async #turn(): Promise<void> {
-    let failures = 0
-    this.#isTurning = true
-    while (this.#followers.size > 0 && !this.#closing.signal.aborted) {
-      this.#nudge.heed()
-      try {
-        await Promise.all([...this.#followers].map(([name, followers]) => this.#show(name, followers)))
-        failures = 0
-      } catch (error) {
-        failures++
-        if (!(error instanceof HoldfastError && error.retryable)) this.#fail(error)
-      }
-      await this.#nudge.pause(
-        failures > 0 ? backoffMs(failures, everyMs / 8, everyMs * 2) : everyMs * (0.75 + Math.random() / 2),
-      )
-    }
-    // In the same breath as the last look at the condition, so that nobody who comes is overlooked.
-    this.#isTurning = false
+  close(): Promise<void> {
+    return this.#poller.close()
   }
 
   async #show(name: string, followers: ReadonlySet<Follower>): Promise<void> {

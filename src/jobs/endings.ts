@@ -1,4 +1,4 @@
-import { backoffMs, HoldfastError, pause } from '../base/index.js'
+import { isRetryable, retryUntilRecorded } from '../base/index.js'
 import { arrayOf, sqlstateOf } from '../postgres/index.js'
 import type { Claim } from './claims.js'
 import { type Claims, type Held, placesOf } from './claims.js'
@@ -220,22 +220,20 @@ export class Endings {
     values: readonly unknown[],
     mayBeRefused = false,
   ): Promise<Row[] | undefined> {
-    for (let attempt = 0; !this.#givingUp.aborted; attempt++) {
-      try {
-        const rows = await this.#ledger.run<Row>(name, values)
-        this.failure = undefined
-        return rows
-      } catch (error) {
-        this.failure = { error }
-        // It may have been recorded, and its answer lost.
-        this.#looseEnds.unsure()
-        // Rights and settings come back, too: whatever it is, only the record of the end is missing.
-        if (mayBeRefused && /^(22|54)/.test(sqlstateOf(error) ?? '')) throw error
-        const patience = error instanceof HoldfastError && error.retryable ? 2_000 : 30_000
-        await pause(backoffMs(attempt, 50, patience), this.#givingUp)
-      }
+    const record = async () => {
+      if (this.#givingUp.aborted) return undefined
+      const rows = await this.#ledger.run<Row>(name, values)
+      this.failure = undefined
+      return rows
     }
-    return undefined
+    return retryUntilRecorded(this.#givingUp, record, (error) => {
+      this.failure = { error }
+      // It may have been recorded, and its answer lost.
+      this.#looseEnds.unsure()
+      // After any other error: missing rights and wrong settings are also corrected at some time.
+      if (mayBeRefused && /^(22|54)/.test(sqlstateOf(error) ?? '')) throw error
+      return isRetryable(error) ? 2_000 : 30_000
+    })
   }
 }
 

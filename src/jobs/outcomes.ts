@@ -80,7 +80,7 @@ export class Outcomes {
     const { rounds, endings, events, over } = this.#options
     const { job, stopReason } = run
     const { definition, id, seq, claim } = job
-    this.#rollBack(run)
+    void run.rollback()
     const base = { id, seq, claim, error: recordOf(error), delayMs: 0, failed: false }
     if (run.isLost) {
       this.#tellStopped(run, 'lost')
@@ -110,7 +110,7 @@ export class Outcomes {
   /** Its handler does not stop, while the worker closes. */
   abandoned(run: Run): void {
     if (run.isOver) return
-    this.#rollBack(run)
+    void run.rollback()
     run.lose()
     this.#returned(run)
   }
@@ -160,11 +160,6 @@ export class Outcomes {
     const { endings, over } = this.#options
     this.#tellStopped(run, 'returned')
     over(run, () => endings.giveBack(run.job))
-  }
-
-  #rollBack(run: Run): void {
-    const transaction = run.sealed()
-    if (transaction) void transaction.rollback()
   }
 
   #tellDone(run: Run): void {

@@ -1,17 +1,13 @@
-import { formatDuration, type HoldfastError, textOf } from '../base/index.js'
-import { RunTransaction, type Transaction, type TransactionStatements } from '../once/index.js'
-import type { Database } from '../postgres/index.js'
+import { formatDuration, textOf } from '../base/index.js'
+import { Attempt, type AttemptContext } from '../once/index.js'
 import type { Claimed } from './claims.js'
 import type { AnyDefinition, JobContext } from './definition.js'
 import type { ChildOptions } from './enqueue-options.js'
-import { type DrainingError, type JobCancelledError, JobLostError, JobTimeoutError } from './errors.js'
+import { JobLostError, JobTimeoutError } from './errors.js'
 import type { JobRef } from './job-ref.js'
 import type { JobParent } from './parents.js'
 
-export interface RunGround {
-  readonly database: Database
-  readonly statements: TransactionStatements
-  readonly expiryMs: number
+export interface RunGround extends AttemptContext {
   /** Asks for notes to be written down soon. */
   noted(run: Run): void
   /** What came of jobs. */
@@ -32,13 +28,9 @@ export interface Notes {
 }
 
 /** One attempt, as its handler sees it. Whatever costs something is made when it is first asked for. */
-export class Run implements JobContext {
+export class Run extends Attempt implements JobContext {
   readonly startedAt = performance.now()
   readonly #ground: RunGround
-  #controller: AbortController | undefined
-  #reason: HoldfastError | undefined
-  #transaction: RunTransaction | undefined
-  #isSealed = false
   notes: Notes | undefined
   /** What has been decided about it is not decided again. */
   isOver = false
@@ -49,6 +41,7 @@ export class Run implements JobContext {
     /** The batch that it runs in: how many of it are not over yet. */
     readonly batch?: { left: number },
   ) {
+    super(job.claim.life, ground)
     this.#ground = ground
   }
 
@@ -74,27 +67,6 @@ export class Run implements JobContext {
     return { id, kind, queue: this.job.definition.queue, attempt }
   }
 
-  get signal(): AbortSignal {
-    // Notices a deadline that has passed while nothing could run.
-    const { life } = this.job.claim
-    if (!life.trusted) this.lose(life.loss)
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController()
-      if (this.#reason) this.#controller.abort(this.#reason)
-    }
-    return this.#controller.signal
-  }
-
-  get tx(): Transaction {
-    if (this.#transaction === undefined) {
-      const { database, statements, expiryMs } = this.#ground
-      this.#transaction = new RunTransaction(database, statements, expiryMs, this.signal)
-      // Nobody would end one that was begun now.
-      if (this.#isSealed) this.#transaction.seal()
-    }
-    return this.#transaction.tx
-  }
-
   // Handlers take their context apart, so these must not need it.
   get enqueue(): JobContext['enqueue'] {
     return (definition, input, options) => this.#ground.enqueueChild(this, definition, input, options)
@@ -113,33 +85,12 @@ export class Run implements JobContext {
     this.#note().lines.push(textOf(line))
   }
 
-  /** The first reason to stop stays; a loss is told over every other. */
-  stop(reason: JobCancelledError | JobTimeoutError | JobLostError | DrainingError): void {
-    if (this.#reason && !(reason instanceof JobLostError)) return
-    this.#reason = reason
-    this.#controller?.abort(reason)
-  }
-
   timeOut(): void {
     this.stop(new JobTimeoutError(this.id, formatDuration(this.job.definition.timeoutMs!)))
   }
 
-  lose(cause?: Error): void {
-    this.stop(new JobLostError(this.id, this.fence, cause))
-  }
-
-  get stopReason(): HoldfastError | undefined {
-    return this.#reason
-  }
-
-  get isLost(): boolean {
-    return this.#reason instanceof JobLostError
-  }
-
-  /** Its transaction, if it has begun one; takes no query any more. */
-  sealed(): RunTransaction | undefined {
-    this.#isSealed = true
-    return this.#transaction?.seal() ? this.#transaction : undefined
+  lossError(cause?: Error): JobLostError {
+    return new JobLostError(this.id, this.fence, cause)
   }
 
   #note(): Notes {

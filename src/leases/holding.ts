@@ -1,4 +1,4 @@
-import { formatDuration, type HoldfastError, type Key } from '../base/index.js'
+import { formatDuration, type HoldfastError, type Key, TrustDeadline } from '../base/index.js'
 import { DatabaseUnreachableError } from '../postgres/index.js'
 
 /** Whoever relies on a holding and must be told about it. */
@@ -8,20 +8,16 @@ export interface HoldingWatcher {
 }
 
 /**
- * One grant of a name by lease, as this process believes in it. The belief is counted from the send of the last
- * acquisition or renewal that was answered, and ends a margin before the database could let the lease expire: that
- * counts from when it executed the statement, which was after the send. Only the rates of two clocks must agree, to
- * within the margin. The database never takes time back that it has granted, so answers may come in any order.
+ * One grant of a name by lease, as this process trusts it. The database never takes back time that it has granted, so renewals may
+ * be answered in any order. `Renewals` watches the deadlines of all holdings with one timer.
  */
-export class Holding {
+export class Holding extends TrustDeadline {
   /** Whoever relies on it; several when one token acquired several times. */
   readonly watchers = new Set<HoldingWatcher>()
   /** When the next renewal is due. */
   renewAt = 0
   /** From when on it may be renewed early, together with one that is due. */
   renewFrom = 0
-  #trustedUntil = 0
-  #loss: HoldfastError | undefined
 
   constructor(
     readonly key: Key,
@@ -31,33 +27,13 @@ export class Holding {
     public ttlMs: number,
     sentAt: number,
   ) {
-    this.#count(ttlMs, sentAt)
-  }
-
-  /** Whether it may be believed in at this very moment. */
-  get trusted(): boolean {
-    if (this.#loss) return false
-    if (performance.now() < this.#trustedUntil) return true
-    this.lose(
-      new DatabaseUnreachableError(
-        `No renewal was answered in time, and it expires ${formatDuration(this.ttlMs)} after the last`,
-      ),
-    )
-    return false
-  }
-
-  get loss(): HoldfastError | undefined {
-    // Asking for trust notices a deadline that has passed.
-    return this.trusted ? undefined : this.#loss
-  }
-
-  get trustedUntil(): number {
-    return this.#trustedUntil
+    super(sentAt, trustMs(ttlMs))
+    this.#scheduleRenewal(ttlMs, sentAt)
   }
 
   /** The database has answered a renewal for `ttlMs` that was sent at `sentAt`. */
   renewed(ttlMs: number, sentAt: number): void {
-    if (this.trusted) this.#count(ttlMs, sentAt)
+    if (this.answered(sentAt, trustMs(ttlMs))) this.#scheduleRenewal(ttlMs, sentAt)
   }
 
   /** The next renewal is not to be sent before `at`, not even together with others. */
@@ -66,14 +42,16 @@ export class Holding {
     this.renewFrom = at
   }
 
-  lose(reason: HoldfastError): void {
-    if (this.#loss) return
-    this.#loss = reason
+  protected lossByDeadline(): HoldfastError {
+    const after = formatDuration(this.ttlMs)
+    return new DatabaseUnreachableError(`No renewal was answered in time, and it expires ${after} after the last`)
+  }
+
+  protected override onLost(reason: HoldfastError): void {
     for (const watcher of [...this.watchers]) watcher.lost(reason)
   }
 
-  #count(ttlMs: number, sentAt: number): void {
-    this.#trustedUntil = Math.max(this.#trustedUntil, sentAt + trustMs(ttlMs))
+  #scheduleRenewal(ttlMs: number, sentAt: number): void {
     this.renewAt = sentAt + ttlMs * renewAfter
     this.renewFrom = sentAt + ttlMs * togetherAfter
   }

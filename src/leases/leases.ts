@@ -205,11 +205,11 @@ export class Leases {
       holding.lose(reason)
       this.#renewals.remove(holding)
     }
-    // By then all who were asking have given up, and what they may still be granted is being chased.
+    // By then every caller has given up, and the release of what it may still be granted is under way.
     await new Promise(setImmediate)
     const released = holdings.map((holding) => this.#releasing.surely(holding))
     // A pool that the program has used up must not keep it from ending: what is left expires.
-    await atMost(answerWithinMs, Promise.all([...released, this.#taking.chased()]))
+    await atMost(answerWithinMs, Promise.all([...released, this.#taking.settled()]))
   }
 
   async #acquire(where: string, name: string, options: LeaseOptions | undefined): Promise<Lease> {

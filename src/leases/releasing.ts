@@ -1,6 +1,9 @@
-import { backoffMs, pause } from '../base/index.js'
+import { retryUntilRecorded } from '../base/index.js'
 import type { Ask, Ledger, Release } from './ledger.js'
 import { idOf } from './renewals.js'
+
+/** With less time left until the expiry, another try is not worth it. */
+const minLeftMs = 50
 
 /** Gives back; one thing at a time for one token: a release under way must not strike what the same token acquires behind it. */
 export class Releasing {
@@ -45,16 +48,13 @@ export class Releasing {
   }
 
   async #try(release: Release, until: number): Promise<void> {
-    for (let attempt = 0; ; attempt++) {
-      try {
-        await this.#ledger.release(release)
-        this.#onReleased(release.key)
-        return
-      } catch {
-        const pauseMs = backoffMs(attempt, 50, 2_000)
-        if (this.#closing.aborted || performance.now() + pauseMs > until) return
-        await pause(pauseMs, this.#closing)
-      }
+    const tryOnce = async () => {
+      await this.#ledger.release(release)
+      this.#onReleased(release.key)
     }
+    await retryUntilRecorded(this.#closing, tryOnce, () => {
+      const leftMs = until - performance.now()
+      return this.#closing.aborted || leftMs < minLeftMs ? undefined : Math.min(leftMs, 2_000)
+    })
   }
 }

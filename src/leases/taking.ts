@@ -42,8 +42,8 @@ export class Taking {
   readonly #sleepers = new Map<string, Set<() => void>>()
   /** The calls that wait, to be written down when they do so for long. */
   readonly #waiting = new Set<Waiting>()
-  /** What may have been granted to nobody, and is being given back. */
-  readonly #chases = new Set<Promise<void>>()
+  /** Releases, in the background, of names that may have been granted to no caller. */
+  readonly #releases = new Set<Promise<void>>()
 
   constructor(options: TakingOptions) {
     this.#options = options
@@ -66,9 +66,9 @@ export class Taking {
     for (const wake of [...(this.#sleepers.get(key) ?? [])]) wake()
   }
 
-  /** Resolves when all is given back that was granted to nobody so far. */
-  async chased(): Promise<void> {
-    await Promise.all(this.#chases)
+  /** Resolves when every name is released that was granted to no caller so far. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#releases)
   }
 
   async #compete(ask: Ask, waitMs: number, wait: Wait, giveUp: AbortSignal): Promise<Lease | null> {
@@ -155,13 +155,13 @@ export class Taking {
       // Granted late, or perhaps granted without our having heard of it, or granted for a key that is another's.
       // Released only when it has been decided: a release that overtook the acquisition would find nothing.
       // Only what this ask was granted: what its token had before is another's to give back. Where that is not known, it expires.
-      const chase = acquiring.then(
+      const release = acquiring.then(
         ({ isFresh, fence }) => (isFresh ? releasing.surely({ ...ask, fence }) : undefined),
         () => (ask.isShared ? undefined : releasing.surely({ ...ask, fence: null })),
       )
-      this.#chases.add(chase)
-      releasing.mark(idOf(ask.key.key, ask.token), chase)
-      void chase.finally(() => this.#chases.delete(chase))
+      this.#releases.add(release)
+      releasing.mark(idOf(ask.key.key, ask.token), release)
+      void release.finally(() => this.#releases.delete(release))
       throw error
     } finally {
       clearTimeout(timer)

@@ -1,3 +1,4 @@
+import { Poller } from '../base/index.js'
 import type { Anchor, Statement } from '../postgres/index.js'
 import type { Arbiter } from './arbiter.js'
 import type { Hold } from './hold.js'
@@ -16,8 +17,13 @@ export class Notes {
   readonly #anchor: Anchor
   readonly #arbiter: Arbiter
   readonly #statements: NoteStatements
-  #timer: NodeJS.Timeout | undefined
-  #closed = false
+  // The database being away costs no more than a note that comes late.
+  readonly #poller = new Poller({
+    isNeeded: () => this.#isBusy(),
+    poll: () => this.#write(),
+    pauseMs: () => everyMs,
+    pausesFirst: true,
+  })
 
   constructor(anchor: Anchor, arbiter: Arbiter, statements: NoteStatements) {
     this.#anchor = anchor
@@ -27,19 +33,11 @@ export class Notes {
 
   /** Called whenever something is asked for; runs while there is something to write down or to strike out. */
   wake(): void {
-    if (this.#timer || this.#closed) return
-    this.#timer = setTimeout(async () => {
-      // The database being away costs no more than a note that comes late.
-      await this.#write().catch(() => {})
-      this.#timer = undefined
-      if (this.#isBusy()) this.wake()
-    }, everyMs)
-    this.#timer.unref()
+    this.#poller.start()
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    clearTimeout(this.#timer)
+    void this.#poller.close()
     if (this.#isBusy()) await this.#write().catch(() => {})
   }
 

@@ -196,7 +196,7 @@ export class Turns {
         '{}',
       ]
       // What cannot be given back one by one is given back all at once, by ending the session.
-      await this.session.runGrant(this.statements.turn, values).catch((failure) => this.session.abandon(failure))
+      await this.session.runGrant(this.statements.turn, values).catch((failure) => this.session.lose(failure))
     }
     for (const asked of tries) asked.reject(reason)
     // Released now, or gone with its session.

@@ -1,4 +1,5 @@
 export type { Form, Written } from './answer.js'
+export { Attempt, type AttemptContext } from './attempt.js'
 export * from './errors.js'
 export {
   type Answer,

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { whenAborted } from '../base/index.js'
-import type { Database, Life } from '../postgres/index.js'
+import type { Life } from '../postgres/index.js'
 import type { Form, Written } from './answer.js'
+import { Attempt, type AttemptContext } from './attempt.js'
 import { OnceLostError } from './errors.js'
 import type { Claim } from './ledger.js'
-import { RunTransaction, type Transaction, type TransactionStatements } from './transaction.js'
+import type { Transaction } from './transaction.js'
 
 /** What a run is given. */
 export interface Delivery {
@@ -44,35 +45,29 @@ export async function outcomeOf<T>(
   return { value, written: form.write(value) }
 }
 
-export interface RunGround {
-  readonly database: Database
-  readonly statements: TransactionStatements
-  readonly expiryMs: number
-  /** Aborts when the instance, closing, does not wait for its runs any longer. */
+export interface RunContext extends AttemptContext {
+  /** Aborts when the instance closes and no longer waits for its runs. */
   readonly givingUp: AbortSignal
 }
 
-/** A run that this process has claimed, bound to a life of the instance. */
-export class Run {
+/** A run that this process has claimed. */
+export class Run extends Attempt {
   readonly delivery: Delivery
-  readonly transaction: RunTransaction
-  readonly #controller = new AbortController()
   readonly #forgets: (() => void)[]
 
   constructor(
     readonly claim: Claim,
     readonly fence: number,
-    life: Life,
-    { database, statements, expiryMs, givingUp }: RunGround,
+    epoch: Life,
+    context: RunContext,
   ) {
-    const { signal } = this.#controller
-    this.transaction = new RunTransaction(database, statements, expiryMs, signal)
-    this.delivery = { key: claim.key, tx: this.transaction.tx, signal, fence }
-    const lose = (reason: unknown) => this.#controller.abort(this.lost(reason as Error))
-    this.#forgets = [life.onLoss(lose), whenAborted(givingUp, lose)]
+    super(epoch, context)
+    this.delivery = { key: claim.key, tx: this.tx, signal: this.signal, fence }
+    const lose = (reason: unknown) => this.lose(reason as Error)
+    this.#forgets = [epoch.onLoss(lose), whenAborted(context.givingUp, lose)]
   }
 
-  lost(cause: Error = new Error('another run has taken over')): OnceLostError {
+  lossError(cause: Error = new Error('another run has taken over')): OnceLostError {
     return new OnceLostError(this.claim.key, this.fence, cause)
   }
 

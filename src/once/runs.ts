@@ -1,10 +1,11 @@
 import { atMost, ClosedError, pause, whenAborted } from '../base/index.js'
 import { answerWithinMs, type Database, DatabaseUnreachableError, type Life, type Presence } from '../postgres/index.js'
 import { type Form, isAnswer, writeFailure } from './answer.js'
-import { Chases } from './chases.js'
+import { BackgroundRetries } from './background-retries.js'
 import { OnceLostError } from './errors.js'
 import type { Claim, Ending, Ledger } from './ledger.js'
-import { type Asked, claimOf, outcomeOf, Run, type RunGround, type Work } from './run.js'
+import { type Asked, claimOf, outcomeOf, Run, type RunContext, type Work } from './run.js'
+import type { RunTransaction } from './transaction.js'
 import type { Finished, Found, Turn } from './turn.js'
 
 export interface RunsOptions {
@@ -18,16 +19,16 @@ export interface RunsOptions {
 export class Runs {
   readonly #options: RunsOptions
   readonly #ledger: Ledger
-  readonly #ground: RunGround
+  readonly #context: RunContext
   readonly #givingUp = new AbortController()
-  readonly #chases = new Chases(this.#givingUp.signal)
+  readonly #retries = new BackgroundRetries(this.#givingUp.signal)
   readonly #inFlight = new Set<Promise<unknown>>()
 
   constructor(options: RunsOptions) {
     const { database, ledger, expiryMs } = options
     this.#options = options
     this.#ledger = ledger
-    this.#ground = { database, statements: ledger.sql, expiryMs, givingUp: this.#givingUp.signal }
+    this.#context = { database, statements: ledger.sql, expiryMs, givingUp: this.#givingUp.signal }
   }
 
   async claimAndRun<T>(
@@ -49,7 +50,7 @@ export class Runs {
       return unreachable('The server has restarted, and somebody may still believe in a run of before')
     }
     if (seen.state !== 'claimed') return seen
-    const run = new Run(claim, seen.fence, life, this.#ground)
+    const run = new Run(claim, seen.fence, life, this.#context)
     try {
       if (!life.trusted || giveUp.aborted) {
         await this.#letGo(claim)
@@ -80,28 +81,30 @@ export class Runs {
   async close(): Promise<void> {
     await atMost(this.#options.expiryMs, Promise.allSettled([...this.#inFlight]))
     this.#givingUp.abort(new ClosedError('This instance'))
-    await this.#chases.over()
+    await this.#retries.settled()
   }
 
   async #fulfil<T>(run: Run, asked: Asked, work: Work<T>, form: Form<T>): Promise<T> {
-    const { claim, transaction } = run
+    const { claim } = run
     const { value, written } = await outcomeOf(work, run.delivery, form).catch(async (error) => {
       // Whatever goes wrong with the record of it, the key must not stay in flight.
       await this.#fail(run, asked, error).catch(() => this.#letGo(claim))
       throw error
     })
     const ending: Ending = { ...claim, state: 'done', written }
-    if (form.keepsEffect?.(value) === false) await atMost(answerWithinMs, transaction.rollback())
-    else if (transaction.seal()) {
-      await this.#commit(run, ending)
+    const transaction = run.sealed()
+    if (transaction && form.keepsEffect?.(value) !== false) {
+      await this.#commit(run, transaction, ending)
       return value
     }
-    if (!(await this.#record(ending))) throw run.lost()
+    if (transaction) await atMost(answerWithinMs, transaction.rollback())
+    if (!(await this.#record(ending))) throw run.lossError()
     return value
   }
 
-  async #fail({ claim, transaction }: Run, asked: Asked, error: unknown): Promise<void> {
-    await atMost(answerWithinMs, transaction.rollback())
+  async #fail(run: Run, asked: Asked, error: unknown): Promise<void> {
+    const { claim } = run
+    await atMost(answerWithinMs, run.rollback())
     if (!asked.recordsFailures || !isAnswer(error)) return this.#letGo(claim)
     // What the caller is to hear is the failure itself, whatever becomes of the record.
     await this.#record({ ...claim, state: 'failed', written: writeFailure(error) }).catch(() => {})
@@ -109,7 +112,7 @@ export class Runs {
 
   /** Records an answer, also when it takes some tries. False: another run has taken over, and it was not recorded. */
   async #record(ending: Ending): Promise<boolean> {
-    const recorded = await this.#chases.within(this.#patienceMs, () => this.#ledger.finish(ending))
+    const recorded = await this.#retries.within(this.#patienceMs, () => this.#ledger.finish(ending))
     if (recorded !== undefined) return recorded
     throw new DatabaseUnreachableError(
       `The answer of "${ending.key}" could not be recorded yet; it is still being tried`,
@@ -117,10 +120,10 @@ export class Runs {
   }
 
   /** Commits effect and answer. When nobody says whether that happened, finds out. */
-  async #commit(run: Run, ending: Ending): Promise<void> {
-    const committing = run.transaction
+  async #commit(run: Run, transaction: RunTransaction, ending: Ending): Promise<void> {
+    const committing = transaction
       .commit(async (tx) => {
-        if (!(await this.#ledger.finishIn(tx, ending))) throw run.lost()
+        if (!(await this.#ledger.finishIn(tx, ending))) throw run.lossError()
       })
       .then(
         () => 'committed' as const,
@@ -129,10 +132,10 @@ export class Runs {
     const ended = (await atMost(answerWithinMs, committing)) ?? { error: unanswered() }
     if (ended === 'committed') return
     if (ended.error instanceof OnceLostError) throw ended.error
-    const end = await this.#chases.within(this.#patienceMs, () => this.#ledger.settle(run.claim))
+    const end = await this.#retries.within(this.#patienceMs, () => this.#ledger.settle(run.claim))
     if (end === 'recorded') return
     if (end === 'rolled back') throw ended.error
-    if (end === 'taken over') throw run.lost(ended.error as Error)
+    if (end === 'taken over') throw run.lossError(ended.error as Error)
     throw new DatabaseUnreachableError(
       `The connection was lost while "${ending.key}" committed: either its effect and its answer are both there, or neither`,
       ended.error,
@@ -141,14 +144,14 @@ export class Runs {
 
   /** Lets a key go. Waits until it is free, unless that takes long: then it goes on by itself. */
   async #letGo(claim: Claim): Promise<void> {
-    await this.#chases.within(answerWithinMs, () => this.#ledger.release(claim)).catch(() => {})
+    await this.#retries.within(answerWithinMs, () => this.#ledger.release(claim)).catch(() => {})
   }
 
   /** The claim may have been granted without our having heard of it, even some time after we gave the connection up. */
   #letGoUnheard(claim: Claim): void {
     const release = () => this.#ledger.release(claim)
     const later = () => pause(answerWithinMs, this.#givingUp.signal)
-    void this.#chases.within(0, () => release().then(later).then(release)).catch(() => {})
+    void this.#retries.within(0, () => release().then(later).then(release)).catch(() => {})
   }
 
   get #patienceMs(): number {

@@ -256,7 +256,7 @@ export class Anchor implements Presence {
       if (attempt > 0) await pause(backoffMs(attempt, 50, 5_000), signal)
       let session: Session | undefined
       // Nobody needs a life that has not begun: closing does not wait for a silent network.
-      const forget = whenAborted(signal, () => session?.abandon(new ClosedError('This instance')))
+      const forget = whenAborted(signal, () => session?.lose(new ClosedError('This instance')))
       try {
         session = await this.openSession(signal)
         await session.retire(retiredPid)

@@ -7,6 +7,7 @@ import {
   formatDuration,
   type HoldfastError,
   pause,
+  TrustDeadline,
   unlessAborted,
 } from '../base/index.js'
 import { answerWithinMs } from './deadline.js'
@@ -59,7 +60,7 @@ export class RowPresence implements Presence {
   readonly #sql
   readonly #sweeper
   readonly #closing = new AbortController()
-  #life: RowLife | undefined
+  #life: RowEpoch | undefined
   #lostAt: number | undefined
   #coming: Promise<void> | undefined
   #state: 'open' | 'draining' | 'drained' = 'open'
@@ -130,7 +131,7 @@ export class RowPresence implements Presence {
     }
   }
 
-  #tell(life: RowLife): void {
+  #tell(life: RowEpoch): void {
     const { events } = this.#options
     if (this.#lostAt !== undefined) {
       events.to('instance.reconnected')?.({ lostForMs: performance.now() - this.#lostAt })
@@ -141,7 +142,7 @@ export class RowPresence implements Presence {
     })
   }
 
-  async #begin(): Promise<RowLife> {
+  async #begin(): Promise<RowEpoch> {
     const { database, namespace, expiryMs, version } = this.#options
     const run = (statement: Name, values: unknown[] = []) =>
       database.query<Recorded>(this.#sql[statement].text, values, expiryMs)
@@ -150,7 +151,7 @@ export class RowPresence implements Presence {
     const facts = [hostname(), process.pid, version, process.versions.node, expiryMs, this.#state, Date.now()]
     const [row] = await run('record_row', [this.instanceId, namespace, ...facts])
     const number = Number(row!.session)
-    const life = new RowLife(number, expiryMs, sentAt, async () => {
+    const life = new RowEpoch(number, expiryMs, sentAt, async () => {
       const [renewed] = await run('renew_row', [this.instanceId, number])
       this.#hear(renewed)
       this.#sweeper.sometimes()
@@ -185,7 +186,7 @@ export class RowPresence implements Presence {
     this.#onDrainAsked(recorded.drain_within_ms === null ? undefined : Number(recorded.drain_within_ms))
   }
 
-  async #grace(life: RowLife): Promise<void> {
+  async #grace(life: RowEpoch): Promise<void> {
     const { database, expiryMs } = this.#options
     for (;;) {
       const [grace] = await database.query<{ answer: number }>(this.#sql.grace.text, [], expiryMs)
@@ -198,15 +199,10 @@ export class RowPresence implements Presence {
   }
 }
 
-class RowLife implements Life {
+class RowEpoch extends TrustDeadline implements Life {
   readonly #trustMs: number
   readonly #renew: () => Promise<boolean>
-  readonly #listeners = new Set<(reason: HoldfastError) => void>()
   readonly #renewTimer: NodeJS.Timeout
-  #deadlineTimer: NodeJS.Timeout | undefined
-  #trustedUntil: number
-  #loss: HoldfastError | undefined
-  #ended = false
 
   constructor(
     readonly number: number,
@@ -214,64 +210,37 @@ class RowLife implements Life {
     sentAt: number,
     renew: () => Promise<boolean>,
   ) {
-    this.#trustMs = trustedFor(expiryMs)
-    this.#trustedUntil = sentAt + this.#trustMs
+    const trustMs = trustedFor(expiryMs)
+    super(sentAt, trustMs)
+    this.#trustMs = trustMs
     this.#renew = renew
     // Not one behind the other: an answer that never comes must not keep the next renewal from being sent.
     this.#renewTimer = setInterval(() => void this.#renewNow(), expiryMs * 0.28)
-    this.#watchDeadline()
+    this.watchDeadline()
   }
 
-  get trusted(): boolean {
-    if (this.#loss || this.#ended) return false
-    if (performance.now() < this.#trustedUntil) return true
-    const silence = formatDuration(performance.now() - this.#trustedUntil + this.#trustMs)
-    this.#lose(new DatabaseUnreachableError(`No renewal was answered for ${silence}, and the presence may expire now`))
-    return false
+  override end(): void {
+    super.end()
+    clearInterval(this.#renewTimer)
   }
 
-  get loss(): HoldfastError | undefined {
-    return this.trusted ? undefined : this.#loss
+  protected lossByDeadline(lateMs: number): HoldfastError {
+    const silence = formatDuration(lateMs + this.#trustMs)
+    return new DatabaseUnreachableError(`No renewal was answered for ${silence}, and the presence may expire now`)
   }
 
-  onLoss(listener: (reason: HoldfastError) => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
-  }
-
-  /** The instance gives it up in good order. */
-  end(): void {
-    this.#ended = true
-    this.#stop()
+  protected override onLost(): void {
+    clearInterval(this.#renewTimer)
   }
 
   async #renewNow(): Promise<void> {
     const sentAt = performance.now()
-    // A renewal that fails is sent again in a while; the deadline speaks if that is too late.
+    // A renewal that fails is sent again after the interval. If that is too late, the deadline ends the epoch.
     const renewed = await this.#renew().catch(() => undefined)
-    if (!this.trusted || renewed === undefined) return
-    if (renewed) this.#trustedUntil = Math.max(this.#trustedUntil, sentAt + this.#trustMs)
-    else
-      this.#lose(
+    if (renewed) this.answered(sentAt, this.#trustMs)
+    else if (renewed === false && this.trusted)
+      this.lose(
         new DatabaseUnreachableError('The presence of this instance is gone: expired, or ended with its server'),
       )
-  }
-
-  #watchDeadline(): void {
-    this.#deadlineTimer = setTimeout(() => {
-      if (this.trusted) this.#watchDeadline()
-    }, this.#trustedUntil - performance.now())
-  }
-
-  #lose(reason: HoldfastError): void {
-    if (this.#loss) return
-    this.#loss = reason
-    this.#stop()
-    for (const listener of this.#listeners) listener(reason)
-  }
-
-  #stop(): void {
-    clearInterval(this.#renewTimer)
-    clearTimeout(this.#deadlineTimer)
   }
 }

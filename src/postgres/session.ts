@@ -1,6 +1,5 @@
-import { performance } from 'node:perf_hooks'
 import type pg from 'pg'
-import { ClosedError, formatDuration, type HoldfastError, whenAborted } from '../base/index.js'
+import { ClosedError, formatDuration, type HoldfastError, TrustDeadline, whenAborted } from '../base/index.js'
 import { DatabaseUnreachableError, SessionLocksUnavailableError, UnsupportedServerError } from './errors.js'
 import { HostsClient } from './hosts.js'
 import { refuseTransactionPooler } from './pooler.js'
@@ -13,16 +12,10 @@ import type { Statement } from './statements.js'
  * A dedicated connection whose session locks are leases that the server enforces.
  *
  * The server ends the session when it has been idle for `expiryMs` (`idle_session_timeout`), and notices a closed
- * socket within half a second even in mid-statement. The client trusts the session for a shorter time, counted from
- * the *send* of the last statement that was answered. The server went idle later than that send, so it cannot end
- * the session, and grant its locks to others, before the client has stopped believing:
- *
- *     client   send ─────────────── trust ends ──┐ (everything is told that it is lost)
- *     server      └─ answer, idle ───────────────┼──── idle_session_timeout: session ends, locks go on
- *
- * No clock is compared with another; only the rates of two clocks must agree to within the margin. A statement that
- * is under way when the connection is cut in its middle is bounded by `transaction_timeout` (17 and later), by
- * keepalives and by `tcp_user_timeout`.
+ * socket within half a second even in mid-statement. The client trusts the session for a shorter time (`TrustDeadline`):
+ * the server went idle later than the send of the statement that it answered, so it cannot end the session, and grant its
+ * locks to others, before the client has given them up. A statement that is under way when the connection is cut in its
+ * middle is bounded by `transaction_timeout` (17 and later), by keepalives and by `tcp_user_timeout`.
  *
  * States: open → lost (deadline, dead socket, ended by the server, foreign backend) or closed (by us). Both are final.
  */
@@ -65,7 +58,7 @@ const schemaGone: readonly (string | undefined)[] = [
 
 const restored = 'The tables of Holdfast were replaced while this session lived, as by a restored backup'
 
-export class Session {
+export class Session extends TrustDeadline {
   readonly backendPid: number
   /** Whether the pid that was announced at connecting is the one that answers: if not, something stands between. */
   readonly direct: boolean
@@ -80,8 +73,6 @@ export class Session {
   readonly #options: SessionOptions
   readonly #trustMs: number
   readonly #beatEveryMs: number
-  readonly #lossListeners = new Set<(reason: HoldfastError) => void>()
-  #trustedUntil: number
   #lastSentAt: number
   #lastBeatAt: number
   #isBeating = false
@@ -90,10 +81,7 @@ export class Session {
   /** When the generation of the session began, as the server writes it; undefined until `vouch`. */
   #generationBegan: string | null | undefined
   #unanswered = 0
-  #loss: HoldfastError | undefined
-  #closed = false
   #beatTimer: NodeJS.Timeout | undefined
-  #deadlineTimer: NodeJS.Timeout | undefined
 
   /** Given up when the signal aborts. */
   static async open(options: SessionOptions, signal?: AbortSignal): Promise<Session> {
@@ -130,45 +118,25 @@ export class Session {
   }
 
   private constructor(client: pg.Client, options: SessionOptions, identity: Identity, direct: boolean, sentAt: number) {
+    const trustMs = trustedFor(options.expiryMs)
+    super(sentAt, trustMs)
     this.#client = client
     this.#options = options
     this.backendPid = identity.backend_pid
     this.serverVersion = identity.version_number
     this.lockBudget = identity.locks_each * (identity.connections + identity.prepared)
     this.direct = direct
-    this.#trustMs = trustedFor(options.expiryMs)
+    this.#trustMs = trustMs
     // Three to four beats within the expiry.
     this.#beatEveryMs = options.expiryMs * 0.28
     this.#lastSentAt = sentAt
     this.#lastBeatAt = sentAt
-    this.#trustedUntil = sentAt + this.#trustMs
     const unreachable = (error?: Error) =>
-      this.#lose(error ? translate(error) : new DatabaseUnreachableError('The connection was closed'))
+      this.lose(error ? translate(error) : new DatabaseUnreachableError('The connection was closed'))
     client.on('error', unreachable)
     client.on('end', () => unreachable())
     this.#scheduleBeat()
-    this.#scheduleDeadline()
-  }
-
-  /**
-   * Whether locks on this session may be believed in at this very moment. Also true to the clock when the event loop
-   * was blocked, or the process was frozen, past the deadline: then the loss is announced here and now.
-   */
-  get trusted(): boolean {
-    if (this.#closed || this.#loss) return false
-    if (performance.now() < this.#trustedUntil) return true
-    this.#loseByDeadline()
-    return false
-  }
-
-  get loss(): HoldfastError | undefined {
-    return this.#loss
-  }
-
-  /** Calls back when the session is lost; returns how to stop listening. Not called for a session that we close. */
-  onLoss(listener: (reason: HoldfastError) => void): () => void {
-    this.#lossListeners.add(listener)
-    return () => this.#lossListeners.delete(listener)
+    this.watchDeadline()
   }
 
   /** Calls back with what is notified on the channels that this session listens on. */
@@ -179,7 +147,7 @@ export class Session {
   /** Runs a prepared statement; every answer is also a heartbeat. Statements go out at once and are answered in order. */
   run(statement: Statement, values: readonly unknown[] = []): Promise<string[][]> {
     return new Promise((resolve, reject) => {
-      if (!this.trusted) return reject(this.#loss ?? new ClosedError('The session'))
+      if (!this.trusted) return reject(this.loss ?? new ClosedError('The session'))
       const sentAt = performance.now()
       this.#lastSentAt = sentAt
       this.#unanswered++
@@ -191,10 +159,9 @@ export class Session {
       }
       this.#client.query(query, (error: Error | null, result: pg.QueryArrayResult) => {
         this.#unanswered--
-        if (error && !sqlstateOf(error)) return reject(this.#loss ?? translate(error))
+        if (error && !sqlstateOf(error)) return reject(this.loss ?? translate(error))
         // An answer that comes too late may speak of locks that are gone by now.
-        if (!this.trusted) return reject(this.#loss ?? new ClosedError('The session'))
-        this.#trustedUntil = Math.max(this.#trustedUntil, sentAt + this.#trustMs)
+        if (!this.answered(sentAt, this.#trustMs)) return reject(this.loss ?? new ClosedError('The session'))
         if (error) reject(translate(error))
         else resolve(result.rows as string[][])
       })
@@ -212,8 +179,8 @@ export class Session {
     } catch (error) {
       // "could not open relation with OID …"
       if (sqlstateOf(error) !== sqlstate.internalError) throw error
-      this.#lose(new DatabaseUnreachableError(restored, error))
-      throw this.#loss ?? error
+      this.lose(new DatabaseUnreachableError(restored, error))
+      throw this.loss ?? error
     }
   }
 
@@ -240,16 +207,11 @@ export class Session {
     await this.run(this.#options.statements.retire, [backendPid, this.#options.applicationName])
   }
 
-  /** Gives the session up, with all that is held on it, as if the connection had been cut. */
-  abandon(reason: HoldfastError): void {
-    this.#lose(reason)
-  }
-
   /** Ends the session in good order. */
   async close(): Promise<void> {
-    if (this.#closed || this.#loss) return
-    this.#stop()
-    this.#closed = true
+    if (!this.trusted) return
+    this.end()
+    clearTimeout(this.#beatTimer)
     // A silent connection would never say goodbye.
     const cut = setTimeout(() => this.#cut(), this.#trustMs)
     await this.#client.end().catch(() => {})
@@ -302,14 +264,14 @@ export class Session {
     this.run(isVouched ? beat_vouched : beat)
       .then(
         ([row]) => {
-          if (Number(row![0]) !== this.backendPid) this.#lose(new SessionLocksUnavailableError('transaction-pooler'))
+          if (Number(row![0]) !== this.backendPid) this.lose(new SessionLocksUnavailableError('transaction-pooler'))
           else if (isVouched && (row![1] === null || row![1] !== this.#generationBegan)) {
-            this.#lose(new DatabaseUnreachableError(restored))
+            this.lose(new DatabaseUnreachableError(restored))
           }
         },
         // Any other failed beat needs no answer of its own: the deadline, or the connection's end, speaks.
         (error) => {
-          if (schemaGone.includes(sqlstateOf(error))) this.#lose(new DatabaseUnreachableError(restored, error))
+          if (schemaGone.includes(sqlstateOf(error))) this.lose(new DatabaseUnreachableError(restored, error))
         },
       )
       .finally(() => {
@@ -317,34 +279,18 @@ export class Session {
       })
   }
 
-  #scheduleDeadline(): void {
-    this.#deadlineTimer = setTimeout(() => {
-      if (this.trusted) this.#scheduleDeadline()
-    }, this.#trustedUntil - performance.now())
+  protected lossByDeadline(lateMs: number): HoldfastError {
+    const silence = formatDuration(lateMs + this.#trustMs)
+    return new DatabaseUnreachableError(`No answer was received for ${silence}, and the server may end the session now`)
   }
 
-  #loseByDeadline(): void {
-    const silence = formatDuration(performance.now() - this.#trustedUntil + this.#trustMs)
-    this.#lose(
-      new DatabaseUnreachableError(`No answer was received for ${silence}, and the server may end the session now`),
-    )
-  }
-
-  #lose(reason: HoldfastError): void {
-    if (this.#loss || this.#closed) return
-    this.#loss = reason
-    this.#stop()
+  protected override onLost(): void {
+    clearTimeout(this.#beatTimer)
     this.#cut()
-    for (const listener of this.#lossListeners) listener(reason)
   }
 
   #cut(): void {
     this.#client.connection.stream.destroy()
-  }
-
-  #stop(): void {
-    clearTimeout(this.#beatTimer)
-    clearTimeout(this.#deadlineTimer)
   }
 }
 

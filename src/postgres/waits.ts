@@ -1,4 +1,4 @@
-import type { Key } from '../base/index.js'
+import { type Key, Poller } from '../base/index.js'
 import type { Anchor } from './anchor.js'
 import { answerWithinMs } from './deadline.js'
 import { DeadlockError } from './errors.js'
@@ -54,8 +54,13 @@ export class Waits {
   #tellWait: ((key: Key, by: 1 | -1) => void) | undefined
   #requests = 0
   #renewedAt = 0
-  #timer: NodeJS.Timeout | undefined
-  #closed = false
+  // The database being away costs no more than a note that comes late.
+  readonly #poller = new Poller({
+    isNeeded: () => this.#noted.size > 0 || this.#waiting().next().done === false,
+    poll: () => this.#write(),
+    pauseMs: () => everyMs,
+    pausesFirst: true,
+  })
 
   constructor(options: WaitsOptions) {
     this.#options = options
@@ -86,20 +91,12 @@ export class Waits {
 
   /** Called whenever somebody may have to wait; runs while there is something to write down or to strike out. */
   wake(): void {
-    if (this.#timer || this.#closed) return
-    this.#timer = setTimeout(async () => {
-      // The database being away costs no more than a note that comes late.
-      await this.#write().catch(() => {})
-      this.#timer = undefined
-      if (this.#noted.size > 0 || this.#waiting().next().done === false) this.wake()
-    }, everyMs)
-    this.#timer.unref()
+    this.#poller.start()
   }
 
   /** To be called when nobody waits any more. */
   async close(): Promise<void> {
-    this.#closed = true
-    clearTimeout(this.#timer)
+    void this.#poller.close()
     if (this.#noted.size > 0) await this.#write().catch(() => {})
   }
 

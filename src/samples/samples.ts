@@ -1,4 +1,4 @@
-import type { Events, Key } from '../base/index.js'
+import { type Events, type Key, Poller } from '../base/index.js'
 import {
   type Anchor,
   answerWithinMs,
@@ -22,7 +22,7 @@ interface SamplesOptions {
   readonly isClosing: () => boolean
 }
 
-const leastPauseMs = 1_000
+const minPauseMs = 1_000
 /** Instances write at different moments after the end of a minute. */
 const spreadMs = 50_000
 /** Of so many writings one sweeps, so that it is done also where no process lives for long. */
@@ -48,9 +48,13 @@ export class Samples {
   readonly #offsetMs = Math.random() * spreadMs
   /** What a leader was told before it gave the leadership back, by the number of its term. */
   readonly #resigned = new Map<number, Why>()
-  #timer: NodeJS.Timeout | undefined
+  readonly #poller = new Poller({
+    isNeeded: () => !this.#tally.isEmpty,
+    poll: () => this.#write(false),
+    pauseMs: () => Math.max(this.#tally.endsAt + this.#offsetMs - performance.now(), minPauseMs),
+    pausesFirst: true,
+  })
   #writing: Promise<void> = Promise.resolve()
-  #isClosed = false
 
   /** @internal */
   constructor(options: SamplesOptions) {
@@ -95,14 +99,13 @@ export class Samples {
 
   /** @internal When nothing is held any more, and before the presence ends. */
   async close(): Promise<void> {
-    this.#isClosed = true
-    clearTimeout(this.#timer)
+    void this.#poller.close()
     await this.#write(true)
   }
 
   #began(grant: Grant): void {
     this.#tally.began(grant, performance.now())
-    this.#wake()
+    this.#poller.start()
   }
 
   #ended(key: string, fence: number, why: Why): void {
@@ -113,7 +116,7 @@ export class Samples {
     // To stand for an election is no wait: nothing is held up by it.
     if (leads(label)) return
     this.#tally.waits(key, by, performance.now())
-    this.#wake()
+    this.#poller.start()
   }
 
   #whyResigned(term: number): Why | undefined {
@@ -121,22 +124,6 @@ export class Samples {
     const why = this.#resigned.get(term)
     this.#resigned.delete(term)
     return why
-  }
-
-  /** Runs while there is something to write, or will be. */
-  #wake(): void {
-    if (this.#timer || this.#isClosed) return
-    const dueInMs = this.#tally.endsAt + this.#offsetMs - performance.now()
-    this.#timer = setTimeout(
-      () => {
-        this.#timer = undefined
-        void this.#write(false).then(() => {
-          if (!this.#tally.isEmpty) this.#wake()
-        })
-      },
-      Math.max(dueInMs, leastPauseMs),
-    )
-    this.#timer.unref()
   }
 
   /** One at a time. The database being away costs the minute, and no more. */

@@ -1,12 +1,11 @@
 import {
   atMost,
-  backoffMs,
   type Events,
   Gather,
   isInstance,
-  pause,
   type RecordedError,
   recordOf,
+  retryUntilRecorded,
   type Tracing,
 } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
@@ -14,7 +13,7 @@ import type { Life } from '../postgres/index.js'
 import type { Definition } from './definition.js'
 import { RunDrainingError, RunLostError, RunReplacedError, RunTimeoutError } from './errors.js'
 import type { Begun, Ledger } from './ledger.js'
-import { Run, type RunGround } from './run.js'
+import { Run, type RunContext } from './run.js'
 
 export interface RunsOptions {
   readonly ledger: Ledger
@@ -42,7 +41,7 @@ export class Runs {
   failure: { readonly error: unknown } | undefined
   readonly #options: RunsOptions
   readonly #ledger: Ledger
-  readonly #ground: RunGround
+  readonly #context: RunContext
   readonly #running = new Map<number, Run>()
   readonly #endings
   readonly #noted = new Set<Run>()
@@ -53,7 +52,7 @@ export class Runs {
     const { ledger } = options
     this.#options = options
     this.#ledger = ledger
-    this.#ground = {
+    this.#context = {
       database: ledger.database,
       statements: ledger.transactionStatements,
       expiryMs: ledger.expiryMs,
@@ -82,7 +81,7 @@ export class Runs {
   }
 
   start(definition: Definition, begun: Begun, life: Life): void {
-    const run = new Run(definition, begun, life, this.#ground)
+    const run = new Run(definition, begun, life, this.#context)
     this.#running.set(run.fence, run)
     const forget = life.onLoss((reason) => run.lose(reason))
     void run.over.then(() => {
@@ -166,8 +165,7 @@ export class Runs {
   }
 
   async #failed(run: Run, error: unknown): Promise<void> {
-    const transaction = run.sealed()
-    if (transaction) void transaction.rollback()
+    void run.rollback()
     // When it was the answer to the commit that is missing, the record of the failure is refused: the run has ended.
     if (isInstance(error, RunLostError)) run.lose(error)
     if (!run.decide()) return
@@ -199,8 +197,7 @@ export class Runs {
   #giveUp(run: Run): void {
     if (!run.decide()) return
     this.#tellEnd(run, 'returned')
-    const transaction = run.sealed()
-    if (transaction) void transaction.rollback()
+    void run.rollback()
     run.lose()
     void this.#record({ run, state: 'returned' }).then(() => run.end())
   }
@@ -208,17 +205,17 @@ export class Runs {
   /** Until it is recorded, or refused: nobody else can have the tick before, or somebody has it. */
   async #record(ending: Ending): Promise<void> {
     await this.#flushNotes()
-    for (let attempt = 0; !this.#givingUp.signal.aborted; attempt++) {
-      try {
-        await this.#endings.ask(ending)
-        this.failure = undefined
-        return
-      } catch (error) {
-        this.failure = { error }
-        // Rights and settings come back, too: whatever it is, only the record of the end is missing.
-        await pause(backoffMs(attempt, 50, 5_000), this.#givingUp.signal)
-      }
+    const { signal } = this.#givingUp
+    const record = async () => {
+      if (signal.aborted) return
+      await this.#endings.ask(ending)
+      this.failure = undefined
     }
+    // After any error: missing rights and wrong settings are also corrected at some time.
+    await retryUntilRecorded(signal, record, (error) => {
+      this.failure = { error }
+      return 5_000
+    })
   }
 
   async #recordAll(endings: readonly Ending[]): Promise<undefined[]> {

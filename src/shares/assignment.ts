@@ -1,4 +1,4 @@
-import { backoffMs, type Events, HoldfastError, Nudge } from '../base/index.js'
+import { backoffMs, type Events, isRetryable, Poller } from '../base/index.js'
 import { type HealthReason, type Keeper, type Kept, troubleOf } from '../postgres/index.js'
 import { distribute } from './distribute.js'
 import { ResourceMovedError } from './errors.js'
@@ -25,7 +25,7 @@ interface AssignmentGround {
 
 const shortestPauseMs = 25
 const longestPauseMs = 1_000
-const mostAtOnce = 500
+const maxAtOnce = 500
 
 /**
  * This instance's part in a share: the resources that it is to own, and owns.
@@ -52,9 +52,12 @@ export class Assignment {
   #members: readonly string[] = []
   #wanted = new Set<string>()
   #dividedFor = ''
-  #isClaiming = false
-  #claiming: Promise<void> | undefined
-  readonly #nudge = new Nudge()
+  readonly #claims = new Poller({
+    isNeeded: () => this.#missing().length > 0,
+    poll: () => this.#claimMissing(),
+    pauseMs: (_, polls) => backoffMs(polls, shortestPauseMs, longestPauseMs),
+    onError: (error) => this.report(error),
+  })
   #isAsking = false
   #closed: Promise<void> | undefined
   /** Of the last look at the resources, or of the last try to own some. */
@@ -125,7 +128,7 @@ export class Assignment {
 
   /** @internal Somebody let go of resources: perhaps of those that this instance waits for. */
   nudge(): void {
-    this.#nudge.give()
+    this.#claims.wake()
   }
 
   /** @internal */
@@ -147,7 +150,7 @@ export class Assignment {
       }
       this.nudge()
     }
-    this.#claimMissing()
+    this.#claims.start()
   }
 
   /** Asks the user's function for the resources, one question at a time. */
@@ -173,27 +176,10 @@ export class Assignment {
     return [...this.#wanted].filter((resource) => !this.#tasks.has(resource))
   }
 
-  #claimMissing(): void {
-    if (!this.#isClaiming) this.#claiming = this.#claim()
-  }
-
-  /** Tries for what this instance is to own, until it owns it. Never by a wait: that would take up a connection for each. */
-  async #claim(): Promise<void> {
-    const { signal } = this.#closing
-    let attempt = 0
-    this.#isClaiming = true
-    for (let missing = this.#missing(); missing.length > 0 && !signal.aborted; missing = this.#missing()) {
-      this.#nudge.heed()
-      try {
-        for (let at = 0; at < missing.length; at += mostAtOnce) await this.#tryAll(missing.slice(at, at + mostAtOnce))
-      } catch (error) {
-        this.report(error)
-      }
-      if (this.#missing().length === 0) break
-      if (await this.#nudge.pause(backoffMs(attempt++, shortestPauseMs, longestPauseMs))) attempt = 0
-    }
-    // In the same breath as the last look at what is missing, so that nothing is overlooked.
-    this.#isClaiming = false
+  /** Tries once for each resource that this instance is to own. Never waits: each wait would take up a connection. */
+  async #claimMissing(): Promise<void> {
+    const missing = this.#missing()
+    for (let at = 0; at < missing.length; at += maxAtOnce) await this.#tryAll(missing.slice(at, at + maxAtOnce))
   }
 
   async #tryAll(resources: readonly string[]): Promise<void> {
@@ -207,7 +193,7 @@ export class Assignment {
     }
     this.#failure = failures.size > 0 ? { error: [...failures][0] } : undefined
     // What passes by itself is tried again. One failure for all that went out together is told once.
-    for (const error of failures) if (!(error instanceof HoldfastError && error.retryable)) this.report(error)
+    for (const error of failures) if (!isRetryable(error)) this.report(error)
   }
 
   #granted(resource: string, kept: Kept): void {
@@ -229,16 +215,16 @@ export class Assignment {
       events.to('share.released')?.(owned)
       this.#ground.letGo(this.name)
       this.nudge()
-      this.#claimMissing()
+      this.#claims.start()
     })
   }
 
   async #close(): Promise<void> {
     this.#closing.abort()
-    this.#nudge.give()
+    const claiming = this.#claims.close()
     for (const [resource, task] of this.#tasks) task.letGo(new ResourceMovedError(this.name, resource, 'closing'))
     const left = this.#ground.leave(this)
-    await this.#claiming
+    await claiming
     await Promise.all([...this.#tasks.values()].map(({ ended }) => ended))
     await left
   }

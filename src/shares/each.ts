@@ -1,4 +1,4 @@
-import { backoffMs, HoldfastError, pause } from '../base/index.js'
+import { backoffMs, isRetryable, pause } from '../base/index.js'
 import type { Keeper, Kept, Presence } from '../postgres/index.js'
 import { type Failure, ResourcesFailedError } from './errors.js'
 import type { Ledger, Round } from './ledger.js'
@@ -179,7 +179,7 @@ export class Each {
       this.#mustLook = true
     } catch (error) {
       // Whoever stays goes on waiting, also for the database.
-      if (!this.#terms.stay || !(error instanceof HoldfastError && error.retryable)) this.#broken = { error }
+      if (!this.#terms.stay || !isRetryable(error)) this.#broken = { error }
       else await pause(backoffMs(this.#idlePasses++, shortestPauseMs, longestPauseMs), this.#terms.signal)
     }
   }

@@ -1,4 +1,4 @@
-import { backoffMs, Gather, HoldfastError, pause } from '../base/index.js'
+import { backoffMs, Gather, isRetryable, pause } from '../base/index.js'
 import { answerWithinMs, type Database, type Presence, type Statement, Sweeper } from '../postgres/index.js'
 import type { Owned } from './owned.js'
 
@@ -69,7 +69,7 @@ export class Ledger {
       try {
         return await this.#entries.ask(entry)
       } catch (error) {
-        if (!(error instanceof HoldfastError && error.retryable)) throw error
+        if (!isRetryable(error)) throw error
         await pause(backoffMs(attempt, 25, 1_000))
       }
     }

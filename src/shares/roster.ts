@@ -1,4 +1,4 @@
-import { backoffMs, ClosedError, HoldfastError, Nudge } from '../base/index.js'
+import { backoffMs, ClosedError, Poller } from '../base/index.js'
 import {
   answerWithinMs,
   type Database,
@@ -38,13 +38,18 @@ export class Roster {
   readonly #parts = new Map<string, Part>()
   readonly #closing = new AbortController()
   readonly #letGo = new Set<string>()
-  readonly #nudge = new Nudge()
-  #isTurning = false
-  #turning: Promise<void> | undefined
+  readonly #poller = new Poller({
+    isNeeded: () => this.#parts.size > 0,
+    poll: () => this.#look(),
+    // Not in step with the other instances, and never much later than a second.
+    pauseMs: (failures) =>
+      failures > 0 ? backoffMs(failures, everyMs / 4, everyMs * 4) : everyMs * (0.7 + Math.random() * 0.4),
+    onError: (error) => {
+      for (const assignment of this.assignments) assignment.report(error)
+    },
+  })
   #joining: Promise<unknown> = Promise.resolve()
   #watched: number | undefined
-  /** Of the last look. */
-  #failure: { readonly error: unknown } | undefined
 
   constructor(options: RosterOptions) {
     this.#options = options
@@ -57,7 +62,7 @@ export class Roster {
   add(assignment: Assignment): void {
     this.#parts.set(assignment.name, { assignment, joinedAs: undefined })
     this.nudge()
-    if (!this.#isTurning) this.#turning = this.#turn()
+    this.#poller.start()
   }
 
   /** This instance takes part no more: the others are told at once, and may still have to wait for what it owns. */
@@ -80,14 +85,14 @@ export class Roster {
 
   /** What keeps this instance from taking part, or the work on its resources from going on. */
   troubles(): HealthReason[] {
-    const failure = this.#failure
+    const { failure } = this.#poller
     if (failure) return [troubleOf('SHARE_FAILED', 'This instance cannot take part in its shares', failure.error)]
     return this.assignments.flatMap(({ trouble }) => trouble ?? [])
   }
 
   /** Look again, now. */
   nudge(): void {
-    this.#nudge.give()
+    this.#poller.wake()
   }
 
   /** Somebody has joined the share with this key, or left it. */
@@ -108,8 +113,7 @@ export class Roster {
 
   async close(): Promise<void> {
     this.#closing.abort(new ClosedError('This instance'))
-    this.nudge()
-    await this.#turning
+    await this.#poller.close()
   }
 
   #tellLetGo(): void {
@@ -117,32 +121,6 @@ export class Roster {
     const keys = [...this.#letGo].map(keyOf)
     this.#letGo.clear()
     void database.query(statements.nudge.text, [schema, keys], answerWithinMs).catch(() => {})
-  }
-
-  async #turn(): Promise<void> {
-    let failures = 0
-    this.#isTurning = true
-    while (this.#parts.size > 0 && !this.#closing.signal.aborted) {
-      this.#nudge.heed()
-      try {
-        await this.#look()
-        failures = 0
-        this.#failure = undefined
-      } catch (error) {
-        failures++
-        this.#failure = { error }
-        const passes = error instanceof HoldfastError && error.retryable
-        if (!passes && !this.#closing.signal.aborted)
-          for (const assignment of this.assignments) assignment.report(error)
-      }
-      // Not in step with the others, and never much later than a second.
-      await this.#nudge.pause(
-        failures > 0 ? backoffMs(failures, everyMs / 4, everyMs * 4) : everyMs * (0.7 + Math.random() * 0.4),
-      )
-    }
-    // In the same breath as the last look at the condition, so that nobody who comes is overlooked.
-    this.#isTurning = false
-    this.#failure = undefined
   }
 
   async #look(): Promise<void> {

@@ -1,0 +1,74 @@
+import { isRetryable } from './errors.js'
+import { Nudge } from './nudge.js'
+
+export interface Polling {
+  /** Whether there is something to poll for. If not, the poller stops until the next `start`. */
+  isNeeded(): boolean
+  poll(): Promise<void>
+  /** Returns the next pause. `failures` counts since the last success, `polls` since the last wake-up. */
+  pauseMs(failures: number, polls: number): number
+  /** Called with a failure that no retry can cure: a missing right, for example. */
+  onError?(error: unknown): void
+  /** Pauses also before the first poll. By then most reasons to poll are gone. */
+  readonly pausesFirst?: boolean
+}
+
+/** Polls while there is something to poll for: after each pause, and immediately after a wake-up. One poll at a time. */
+export class Poller {
+  /** The failure of the last poll, if that has failed. */
+  failure: { readonly error: unknown } | undefined
+  readonly #polling: Polling
+  readonly #nudge = new Nudge()
+  #isRunning = false
+  #isClosed = false
+  #running: Promise<void> | undefined
+
+  constructor(polling: Polling) {
+    this.#polling = polling
+  }
+
+  /** Starts the poller if it does not run yet. Costs nothing while it runs. */
+  start(): void {
+    if (!this.#isRunning && !this.#isClosed) this.#running = this.#run()
+  }
+
+  /** Ends a pause. If a poll is under way, another one follows without a pause. */
+  wake(): void {
+    this.#nudge.give()
+  }
+
+  /** Resolves when the poll that is under way has ended. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#nudge.give()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { pauseMs, pausesFirst = false } = this.#polling
+    let failures = 0
+    let polls = 0
+    this.#isRunning = true
+    if (pausesFirst) await this.#nudge.pause(pauseMs(0, 0))
+    while (this.#isNeeded) {
+      this.#nudge.heed()
+      try {
+        await this.#polling.poll()
+        failures = 0
+        this.failure = undefined
+      } catch (error) {
+        failures++
+        this.failure = { error }
+        if (!isRetryable(error) && !this.#isClosed) this.#polling.onError?.(error)
+      }
+      if (this.#isNeeded && (await this.#nudge.pause(pauseMs(failures, polls++)))) polls = 0
+    }
+    // No await since `isNeeded` was read: a `start` in between would be lost.
+    this.#isRunning = false
+    this.failure = undefined
+  }
+
+  get #isNeeded(): boolean {
+    return !this.#isClosed && this.#polling.isNeeded()
+  }
+}

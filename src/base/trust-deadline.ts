@@ -1,0 +1,92 @@
+import type { HoldfastError } from './errors.js'
+
+/**
+ * Trust in something that a server takes away when it hears nothing for too long: a session, a presence, a lease. The client gives
+ * up its trust before the server can grant the same thing to anyone else.
+ *
+ *     client   sends ─────────────── trust ends ──┐ (listeners are notified)
+ *     server        └─ executes ──────────────────┼──── expiry: the server may grant it to another client
+ *
+ * The client counts from the *send* of the last statement that was answered. The server counts from the execution of that statement,
+ * which was later, and waits for longer: the subclass subtracts a margin. No clock is compared with another. Only the rates of two
+ * clocks must agree to within the margin.
+ *
+ * `trusted` reads the clock each time. So it is right even after the process was frozen or its event loop blocked, before any timer
+ * has fired. The first reader after the deadline notifies the listeners.
+ *
+ *     trusted → lost (deadline, or `lose`) or ended (by its owner, without notice). Both are final.
+ */
+export abstract class TrustDeadline {
+  #trustedUntil: number
+  #loss: HoldfastError | undefined
+  #hasEnded = false
+  #timer: NodeJS.Timeout | undefined
+  #listeners: Set<(reason: HoldfastError) => void> | undefined
+
+  constructor(sentAt: number, trustMs: number) {
+    this.#trustedUntil = sentAt + trustMs
+  }
+
+  /** Whether the client may rely on it at this very moment. */
+  get trusted(): boolean {
+    if (this.#loss !== undefined || this.#hasEnded) return false
+    const lateMs = performance.now() - this.#trustedUntil
+    if (lateMs < 0) return true
+    this.lose(this.lossByDeadline(lateMs))
+    return false
+  }
+
+  /** Why it is lost; undefined while it is trusted, and after `end`. */
+  get loss(): HoldfastError | undefined {
+    return this.trusted ? undefined : this.#loss
+  }
+
+  get trustedUntil(): number {
+    return this.#trustedUntil
+  }
+
+  /** Calls the listener, once, when it is lost; returns how to stop listening. */
+  onLoss(listener: (reason: HoldfastError) => void): () => void {
+    this.#listeners ??= new Set()
+    const listeners = this.#listeners.add(listener)
+    return () => listeners.delete(listener)
+  }
+
+  /** Declares it lost. Only the first reason counts. */
+  lose(reason: HoldfastError): void {
+    if (this.#loss !== undefined || this.#hasEnded) return
+    this.#loss = reason
+    clearTimeout(this.#timer)
+    this.onLost(reason)
+    if (this.#listeners) for (const listener of this.#listeners) listener(reason)
+  }
+
+  /** Ends the trust without notifying the listeners. */
+  end(): void {
+    this.#hasEnded = true
+    clearTimeout(this.#timer)
+  }
+
+  /**
+   * A statement that was sent at `sentAt` has been answered. Answers may arrive in any order. Returns false for an answer after the
+   * deadline: the server may have taken it away since, so trust does not come back.
+   */
+  protected answered(sentAt: number, trustMs: number): boolean {
+    if (!this.trusted) return false
+    this.#trustedUntil = Math.max(this.#trustedUntil, sentAt + trustMs)
+    return true
+  }
+
+  /** Starts a timer that notices the deadline even if no code reads `trusted`. */
+  protected watchDeadline(): void {
+    this.#timer = setTimeout(() => {
+      if (this.trusted) this.watchDeadline()
+    }, this.#trustedUntil - performance.now())
+  }
+
+  /** The loss to report `lateMs` after the deadline. */
+  protected abstract lossByDeadline(lateMs: number): HoldfastError
+
+  /** Called once, before the listeners. */
+  protected onLost(_reason: HoldfastError): void {}
+}

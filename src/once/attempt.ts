@@ -1,0 +1,86 @@
+import type { HoldfastError } from '../base/index.js'
+import type { Database, Life } from '../postgres/index.js'
+import { RunTransaction, type Transaction, type TransactionStatements } from './transaction.js'
+
+export interface AttemptContext {
+  readonly database: Database
+  readonly statements: TransactionStatements
+  readonly expiryMs: number
+}
+
+/**
+ * One call of a user's function that must not have its effect twice: for a delivery, a tick or a job. It is bound to an epoch of the
+ * instance. When the epoch is lost, another instance may do the same work, so the signal of the attempt aborts before that.
+ */
+export abstract class Attempt {
+  readonly #epoch: Life
+  readonly #context: AttemptContext
+  #controller: AbortController | undefined
+  #reason: HoldfastError | undefined
+  #isLost = false
+  #transaction: RunTransaction | undefined
+  #isSealed = false
+
+  constructor(epoch: Life, context: AttemptContext) {
+    this.#epoch = epoch
+    this.#context = context
+  }
+
+  get signal(): AbortSignal {
+    // Notices a deadline that has passed while nothing could run.
+    if (!this.#epoch.trusted) this.lose(this.#epoch.loss)
+    // Created on first use: most jobs end without one.
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#reason) this.#controller.abort(this.#reason)
+    }
+    return this.#controller.signal
+  }
+
+  get tx(): Transaction {
+    if (this.#transaction === undefined) {
+      const { database, statements, expiryMs } = this.#context
+      this.#transaction = new RunTransaction(database, statements, expiryMs, this.signal)
+      // After the end of the attempt, nobody would end a transaction.
+      if (this.#isSealed) this.#transaction.seal()
+    }
+    return this.#transaction.tx
+  }
+
+  /** Asks the function to stop. Only the first reason counts, but a loss replaces it. */
+  stop(reason: HoldfastError): void {
+    if (this.#reason) return
+    this.#reason = reason
+    this.#controller?.abort(reason)
+  }
+
+  /** From now on nothing of the attempt may be recorded: another instance may do the work. */
+  lose(cause?: Error): void {
+    if (this.#isLost) return
+    this.#isLost = true
+    this.#reason = this.lossError(cause)
+    this.#controller?.abort(this.#reason)
+  }
+
+  get stopReason(): HoldfastError | undefined {
+    return this.#reason
+  }
+
+  get isLost(): boolean {
+    return this.#isLost
+  }
+
+  /** The transaction, if the function has used it. It accepts no more queries. */
+  sealed(): RunTransaction | undefined {
+    this.#isSealed = true
+    return this.#transaction?.seal() ? this.#transaction : undefined
+  }
+
+  /** Rolls back the transaction, if the function has used it. */
+  async rollback(): Promise<void> {
+    await this.sealed()?.rollback()
+  }
+
+  /** The error of the user's room for a loss. */
+  abstract lossError(cause?: Error): HoldfastError
+}

@@ -15,7 +15,7 @@ export const deliveries = {
       const facts = [
         ['State', state],
         [finishedAt ? 'Finished' : 'Started', `${formatDuration(forMs)} ago`],
-        ['By', whoRan(delivery)],
+        ['By', whoIs(delivery)],
       ] as const
       if (state === 'lost') {
         const text = 'The instance that ran it is gone, so the next delivery with this key is run anyway.'
@@ -37,13 +37,9 @@ export const deliveries = {
 function refusal(key: string, delivery: DeliveryDetails | undefined): string {
   if (!delivery) return noSuchDelivery(key)
   const { instance, forMs } = delivery
-  return `"${key}" is being run by ${whoRan(delivery)} (instance ${instance}), for ${formatDuration(forMs)}. Forgotten now, it could run a second time at the same time. Wait for its end, or end that process.`
+  return `"${key}" is being run by ${whoIs(delivery)} (instance ${instance}), for ${formatDuration(forMs)}. Forgotten now, it could run a second time at the same time. Wait for its end, or end that process.`
 }
 
 export function noSuchDelivery(key: string): string {
   return `There is no delivery "${key}": it was never seen, or its answer has expired.`
-}
-
-function whoRan(delivery: DeliveryDetails): string {
-  return whoIs({ ...delivery, application: null, user: null })
 }

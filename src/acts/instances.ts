@@ -1,5 +1,5 @@
 import { formatDuration } from '../base/index.js'
-import { type FleetInstance, type InstanceWork, whoIs } from '../observe/index.js'
+import type { FleetInstance, InstanceWork } from '../observe/index.js'
 import { act, counted, listed, nothing, sentences } from './act.js'
 
 /** How long running work may take when a drain gives no time. */
@@ -49,8 +49,8 @@ export const instances = {
   }),
 }
 
-function hostOf(instance: FleetInstance): string {
-  return whoIs({ ...instance, instance: instance.id, application: null, user: null })
+function hostOf({ host, osPid }: FleetInstance): string {
+  return `${host} process ${osPid}`
 }
 
 function goneText(id: string, found: FleetInstance | undefined): string {

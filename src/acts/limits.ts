@@ -44,6 +44,6 @@ function unused(name: string): string {
 function factOf(permit: ObservedPermit) {
   const { instance, weight, max, fence, forMs } = permit
   const grant = fence === null ? '' : `, fence ${fence}`
-  const who = whoIs({ ...permit, application: null, user: null })
+  const who = whoIs(permit)
   return [who, `instance ${instance}, for ${formatDuration(forMs)}, weight ${weight} of ${max}${grant}`] as const
 }

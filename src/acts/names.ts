@@ -43,7 +43,7 @@ export const names = {
         const text = `Ends the hold on "${name}", which keeps the name taken for ${left} more. The name is free immediately. The work that the hold kept from running again may run again.`
         return { ...applies, text }
       }
-      const holder = whoIs({ ...lease, application: null, user: null })
+      const holder = whoIs(lease)
       const text = `Takes "${name}" from ${holder}. The name is free immediately, and the next process that asks gets it. The holder is notified, at the latest at its next renewal. Guarded writes under its fence ${fence} are refused from now on. ${loss}`
       return { ...applies, text, facts: [['Instance', instance]] }
     },

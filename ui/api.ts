@@ -53,8 +53,8 @@ export const api = {
   preview: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>) =>
     (await ask<Previewed>(`api/act/${act}`, { params, preview: true } satisfies ActAsked<Name>)).consequence,
 
-  act: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>, because?: string) =>
-    (await ask<Acted>(`api/act/${act}`, { params, ...(because ? { because } : {}) } satisfies ActAsked<Name>)).outcome,
+  act: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>, reason?: string) =>
+    (await ask<Acted>(`api/act/${act}`, { params, ...(reason ? { reason } : {}) } satisfies ActAsked<Name>)).outcome,
 }
 
 async function ask<Answer>(path: string, body?: object): Promise<Answer> {

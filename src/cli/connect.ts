@@ -31,12 +31,12 @@ export function connect(settings: Settings, mostConnections = 5): Connection {
 /** Runs `work` on a database where Holdfast is installed, and closes the connection whatever happens. */
 export async function withDatabase<T>(
   settings: Settings,
-  work: (database: Database, schema: string) => Promise<T>,
+  work: (database: Database, schema: string, pool: pg.Pool) => Promise<T>,
 ): Promise<T> {
-  const { database, schema } = connect(settings)
+  const { pool, database, schema } = connect(settings)
   try {
     checkSchema(await schemaState({ query: database.read }, schema), schema)
-    return await work(database, schema)
+    return await work(database, schema, pool)
   } finally {
     await database.close()
   }
@@ -56,5 +56,25 @@ export async function withHoldfast<T>(
     return await work(holdfast, database, schema)
   } finally {
     await database.close()
+  }
+}
+
+/** Runs `work` with a function that opens a member of a namespace when it is first needed. Closes these members afterwards. */
+export async function withMembers<T>(
+  pool: pg.Pool,
+  schema: string,
+  work: (asMember: <R>(namespace: string, use: (holdfast: Holdfast) => Promise<R>) => Promise<R>) => Promise<T>,
+): Promise<T> {
+  const members = new Map<string, Holdfast>()
+  try {
+    return await work(async (namespace, use) => {
+      const { Holdfast } = await import('../index.js')
+      const member =
+        members.get(namespace) ?? (await Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false }))
+      members.set(namespace, member)
+      return use(member)
+    })
+  } finally {
+    for (const member of members.values()) await member.close()
   }
 }

@@ -4,27 +4,27 @@
  * its doc comment has the tag `@fraction`.
  */
 
+import type { TakenPermit } from '../acts/index.js'
 import type { DemoEvent, DemoOutcome, Verdict } from '../demo/index.js'
 import type { Diagnosis, Finding, FindingId } from '../doctor/index.js'
 import type { Imported, ImportSource, JobStatus } from '../jobs/index.js'
 import type {
+  BusyQueue,
   ContendedName,
   Cycle,
   DeliveryDetails,
+  FleetInstance,
+  FoundJob,
   InstanceWork,
   LimitDetails,
   ObservedDelivery,
-  ObservedInstance,
-  ObservedJob,
   ObservedLease,
   ObservedLimit,
   ObservedLock,
-  ObservedQueue,
   Overview,
   Participant,
   Wait,
 } from '../observe/index.js'
-import type { TakenPermit } from '../operate/index.js'
 import type { PastGap, PastRun, ScheduleStatus } from '../schedules/index.js'
 
 /** The document that each command prints with `--json`, by the words of the command. */
@@ -73,7 +73,7 @@ export interface Documents {
     readonly forgotten: string | null
   }
   /** Jobs. */
-  'job-ls': readonly ObservedJob[]
+  'job-ls': readonly FoundJob[]
   /** One job. Null if there is no such job. */
   'job-show': JobShow | null
   /** Result of `job add`. */
@@ -94,7 +94,7 @@ export interface Documents {
     readonly cancelled: readonly number[]
   }
   /** Queues. */
-  'queue-ls': readonly ObservedQueue[]
+  'queue-ls': readonly BusyQueue[]
   /** Result of `queue pause`. */
   'queue-pause': {
     /** Name of the paused queue. */
@@ -141,7 +141,7 @@ export interface Documents {
   /** Next ticks of a rule. */
   'schedule-next': readonly ComingTick[]
   /** Instances, with the number of names that each holds and waits for. */
-  'instance-ls': readonly ObservedInstance[]
+  'instance-ls': readonly FleetInstance[]
   /** One instance, and everything that it holds, waits for and runs. Null if the instance is unknown. */
   'instance-show': InstanceShow | null
   /** Result of `instance drain`. */
@@ -299,7 +299,7 @@ export interface ScheduleShow extends ScheduleStatus {
 }
 
 /** An instance, and everything that it holds, waits for and runs. */
-export interface InstanceShow extends ObservedInstance {
+export interface InstanceShow extends Omit<FleetInstance, 'jobs'> {
   /** Names that the instance holds as locks. */
   readonly holds: readonly ObservedLock[]
   /** Names that the instance waits for. */

@@ -1,11 +1,5 @@
 import { checkName, commandFor, formatDuration, hashedKey, UsageError, type Where } from '../base/index.js'
-import {
-  type ObservedInstance,
-  type ObservedLease,
-  type ObservedLock,
-  type Participant,
-  whoIs,
-} from '../observe/index.js'
+import { type FleetInstance, type ObservedLock, type Participant, whoIs } from '../observe/index.js'
 import type { Settings } from './settings.js'
 
 export function whoTakesPart(participant: Participant): string {
@@ -17,7 +11,7 @@ export function whoTakesPart(participant: Participant): string {
 export type InstanceState = 'alive' | 'asked' | 'draining' | 'drained' | 'gone'
 
 /** How an instance is, in a word: first whether it lives. */
-export function stateOf({ alive, state }: Pick<ObservedInstance, 'alive' | 'state'>): InstanceState {
+export function stateOf({ alive, state }: Pick<FleetInstance, 'alive' | 'state'>): InstanceState {
   if (!alive) return 'gone'
   return state === 'open' ? 'alive' : state
 }
@@ -26,11 +20,6 @@ export function forHowLong({ forMs, granted }: Pick<ObservedLock, 'forMs' | 'gra
   if (forMs !== null) return formatDuration(forMs)
   // Notes come after three seconds: before that, a hold of ours is simply young.
   return granted ? '' : '0ms'
-}
-
-/** Who has a name by lease; nobody, where only its hold is left. */
-export function whoLeases({ instance, host, osPid }: ObservedLease): string {
-  return whoIs({ instance, host, osPid, application: null, user: null })
 }
 
 /** What NAME means on the command line. */

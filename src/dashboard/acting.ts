@@ -1,15 +1,15 @@
+import { type ActContext, type ActName, type AnyAct, acts, Operator, type Outcome, readParams } from '../acts/index.js'
 import { describe, flag, type Rule, readOptions, suggest, UsageError } from '../base/index.js'
-import { Operator } from '../operate/index.js'
-import type { AnyAct, Outcome } from './act.js'
-import { type ActName, acts } from './acts/index.js'
 import type { Ground } from './ground.js'
 import type { Admitted } from './guard.js'
-import { readParams } from './params.js'
 import { Refusal } from './refusal.js'
 import { saidOf } from './said.js'
+import { errorSaid } from './views/jobs.js'
 import type { Acted, Previewed } from './wire.js'
 
 const longestReason = 1_000
+/** A visitor waits for the answer. */
+const budgetMs = 15_000
 
 const rules = {
   params: {
@@ -17,7 +17,7 @@ const rules = {
     read: (given) => (typeof given === 'object' && given !== null ? given : undefined),
   } as Rule<object>,
   preview: flag,
-  because: {
+  reason: {
     expected: `a text of at most ${longestReason} characters`,
     read: (given) => (typeof given === 'string' && given.length <= longestReason ? given : undefined),
   } as Rule<string>,
@@ -57,14 +57,24 @@ export class Acting {
     }
     const act = acts[name as ActName] as AnyAct
     if (typeof asked !== 'object' || asked === null) throw new UsageError(`Expected an object, got ${describe(asked)}`)
-    const { params: given = {}, preview = false, because } = readOptions(name, asked, rules)
+    const { params: given = {}, preview = false, reason } = readOptions(name, asked, rules)
     const params = readParams(name, given, act)
     await this.#ground.ready()
-    const doing = { ...this.#ground.asking, operator: this.#operator, visitor: visitor.name, because }
-    const consequence = await act.preview(doing, params)
+    const context = this.#contextOf(visitor, reason)
+    const consequence = await act.preview(context, params)
     if (preview) return { consequence }
-    const entry = await this.#ground.asking.audit.begin(visitor.name, name, params, consequence, because)
-    return { outcome: await this.#run(entry, () => act.run(doing, params)) }
+    const entry = await this.#ground.asking.audit.begin(visitor.name, name, params, consequence, reason)
+    const { done, text } = await this.#run(entry, () => act.run(context, params))
+    return { outcome: { done, text } }
+  }
+
+  #contextOf({ name }: Admitted, reason: string | undefined): ActContext {
+    const { observer, asMember, redact } = this.#ground.asking
+    const errorLine: ActContext['errorLine'] = (error, of) => {
+      const { name, message } = errorSaid(redact(error, { what: 'job error', of }))
+      return [name && `${name}:`, message].filter(Boolean).join(' ')
+    }
+    return { observer, operator: this.#operator, asMember, errorLine, actor: name, reason, budgetMs }
   }
 
   async #run(entry: string, run: () => Promise<Outcome>): Promise<Outcome> {
@@ -77,7 +87,7 @@ export class Acting {
       throw error
     }
     // It has happened, whether or not that can still be written down.
-    await this.#ground.asking.audit.end(entry, outcome.says, null).catch(() => {})
+    await this.#ground.asking.audit.end(entry, outcome.text, null).catch(() => {})
     return outcome
   }
 }

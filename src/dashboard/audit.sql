@@ -31,7 +31,7 @@ select
   visitor,
   act,
   left(subject, 300) as subject,
-  left(because, 500) as because,
+  left(because, 500) as reason,
   left(consequence, 500) as consequence,
   (extract(epoch from ended_at) * 1000)::float8 as ended_ms,
   left(outcome, 500) as outcome,

@@ -1,6 +1,6 @@
+import type { Consequence } from '../acts/index.js'
 import { clip } from '../base/index.js'
 import { type Executor, loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import type { Consequence } from './consequence.js'
 
 /** What a visitor did. */
 export interface AuditEntry {
@@ -10,7 +10,7 @@ export interface AuditEntry {
   readonly act: string
   readonly subject: string
   /** Why, as they said. */
-  readonly because: string | null
+  readonly reason: string | null
   /** What would happen, as it was known a moment before. */
   readonly consequence: string
   /** Null when the dashboard died, or lost the database, before it knew what became of it. */
@@ -40,17 +40,10 @@ export class Audit {
     act: string,
     params: object,
     consequence: Consequence,
-    because: string | undefined,
+    reason: string | undefined,
   ): Promise<string> {
-    const { subject, says } = consequence
-    const values = [
-      clip(visitor),
-      act,
-      clip(subject),
-      JSON.stringify(params),
-      clip(says),
-      because ? clip(because) : null,
-    ]
+    const { subject, text } = consequence
+    const values = [clip(visitor), act, clip(subject), JSON.stringify(params), clip(text), reason ? clip(reason) : null]
     const [row] = await this.#executor.query<{ id: string }>(this.#sql.begin.text, values)
     return row!.id
   }

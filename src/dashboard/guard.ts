@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
+import { type ActName, actNames } from '../acts/index.js'
 import { describe, HoldfastError, isInstance } from '../base/index.js'
-import { type ActName, actNames } from './acts/index.js'
 import { type Auth, readVisitor } from './options.js'
 import { Refusal } from './refusal.js'
 

@@ -4,12 +4,11 @@ import { Handler } from './handler.js'
 import { answerNode } from './node.js'
 import { type DashboardOptions, readSettings } from './options.js'
 
-export type { Outcome } from './act.js'
-export type { ActName } from './acts/index.js'
-export type { Consequence } from './consequence.js'
+export type { ActName, Consequence } from '../acts/index.js'
 export type { Auth, DashboardOptions, Visitor } from './options.js'
 export type { Payload, Redact } from './redact.js'
 export type { ViewName } from './views/index.js'
+export type { Outcome } from './wire.js'
 
 /** The dashboard, to be mounted wherever there is room for it. */
 export interface Dashboard {

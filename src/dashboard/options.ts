@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
+import { type ActName, actNames } from '../acts/index.js'
 import { callback, describe, flag, made, readOptions, suggest, text, UsageError } from '../base/index.js'
 import { checkSchemaName, checkUrl, type PgPool } from '../postgres/index.js'
-import { type ActName, actNames } from './acts/index.js'
 import type { Redact } from './redact.js'
 
 /** Somebody who may see the dashboard. */

@@ -1,6 +1,6 @@
+import { readParams } from '../acts/index.js'
 import { suggest, UsageError } from '../base/index.js'
 import type { Question } from './hub.js'
-import { readParams } from './params.js'
 import type { AnyView } from './view.js'
 import { views } from './views/index.js'
 

@@ -1,11 +1,11 @@
+import type { NoParams, ParamKinds, ParamsRead } from '../acts/index.js'
 import type { Holdfast } from '../index.js'
 import type { Observer } from '../observe/index.js'
 import type { Executor, Reader } from '../postgres/index.js'
 import type { Audit } from './audit.js'
-import type { NoParams, ParamKinds, ParamsRead } from './params.js'
 import type { Redact } from './redact.js'
 
-/** What a view asks, and an act. */
+/** What a view asks. */
 export interface Asking {
   readonly executor: Executor & Reader
   readonly observer: Observer

@@ -1,11 +1,8 @@
 // What goes between the server and the page, as types only: the page imports them and none of the code.
-import type { Outcome } from './act.js'
-import type { ActName, Acts } from './acts/index.js'
-import type { Consequence } from './consequence.js'
-import type { ParamsRead } from './params.js'
+import type { ActName, Acts, Consequence, Outcome as FullOutcome, ParamsRead } from '../acts/index.js'
 import type { ViewName, Views } from './views/index.js'
 
-export type { ActName, Consequence, Outcome, ViewName }
+export type { ActName, Consequence, ViewName }
 
 /** What JSON makes of a value. */
 export type Wire<T> = unknown extends T
@@ -82,13 +79,16 @@ export interface ActAsked<Name extends ActName = ActName> {
   /** Only tells what would happen. */
   readonly preview?: boolean
   /** Why, for the audit. */
-  readonly because?: string
+  readonly reason?: string
 }
 
 /** The answer to a preview. */
 export interface Previewed {
   readonly consequence: Consequence
 }
+
+/** The result of an act, without what only programs read. */
+export type Outcome = Omit<FullOutcome, 'result'>
 
 /** The answer to the act. */
 export interface Acted {

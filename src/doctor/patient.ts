@@ -1,4 +1,4 @@
-import { type ObservedInstance, Observer } from '../observe/index.js'
+import { type FleetInstance, Observer } from '../observe/index.js'
 import {
   type Connection,
   type Database,
@@ -120,9 +120,9 @@ export class Patient {
   }
 
   /** Those that live. */
-  async instances(): Promise<ObservedInstance[]> {
+  async instances(): Promise<FleetInstance[]> {
     if (!this.isInstalled) return []
-    return (await this.observer.instances()).filter(({ alive }) => alive)
+    return (await this.observer.fleet.list()).rows.filter(({ alive }) => alive)
   }
 
   ask<Row>(asked: Asked, values: readonly unknown[] = []): Promise<Row[]> {

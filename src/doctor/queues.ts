@@ -1,5 +1,5 @@
 import { commandFor, formatDuration } from '../base/index.js'
-import { mostCounted, type ObservedQueue } from '../observe/index.js'
+import { type BusyQueue, mostCounted } from '../observe/index.js'
 import { arrayOf } from '../postgres/index.js'
 import { counted, type Finding, finding, listed, mostTold } from './finding.js'
 import type { Check, Patient } from './patient.js'
@@ -19,7 +19,7 @@ export const queues: Check = {
   name: 'queues, their workers and their jobs',
   needsSchema: true,
   async look(patient): Promise<Finding[]> {
-    const all = await patient.observer.queues()
+    const { rows: all } = await patient.observer.work.queues()
     const open = all.filter(({ ready, pausedAt }) => ready > 0 && pausedAt === null)
     const keys = arrayOf(open.map(({ key }) => key))
     const late = await patient.ask<Unserved>('unserved', [keys, patient.patienceMs])
@@ -43,20 +43,20 @@ export const queues: Check = {
   },
 }
 
-const called = ({ name, namespace, key }: ObservedQueue) =>
+const called = ({ name, namespace, key }: BusyQueue) =>
   name === null ? `The queue with the key ${key}` : `The queue ${name} (namespace ${namespace})`
 
 const many = (jobs: number, what: string) =>
   jobs > mostCounted ? `more than ${counted(mostCounted, `${what} job`)}` : counted(jobs, `${what} job`)
 
-const facts = ({ name, namespace, key }: ObservedQueue) => ({ queue: name, namespace, key })
+const facts = ({ name, namespace, key }: BusyQueue) => ({ queue: name, namespace, key })
 
 /** Who has no name cannot be called by it. */
-function commands({ schema }: Patient, words: string, { name, namespace }: ObservedQueue): string[] {
+function commands({ schema }: Patient, words: string, { name, namespace }: BusyQueue): string[] {
   return name === null ? [] : [commandFor(words, { namespace, schema }, name)]
 }
 
-function unattended(queue: ObservedQueue, late: readonly Unserved[]): Finding {
+function unattended(queue: BusyQueue, late: readonly Unserved[]): Finding {
   const forMs = Math.max(...late.map(({ for_ms }) => for_ms))
   return finding({
     id: 'queue-unattended',
@@ -71,7 +71,7 @@ function unattended(queue: ObservedQueue, late: readonly Unserved[]): Finding {
   })
 }
 
-function unhandled(queue: ObservedQueue, late: readonly Unserved[]): Finding {
+function unhandled(queue: BusyQueue, late: readonly Unserved[]): Finding {
   const kinds = listed(late.map(({ kind, jobs }) => `${kind} (${jobs})`))
   return finding({
     id: 'kind-unhandled',
@@ -86,7 +86,7 @@ function unhandled(queue: ObservedQueue, late: readonly Unserved[]): Finding {
   })
 }
 
-function paused(patient: Patient, queue: ObservedQueue): Finding {
+function paused(patient: Patient, queue: BusyQueue): Finding {
   return finding({
     id: 'paused-queue',
     severity: 'note',
@@ -98,7 +98,7 @@ function paused(patient: Patient, queue: ObservedQueue): Finding {
   })
 }
 
-function buried(patient: Patient, queue: ObservedQueue): Finding {
+function buried(patient: Patient, queue: BusyQueue): Finding {
   return finding({
     id: 'buried-jobs',
     severity: 'note',

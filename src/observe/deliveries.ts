@@ -1,4 +1,5 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { type Raw, readRow } from './dates.js'
 
 /** The states of a delivery. `lost`: the instance that ran it is gone, and whoever comes next runs it again. */
 export const deliveryStates = ['in-flight', 'lost', 'done', 'failed'] as const
@@ -54,6 +55,7 @@ export interface DeliveryDetails extends ObservedDelivery {
   readonly bodyBytes: number | null
 }
 
+const dates = ['startedAt', 'finishedAt', 'expiresAt'] as const
 /** So many deliveries are looked through for a state or a namespace, and not millions. */
 const mostSearched = 20_000
 /** So many bytes of an answer are read. */
@@ -65,28 +67,6 @@ export interface FoundDeliveries {
   readonly hasMore: boolean
   /** So many were looked through, and that was not all; null when all were. */
   readonly lookedAt: number | null
-}
-
-interface DeliveryRow {
-  key: string
-  namespace: string
-  state: DeliveryState
-  instance: string
-  host: string | null
-  os_pid: number | null
-  fence: string
-  started_ms: number
-  finished_ms: number | null
-  expires_ms: number
-  for_ms: number
-}
-
-interface DetailsRow extends DeliveryRow {
-  fingerprint: string | null
-  value: string | null
-  value_bytes: number | null
-  body: string | null
-  body_bytes: number | null
 }
 
 /** Deliveries, as anybody may look at them. Part of the `Observer`. */
@@ -112,15 +92,15 @@ export class DeliveriesObserver {
     const isAll = namespace === undefined && states.length === deliveryStates.length
     const looked = isAll && prefix === undefined ? limit + 1 : mostSearched
     const values = [namespace ?? null, states, limit, looked, prefix ?? null]
-    const rows = await this.#reader.read<DeliveryRow & { is_cut: boolean; matches: boolean }>(
+    const rows = await this.#reader.read<Raw<ObservedDelivery> & { isCut: boolean; matches: boolean }>(
       this.#sql.deliveries.text,
       values,
     )
     const found = rows.filter(({ matches }) => matches)
-    const isCut = rows.some(({ is_cut: last }) => last)
+    const isCut = rows.some((row) => row.isCut)
     const hasMore = found.length > limit
     return {
-      rows: found.slice(0, limit).map(({ is_cut: _, matches: __, ...row }) => readDelivery(row)),
+      rows: found.slice(0, limit).map(({ isCut: _, matches: __, ...row }) => readRow<ObservedDelivery>(row, ...dates)),
       hasMore,
       lookedAt: isCut && !hasMore && looked === mostSearched ? mostSearched : null,
     }
@@ -128,23 +108,10 @@ export class DeliveriesObserver {
 
   async find(namespace: string, key: string): Promise<DeliveryDetails | undefined> {
     const values = [namespace, key, mostShown]
-    const [row] = await this.#reader.read<DetailsRow>(this.#sql.delivery.text, values)
+    type Row = Raw<Omit<DeliveryDetails, 'body'>> & { readonly body: string | null }
+    const [row] = await this.#reader.read<Row>(this.#sql.delivery.text, values)
     if (!row) return undefined
-    const { fingerprint, value, value_bytes: valueBytes, body, body_bytes: bodyBytes, ...rest } = row
-    const bytes = body === null ? null : Buffer.from(body, 'base64')
-    return { ...readDelivery(rest), fingerprint, value, valueBytes, body: bytes, bodyBytes }
-  }
-}
-
-function readDelivery(row: DeliveryRow): ObservedDelivery {
-  const { os_pid, fence, started_ms, finished_ms, expires_ms, for_ms, ...same } = row
-  return {
-    ...same,
-    osPid: os_pid,
-    fence: Number(fence),
-    startedAt: new Date(started_ms),
-    finishedAt: finished_ms === null ? null : new Date(finished_ms),
-    expiresAt: new Date(expires_ms),
-    forMs: Math.round(for_ms),
+    const body = row.body === null ? null : Buffer.from(row.body, 'base64')
+    return { ...readRow<Omit<DeliveryDetails, 'body'>>(row, ...dates), body }
   }
 }

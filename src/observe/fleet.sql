@@ -82,15 +82,17 @@ select json_build_object(
         expires_at is null as "isAnchored",
         case when expires_at is null then backend_pid end as pid,
         pooler,
-        expiry_ms as "expiry",
+        expiry_ms as "expiryMs",
         lives,
-        extract(epoch from opened_at) * 1000 as "openedMs",
-        extract(epoch from life_since) * 1000 as "lifeMs",
+        refused_settings as "refusedSettings",
+        extract(epoch from opened_at) * 1000 as "openedAt",
+        extract(epoch from clock_timestamp() - opened_at) * 1000 as "forMs",
+        extract(epoch from life_since) * 1000 as "lifeSince",
         case
           when expires_at is null then extract(epoch from state_change) * 1000
           else extract(epoch from expires_at) * 1000 - expiry_ms
-        end as "heardMs",
-        clock_ahead_ms as "clockAhead",
+        end as "heardAt",
+        round(clock_ahead_ms) as "clockAhead",
         coalesce(held.names, 0) as held,
         case when alive then coalesce(waited.names, 0) else 0 end as waiting,
         coalesce(leased.names, 0) as leased,
@@ -111,7 +113,9 @@ select json_build_object(
 -- name: instance
 -- What one instance ($1, its id) has to do with names, jobs, ticks and deliveries now, at most so many ($2) of each. Jobs are found by
 -- the claims, because no index tells who runs them. Relies on lease_expires_at, name_pkey, job_pkey and tick_active.
-with row as materialized (
+with
+-- include: running_job
+row as materialized (
   select * from holdfast.instance where id = $1
 ),
 backends as materialized (
@@ -137,7 +141,6 @@ waits as (
   select key, kind, mode, since from noted
 )
 select json_build_object(
-  'refusedSettings', (select refused_settings from row),
   'generation', (select generation from row),
   'drainWithin', (select drain_within_ms from row),
   'holds', (
@@ -213,22 +216,13 @@ select json_build_object(
   'jobs', (
     select json_agg(j)
     from (
-      select distinct on (job.id)
+      select
         job.id::text, job.kind, queue.name as queue, queue.namespace, job.progress, job.cancelled,
-        extract(epoch from claim.claimed_at) * 1000 as "sinceMs"
-      from (
-        select fence, upto, claimed_at, unnest(jobs) as id
-        from holdfast.claim
-        where session = (select session from row)
-      ) as claim
-      cross join lateral (
-        select *
-        from holdfast.job
-        where job.id = claim.id
-          and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
-        offset 0
-      ) as job
+        extract(epoch from running_job.claimed_at) * 1000 as "sinceMs"
+      from running_job
+      cross join lateral (select * from holdfast.job where job.id = running_job.id offset 0) as job
       left join holdfast.queue on queue.key = job.queue
+      where running_job.session = (select session from row)
       order by job.id
       limit $2::integer
     ) as j

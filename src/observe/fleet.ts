@@ -1,10 +1,11 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { type Raw, readRow } from './dates.js'
 
 export interface FleetFilter {
   readonly namespace?: string | undefined
   /** Instances whose id, or machine and process as in `worker-3/812`, hold this text. */
   readonly search?: string | undefined
-  /** How many at most. Default 200. */
+  /** Maximum number of instances. Default: all. */
   readonly limit?: number | undefined
 }
 
@@ -18,38 +19,68 @@ export interface Fleet {
   readonly leaving: number
 }
 
+/** A process that opened Holdfast. */
 export interface FleetInstance {
+  /** ID of the instance. */
   readonly id: string
+  /** Namespace of the instance. */
   readonly namespace: string
+  /** Host of the instance. */
   readonly host: string
+  /** Operating system process of the instance. */
   readonly osPid: number
+  /** Version of Holdfast. */
   readonly version: string
+  /** Version of Node.js. */
   readonly node: string | null
+  /**
+   * Progress of a drain. `open`: no drain was requested. `asked`: the instance has not received the request yet. `draining`: it
+   * takes no new work. `drained`: none of its work is left.
+   */
   readonly state: 'open' | 'asked' | 'draining' | 'drained'
-  /** Whether PostgreSQL vouches for it, or its row has not expired. False also between two lives, while it reconnects. */
+  /** Whether PostgreSQL has a session of the instance, or its row has not expired. Also false while the instance reconnects. */
   readonly alive: boolean
-  /** Whether it is present by a session of its own, or by a row that it renews. */
+  /** Whether the instance is present by a session of its own. Otherwise it renews its row. */
   readonly isAnchored: boolean
-  /** The server process of its anchor. */
+  /** Server process of its anchor. Null without an anchor. */
   readonly pid: number | null
-  /** What stands between it and the server, as it found out when its life began. */
+  /** Connection pooler between the instance and the server. */
   readonly pooler: string
-  /** After so long in silence it is given up, in ms. */
-  readonly expiry: number
-  /** 1 plus its reconnections. */
+  /** Milliseconds of silence after which the server gives the instance up. */
+  readonly expiryMs: number
+  /** 1 plus the number of reconnections. */
   readonly lives: number
+  /** Settings of its session that the server or a pooler refused. */
+  readonly refusedSettings: Readonly<
+    Record<
+      string,
+      {
+        /** Value that Holdfast wanted. */
+        wanted: string
+        /** Value that is in force. */
+        got: string | null
+      }
+    >
+  >
+  /** Time at which the instance opened. */
   readonly openedAt: Date
-  /** When its present life began. */
+  /** Milliseconds since then, by the database clock. */
+  readonly forMs: number
+  /** Time of the last reconnection, or else of the opening. */
   readonly lifeSince: Date
-  /** When the server heard of it last; null where this role may not see that, or its session has ended. */
+  /** Time at which the server last received something. Null if this role may not see it, or the session has ended. */
   readonly heardAt: Date | null
-  /** By how many ms its clock was ahead of the database's when its present life began. */
+  /** Milliseconds by which its clock was ahead of the database clock at the last reconnection. */
   readonly clockAhead: number | null
+  /** Number of names that the instance holds as locks. */
   readonly held: number
+  /** Number of names that the instance waits for as locks. */
   readonly waiting: number
+  /** Number of names that the instance holds by lease. */
   readonly leased: number
+  /** Number of workers of jobs. */
   readonly workers: number
-  /** How many jobs it has claimed. */
+  /** Number of claimed jobs. */
   readonly jobs: number
 }
 
@@ -66,8 +97,6 @@ export interface Had {
 
 /** What an instance has to do with names, jobs, ticks and deliveries. */
 export interface InstanceWork {
-  /** Settings of its sessions that did not take effect. */
-  readonly refusedSettings: Readonly<Record<string, { wanted: string; got: string | null }>>
   /** How often all sessions of the server had ended at once when its life began. */
   readonly generation: number
   /** How long what runs may take, in ms, as whoever asked it to drain has said. */
@@ -141,20 +170,13 @@ export interface InstanceWork {
   readonly deliveries: readonly { readonly namespace: string; readonly key: string; readonly since: Date }[]
 }
 
-/** A row as JSON brings it: moments are numbers of ms, whose names end so. */
-type Found<Row> = {
-  [Name in keyof Row as Row[Name] extends Date | null ? never : Name]: Row[Name]
-} & { [name: `${string}Ms`]: number | null }
-
 interface FoundWork {
-  refusedSettings: InstanceWork['refusedSettings']
   generation: number
   drainWithin: number | null
   schedules: number
   [list: string]: unknown
 }
 
-const mostInstances = 200
 const mostOfEach = 50
 const lists = ['holds', 'waits', 'leases', 'permits', 'leads', 'workers', 'jobs', 'runs', 'deliveries'] as const
 
@@ -174,14 +196,19 @@ export class FleetObserver {
    * @example
    * const { rows, gone } = await observer.fleet.list({ namespace: 'billing' })
    */
-  async list({ namespace, search, limit = mostInstances }: FleetFilter = {}): Promise<Fleet> {
-    const values = [namespace ?? null, search || null, limit]
-    const [row] = await this.#reader.read<{ answer: Omit<Fleet, 'rows'> & { rows: Found<FleetInstance>[] } }>(
+  async list({ namespace, search, limit }: FleetFilter = {}): Promise<Fleet> {
+    const values = [namespace ?? null, search || null, limit ?? null]
+    const [row] = await this.#reader.read<{ answer: Omit<Fleet, 'rows'> & { rows: Raw<FleetInstance>[] } }>(
       this.#sql.fleet.text,
       values,
     )
     const { rows, ...counts } = row!.answer
-    return { ...counts, rows: rows.map(readInstance) }
+    return { ...counts, rows: rows.map((row) => readRow<FleetInstance>(row, 'openedAt', 'lifeSince', 'heardAt')) }
+  }
+
+  /** One instance; undefined where there is none with this id. */
+  async find(id: string): Promise<FleetInstance | undefined> {
+    return (await this.list({ search: id })).rows.find((instance) => instance.id === id)
   }
 
   /**
@@ -193,19 +220,9 @@ export class FleetObserver {
   async workOf(id: string, most = mostOfEach): Promise<InstanceWork | null> {
     const [row] = await this.#reader.read<{ answer: FoundWork }>(this.#sql.instance.text, [id, most])
     if (!row) return null
-    const { refusedSettings, generation, drainWithin, schedules } = row.answer
-    const read = lists.map((name) => [name, ((row.answer[name] ?? []) as Found<object>[]).map(readMoments)])
-    return { refusedSettings, generation, drainWithin, schedules, ...Object.fromEntries(read) }
-  }
-}
-
-function readInstance({ openedMs, lifeMs, heardMs, clockAhead, ...same }: Found<FleetInstance>): FleetInstance {
-  return {
-    ...same,
-    openedAt: new Date(openedMs!),
-    lifeSince: new Date(lifeMs!),
-    heardAt: heardMs == null ? null : new Date(heardMs),
-    clockAhead: clockAhead === null ? null : Math.round(clockAhead),
+    const { generation, drainWithin, schedules } = row.answer
+    const read = lists.map((name) => [name, ((row.answer[name] ?? []) as object[]).map(readMoments)])
+    return { generation, drainWithin, schedules, ...Object.fromEntries(read) }
   }
 }
 

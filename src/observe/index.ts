@@ -3,16 +3,6 @@ export type { Cycle, CycleSide } from './cycles.js'
 export * from './deliveries.js'
 export * from './fleet.js'
 export * from './graph.js'
-export type { ObservedInstance } from './instances.js'
-export {
-  type JobFilter,
-  type JobState,
-  jobStates,
-  mostCounted,
-  type ObservedJob,
-  type ObservedQueue,
-  type QueueFilter,
-} from './jobs.js'
 export * from './limits.js'
 export type { LockFilter, ObservedLease, ObservedLock } from './locks.js'
 export * from './metrics.js'

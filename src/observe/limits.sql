@@ -65,14 +65,16 @@ select
   name,
   kind,
   state,
-  in_use,
+  in_use as "inUse",
   max,
   holders,
   waiting,
-  (extract(epoch from since) * 1000)::float8 as since_ms,
-  greatest(0, extract(epoch from clock_timestamp() - since) * 1000)::float8 as for_ms,
-  full_at::float8 / 1000000 as rested_ms,
-  greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)::float8 as rested_in_ms
+  (extract(epoch from since) * 1000)::float8 as since,
+  greatest(0, extract(epoch from clock_timestamp() - since) * 1000)::float8 as "forMs",
+  full_at::float8 / 1000000 as "restedAt",
+  case
+    when full_at is not null then greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)
+  end::float8 as "restedInMs"
 from (select * from of_permits union all select * from of_rates) as listed
 where state = any($3::text[])
 order by waiting desc nulls last, in_use / max desc nulls last, full_at desc nulls last, namespace, name, kind
@@ -110,12 +112,12 @@ living as (
 select
   living.instance,
   instance.host,
-  instance.os_pid,
+  instance.os_pid as "osPid",
   weight,
   max,
-  fence::text as fence,
-  (extract(epoch from since) * 1000)::float8 as since_ms,
-  greatest(0, extract(epoch from clock_timestamp() - since) * 1000)::float8 as for_ms,
+  fence::float8 as fence,
+  (extract(epoch from since) * 1000)::float8 as since,
+  greatest(0, extract(epoch from clock_timestamp() - since) * 1000)::float8 as "forMs",
   coalesce(in_use, 0)::float8 as in_use,
   holders::integer as holders,
   waiting::integer as waiting
@@ -127,8 +129,8 @@ order by fence is null, place
 -- name: rate
 -- When an entity ($1) will be as if nothing had been spent of it. Relies on rate_pkey.
 select
-  full_at::float8 / 1000000 as rested_ms,
-  greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)::float8 as rested_in_ms
+  full_at::float8 / 1000000 as "restedAt",
+  greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)::float8 as "restedInMs"
 from holdfast.rate
 where key = $1::bigint
   and full_at > extract(epoch from clock_timestamp()) * 1000000000

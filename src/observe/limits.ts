@@ -1,5 +1,6 @@
 import { hashedKey } from '../base/index.js'
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { type Raw, readRow } from './dates.js'
 
 /** The states of a limit: permits are `full`, `used` or `free`; a rate is `spent`, of which something is missing, or `rested`. */
 export const limitStates = ['full', 'used', 'free', 'spent', 'rested'] as const
@@ -106,35 +107,7 @@ export function limitKeys(namespace: string, name: string): { permits: string; r
   return { permits: hashedKey(namespace, `limit/${name}`).key, rate: hashedKey(namespace, `rate/${name}`).key }
 }
 
-interface LimitRow {
-  key: string
-  namespace: string
-  name: string
-  kind: ObservedLimit['kind']
-  state: LimitState
-  in_use: number | null
-  max: number | null
-  holders: number | null
-  waiting: number | null
-  since_ms: number | null
-  for_ms: number | null
-  rested_ms: number | null
-  rested_in_ms: number | null
-}
-
-interface PermitRow {
-  instance: string
-  host: string | null
-  os_pid: number | null
-  weight: number
-  max: number
-  fence: string | null
-  since_ms: number
-  for_ms: number
-  in_use: number
-  holders: number
-  waiting: number
-}
+type Rate = NonNullable<LimitDetails['rate']>
 
 /** Limits, as anybody may look at them. Part of the `Observer`. */
 export class LimitsObserver {
@@ -148,7 +121,9 @@ export class LimitsObserver {
 
   async list({ namespace, prefix, states = ['full', 'used', 'spent'], limit = 50 }: LimitFilter) {
     const values = [namespace ?? null, prefix ?? null, states, limit, mostLimitsLooked]
-    return (await this.#reader.read<LimitRow>(this.#sql.limits.text, values)).map(readLimit)
+    return (await this.#reader.read<Raw<ObservedLimit>>(this.#sql.limits.text, values)).map((row) =>
+      readRow<ObservedLimit>(row, 'since', 'restedAt'),
+    )
   }
 
   async areMore(): Promise<boolean> {
@@ -158,11 +133,12 @@ export class LimitsObserver {
 
   async find(namespace: string, name: string, most: number): Promise<LimitDetails> {
     const keys = limitKeys(namespace, name)
-    const rows = await this.#reader.read<PermitRow>(this.#sql.permits.text, [keys.permits, most])
-    const [rate] = await this.#reader.read<{ rested_ms: number; rested_in_ms: number }>(this.#sql.rate.text, [
-      keys.rate,
-    ])
-    const permits = rows.map(readPermit)
+    type Row = Raw<ObservedPermit> & { readonly in_use: number; readonly holders: number; readonly waiting: number }
+    const rows = await this.#reader.read<Row>(this.#sql.permits.text, [keys.permits, most])
+    const [rate] = await this.#reader.read<Raw<Rate>>(this.#sql.rate.text, [keys.rate])
+    const permits = rows.map(({ in_use: _, holders: __, waiting: ___, ...row }) =>
+      readRow<ObservedPermit>(row, 'since'),
+    )
     return {
       inUse: rows[0]?.in_use ?? 0,
       max: rows.length === 0 ? null : Math.max(...rows.map(({ max }) => max)),
@@ -170,32 +146,7 @@ export class LimitsObserver {
       waiting: rows[0]?.waiting ?? 0,
       holders: permits.filter(({ fence }) => fence !== null),
       waiters: permits.filter(({ fence }) => fence === null),
-      rate: rate && { restedAt: new Date(rate.rested_ms), restedInMs: Math.round(rate.rested_in_ms) },
+      rate: rate && readRow<Rate>(rate, 'restedAt'),
     }
-  }
-}
-
-function readLimit(row: LimitRow): ObservedLimit {
-  const { in_use, since_ms, for_ms, rested_ms, rested_in_ms, ...same } = row
-  return {
-    ...same,
-    inUse: in_use,
-    since: since_ms === null ? null : new Date(since_ms),
-    forMs: for_ms === null ? null : Math.round(for_ms),
-    restedAt: rested_ms === null ? null : new Date(rested_ms),
-    restedInMs: rested_ms === null ? null : Math.round(rested_in_ms!),
-  }
-}
-
-function readPermit({ instance, host, os_pid, weight, max, fence, since_ms, for_ms }: PermitRow): ObservedPermit {
-  return {
-    instance,
-    host,
-    osPid: os_pid,
-    weight,
-    max,
-    fence: fence === null ? null : Number(fence),
-    since: new Date(since_ms),
-    forMs: Math.round(for_ms),
   }
 }

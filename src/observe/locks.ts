@@ -1,4 +1,6 @@
 // Who holds names and who waits for them: as locks, and by lease.
+import { type Raw, readRow } from './dates.js'
+
 export interface LockFilter {
   /** In decimal. */
   readonly key?: string | undefined
@@ -83,69 +85,12 @@ export interface ObservedLease {
   readonly wanted: boolean
 }
 
-export interface LockRow {
-  key: string
-  namespace: string | null
-  label: string | null
-  mode: 'exclusive' | 'shared'
-  granted: boolean
-  pid: number | null
-  session: number | null
-  instance: string | null
-  host: string | null
-  os_pid: number | null
-  application_name: string | null
-  username: string | null
-  client_address: string | null
-  since_ms: number | null
-  for_ms: number | null
-  fence: string | null
-  requests: number
-  blocked_by: number[]
+export function readLock(row: Raw<ObservedLock>): ObservedLock {
+  return readRow<ObservedLock>(row, 'since')
 }
 
-export interface LeaseRow {
-  key: string
-  namespace: string | null
-  label: string | null
-  held: boolean
-  instance: string
-  host: string | null
-  os_pid: number | null
-  fence: string
-  ttl_ms: number
-  since_ms: number
-  for_ms: number
-  expires_in_ms: number
-  wanted: boolean
-}
-
-export function readLock(row: LockRow): ObservedLock {
-  const { os_pid, application_name, username, client_address, since_ms, for_ms, fence, blocked_by, ...same } = row
-  return {
-    ...same,
-    osPid: os_pid,
-    application: application_name || null,
-    user: username,
-    clientAddress: client_address,
-    since: since_ms === null ? null : new Date(since_ms),
-    forMs: for_ms === null ? null : Math.round(for_ms),
-    fence: fence === null ? null : Number(fence),
-    blockedBy: blocked_by,
-  }
-}
-
-export function readLease(row: LeaseRow): ObservedLease {
-  const { os_pid, fence, ttl_ms, since_ms, for_ms, expires_in_ms, ...same } = row
-  return {
-    ...same,
-    osPid: os_pid,
-    fence: Number(fence),
-    ttlMs: ttl_ms,
-    since: new Date(since_ms),
-    forMs: Math.round(for_ms),
-    expiresInMs: Math.round(expires_in_ms),
-  }
+export function readLease(row: Raw<ObservedLease>): ObservedLease {
+  return readRow<ObservedLease>(row, 'since')
 }
 
 /** A wait that is known from its note alone waits for all who hold the name. */

@@ -1,10 +1,11 @@
-import { arrayOf, loadStatements, type Reader } from '../postgres/index.js'
-import { mostCounted, type ObservedQueue } from './jobs.js'
+import { loadStatements, type Reader } from '../postgres/index.js'
+import { msOf } from './dates.js'
 import { Observer } from './observer.js'
+import { type BusyQueue, mostCounted } from './work.js'
 
 /** What a fleet is like at one moment, in numbers that cost little to count. */
 export interface FleetMetrics {
-  readonly queues: readonly (ObservedQueue & {
+  readonly queues: readonly (BusyQueue & {
     /** How long ago the job that stands first was enqueued; null when none is ready. */
     readonly oldestReadyMs: number | null
   })[]
@@ -34,28 +35,27 @@ interface ScheduleRow {
   running: number
 }
 
-/** So many are looked at to find one that does not run. */
-const mostLooked = 2_000
 const mostSchedules = 1_000
 
 /** The numbers of one namespace. */
 export async function fleetMetrics(reader: Reader, namespace: string, schema = 'holdfast'): Promise<FleetMetrics> {
-  const sql = loadStatements<'oldest_ready' | 'schedules' | 'in_use'>(new URL('./metrics.sql', import.meta.url), schema)
+  const sql = loadStatements<'schedules' | 'in_use'>(new URL('./metrics.sql', import.meta.url), schema)
   const observer = new Observer(reader, schema)
-  const queues = await observer.queues({ namespace })
-  const keys = arrayOf(queues.map(({ key }) => key))
-  const oldest = await reader.read<{ key: string; age_ms: number }>(sql.oldest_ready.text, [keys, mostLooked])
-  const ages = new Map(oldest.map(({ key, age_ms }) => [key, age_ms]))
+  const { rows: queues } = await observer.work.queues({ namespace })
+  const now = (await observer.now()).getTime()
   const schedules = await reader.read<ScheduleRow>(sql.schedules.text, [namespace, mostSchedules])
   const [inUse] = await reader.read<{ leases: number; permits: number; waiting: number }>(sql.in_use.text, [
     namespace,
     mostCounted + 1,
   ])
-  const instances = (await observer.instances()).filter((one) => one.namespace === namespace && one.alive)
+  const instances = (await observer.fleet.list({ namespace })).rows.filter(({ alive }) => alive)
   const byVersion = new Map<string, number>()
   for (const { version } of instances) byVersion.set(version, (byVersion.get(version) ?? 0) + 1)
   return {
-    queues: queues.map((queue) => ({ ...queue, oldestReadyMs: ages.get(queue.key) ?? null })),
+    queues: queues.map((queue) => ({
+      ...queue,
+      oldestReadyMs: queue.oldestAt && msOf(now - queue.oldestAt.getTime()),
+    })),
     schedules: schedules.map(({ name, paused, late_ms, last_success_ms, running }) => ({
       name,
       paused,

@@ -1,4 +1,5 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { msOf } from './dates.js'
 
 /** Of each kind at most so many are listed, in an overview too. */
 export const mostListed = 200
@@ -190,9 +191,4 @@ function readLock(row: LockRow): LockGlance {
 function readLease({ instance, host, osPid, heldMs, expiresInMs, ...same }: LeaseRow): LeaseGlance {
   const holder = { instance, host, osPid, application: null, pid: null }
   return { ...same, holder, heldMs: Math.round(heldMs), expiresInMs: msOf(expiresInMs)! }
-}
-
-/** Moments are compared with a clock that has gone on since the row was read, or that another has read: never before nothing. */
-export function msOf(ms: number | null): number | null {
-  return ms === null ? null : Math.max(0, Math.round(ms))
 }

@@ -1,33 +1,12 @@
-import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import type { Raw } from './dates.js'
 import { DeliveriesObserver } from './deliveries.js'
 import { FleetObserver } from './fleet.js'
 import { buildGraph, type WaitGraph } from './graph.js'
 import { type LeasedRow, LockedNames, type NotedWaitRow } from './graph-locks.js'
 import { type PlaceRow, Places } from './graph-places.js'
-import { type InstanceRow, type ObservedInstance, readInstance } from './instances.js'
-import {
-  type JobFilter,
-  type JobRow,
-  jobStates,
-  mostCounted,
-  type ObservedJob,
-  type ObservedQueue,
-  type QueueFilter,
-  type QueueRow,
-  readJob,
-  readQueue,
-} from './jobs.js'
 import { LimitsObserver } from './limits.js'
-import {
-  type LeaseRow,
-  type LockFilter,
-  type LockRow,
-  linkNoted,
-  type ObservedLease,
-  type ObservedLock,
-  readLease,
-  readLock,
-} from './locks.js'
+import { type LockFilter, linkNoted, type ObservedLease, type ObservedLock, readLease, readLock } from './locks.js'
 import { Names, type NamesFilter, type NamesGlance } from './names.js'
 import { Glance, type Overview } from './overview.js'
 import { type Latencies, type LatencyFilter, type ObservedTerm, Past, type StripFilter, type Strips } from './past.js'
@@ -36,10 +15,6 @@ import { SchedulesObserver } from './schedules.js'
 import { Together } from './together.js'
 import { WorkObserver } from './work.js'
 
-/** To find jobs of a kind, so many of a state are looked through, and not millions. */
-const mostLooked = 20_000
-/** The same for those that are done, which lie beside each other. */
-const mostDoneLooked = 100_000
 /** The graph tells of so many limits, lanes and jobs that others wait for, and so many who hold and wait of each. */
 const mostNames = 100
 const mostOfEach = 50
@@ -67,10 +42,7 @@ export class Observer {
   /** Queues and jobs for whoever watches them. */
   readonly work: WorkObserver
   readonly #reader: Reader
-  readonly #sql: Record<
-    'locks' | 'leases' | 'instances' | 'queue_keys' | 'queues' | 'jobs' | 'clock' | 'name_of',
-    Statement
-  >
+  readonly #sql: Record<'locks' | 'leases' | 'clock' | 'name_of', Statement>
   readonly #graph: Together<GraphRows>
   readonly #heldUp: Statement
   readonly #glance: Glance
@@ -98,7 +70,7 @@ export class Observer {
   }
 
   /**
-   * Everything at a glance, in three small statements whatever the size of the fleet and of its backlog: what is large is
+   * Everything at a glance, in a few small statements whatever the size of the fleet and of its backlog: what is large is
    * bounded or estimated, and says so.
    *
    * @example
@@ -133,13 +105,13 @@ export class Observer {
   /** Everybody who holds or waits for a lock: by name, holders first, then those who wait, the longest first. */
   async locks({ key, namespace }: LockFilter = {}): Promise<ObservedLock[]> {
     const values = [key ?? null, namespace ?? null, false]
-    return linkNoted((await this.#reader.read<LockRow>(this.#sql.locks.text, values)).map(readLock))
+    return linkNoted((await this.#reader.read<Raw<ObservedLock>>(this.#sql.locks.text, values)).map(readLock))
   }
 
   /** Everybody who has a name by lease, and the names that a hold keeps taken. */
   async leases(only: LockFilter = {}): Promise<ObservedLease[]> {
     const values = [only.key ?? null, only.namespace ?? null]
-    return (await this.#reader.read<LeaseRow>(this.#sql.leases.text, values)).map(readLease)
+    return (await this.#reader.read<Raw<ObservedLease>>(this.#sql.leases.text, values)).map(readLease)
   }
 
   /**
@@ -213,30 +185,6 @@ export class Observer {
     return row!.held_up
   }
 
-  /** All instances that are known, the living and those that died lately. */
-  async instances(): Promise<ObservedInstance[]> {
-    return (await this.#reader.read<InstanceRow>(this.#sql.instances.text)).map(readInstance)
-  }
-
-  /** The queues that were used, by name: how many of their jobs are where, and who works on them. */
-  async queues(only: QueueFilter = {}): Promise<ObservedQueue[]> {
-    const keys = await this.#queueKeys(only)
-    return (await this.#reader.read<QueueRow>(this.#sql.queues.text, [arrayOf(keys), mostCounted + 1])).map(readQueue)
-  }
-
-  /**
-   * Jobs, at most `limit`: first those that run, then the ready ones in their order, then those that wait, the next due one
-   * first, then those that have ended, the newest first. It does not look through millions to find a kind, or what is done in
-   * one queue: only through the first twenty thousand of a state, and the last hundred thousand that are done.
-   */
-  async jobs(only: JobFilter = {}): Promise<ObservedJob[]> {
-    const { states = jobStates, kind = null, limit = 50 } = only
-    const keys = await this.#queueKeys(only)
-    const looked = kind === null ? limit : Math.max(limit, Math.floor(mostLooked / Math.max(1, keys.length)))
-    const values = [arrayOf(keys), states, kind, limit, looked, mostDoneLooked]
-    return (await this.#reader.read<JobRow>(this.#sql.jobs.text, values)).map(readJob)
-  }
-
   /** What the key was called by whoever used it first; undefined for one that nobody registered. */
   async nameOf(key: string): Promise<{ readonly namespace: string; readonly label: string } | undefined> {
     const [row] = await this.#reader.read<{ namespace: string; label: string }>(this.#sql.name_of.text, [key])
@@ -248,12 +196,6 @@ export class Observer {
     const [row] = await this.#reader.read<{ now_ms: number }>(this.#sql.clock.text)
     return new Date(row!.now_ms)
   }
-
-  async #queueKeys({ namespace, queue }: QueueFilter): Promise<string[]> {
-    const values = [namespace ?? null, queue ?? null]
-    const rows = await this.#reader.read<{ key: string }>(this.#sql.queue_keys.text, values)
-    return rows.map(({ key }) => key)
-  }
 }
 
 export interface GraphFilter {
@@ -263,7 +205,7 @@ export interface GraphFilter {
 }
 
 interface GraphRows {
-  locks: LockRow
+  locks: Raw<ObservedLock>
   waits: NotedWaitRow
   leased: LeasedRow
   limits: PlaceRow

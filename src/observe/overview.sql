@@ -1,5 +1,5 @@
--- The overview: everything at a glance, in three small statements. Each answers with one row of JSON. Nothing is counted whole that may
--- be large: rows are listed up to a bound ($2), jobs are counted up to a bound ($3), and the history is read from its end.
+-- The overview: everything at a glance, in a few small statements. Each answers with one row of JSON. Nothing is counted whole that may
+-- be large: rows are listed up to a bound ($2), and the history is read from its end.
 
 -- name: fleet
 -- Who takes part; which names are held and waited for; which are leased. In a namespace ($1), or everywhere (null); of names only those
@@ -218,75 +218,14 @@ select json_build_object(
   )
 ) as answer
 
--- name: work
--- When each schedule ticks next and how its last run ended; how many jobs of each queue are where, counted up to a bound ($3), and
--- beyond it estimated from the statistics of the planner. In a namespace ($1), or everywhere (null). What runs is found by the
--- claims, because no index tells it. Relies on schedule_named, tick_pkey, tick_active, job_order and waiting_queue.
-with recursive
-of_jobs as (
-  (select queue from holdfast.job order by queue limit 1)
-  union all
-  select (select min(queue) from holdfast.job where job.queue > of_jobs.queue)
-  from of_jobs
-  where queue is not null
-),
-of_waiting as (
-  (select queue from holdfast.waiting order by queue limit 1)
-  union all
-  select (select min(queue) from holdfast.waiting where waiting.queue > of_waiting.queue)
-  from of_waiting
-  where queue is not null
-),
-used as materialized (
-  select key, namespace, name, paused_at
-  from (
-    select key from holdfast.queue
-    union
-    select queue from of_jobs where queue is not null
-    union
-    select queue from of_waiting where queue is not null
-  ) as keys
-  left join holdfast.queue using (key)
-  where $1::text is null
-    or namespace = $1
-),
-asked as materialized (
-  select * from used order by name is null, namespace, name, key limit $2::integer
-),
-claimed as materialized (
-  select distinct job.id, job.queue
-  from (select fence, upto, unnest(jobs) as id from holdfast.claim) as claim
-  cross join lateral (
-    select id, queue
-    from holdfast.job
-    where job.id = claim.id
-      and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
-    -- Each by its id, whatever the planner believes to be few.
-    offset 0
-  ) as job
-),
-running as materialized (
-  select queue, count(*) as jobs from claimed group by queue
-),
-estimated as materialized (
-  select queue, (share * greatest(0, reltuples))::bigint as jobs
-  from pg_stats
-  join pg_class on pg_class.oid = 'holdfast.job'::regclass
-  cross join lateral unnest(most_common_vals::text::bigint[], most_common_freqs) as common (queue, share)
-  where schemaname = holdfast.job_channel()
-    and tablename = 'job'
-    and attname = 'queue'
-),
+-- name: schedules
+-- When each schedule ticks next and how its last run ended, in a namespace ($1), or everywhere (null). Relies on schedule_named,
+-- tick_pkey and tick_active.
+with
 living as materialized (
   select session
   from (select distinct session from holdfast.schedule_member) as sessions
   where holdfast.is_present(session)
-),
-worked as materialized (
-  select queue, count(*) as workers
-  from holdfast.job_serving() as worker
-  cross join lateral unnest(worker.queues) as queue
-  group by queue
 ),
 manned as materialized (
   select schedule, count(*) as members
@@ -299,7 +238,6 @@ planned as materialized (
 )
 select json_build_object(
   'schedules', (select count(*) from planned),
-  'queues', (select count(*) from used),
   'scheduleRows', (
     select json_agg(s)
     from (
@@ -344,47 +282,6 @@ select json_build_object(
       order by paused_at is not null, next_at, namespace, name
       limit $2::integer
     ) as s
-  ),
-  'queueRows', (
-    select json_agg(q)
-    from (
-      select
-        key::text,
-        namespace,
-        name,
-        greatest(
-          0,
-          -- All but those that run, so that the index alone can answer.
-          (
-            select count(*)
-            from (select from holdfast.job where job.queue = key limit $3::integer + coalesce(running.jobs, 0)) as counted
-          ) - coalesce(running.jobs, 0)
-        ) as ready,
-        estimated.jobs as estimated,
-        coalesce(running.jobs, 0) as running,
-        (select count(*) from (select from holdfast.waiting where waiting.queue = key limit $3::integer) as counted) as waiting,
-        (
-          select extract(epoch from clock_timestamp() - min(enqueued_at)) * 1000
-          from generate_series(-5, 5) as level
-          cross join lateral (
-            select enqueued_at
-            from holdfast.job
-            where job.queue = key
-              and job.priority = level
-              and job.session is null
-              and job.id not in (select id from claimed)
-            order by seq
-            limit 1
-          ) as first
-        ) as "oldestMs",
-        coalesce(workers, 0) as workers,
-        extract(epoch from clock_timestamp() - paused_at) * 1000 as "pausedMs"
-      from asked
-      left join running on running.queue = key
-      left join worked on worked.queue = key
-      left join estimated on estimated.queue = key
-      order by name is null, namespace, name, key
-    ) as q
   )
 ) as answer
 

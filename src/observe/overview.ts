@@ -1,15 +1,9 @@
 import type { GivenRule } from '../cron/index.js'
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import {
-  type FoundNames,
-  type LeaseGlance,
-  type LockGlance,
-  mostListed,
-  msOf,
-  type NamesCounts,
-  readNames,
-} from './names.js'
+import { msOf } from './dates.js'
+import { type FoundNames, type LeaseGlance, type LockGlance, mostListed, type NamesCounts, readNames } from './names.js'
 import { givenOf } from './schedules.js'
+import { type BusyQueue, WorkObserver } from './work.js'
 
 /** Up to so many ready or waiting jobs of a queue are counted in an overview. */
 const mostReady = 1_000
@@ -209,19 +203,26 @@ export interface Trouble {
   readonly instance: string | null
 }
 
-/** Reads the overview: three statements, each of which answers with one document. */
+/** Reads the overview: a few statements, each of which answers with one document. */
 export class Glance {
   readonly #reader: Reader
-  readonly #sql: Record<'fleet' | 'work' | 'lately', Statement>
+  readonly #work: WorkObserver
+  readonly #sql: Record<'fleet' | 'schedules' | 'lately', Statement>
 
   constructor(reader: Reader, schema: string) {
     this.#reader = reader
+    this.#work = new WorkObserver(reader, schema)
     this.#sql = loadStatements(new URL('./overview.sql', import.meta.url), schema)
   }
 
   async read(namespace: string | null): Promise<Overview> {
     const fleet = await this.#ask<Fleet>('fleet', [namespace, mostListed, null])
-    const work = await this.#ask<Work>('work', [namespace, mostListed, mostReady + 1])
+    const planned = await this.#ask<Planned>('schedules', [namespace, mostListed])
+    const queues = await this.#work.queues({
+      namespace: namespace ?? undefined,
+      limit: mostListed,
+      countTo: mostReady,
+    })
     const lately = await this.#ask<Lately>('lately', [namespace, mostListed, mostPages])
     const instances = (fleet.instanceRows ?? []).map((row) => ({ ...row, openMs: msOf(row.openMs)! }))
     const { instances: all, gone } = fleet
@@ -234,20 +235,20 @@ export class Glance {
         instances: all,
         gone,
         ...counts,
-        schedules: work.schedules,
-        queues: work.queues,
+        schedules: planned.schedules,
+        queues: queues.count,
       },
       instances,
       locks,
       leases,
-      schedules: (work.scheduleRows ?? []).map(readSchedule),
-      queues: (work.queueRows ?? []).map((row) => readQueue(row, ended.get(row.key), lately.overMs)),
+      schedules: (planned.scheduleRows ?? []).map(readSchedule),
+      queues: queues.rows.map((row) => readQueue(row, at, ended.get(row.key), lately.overMs)),
       overMs: Math.round(lately.overMs),
       trouble: [...instances.filter(({ alive }) => !alive).map(goneOf), ...(lately.trouble ?? []).map(readTrouble)],
     }
   }
 
-  async #ask<Answer>(name: 'fleet' | 'work' | 'lately', values: readonly unknown[]): Promise<Answer> {
+  async #ask<Answer>(name: 'fleet' | 'schedules' | 'lately', values: readonly unknown[]): Promise<Answer> {
     const [row] = await this.#reader.read<{ answer: Answer }>(this.#sql[name].text, values)
     return row!.answer
   }
@@ -258,21 +259,15 @@ interface Fleet extends FoundNames, Omit<OverviewCounts, 'schedules' | 'queues'>
   instanceRows: InstanceGlance[] | null
 }
 
-interface Work {
+interface Planned {
   schedules: number
-  queues: number
   scheduleRows: ScheduleRow[] | null
-  queueRows: QueueRow[] | null
 }
 
 interface ScheduleRow extends Omit<ScheduleGlance, 'rule' | 'nextAt' | 'last'> {
   rule: string
   nextMs: number | null
   last: (Omit<LastRun, 'tick'> & { atMs: number }) | null
-}
-
-interface QueueRow extends Omit<QueueGlance, 'readyIs' | 'donePerSecond' | 'buried' | 'waited' | 'took'> {
-  estimated: number | null
 }
 
 interface Ended {
@@ -303,17 +298,22 @@ function readLast({ atMs, agoMs, tookMs, ...same }: NonNullable<ScheduleRow['las
   return { ...same, tick: new Date(atMs), agoMs: msOf(agoMs)!, tookMs: msOf(tookMs) }
 }
 
-function readQueue(row: QueueRow, ended: Ended | undefined, overMs: number): QueueGlance {
-  const { estimated, ready, oldestMs, pausedMs, ...same } = row
+function readQueue(row: BusyQueue, at: Date, ended: Ended | undefined, overMs: number): QueueGlance {
+  const { key, name, namespace, ready, estimated, running, waiting, oldestAt, workers, pausedForMs } = row
   const isCounted = ready <= mostReady
   // Statistics from before the queue grew must not speak against what was counted.
   const isEstimated = !isCounted && estimated !== null && estimated > mostReady
   return {
-    ...same,
+    key,
+    name,
+    namespace,
     ready: isEstimated ? estimated : ready,
     readyIs: isCounted ? 'counted' : isEstimated ? 'estimated' : 'at least',
-    oldestMs: msOf(oldestMs),
-    pausedMs: msOf(pausedMs),
+    running,
+    waiting,
+    oldestMs: oldestAt && msOf(at.getTime() - oldestAt.getTime()),
+    workers,
+    pausedMs: pausedForMs,
     donePerSecond: ended ? Number(((ended.done * 1_000) / Math.max(1, overMs)).toPrecision(3)) : 0,
     buried: ended?.buried ?? 0,
     waited: latencyOf(ended?.waited),

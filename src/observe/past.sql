@@ -65,17 +65,17 @@ order by chosen.waited desc, chosen.held desc, chosen.label, chosen.key
 -- name: terms
 -- The terms of a key ($1), at most so many ($2), the latest first. What nobody has told the end of is looked at. Relies on term_pkey.
 select
-  term.fence::text as fence,
+  term.fence::float8 as fence,
   term.kind,
   term.mode,
   term.instance,
   term.host,
-  term.os_pid,
-  (extract(epoch from term.began_at) * 1000)::float8 as began_ms,
-  (extract(epoch from coalesce(term.ended_at, over_at)) * 1000)::float8 as ended_ms,
-  (extract(epoch from coalesce(term.gone_by, surely_by)) * 1000)::float8 as gone_by_ms,
+  term.os_pid as "osPid",
+  (extract(epoch from term.began_at) * 1000)::float8 as "beganAt",
+  (extract(epoch from coalesce(term.ended_at, over_at)) * 1000)::float8 as "endedAt",
+  (extract(epoch from coalesce(term.gone_by, surely_by)) * 1000)::float8 as "goneBy",
   coalesce(term.why, because) as why,
-  (extract(epoch from coalesce(term.ended_at, over_at, clock_timestamp()) - term.began_at) * 1000)::float8 as lasted_ms
+  (extract(epoch from coalesce(term.ended_at, over_at, clock_timestamp()) - term.began_at) * 1000)::float8 as "lastedMs"
 from (select * from holdfast.term where key = $1::bigint order by fence desc limit $2::integer) as term
 left join lateral (
   select * from holdfast.term_over(term.key, term.fence) where term.ended_at is null

@@ -1,4 +1,5 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { type Raw, readRow } from './dates.js'
 
 /** A strip and a line have so many columns at most; of a time that has more minutes, several are one column. */
 const mostColumns = 480
@@ -134,20 +135,6 @@ interface StripRow {
   waited: number[] | null
 }
 
-interface TermRow {
-  fence: string
-  kind: ObservedTerm['kind']
-  mode: ObservedTerm['mode']
-  instance: string
-  host: string | null
-  os_pid: number | null
-  began_ms: number
-  ended_ms: number | null
-  gone_by_ms: number | null
-  why: TermEnding | null
-  lasted_ms: number
-}
-
 interface LatencyRow {
   namespace: string
   name: string
@@ -189,7 +176,8 @@ export class Past {
   }
 
   async terms(key: string, limit: number): Promise<ObservedTerm[]> {
-    return (await this.#reader.read<TermRow>(this.#sql.terms.text, [key, limit])).map(readTerm)
+    const rows = await this.#reader.read<Raw<ObservedTerm>>(this.#sql.terms.text, [key, limit])
+    return rows.map((row) => readRow<ObservedTerm>(row, 'beganAt', 'endedAt', 'goneBy'))
   }
 
   async keyOf(namespace: string, name: string): Promise<string> {
@@ -234,18 +222,6 @@ function readStrip({ key, namespace, label, columns, places, ...row }: StripRow,
     waited[place] = percent(row.waited![at]!)
   }
   return { key, namespace, label, heldMs, waitedMs, held, waited }
-}
-
-function readTerm({ fence, os_pid, began_ms, ended_ms, gone_by_ms, lasted_ms, ...same }: TermRow): ObservedTerm {
-  return {
-    ...same,
-    fence: Number(fence),
-    osPid: os_pid,
-    beganAt: new Date(began_ms),
-    endedAt: ended_ms === null ? null : new Date(ended_ms),
-    goneBy: gone_by_ms === null ? null : new Date(gone_by_ms),
-    lastedMs: Math.round(lasted_ms),
-  }
 }
 
 function readPercentiles(given: number[] | null): Percentiles | null {

@@ -1,4 +1,5 @@
 import { type ClockChange, clockChanges, ruleInWords, type TickRule } from '../cron/index.js'
+import { dateOf } from './dates.js'
 import type { GapReason, ObservedSchedule, RunState } from './schedule-rows.js'
 
 /** Ticks along time, of several schedules. */
@@ -309,8 +310,4 @@ function least(given: readonly (number | null)[]): number | null {
 function greatest(given: readonly (number | null)[]): number | null {
   const known = given.filter((ms) => ms !== null)
   return known.length > 0 ? Math.max(0, Math.round(Math.max(...known))) : null
-}
-
-function dateOf(ms: number | null): Date | null {
-  return ms === null ? null : new Date(ms)
 }

@@ -1,6 +1,7 @@
 import type { RecordedError } from '../base/index.js'
 import { type ClockChange, clockChanges, type GivenRule, type LocalTick, ruleOf, type TickRule } from '../cron/index.js'
 import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { dateOf, msOf } from './dates.js'
 import { type Ribbon, type RibbonFound, ribbonOf, spanOf } from './ribbon.js'
 import type { EndedRun, GapReason, ObservedSchedule, RunState } from './schedule-rows.js'
 
@@ -334,12 +335,4 @@ export function givenOf(text: string): GivenRule | null {
   if (!readable(text)) return null
   const { at, ...rule } = JSON.parse(text) as GivenRule & { at?: string }
   return at === undefined ? rule : { at: new Date(at) }
-}
-
-function dateOf(ms: number | null): Date | null {
-  return ms === null ? null : new Date(ms)
-}
-
-function msOf(ms: number | null): number | null {
-  return ms === null ? null : Math.max(0, Math.round(ms))
 }

@@ -2,7 +2,7 @@ import type { ObservedLock } from './locks.js'
 
 /** What people recognise a participant by: its machine and process, or what the session calls itself. */
 export function whoIs(
-  it: Pick<ObservedLock, 'instance' | 'host' | 'osPid' | 'application' | 'user'>,
+  it: Pick<ObservedLock, 'instance' | 'host' | 'osPid'> & Partial<Pick<ObservedLock, 'application' | 'user'>>,
   pid?: number | null,
 ) {
   if (it.instance !== null) return it.host === null ? `instance ${it.instance}` : `${it.host} process ${it.osPid}`

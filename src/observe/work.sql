@@ -1,63 +1,42 @@
 -- Queues and jobs, as whoever watches them wants to see them. Each statement answers with one row of JSON. Nothing here writes.
 
 -- name: queues
--- The queues that were used, of a namespace ($1, or null for all) and of a name ($4, the same), at most so many ($2): how many of their jobs are where, each
--- counted up to a bound ($3), and those that wait by what for, counted among so many that are due next. What runs is found by
--- the claims, because no index tells it. Relies on job_order, waiting_queue and job_history_failed.
-with recursive
-of_jobs as (
-  (select queue from holdfast.job order by queue limit 1)
-  union all
-  select (select min(queue) from holdfast.job where job.queue > of_jobs.queue)
-  from of_jobs
-  where queue is not null
-),
-of_waiting as (
-  (select queue from holdfast.waiting order by queue limit 1)
-  union all
-  select (select min(queue) from holdfast.waiting where waiting.queue > of_waiting.queue)
-  from of_waiting
-  where queue is not null
-),
-used as materialized (
-  select key, namespace, name, paused_at
-  from (
-    select key from holdfast.queue
-    union
-    select queue from of_jobs where queue is not null
-    union
-    select queue from of_waiting where queue is not null
-  ) as keys
-  left join holdfast.queue using (key)
-  where ($1::text is null or namespace = $1)
-    and ($4::text is null or name = $4)
-),
-asked as materialized (
-  select * from used order by name is null, namespace, name, key limit $2::integer
-),
-claimed as materialized (
-  select distinct job.id, job.queue
-  from (select fence, upto, unnest(jobs) as id from holdfast.claim) as claim
-  cross join lateral (
-    select id, queue
-    from holdfast.job
-    where job.id = claim.id
-      and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
-    -- Each by its id, whatever the planner believes to be few.
-    offset 0
-  ) as job
-),
-running as materialized (
-  select queue, count(*) as jobs from claimed group by queue
-),
-worked as materialized (
+-- The queues that were used, of a namespace ($1, or null for all) and with a name ($4, or null for all), at most $2 (null for all).
+-- How many of their jobs are in each state, counted up to a bound ($3); how many the statistics of the planner expect to be ready; and
+-- what the next due ones of the waiting jobs wait for.
+-- Relies on job_order, waiting_queue and job_history_failed.
+with
+-- include: used_queue
+-- include: running_job
+serving as materialized (
   select queue, count(*) as workers
   from holdfast.job_serving() as worker
   cross join lateral unnest(worker.queues) as queue
   group by queue
+),
+estimated as materialized (
+  select queue, (share * greatest(0, reltuples))::bigint as jobs
+  from pg_stats
+  join pg_class on pg_class.oid = 'holdfast.job'::regclass
+  cross join lateral unnest(most_common_vals::text::bigint[], most_common_freqs) as common (queue, share)
+  where schemaname = holdfast.job_channel()
+    and tablename = 'job'
+    and attname = 'queue'
+),
+known as materialized (
+  select *
+  from used_queue
+  where ($1::text is null or namespace = $1)
+    and ($4::text is null or name = $4)
+),
+asked as materialized (
+  select * from known order by name is null, namespace, name, key limit $2::integer
+),
+running as materialized (
+  select queue, count(*) as jobs from running_job group by queue
 )
 select json_build_object(
-  'count', (select count(*) from used),
+  'count', (select count(*) from known),
   'rows', (
     select json_agg(q)
     from (
@@ -66,6 +45,7 @@ select json_build_object(
         asked.namespace,
         asked.name,
         extract(epoch from paused_at) * 1000 as "pausedAt",
+        extract(epoch from clock_timestamp() - paused_at) * 1000 as "pausedForMs",
         coalesce(workers, 0) as workers,
         coalesce(running.jobs, 0) as running,
         greatest(
@@ -76,6 +56,7 @@ select json_build_object(
             from (select from holdfast.job where job.queue = key limit $3::integer + coalesce(running.jobs, 0)) as counted
           ) - coalesce(running.jobs, 0)
         ) as ready,
+        estimated.jobs as estimated,
         (
           select extract(epoch from min(enqueued_at)) * 1000
           from generate_series(-5, 5) as level
@@ -85,7 +66,7 @@ select json_build_object(
             where job.queue = key
               and job.priority = level
               and job.session is null
-              and job.id not in (select id from claimed)
+              and job.id not in (select id from running_job)
             order by seq
             limit 1
           ) as first
@@ -94,9 +75,11 @@ select json_build_object(
         ended.*
       from asked
       left join running on running.queue = key
-      left join worked on worked.queue = key
+      left join serving on serving.queue = key
+      left join estimated on estimated.queue = key
       cross join lateral (
         select
+          count(*) as waiting,
           count(*) filter (where stage = 'time' and failed + crashes = 0) as scheduled,
           count(*) filter (where stage = 'time' and failed + crashes > 0) as retrying,
           count(*) filter (where stage = 'lane') as parked,
@@ -106,7 +89,8 @@ select json_build_object(
           from holdfast.waiting
           where waiting.queue = key
           order by run_at
-          limit $3::integer
+          -- A limit that the planner does not know makes it walk the index.
+          limit (select $3::integer)
         ) as looked
       ) as waits
       cross join lateral (
@@ -121,7 +105,7 @@ select json_build_object(
           where h.queue = key
             and h.state = wanted
             and h.state <> 'done'
-          limit $3::integer
+          limit (select $3::integer)
         ) as looked
       ) as ended
       order by asked.name is null, asked.namespace, asked.name, key
@@ -197,31 +181,12 @@ select json_build_object(
 -- first. Where no index answers, so many are looked through in each place ($11) and in all that are done ($12), and it is told if that
 -- was not enough. A limit that the planner cannot see makes it walk the index. Relies on job_order, job_pkey, waiting_queue,
 -- waiting_pkey, job_history_failed and job_history_id.
-with recursive
-of_jobs as (
-  (select queue from holdfast.job order by queue limit 1)
-  union all
-  select (select min(queue) from holdfast.job where job.queue > of_jobs.queue)
-  from of_jobs
-  where queue is not null
-),
-of_waiting as (
-  (select queue from holdfast.waiting order by queue limit 1)
-  union all
-  select (select min(queue) from holdfast.waiting where waiting.queue > of_waiting.queue)
-  from of_waiting
-  where queue is not null
-),
+with
+-- include: used_queue
+-- include: running_job
 asked as materialized (
   select key
-  from (
-    select key from holdfast.queue
-    union
-    select queue from of_jobs where queue is not null
-    union
-    select queue from of_waiting where queue is not null
-  ) as keys
-  left join holdfast.queue using (key)
+  from used_queue
   where ($1::text is null or namespace = $1)
     and ($2::text[] is null or name = any($2))
 ),
@@ -233,29 +198,16 @@ wanted_input as materialized (
   select array(select json_array_elements_text(pair -> 'path')) as path, pair ->> 'value' as value
   from json_array_elements($9::text::json) as pair
 ),
-claimed as materialized (
-  select distinct on (job.id) job.id, claim.claimed_at, claim.session
-  from (select fence, session, upto, claimed_at, unnest(jobs) as id from holdfast.claim) as claim
-  cross join lateral (
-    select id
-    from holdfast.job
-    where job.id = claim.id
-      and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
-    -- Each by its id, whatever the planner believes to be few.
-    offset 0
-  ) as job
-  order by job.id, claim.fence desc
-),
 -- Of a job by its id, wherever it is; and in each place those that are looked at in their order, up to the last, which says that the look
 -- was cut short. The same filters stand in each part, so that each stops when it has enough.
 by_id as (
   select
-    case when claimed.id is null then 2 else 1 end as part, job.id as place, job.id, queue,
-    case when claimed.id is null then 'ready' else 'running' end as state, kind, priority, enqueued_at, null::timestamptz as run_at,
-    claimed.claimed_at, null::timestamptz as ended_at, claimed.session, failed, crashes, progress, cancelled, null::json as error,
+    case when running_job.id is null then 2 else 1 end as part, job.id as place, job.id, job.queue,
+    case when running_job.id is null then 'ready' else 'running' end as state, kind, priority, enqueued_at, null::timestamptz as run_at,
+    running_job.claimed_at, null::timestamptz as ended_at, running_job.session, failed, crashes, progress, cancelled, null::json as error,
     failures, ties, null as stage, true as matches, false as is_cut
   from holdfast.job
-  left join claimed using (id)
+  left join running_job using (id)
   where job.id = any($5::text::bigint[])
   union all
   select
@@ -272,13 +224,13 @@ by_id as (
 ),
 running as (
   select
-    1, extract(epoch from claimed.claimed_at), job.id, queue, 'running', kind, priority, enqueued_at, null::timestamptz,
-    claimed.claimed_at, null::timestamptz, claimed.session, failed, crashes, progress, cancelled, null::json,
+    1, extract(epoch from running_job.claimed_at), job.id, job.queue, 'running', kind, priority, enqueued_at, null::timestamptz,
+    running_job.claimed_at, null::timestamptz, running_job.session, failed, crashes, progress, cancelled, null::json,
     failures, ties, null, true, false
-  from claimed
+  from running_job
   join holdfast.job using (id)
   where 'running' = any($6::text[])
-    and queue in (select key from walked)
+    and job.queue in (select key from walked)
     and ($3::text[] is null or kind = any($3))
     and ($4::text[] is null or ties -> 'lane' ->> 'name' = any($4))
     and ('running' <> all($7::text[]) or failed + crashes > 0)
@@ -307,7 +259,7 @@ ready as (
         where job.queue = key
           and job.priority = level
           and job.session is null
-          and job.id not in (select id from claimed)
+          and job.id not in (select id from running_job)
         order by seq
         limit (select walked.upto)
       ) as looked
@@ -451,7 +403,7 @@ select json_build_object(
         queue.name as queue,
         queue.namespace,
         shown.state,
-        queue.paused_at is not null and shown.state = 'ready' as "isPaused",
+        queue.paused_at is not null and shown.state = 'ready' as paused,
         case
           when stage = 'time' and failed + crashes > 0 then 'attempt'
           else stage
@@ -467,12 +419,14 @@ select json_build_object(
         shown.cancelled as cancelling,
         unserved.unserved,
         case when stage = 'jobs' then coalesce(needed.jobs, '[]') end as needs,
-        left(coalesce(shown.error ->> 'name', shown.failures -> -1 ->> 'name'), 200) as "errorName",
-        left(coalesce(shown.error ->> 'message', shown.failures -> -1 ->> 'message'), 1000) as "errorMessage",
+        left(coalesce(shown.error ->> 'name', shown.failures -> -1 ->> 'name'), 200) as "failureName",
+        left(coalesce(shown.error ->> 'message', shown.failures -> -1 ->> 'message'), 1000) as failure,
         extract(epoch from shown.enqueued_at) * 1000 as "enqueuedAt",
         extract(epoch from shown.run_at) * 1000 as "runAt",
         extract(epoch from shown.claimed_at) * 1000 as "claimedAt",
-        extract(epoch from shown.ended_at) * 1000 as "endedAt"
+        extract(epoch from shown.ended_at) * 1000 as "endedAt",
+        extract(epoch from clock_timestamp() - coalesce(shown.ended_at, shown.claimed_at, shown.enqueued_at)) * 1000 as "forMs",
+        extract(epoch from shown.run_at - clock_timestamp()) * 1000 as "dueInMs"
       from shown
       left join holdfast.queue on queue.key = shown.queue
       left join unserved

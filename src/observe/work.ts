@@ -1,69 +1,139 @@
-import type { JobState } from '../base/index.js'
+import { type JobState, jobStates } from '../base/index.js'
 import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import type { JobSearch, JobWait } from '../search/index.js'
-import { mostCounted, type Needs, type QueueFilter, type Unserved, waitReasonOf } from './jobs.js'
+import { type Raw, readRow } from './dates.js'
 
-/** A queue, and how many of its jobs are where: each exact up to `mostCounted`, and one more where there are more. */
-export interface BusyQueue {
-  readonly key: string
-  /** Null, like the namespace, where nobody has written it down. */
-  readonly name: string | null
-  readonly namespace: string | null
-  readonly pausedAt: Date | null
-  /** How many workers serve it. */
-  readonly workers: number
-  readonly running: number
-  readonly ready: number
-  /** When the one that is next was enqueued; null when none is ready. */
-  readonly oldestAt: Date | null
-  /** What waits, among the first `mostCounted` that are due: for its time, for its next attempt, in a lane, for other jobs. */
-  readonly scheduled: number
-  readonly retrying: number
-  readonly parked: number
-  readonly blocked: number
-  readonly buried: number
-  readonly cancelled: number
-  readonly discarded: number
-  /** What happened lately, each in jobs a minute; `retried` counts those that have not ended since. */
-  readonly perMinute: Readonly<Record<Happening, number>>
+export { type JobState, jobStates } from '../base/index.js'
+
+export interface QueueFilter {
+  readonly namespace?: string | undefined
+  /** The name of a queue. */
+  readonly queue?: string | undefined
+  /** Maximum number of queues, the first by name. Default: all. */
+  readonly limit?: number | undefined
+  /** Up to this number jobs are counted. Default `mostCounted`. */
+  readonly countTo?: number | undefined
 }
 
-const happenings = ['enqueued', 'done', 'retried', 'buried', 'cancelled', 'discarded'] as const
-export type Happening = (typeof happenings)[number]
+/** Up to this number the jobs of a queue are counted. */
+export const mostCounted = 10_000
 
-/** A job that was found, without what it carries. */
-export interface FoundJob {
-  readonly id: number
-  readonly kind: string
-  /** Null, like the namespace, where nobody has written it down. */
-  readonly queue: string | null
+/** A queue and the number of its jobs by state. Each number is exact up to `mostCounted`, and one more if there are more. */
+export interface BusyQueue {
+  /**
+   * 64-bit key of the queue, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
+  readonly key: string
+  /** Name of the queue. Null if the name is not registered. */
+  readonly name: string | null
+  /** Namespace of the queue. Null if the name is not registered. */
   readonly namespace: string | null
+  /** Start of the pause. Null if the queue is not paused. */
+  readonly pausedAt: Date | null
+  /** Milliseconds since then, by the database clock. */
+  readonly pausedForMs: number | null
+  /** Number of workers that serve the queue. */
+  readonly workers: number
+  /** Number of running jobs. */
+  readonly running: number
+  /** Number of jobs that may run, counted up to 10,000. 10,001 if there are more. */
+  readonly ready: number
+  /** Number of jobs that run or may run, estimated by the planner of PostgreSQL. Null if its statistics do not contain the queue. */
+  readonly estimated: number | null
+  /** Time at which the next ready job was enqueued. Null if none is ready. */
+  readonly oldestAt: Date | null
+  /** Number of waiting jobs, counted up to 10,000. 10,001 if there are more. */
+  readonly waiting: number
+  /** Number of jobs that wait for their time, among the first 10,000 that are due. */
+  readonly scheduled: number
+  /** Number of jobs that wait for their next attempt, among the same. */
+  readonly retrying: number
+  /** Number of jobs that wait for a place in a lane, among the same. */
+  readonly parked: number
+  /** Number of jobs that wait for other jobs, among the same. */
+  readonly blocked: number
+  /** Number of buried jobs, counted up to 10,000. 10,001 if there are more. */
+  readonly buried: number
+  /** Number of cancelled jobs, counted up to 10,000. 10,001 if there are more. */
+  readonly cancelled: number
+  /** Number of discarded jobs, counted up to 10,000. 10,001 if there are more. */
+  readonly discarded: number
+}
+
+/** What happened to the jobs of a queue lately, each in jobs a minute; `retried` counts those that have not ended since. */
+export type QueueRates = Readonly<Record<Happening, number>>
+
+/** The rates of a queue at rest. */
+export const noRates = { enqueued: 0, done: 0, retried: 0, buried: 0, cancelled: 0, discarded: 0 }
+export type Happening = keyof typeof noRates
+
+/** A job, without its input and its result. */
+export interface FoundJob {
+  /** ID of the job. */
+  readonly id: number
+  /** Name of the job definition. */
+  readonly kind: string
+  /** Name of the queue. Null if the name is not registered. */
+  readonly queue: string | null
+  /** Namespace of the queue. Null if the name of the queue is not registered. */
+  readonly namespace: string | null
+  /**
+   * 64-bit key of the queue, in decimal.
+   *
+   * @pattern ^-?[0-9]+$
+   */
   readonly queueKey: string
+  /** State of the job. */
   readonly state: JobState
-  /** Whether it would run if its queue were not paused. */
-  readonly isPaused: boolean
-  /** What it waits for. */
+  /** Whether only the pause of its queue keeps the job from running. */
+  readonly paused: boolean
+  /** What the waiting job waits for: its time, its next attempt, a place in its lane, or other jobs. */
   readonly waits: JobWait | null
+  /** Lane of the job. */
   readonly lane: string | null
+  /** Priority. Larger numbers run first. */
   readonly priority: number
+  /** Number of failed attempts. */
   readonly failed: number
+  /** Number of workers that died while they had the job. */
   readonly crashes: number
+  /**
+   * Last progress that the handler reported.
+   *
+   * @fraction
+   */
   readonly progress: number | null
-  /** Who runs it, or ran it last; null like the rest where that is known no more. */
+  /** Instance that runs the job, or ran it last. Null if it is no longer known. */
   readonly instance: string | null
+  /** Host of that instance. Null if it is no longer known. */
   readonly host: string | null
+  /** Operating system process of that instance. Null if it is no longer known. */
   readonly osPid: number | null
-  /** Why it was told to stop, while it runs. */
+  /** Reason why the running job was asked to stop. */
   readonly cancelling: string | null
-  /** What keeps it from running, unless it is only a matter of time. */
+  /**
+   * What keeps the job from running, unless it is only a matter of time: no worker serves its queue or its kind, or other jobs
+   * have to end first.
+   */
   readonly waitReason: string | null
-  /** What its last attempt failed of, or why it ended. */
-  readonly errorName: string | null
-  readonly errorMessage: string | null
+  /** Error of the last attempt, or reason why the job ended. */
+  readonly failure: string | null
+  /** Name of that error. */
+  readonly failureName: string | null
+  /** Time at which the job was enqueued. */
   readonly enqueuedAt: Date
+  /** Time from which the waiting job may run. */
   readonly runAt: Date | null
+  /** Start of the running attempt. */
   readonly claimedAt: Date | null
+  /** Time at which the job ended. */
   readonly endedAt: Date | null
+  /** Milliseconds since the job ended, or was claimed, or else was enqueued, by the database clock. */
+  readonly forMs: number
+  /** Milliseconds until the waiting job may run. */
+  readonly dueInMs: number | null
 }
 
 export interface FoundJobs {
@@ -86,7 +156,8 @@ export interface ObservedAttempt {
   readonly instance: string | null
 }
 
-export interface JobDetails extends Omit<FoundJob, 'isPaused' | 'waitReason' | 'errorName' | 'errorMessage'> {
+export interface JobDetails
+  extends Omit<FoundJob, 'paused' | 'waitReason' | 'failure' | 'failureName' | 'forMs' | 'dueInMs'> {
   readonly pausedAt: Date | null
   readonly maxCrashes: number
   /** Of its last claim. */
@@ -123,8 +194,16 @@ export interface TiedJob {
   readonly ifFailed: 'cancel' | 'run' | 'wait'
 }
 
-/** So many queues are told of, the first by name. */
-const mostQueues = 200
+const everyJob: JobSearch = {
+  ids: [],
+  queues: [],
+  kinds: [],
+  lanes: [],
+  states: jobStates,
+  onlyFailed: [],
+  waits: [],
+  input: [],
+}
 /** So many of the last pages of the history are read to tell what ended lately: 512 kB, some thousands of ends. */
 const mostPages = 64
 const mostNew = 5_000
@@ -134,10 +213,7 @@ const mostInputsLooked = 5_000
 /** So many bytes of an input or a result are read. */
 const mostBytes = 65_536
 const mostTied = 60
-
-type Moments = 'pausedAt' | 'oldestAt' | 'enqueuedAt' | 'runAt' | 'claimedAt' | 'endedAt'
-/** As JSON tells it: moments are milliseconds. */
-type Told<T> = { [Name in keyof T]: Name extends Moments ? number | (null extends T[Name] ? null : never) : T[Name] }
+const dates = ['enqueuedAt', 'runAt', 'claimedAt', 'endedAt'] as const
 
 /** Queues and jobs, as whoever watches them wants to see them. Part of the `Observer`. */
 export class WorkObserver {
@@ -149,40 +225,36 @@ export class WorkObserver {
     this.#sql = loadStatements(new URL('./work.sql', import.meta.url), schema)
   }
 
-  /** The queues by name, at most 200 of them, what is in them, and what went through them in the last minute; `count`: of all. */
-  async queues({ namespace, queue }: QueueFilter = {}): Promise<{
-    rows: BusyQueue[]
-    count: number
-  }> {
-    const bounds = [namespace ?? null, mostQueues, mostCounted + 1, queue ?? null]
-    const { count, rows } = await this.#ask<{ count: number; rows: Told<Omit<BusyQueue, 'perMinute'>>[] | null }>(
-      'queues',
-      bounds,
-    )
-    const lately = await this.#ask<Lately>('lately', [mostPages, mostNew])
-    const rates = ratesOf(lately)
-    const none = Object.fromEntries(happenings.map((what) => [what, 0])) as Record<Happening, number>
-    return {
-      count,
-      rows: (rows ?? []).map((row) => ({
-        ...row,
-        pausedAt: dateOf(row.pausedAt),
-        oldestAt: dateOf(row.oldestAt),
-        perMinute: { ...none, ...rates.get(row.key) },
-      })),
+  /** The queues by name, and how many of their jobs are in each state; `count` is the number of all that fit. */
+  async queues(only: QueueFilter = {}): Promise<{ rows: BusyQueue[]; count: number }> {
+    const { namespace, queue, limit, countTo = mostCounted } = only
+    const values = [namespace ?? null, limit ?? null, countTo + 1, queue ?? null]
+    const { count, rows } = await this.#ask<{ count: number; rows: Raw<BusyQueue>[] | null }>('queues', values)
+    return { count, rows: (rows ?? []).map((row) => readRow<BusyQueue>(row, 'pausedAt', 'oldestAt')) }
+  }
+
+  /** What went through the queues in the last minute, by key; nothing for a queue at rest. */
+  async rates(): Promise<ReadonlyMap<string, QueueRates>> {
+    const { overMs, rows } = await this.#ask<Lately>('lately', [mostPages, mostNew])
+    const rates = new Map<string, QueueRates>()
+    for (const { key, what, jobs } of rows ?? []) {
+      const perMinute = Math.round((jobs * 60_000) / Math.max(1_000, overMs))
+      rates.set(key, { ...(rates.get(key) ?? noRates), [what]: perMinute })
     }
+    return rates
   }
 
   /**
    * Jobs, at most `limit`: first those that run, then the ready ones in their order, then those that wait, the next due one
    * first, then those that have ended, the newest first. Where no index answers it looks through the first twenty thousand of a
    * state (of those that are done: of all that have ended), five thousand where inputs are read, and says if these were not all.
+   * An empty search finds every job.
    */
   async search(
-    search: JobSearch,
+    search: Partial<JobSearch>,
     { namespace, limit = 50 }: { readonly namespace?: string | undefined; readonly limit?: number | undefined } = {},
   ): Promise<FoundJobs> {
-    const { ids, queues, kinds, lanes, states, onlyFailed, waits, input } = search
+    const { ids, queues, kinds, lanes, states, onlyFailed, waits, input } = { ...everyJob, ...search }
     const some = (list: readonly string[]) => (list.length > 0 ? list : null)
     const isFiltered = kinds.length + lanes.length + onlyFailed.length + waits.length + input.length > 0
     const bound = input.length > 0 ? mostInputsLooked : mostLooked
@@ -228,11 +300,13 @@ interface Lately {
   rows: { key: string; what: Happening; jobs: number }[] | null
 }
 
-type FoundRow = Told<Omit<FoundJob, 'waitReason'>> & { unserved: Unserved; needs: Needs }
+type FoundRow = Raw<Omit<FoundJob, 'waitReason'>> & { unserved: Unserved; needs: Needs }
+
+type JobRow = Omit<JobDetails, 'log' | 'attempts' | 'tied' | 'others'>
 
 interface JobAnswer {
   job:
-    | (Told<Omit<JobDetails, 'log' | 'attempts' | 'tied' | 'others'>> & {
+    | (Raw<JobRow> & {
         log: string[] | null
         failures: FailureSaid[] | null
       })
@@ -243,17 +317,25 @@ interface JobAnswer {
 
 type FailureSaid = Omit<ObservedAttempt, 'at' | 'claimedAt'> & { at: string; claimedAt: string | null }
 
-function ratesOf({ overMs, rows }: Lately): Map<string, Partial<Record<Happening, number>>> {
-  const rates = new Map<string, Partial<Record<Happening, number>>>()
-  for (const { key, what, jobs } of rows ?? []) {
-    const perMinute = (jobs * 60_000) / Math.max(1_000, overMs)
-    rates.set(key, { ...rates.get(key), [what]: Math.round(perMinute) })
-  }
-  return rates
+function readFound({ unserved, needs, ...row }: FoundRow): FoundJob {
+  return { ...readRow<Omit<FoundJob, 'waitReason'>>(row, ...dates), waitReason: waitReasonOf(unserved, needs) }
 }
 
-function readFound({ unserved, needs, ...row }: FoundRow): FoundJob {
-  return { ...row, waitReason: waitReasonOf(unserved, needs), ...momentsOf(row) }
+/** The part that no worker serves: see `job_unserved`. */
+type Unserved = 'queue' | 'kind' | null
+/** The first of the jobs that have to end before, where some have to: see `job_needs`. */
+type Needs = readonly { readonly id: number; readonly state: string }[] | null
+
+const mostNamed = 3
+
+/** The wording of lists, for what `jobs.find` reports of one job. */
+function waitReasonOf(unserved: Unserved, needs: Needs): string | null {
+  if (unserved === 'queue') return 'no worker serves its queue'
+  if (unserved === 'kind') return 'no worker of its queue has its kind'
+  if (needs === null) return null
+  if (needs.length === 0) return 'the jobs before it have ended: it is being released'
+  const named = needs.slice(0, mostNamed).map(({ id, state }) => `${id} (${state})`)
+  return `waits for ${needs.length === 1 ? 'job' : 'jobs'} ${named.join(', ')}${needs.length > mostNamed ? ', …' : ''}`
 }
 
 function readDetails(
@@ -262,9 +344,7 @@ function readDetails(
   others: number,
 ): JobDetails {
   return {
-    ...row,
-    ...momentsOf(row),
-    pausedAt: dateOf(row.pausedAt),
+    ...readRow<JobRow>(row, ...dates, 'pausedAt'),
     // Nothing is told apart from what was too large to tell.
     input: row.inputBytes > mostBytes ? undefined : row.input,
     result: row.resultBytes === null || row.resultBytes > mostBytes ? undefined : row.result,
@@ -278,17 +358,4 @@ function readDetails(
     tied,
     others,
   }
-}
-
-function momentsOf(row: Pick<Told<FoundJob>, 'enqueuedAt' | 'runAt' | 'claimedAt' | 'endedAt'>) {
-  return {
-    enqueuedAt: new Date(row.enqueuedAt),
-    runAt: dateOf(row.runAt),
-    claimedAt: dateOf(row.claimedAt),
-    endedAt: dateOf(row.endedAt),
-  }
-}
-
-function dateOf(ms: number | null): Date | null {
-  return ms === null ? null : new Date(ms)
 }

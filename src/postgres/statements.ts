@@ -19,14 +19,16 @@ export function statementOf(text: string): Statement | undefined {
 /**
  * SQL stands in `.sql` files beside the room that uses it, so that it can be read and pasted into psql. A statement
  * starts at a line `-- name: acquire`; the comment lines below it say what it is for and which index it relies on.
- * The files are written for the schema `holdfast`, or for `writtenFor`; another schema's name is put in here.
+ * The files are written for the schema `holdfast`, or for `writtenFor`; another schema's name is put in here. A line
+ * `-- include: used_queue` stands for the SQL below `-- part: used_queue` in the file `parts.sql` of the same folder.
  */
 export function loadStatements<const Name extends string>(
   file: URL,
   schema: string,
   writtenFor = 'holdfast',
 ): Record<Name, Statement> {
-  const sections = readFileSync(file, 'utf8').split(/^-- name: (\w+)$/m)
+  const written = readFileSync(file, 'utf8').replace(/^-- include: (\w+)$/gm, (_, part) => partOf(file, part))
+  const sections = written.split(/^-- name: (\w+)$/m)
   const statements: Record<string, Statement> = {}
   for (let at = 1; at < sections.length; at += 2) {
     const [name, section] = [sections[at]!, sections[at + 1]!]
@@ -43,6 +45,13 @@ export function loadStatements<const Name extends string>(
     loaded.set(text, statements[name])
   }
   return statements as Record<Name, Statement>
+}
+
+function partOf(file: URL, name: string): string {
+  const sections = readFileSync(new URL('parts.sql', file), 'utf8').split(/^-- part: (\w+)$/m)
+  const at = sections.indexOf(name)
+  if (at < 0) throw new Error(`There is no part ${name} beside ${file}`)
+  return sections[at + 1]!.trim()
 }
 
 /** The same SQL, for another schema. */

@@ -56,7 +56,8 @@ async function whereIs(holdfast: Holdfast, id: number, job: JobStatus | null): P
   if (state !== 'ready') return `${called} is ${state}`
   if (waitsFor?.reason === 'pause') return `${called} is ready, and waits for ${waitsFor.text}${failed}`
   const { database, schema } = new Ground(holdfast)
-  const [served] = await new Observer(database, schema).queues({ namespace: holdfast.namespace, queue })
+  const { rows } = await new Observer(database, schema).work.queues({ namespace: holdfast.namespace, queue })
+  const [served] = rows
   const workers = served?.workers ?? 0
   const why = workers === 0 ? 'where nobody works' : 'where all who work are busy, or do not know its kind'
   return `${called} is ready in the queue "${queue}", ${why}${failed}`

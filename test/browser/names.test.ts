@@ -36,13 +36,13 @@ describeInBrowser('the pages of names and limits', () => {
     await details.getByRole('heading', { name: 'Who waits' }).waitFor()
     await expectAccessible(page)
     await details.getByRole('button', { name: /^Ask to release/ }).click()
-    await page.getByText('decide themselves when their work can stop').waitFor()
+    await page.getByText('decides when its work can stop').waitFor()
     await page.getByRole('button', { name: 'Ask to release', exact: true }).click()
     await until('the holder is asked', () => lock.signal.aborted)
     await details.getByRole('button', { name: /^Break/ }).click()
     const confirm = page.getByRole('button', { name: 'Break', exact: true })
-    // What is grave wants a reason.
-    await page.getByText('The mild way is to ask the holder').waitFor()
+    // A dangerous act needs a reason.
+    await page.getByText('To ask the holder instead').waitFor()
     expect(await confirm.isDisabled()).toBe(true)
     await page.getByLabel('Why?').fill('it hangs')
     await confirm.click()

@@ -96,7 +96,7 @@ describeInBrowser('the page of schedules', () => {
       await page.keyboard.press('Enter')
       await dialog.waitFor({ state: 'detached' })
     }
-    await press('Pause', /No tick of "nightly" begins any more/)
+    await press('Pause', /No tick of "nightly" begins until it is resumed/)
     expect((await holdfast.schedules.find('nightly'))?.pausedAt).toBeDefined()
     await press('Resume', /"nightly" ticks again/)
     expect((await holdfast.schedules.find('nightly'))?.pausedAt).toBeUndefined()

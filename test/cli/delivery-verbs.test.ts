@@ -98,7 +98,7 @@ test('delivery show tells the answer, or why there is none', async () => {
 describe('delivery forget', () => {
   test('must be confirmed, and lets the next one run', async () => {
     const { status, stderr } = await run(['delivery', 'forget', 'stripe:1'], env)
-    expect(stderr).toContain('the next delivery with this key is run again')
+    expect(stderr).toContain('The next delivery with this key is run again')
     expect(stderr).toContain('Nothing was done: forgetting a delivery must be confirmed')
     expect(status).toBe(2)
     const asked = startOnTerminal(['delivery', 'forget', 'stripe:1'], env)

@@ -77,13 +77,14 @@ describe('job ls', () => {
     expect(await ids('--namespace', 'nobody')).toEqual([])
   })
 
-  test('gives lines of JSON, or fields between tabs; says on stderr when there may be more', async () => {
+  test('gives lines of JSON, or fields between tabs; says on stderr when there are more', async () => {
     const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' })
     const { stdout: lines } = await run(['job', 'ls', '--jsonl'], env)
     expect(fitsRow('job-ls', JSON.parse(lines))).toMatchObject({ id, kind: 'mail' })
+    await holdfast.jobs.enqueue(mail, { to: 'bob' })
     const { stdout, stderr } = await run(['job', 'ls', '--limit', '1'], env)
     expect(stdout.split('\t').slice(0, 5)).toEqual([String(id), 'mail', 'post', holdfast.namespace, 'ready'])
-    expect(stderr).toBe('There may be more than these 1: --limit shows more, `holdfast queue ls` counts.\n')
+    expect(stderr).toBe('There are more than these 1: --limit shows more, `holdfast queue ls` counts.\n')
     expect(await run(['job', 'ls', '--state', 'done'], env)).toEqual({
       status: 0,
       stdout: '',

@@ -104,7 +104,7 @@ test('limit show tells who holds, who waits, and when a rate has rested', async 
 describe('limit reset', () => {
   test('must be confirmed', async () => {
     const { status, stderr } = await run(['limit', 'reset', 'export:42'], env)
-    expect(stderr).toContain('This takes 1 permit of "export:42" from:')
+    expect(stderr).toContain('Takes 1 permit of "export:42".')
     expect(stderr).toContain('Nothing was done: resetting a limit must be confirmed')
     expect(status).toBe(2)
     const asked = startOnTerminal(['limit', 'reset', 'export:42'], env)

@@ -163,7 +163,7 @@ describe('lock break', () => {
     await holder.locks.acquire('other')
     const { status, stdout, stderr } = await run(['lock', 'break', 'precious'], env)
     expect(stderr).toContain(`of instance ${holder.id}`)
-    expect(stderr).toContain('holds "precious" and 1 other name')
+    expect(stderr).toContain('which also holds')
     expect(stderr).toContain('Give --yes')
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
     expect(lock.held).toBe(true)
@@ -182,7 +182,7 @@ describe('lock break', () => {
     const client = await stranger('strange')
     const ended = new Promise((resolve) => client.once('end', resolve))
     const { status, stderr } = await run(['lock', 'break', '--yes', 'strange'], env)
-    expect(stderr).toContain('(psql)')
+    expect(stderr).toContain('  psql: session ')
     expect(status).toBe(0)
     await ended
   })
@@ -194,13 +194,13 @@ describe('lock break', () => {
   test.runIf(process.platform === 'linux')('asks on a terminal', async () => {
     const lock = await holder.locks.acquire('asked')
     const refused = startOnTerminal(['lock', 'break', 'asked'], env)
-    await refused.says(/End this session\? \[y\/N\]/)
+    await refused.says(/End every session that holds it\? \[y\/N\]/)
     refused.type('\r')
     expect(await refused.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
     expect(lock.held).toBe(true)
 
     const agreed = startOnTerminal(['lock', 'break', 'asked'], env)
-    await agreed.says(/End this session\? \[y\/N\]/)
+    await agreed.says(/End every session that holds it\? \[y\/N\]/)
     agreed.type('y\r')
     expect((await agreed.ended).status).toBe(0)
     await eventually(() => lock.held).toBe(false)

@@ -117,7 +117,7 @@ describe('queue pause and queue resume', () => {
     const slip = 'Nobody has used a queue "psot" yet. Did you mean "post"?\n'
     expect(await run(['queue', 'resume', 'psot'], env)).toEqual({ status: 3, stdout: '', stderr: slip })
     const { status, stderr } = await run(['queue', 'pause', 'psot'], env)
-    expect(stderr).toBe(`Paused "psot": none of its jobs is claimed until it is resumed.\n${slip}`)
+    expect(stderr).toBe(`Paused "psot": none of its jobs is claimed until it is resumed. ${slip}`)
     expect(status).toBe(0)
   })
 })
@@ -127,9 +127,9 @@ describe('queue redrive', () => {
     await holdfast.jobs.enqueueMany(fail, [1, 2])
     await drain(holdfast, [fail])
     const { status, stdout, stderr } = await run(['queue', 'redrive', 'post'], env)
-    expect(stderr).toBe(
-      'This lets 2 buried jobs of "post" run again, with all attempts before them.\n' +
-        'holdfast: Nothing was done: bringing jobs back must be confirmed\nGive --yes where nobody can be asked.\n',
+    expect(stderr).toContain('Lets 2 buried jobs of "post" run again')
+    expect(stderr).toMatch(
+      /\nholdfast: Nothing was done: bringing jobs back must be confirmed\nGive --yes where nobody can be asked\.\n$/,
     )
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
     expect(await json(['queue', 'ls'])).toMatchObject([{ ready: 0, buried: 2 }])

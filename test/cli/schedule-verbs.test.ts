@@ -96,7 +96,7 @@ test('pause and resume', async () => {
   expect((await holdfast.schedules.find('paused'))!.pausedAt).toBeInstanceOf(Date)
   const { stdout } = await run(['schedule', 'show', 'paused'], env)
   expect(stdout).toContain('\nstate\tpaused: nothing begins until it is resumed\n')
-  expect(await said('resume')).toBe('Resumed "paused".\n')
+  expect(await said('resume')).toMatch(/^Resumed "paused": it ticks next at \S+ \S+ UTC\.\n$/)
   expect(await run(['schedule', 'resume', 'paused'], env)).toEqual({
     status: 3,
     stdout: '',

@@ -28,15 +28,15 @@ test('an act is written down before it is done and after, with a name that is an
   const previewed = await act(base, 'release-name', { params, preview: true })
   expect(previewed).toMatchObject({
     status: 200,
-    answer: { consequence: { subject: expect.stringContaining(name), grave: false } },
+    answer: { consequence: { subject: expect.stringContaining(name), dangerous: false } },
   })
   expect(await entries()).toEqual([])
   expect(lock.signal.aborted).toBe(false)
 
-  const done = await act(base, 'release-name', { params, because: 'it was in the way' })
-  expect(done).toMatchObject({ status: 200, answer: { outcome: { done: true, says: expect.stringContaining(name) } } })
+  const done = await act(base, 'release-name', { params, reason: 'it was in the way' })
+  expect(done).toMatchObject({ status: 200, answer: { outcome: { done: true, text: expect.stringContaining(name) } } })
   await until('the holder hears of it', () => lock.signal.aborted)
-  const { consequence } = previewed.answer as { consequence: { says: string; subject: string } }
+  const { consequence } = previewed.answer as { consequence: { text: string; subject: string } }
   expect(await entries()).toMatchObject([
     {
       visitor: 'ada <ada@example>',
@@ -44,8 +44,8 @@ test('an act is written down before it is done and after, with a name that is an
       subject: consequence.subject,
       params: JSON.stringify(params).replace(':', ': '),
       because: 'it was in the way',
-      consequence: consequence.says,
-      outcome: (done.answer as { outcome: { says: string } }).outcome.says,
+      consequence: consequence.text,
+      outcome: (done.answer as { outcome: { text: string } }).outcome.text,
       ended_at: expect.any(Date),
       error: null,
     },

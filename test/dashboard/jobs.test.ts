@@ -106,39 +106,42 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
 
   // Acts: what they would do, and that they do it, once.
   const of = { namespace: 'shop', name: 'mail' }
-  expect((await post('pause-queue', of, true)).consequence.says).toContain('2 that run go on')
+  expect((await post('pause-queue', of, true)).consequence.text).toContain('2 running jobs continue')
   expect((await post('pause-queue', of)).outcome.done).toBe(true)
-  expect((await post('pause-queue', of)).outcome).toEqual({ done: false, says: '"mail" was paused already.' })
+  expect((await post('pause-queue', of)).outcome).toEqual({
+    done: true,
+    text: '"mail" was paused already. 2 running jobs continue to the end.',
+  })
   const { consequence } = await post('redrive-queue', of, true)
   expect(consequence).toMatchObject({
-    grave: true,
+    dangerous: true,
     facts: [
       ['Buried', '1'],
       ['Ready before them', '0'],
       ['Workers', '1'],
     ],
   })
-  expect(consequence.says).toContain('The queue is paused')
-  expect((await post('redrive-queue', of)).outcome).toEqual({ done: true, says: '1 job of "mail" may run again.' })
+  expect(consequence.text).toContain('The queue is paused')
+  expect((await post('redrive-queue', of)).outcome).toEqual({ done: true, text: '1 job of "mail" may run again.' })
   expect((await post('redrive-queue', of)).outcome.done).toBe(false)
   expect((await get(`job?id=${failed.id}`)).data.job).toMatchObject({ state: 'ready', waitsFor: { reason: 'pause' } })
-  expect((await post('cancel-job', { id: failed.id }, true)).consequence.says).toContain('does not run')
-  expect((await post('cancel-job', { id: failed.id })).outcome.says).toBe(`Cancelled job ${failed.id}.`)
+  expect((await post('cancel-job', { id: failed.id }, true)).consequence.text).toContain('does not run')
+  expect((await post('cancel-job', { id: failed.id })).outcome.text).toBe(`Cancelled job ${failed.id}.`)
   expect((await post('resume-queue', of)).outcome.done).toBe(true)
-  expect((await post('retry-job', { id: failed.id }, true)).consequence).toMatchObject({ grave: false })
+  expect((await post('retry-job', { id: failed.id }, true)).consequence).toMatchObject({ dangerous: false })
   expect((await post('retry-job', { id: failed.id })).outcome).toEqual({
     done: true,
-    says: `Job ${failed.id} may run now.`,
+    text: `Job ${failed.id} may run now.`,
   })
-  expect((await post('cancel-job', { id: held.id }, true)).consequence.says).toContain('Tells job')
-  expect((await post('cancel-job', { id: held.id })).outcome.says).toContain('to stop')
-  expect((await post('cancel-job', { id: first.id }, true)).consequence.says).toContain(
+  expect((await post('cancel-job', { id: held.id }, true)).consequence.text).toContain('Tells job')
+  expect((await post('cancel-job', { id: held.id })).outcome.text).toContain('to stop')
+  expect((await post('cancel-job', { id: first.id }, true)).consequence.text).toContain(
     '1 job that waited for it is cancelled',
   )
-  expect((await post('retry-job', { id: later.id }, true)).consequence.says).toMatch(/may run now, instead of in 59m/)
+  expect((await post('retry-job', { id: later.id }, true)).consequence.text).toMatch(/may run now, instead of in 59m/)
   expect((await post('retry-job', { id: finished.id })).outcome).toEqual({
     done: false,
-    says: `Job ${finished.id} is done already.`,
+    text: `Job ${finished.id} is done already.`,
   })
   const audit = await sql<{ act: string }>(url, 'select act from holdfast.audit where outcome is not null order by id')
   expect(audit.map(({ act }) => act)).toContain('redrive-queue')
@@ -184,7 +187,7 @@ test('a million in the history and ten thousand buried: a look stays short, and 
     (await sql<{ n: string }>(url, `select count(*) as n from holdfast.job_history where state = 'buried'`))[0]!.n,
   )
   expect(left).toBeLessThan(many / 2)
-  if (left > 0) expect(outcome.says).toContain('redrive again')
+  if (left > 0) expect(outcome.text).toContain('redrive again')
 })
 
 test('the graph names a job that has ended as a blocker only while others wait for its retry', {

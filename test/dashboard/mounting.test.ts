@@ -77,7 +77,7 @@ test('each of them', patient, async () => {
     expect(heard[0]).toMatchObject({ event: 'view', data: { view: 'audit', data: { rows: [] } } })
     leave()
     const done = await act(root, 'release-name', { params: { key: lock.keys[0] }, preview: true })
-    expect([name, done.status, done.answer]).toMatchObject([name, 200, { consequence: { grave: false } }])
+    expect([name, done.status, done.answer]).toMatchObject([name, 200, { consequence: { dangerous: false } }])
   }
 })
 

@@ -19,7 +19,7 @@ async function openOn(url: string) {
     see: async (view: string, params: Record<string, string> = {}) =>
       (await ask(`view/${view}?${new URLSearchParams(params)}`)).data,
     preview: async (act: string, params: object) => (await ask(`act/${act}`, { params, preview: true })).consequence,
-    act: async (act: string, params: object) => (await ask(`act/${act}`, { params, because: 'a test' })).outcome,
+    act: async (act: string, params: object) => (await ask(`act/${act}`, { params, reason: 'a test' })).outcome,
   }
 }
 
@@ -49,12 +49,12 @@ test('names are seen with who has them and who waits, are searched, released, ex
   // The mild way: the holder hears of it, and decides.
   expect(await preview('release-name', { key: keyOf('Report:night') })).toMatchObject({
     subject: 'lock Report:night',
-    grave: false,
-    says: expect.stringContaining(`process ${process.pid} to let go`),
+    dangerous: false,
+    text: expect.stringContaining(`process ${process.pid} to let go`),
   })
   expect(await act('release-name', { key: keyOf('Report:night') })).toEqual({
     done: true,
-    says: 'Asked its holder to release "Report:night".',
+    text: expect.stringContaining(`process ${process.pid} to release "Report:night".`),
   })
   await until('the holder is asked', () => mild.signal.aborted)
   await mild.release()
@@ -63,8 +63,8 @@ test('names are seen with who has them and who waits, are searched, released, ex
   expect(await see('name', { key: keyOf('Report:night') })).toMatchObject({ label: 'Report:night', holding: 0 })
 
   expect(await preview('expire-lease', { key: keyOf('etl report') })).toMatchObject({
-    grave: true,
-    says: expect.stringContaining(`under its fence ${lease.fence} are refused`),
+    dangerous: true,
+    text: expect.stringContaining(`under its fence ${lease.fence} are refused`),
   })
   expect(await act('expire-lease', { key: keyOf('etl report') })).toMatchObject({ done: true })
   await until('the lease is lost', () => lease.signal.aborted)
@@ -72,7 +72,7 @@ test('names are seen with who has them and who waits, are searched, released, ex
 
   // The hard way: with the session goes all that it holds.
   const consequence = await preview('break-lock', { key: keyOf('report:day') })
-  expect(consequence).toMatchObject({ grave: true, says: expect.stringContaining('The mild way is to ask the holder') })
+  expect(consequence).toMatchObject({ dangerous: true, text: expect.stringContaining('To ask the holder instead') })
   expect(consequence.facts[0][1]).toContain('which also holds other')
   expect(await act('break-lock', { key: keyOf('report:day') })).toMatchObject({ done: true })
   await (await waiting).release()
@@ -110,17 +110,17 @@ test('limits are seen with who has the permits and who waits, and are reset', as
     waiters: [{ instance: b!.id, weight: 1 }],
   })
   expect(await preview('reset-limit', params)).toMatchObject({
-    grave: true,
-    says: expect.stringContaining('Takes 1 permit of "export:42"'),
-    facts: [[expect.stringContaining(`process ${process.pid}`), expect.stringContaining('2 permits for')]],
+    dangerous: true,
+    text: expect.stringContaining('Takes 1 permit of "export:42"'),
+    facts: [[expect.stringContaining(`process ${process.pid}`), expect.stringContaining('weight 2 of 2')]],
   })
-  expect(await act('reset-limit', params)).toEqual({ done: true, says: 'Took 1 permit of "export:42".' })
+  expect(await act('reset-limit', params)).toEqual({ done: true, text: 'Took 1 permit of "export:42".' })
   await until('the holder is told', () => permit.signal.aborted)
   await (await waiting).release()
   expect(await act('reset-limit', params)).toMatchObject({ done: false })
   expect(await act('reset-limit', { namespace: 'shop', name: 'mail' })).toMatchObject({
     done: true,
-    says: 'Refilled its rate.',
+    text: 'Refilled the rate of "mail".',
   })
   const { rate } = limitKeys('shop', 'mail')
   expect(await sql(url, 'select from holdfast.rate where key = $1', [rate])).toEqual([])

@@ -21,11 +21,11 @@ async function openBoard(url: string, options: object = {}) {
       const answer = await fetch(`${base}/api/act/${name}`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ params, ...(preview ? { preview } : { because: 'a test' }) }),
+        body: JSON.stringify({ params, ...(preview ? { preview } : { reason: 'a test' }) }),
       })
       return (await answer.json()) as {
-        consequence: { says: string; grave: boolean; facts?: [string, string][] }
-        outcome: { done: boolean; says: string }
+        consequence: { text: string; dangerous: boolean; facts?: [string, string][] }
+        outcome: { done: boolean; text: string }
       }
     },
   }
@@ -63,22 +63,20 @@ test('schedules are run, paused and resumed, each after it was said what that do
   const name = 'report'
 
   const before = await act('run-schedule', { namespace, name }, true)
-  expect(before.consequence).toMatchObject({ grave: false })
-  expect(before.consequence.says).toMatch(/the only one, begins a run of "report" now, beside the rule/)
+  expect(before.consequence).toMatchObject({ dangerous: false })
+  expect(before.consequence.text).toMatch(/the only one, begins a run of "report" now, in addition to the rule/)
   const { outcome } = await act('run-schedule', { namespace, name })
   expect(outcome).toMatchObject({ done: true })
   await until('it runs', async () => (await runsOf(holdfast, name)).some(({ state }) => state === 'running'))
 
   // It would not be there twice, and whoever asks all the same is told.
-  expect((await act('run-schedule', { namespace, name }, true)).consequence.says).toMatch(
-    /Nothing happens: .* is at a run/,
-  )
+  expect((await act('run-schedule', { namespace, name }, true)).consequence.text).toMatch(/Nothing happens: .* runs it/)
   expect((await act('run-schedule', { namespace, name })).outcome).toMatchObject({ done: false })
   await act('run-schedule', { namespace, name: 'mails' })
   await until('mails runs', async () => (await runsOf(holdfast, 'mails')).some(({ state }) => state === 'running'))
   const replaced = await act('run-schedule', { namespace, name: 'mails' }, true)
-  expect(replaced.consequence).toMatchObject({ grave: true })
-  expect(replaced.consequence.says).toMatch(/Tells the run of .* to stop/)
+  expect(replaced.consequence).toMatchObject({ dangerous: true })
+  expect(replaced.consequence.text).toMatch(/Tells the run of .* to stop/)
   await act('run-schedule', { namespace, name: 'mails' })
   await until('the run before was told', () => stopped[0] === 'RunReplacedError')
 
@@ -95,23 +93,37 @@ test('schedules are run, paused and resumed, each after it was said what that do
   expect(await view('schedule-run', { namespace, name, tick: run!.tick, extra: 'false' })).toBeNull()
   expect(await view('schedule', { namespace, name: 'no such' })).toBeNull()
 
-  expect((await act('pause-schedule', { namespace, name }, true)).consequence.says).toMatch(/The next one would be at/)
+  expect((await act('pause-schedule', { namespace, name }, true)).consequence.text).toMatch(/The next one would be at/)
   expect((await act('pause-schedule', { namespace, name })).outcome.done).toBe(true)
-  expect((await act('pause-schedule', { namespace, name })).outcome).toMatchObject({ done: false })
+  expect((await act('pause-schedule', { namespace, name })).outcome).toMatchObject({
+    done: true,
+    text: '"report" was paused already.',
+  })
   // Three nights pass.
   await sql(url, "update holdfast.schedule set next_at = next_at - interval '3 days' where name = 'report'")
-  expect((await act('resume-schedule', { namespace, name }, true)).consequence.says).toContain('The 3 ticks')
+  expect((await act('resume-schedule', { namespace, name }, true)).consequence.text).toContain('The 3 ticks')
   const resumed = await act('resume-schedule', { namespace, name })
-  expect(resumed.outcome).toMatchObject({ done: true, says: expect.stringContaining('it ticks next at') })
+  expect(resumed.outcome).toMatchObject({ done: true, text: expect.stringContaining('it ticks next at') })
   expect((await act('resume-schedule', { namespace, name })).outcome).toMatchObject({ done: false })
+  const rule = { namespace, name, every: 3_600_000 }
+  expect((await act('override-schedule', rule, true)).consequence).toMatchObject({
+    applies: true,
+    text: expect.stringContaining('ticks by every 1h from now on'),
+  })
+  expect((await act('override-schedule', rule)).outcome).toMatchObject({ done: true })
+  expect((await act('override-schedule', { namespace, name }, true)).consequence).toMatchObject({ applies: true })
+  expect((await act('override-schedule', { namespace, name })).outcome).toMatchObject({ done: true })
+  expect((await act('override-schedule', { namespace, name }, true)).consequence).toMatchObject({ applies: false })
+  expect((await act('override-schedule', { namespace, name })).outcome).toMatchObject({ done: false })
+
   const { gaps } = await view<{ gaps: object[] }>('schedule', { namespace, name })
   expect(gaps).toMatchObject([{ ticks: 3, reason: 'paused' }])
   expect((await act('pause-schedule', { namespace, name: 'no such' })).outcome).toMatchObject({ done: false })
 
-  const { rows } = await view<{ rows: { act: string; because: string; outcome: string; visitor: string }[] }>('audit')
+  const { rows } = await view<{ rows: { act: string; reason: string; outcome: string; visitor: string }[] }>('audit')
   expect(rows[0]).toMatchObject({
     act: 'pause-schedule',
-    because: 'a test',
+    reason: 'a test',
     outcome: expect.stringContaining('no such'),
   })
   expect(rows.map((row) => row.act)).toContain('resume-schedule')
@@ -156,15 +168,15 @@ test('an instance is drained, after it was said what runs there', async () => {
 
   const { consequence } = await act('drain-instance', { id: one.id }, true)
   expect(consequence).toMatchObject({
-    grave: true,
-    says: expect.stringContaining('1 run of a schedule runs there now'),
+    dangerous: true,
+    text: expect.stringContaining('Running there now: 1 run of a schedule.'),
   })
   expect(consequence.facts).toContainEqual(['Holds', 'etl'])
   expect((await act('drain-instance', { id: one.id, within: 60 })).outcome).toMatchObject({ done: true })
   await until('it drains', async () => (await view<Rows>('instances')).rows[0]!.state === 'draining')
   expect((await act('drain-instance', { id: one.id })).outcome).toMatchObject({
-    done: false,
-    says: expect.stringMatching(/draining already/),
+    done: true,
+    text: expect.stringMatching(/draining already/),
   })
   expect((await act('drain-instance', { id: 'nobody' })).outcome).toMatchObject({ done: false })
   release()

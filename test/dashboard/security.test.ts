@@ -160,7 +160,7 @@ test('what other sites ask for, and what is no question', async () => {
   const large = 'x'.repeat(5_000_000)
   expect(await post(large)).toBe('413 TOO_LARGE')
   expect(await post(large, { ...json, 'sec-fetch-site': 'cross-site' })).toBe('403 CROSS_SITE')
-  expect(await post(JSON.stringify({ params: { key: '42' }, because: 'x'.repeat(16_384) }))).toBe('413 TOO_LARGE')
+  expect(await post(JSON.stringify({ params: { key: '42' }, reason: 'x'.repeat(16_384) }))).toBe('413 TOO_LARGE')
   for (const body of ['null', '7', '[]', '{"params":null}', '{"params":{}}', '{"params":{"key":42}}', '{"parms":{}}']) {
     expect([body, await post(body)]).toEqual([body, '400 USAGE'])
   }
@@ -169,7 +169,7 @@ test('what other sites ask for, and what is no question', async () => {
     '{"params":{"key":"99999999999999999999"}}',
     '{"params":{"key":"42","__proto__":{}}}',
   ]
-  for (const body of [...bodies, JSON.stringify({ params: { key: '42' }, because: 'x'.repeat(1_001) })]) {
+  for (const body of [...bodies, JSON.stringify({ params: { key: '42' }, reason: 'x'.repeat(1_001) })]) {
     expect([body, await post(body)]).toEqual([body, '400 USAGE'])
   }
   for (const name of ['release', '__proto__', 'constructor', 'toString', '%3Cscript%3E', '%', '%00']) {

@@ -20,5 +20,5 @@ test('each finding is provoked by a test', () => {
 })
 
 test('the published schema has all of them', () => {
-  expect(schemas.get('doctor').$defs.id.enum).toEqual(findingIds)
+  expect([...schemas.get('doctor').$defs.FindingId.enum].sort()).toEqual([...findingIds].sort())
 })

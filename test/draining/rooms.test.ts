@@ -1,8 +1,8 @@
 // Draining: one of two instances gives up its part, and the other takes it over, without a loss.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Operator } from '../../src/acts/index.js'
 import { defineJob, type Holdfast, type HoldfastOptions, InstanceDrainingError } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
-import { Operator } from '../../src/operate/index.js'
 import { type Database, openPgPool } from '../../src/postgres/index.js'
 import { campaign, leading } from '../elections/stage.js'
 import { gate, work } from '../jobs/stage.js'
@@ -27,7 +27,7 @@ async function pair(options?: Partial<HoldfastOptions>): Promise<[Holdfast, Hold
 }
 
 async function stateOf({ id }: Holdfast): Promise<string | undefined> {
-  return (await new Observer(database).instances()).find((instance) => instance.id === id)?.state
+  return (await new Observer(database).fleet.find(id))?.state
 }
 
 const aborted = (signal: AbortSignal) =>

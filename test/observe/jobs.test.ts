@@ -2,12 +2,16 @@ import { expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
+import type { JobSearch } from '../../src/search/index.js'
 import { drain, enqueued } from '../../src/testing/index.js'
 import { gate, work } from '../jobs/stage.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 
 const mail = defineJob('mail', { queue: 'post', run: () => {} })
+
+const found = async ({ work }: Observer, search: Partial<JobSearch> = {}, limit?: number) =>
+  (await work.search(search, { limit })).rows
 
 async function observe<T>(url: string, look: (observer: Observer) => Promise<T>): Promise<T> {
   const database = openPgPool({ connectionString: url })
@@ -39,18 +43,20 @@ test('however many jobs there are, a look walks the indexes and stops', async ()
        select ${values}, case when i % 2 = 0 then 'buried' else 'done' end, now(), 0, 0, 3 ${many}`,
   )
   const read = await rowsRead(url, async (observer) => {
-    expect(await observer.jobs({ queue: 'post' })).toHaveLength(50)
-    expect(await observer.jobs({ states: ['waiting'], limit: 20 })).toHaveLength(20)
-    expect(await observer.jobs({ states: ['buried'] })).toMatchObject({ 0: { id: 60_000, state: 'buried' } })
+    expect(await found(observer, { queues: ['post'] })).toHaveLength(50)
+    expect(await found(observer, { states: ['waiting'] }, 20)).toHaveLength(20)
+    expect(await found(observer, { states: ['buried'] })).toMatchObject({ 0: { id: 60_000, state: 'buried' } })
   })
   expect(read).toBeLessThan(2_000)
   const lookedThrough = await rowsRead(url, async (observer) => {
-    expect(await observer.jobs({ states: ['ready'], kind: 'rare' })).toMatchObject([{ kind: 'rare', queue: 'small' }])
+    expect(await found(observer, { states: ['ready'], kinds: ['rare'] })).toMatchObject([
+      { kind: 'rare', queue: 'small' },
+    ])
   })
   expect(lookedThrough).toBeLessThan(21_000)
   const counted = await rowsRead(url, async (observer) => {
     // Exact up to ten thousand.
-    expect(await observer.queues()).toMatchObject([
+    expect((await observer.work.queues()).rows).toMatchObject([
       { name: 'post', ready: 10_001, waiting: 10_001, buried: 10_001, running: 0, workers: 0 },
       { name: 'small', ready: 1, waiting: 0, buried: 0 },
     ])
@@ -67,19 +73,19 @@ test.each(['rows', 'advisory'] as const)('what runs is told from what is ready, 
   await until('it runs', () => worker.running === 1)
   const ready = await holdfast.jobs.enqueue(mail, 2)
   await observe(url, async (observer) => {
-    expect(await observer.jobs()).toMatchObject([
+    expect(await found(observer)).toMatchObject([
       { id, state: 'running', instance: holdfast.id, claimedAt: expect.any(Date) },
       { id: ready.id, state: 'ready', claimedAt: null },
     ])
-    expect(await observer.queues()).toMatchObject([{ ready: 1, running: 1, workers: 1 }])
+    expect((await observer.work.queues()).rows).toMatchObject([{ ready: 1, running: 1, workers: 1 }])
     expect(await enqueued(holdfast)).toMatchObject([{ id: ready.id }])
     end()
     await drain(holdfast, [mail])
-    expect(await observer.jobs()).toMatchObject([
+    expect(await found(observer)).toMatchObject([
       { id: ready.id, state: 'done' },
       { id, state: 'done' },
     ])
-    expect(await observer.queues()).toMatchObject([{ ready: 0, running: 0 }])
+    expect((await observer.work.queues()).rows).toMatchObject([{ ready: 0, running: 0 }])
   })
 })
 
@@ -90,10 +96,10 @@ test('a queue whose name nobody has written down is there by its key', async () 
   await expect.poll(() => sql(url, 'select from holdfast.queue')).toHaveLength(1)
   await sql(url, 'delete from holdfast.queue')
   await observe(url, async (observer) => {
-    const key = (await observer.queues())[0]!.key
-    expect(await observer.queues()).toMatchObject([{ key, name: null, namespace: null, ready: 1 }])
-    expect(await observer.jobs()).toMatchObject([{ id, queue: null, namespace: null, queueKey: key }])
-    expect(await observer.queues({ namespace: 'default' })).toEqual([])
+    const key = (await observer.work.queues()).rows[0]!.key
+    expect((await observer.work.queues()).rows).toMatchObject([{ key, name: null, namespace: null, ready: 1 }])
+    expect(await found(observer)).toMatchObject([{ id, queue: null, namespace: null, queueKey: key }])
+    expect(await observer.work.queues({ namespace: 'default' })).toEqual({ rows: [], count: 0 })
   })
 })
 

@@ -186,7 +186,7 @@ describe('locks', () => {
       await tx.query(`set local role ${role}`)
       const reader = new Observer({ read: tx.query })
       expect(await reader.locks()).toMatchObject([{ label: 'x', instance: holdfast.id }])
-      expect(await reader.instances()).toMatchObject([{ id: holdfast.id, alive: true }])
+      expect((await reader.fleet.list()).rows).toMatchObject([{ id: holdfast.id, alive: true }])
     })
   })
 
@@ -195,7 +195,7 @@ describe('locks', () => {
     await holdfast.locks.acquire('x')
     const other = new Observer(database, 'Coordination')
     expect(await other.locks()).toMatchObject([{ label: 'x', instance: holdfast.id, osPid: process.pid }])
-    expect(await other.instances()).toMatchObject([{ id: holdfast.id, alive: true, held: 1 }])
+    expect((await other.fleet.list()).rows).toMatchObject([{ id: holdfast.id, alive: true, held: 1 }])
   })
 })
 
@@ -205,7 +205,7 @@ describe('instances', () => {
     await first.locks.acquire(['x', 'y'])
     const key = first.locks.key('x')
     second.locks.acquire({ key, label: 'x', namespace: 'default' }).catch(() => {})
-    await eventually(() => observer.instances()).toMatchObject([
+    await eventually(async () => (await observer.fleet.list()).rows).toMatchObject([
       { id: first.id, namespace: 'default', alive: true, held: 2, waiting: 0, lives: 1, osPid: process.pid },
       { id: second.id, namespace: 'mail', alive: true, held: 0, waiting: 1 },
     ])
@@ -217,6 +217,6 @@ describe('instances', () => {
        values ('crashed', 'default', nextval('holdfast.session'), 1, 'h', 1, '0', 10000, 'none', 0)`,
     )
     leftovers.push(() => database.query("delete from holdfast.instance where id = 'crashed'"))
-    expect(await observer.instances()).toMatchObject([{ id: 'crashed', alive: false, held: 0, waiting: 0 }])
+    expect((await observer.fleet.list()).rows).toMatchObject([{ id: 'crashed', alive: false, held: 0, waiting: 0 }])
   })
 })

@@ -3,7 +3,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { Events } from '../../src/base/index.js'
 import { ClosedError, DatabaseUnreachableError } from '../../src/index.js'
-import { type ObservedInstance, Observer } from '../../src/observe/index.js'
+import { type FleetInstance, Observer } from '../../src/observe/index.js'
 import { openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
 import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
@@ -38,10 +38,10 @@ async function isPresent(url: string, number: number): Promise<boolean> {
 
 const rowsOf = (url: string) => sql(url, 'select id, lives, session, expires_at from holdfast.instance')
 
-async function instancesOf(url: string): Promise<ObservedInstance[]> {
+async function instancesOf(url: string): Promise<readonly FleetInstance[]> {
   const database = openPgPool({ connectionString: url })
   try {
-    return await new Observer(database).instances()
+    return (await new Observer(database).fleet.list()).rows
   } finally {
     await database.close()
   }

@@ -1,9 +1,9 @@
 // What instances write down of the names that they hold and wait for, and what is read of it.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { Network } from '../../faults/network.ts'
+import { Operator } from '../../src/acts/index.js'
 import type { Holdfast } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
-import { Operator } from '../../src/operate/index.js'
 import { type Database, openPgPool } from '../../src/postgres/index.js'
 import { campaign, leading } from '../elections/stage.js'
 import { Child } from '../fault/children.js'

@@ -166,7 +166,7 @@ test('sessions of Holdfast, its readers and its migrations call nothing of a sch
   const observer = new Observer(database)
   expect(await observer.locks()).toHaveLength(2)
   await observer.overview()
-  await observer.jobs()
+  await observer.work.search({})
   await observer.proof()
   const { findings } = await examine({ database })
   expect(findings.filter(({ severity }) => severity === 'unchecked')).toEqual([])

@@ -15,7 +15,6 @@ const floors: Record<string, number> = {
   locks: 2,
   leases: 2,
   observe: 2,
-  operate: 2,
   samples: 2,
   // What an instance stands on, made from its options.
   'ground.ts': 2,
@@ -34,13 +33,15 @@ const floors: Record<string, number> = {
   'holdfast.ts': 5,
   // The entry of the package: whatever stands above uses what users use.
   'index.ts': 6,
-  dashboard: 7,
+  // What operators do, for the dashboard and the command line.
+  acts: 7,
   demo: 7,
   telemetry: 7,
   testing: 7,
-  cli: 8,
+  dashboard: 8,
+  cli: 9,
   // The front end of the dashboard, which runs in browsers.
-  ui: 8,
+  ui: 9,
 }
 
 /** Files that others may import directly. The door of base loads Node's modules, which a browser does not have. */

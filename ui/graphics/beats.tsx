@@ -34,10 +34,10 @@ function remember(rows: readonly Instance[]): void {
 }
 
 /** How long an instance has been silent, of the time after which it is given up; null where nobody knows. */
-export function silenceOf({ heardAt, expiry }: Pick<Instance, 'heardAt' | 'expiry'>, time: number) {
+export function silenceOf({ heardAt, expiryMs }: Pick<Instance, 'heardAt' | 'expiryMs'>, time: number) {
   if (heardAt === null) return null
   const ms = Math.max(0, time - Date.parse(heardAt))
-  return { ms, isLong: ms > expiry / 2 + graceMs, isOver: ms > expiry }
+  return { ms, isLong: ms > expiryMs / 2 + graceMs, isOver: ms > expiryMs }
 }
 
 /** When each instance was heard lately: a line for each, a stroke for each time. */
@@ -134,5 +134,5 @@ export function silenceInWords(row: Instance, time = now()): string {
   if (!row.alive) return 'gone: nobody vouches for it'
   const silence = silenceOf(row, time)
   if (!silence) return 'alive; this role may not see when it was heard'
-  return `heard ${formatDuration(Math.round(silence.ms / 100) * 100)} ago; given up after ${formatDuration(row.expiry)}`
+  return `heard ${formatDuration(Math.round(silence.ms / 100) * 100)} ago; given up after ${formatDuration(row.expiryMs)}`
 }

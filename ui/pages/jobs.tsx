@@ -314,9 +314,9 @@ function JobList({ live, isSearched, opened }: JobListProps) {
   )
 }
 
-function StateOf({ job: { state, isPaused, waits: what, cancelling } }: { readonly job: Found }) {
+function StateOf({ job: { state, paused, waits: what, cancelling } }: { readonly job: Found }) {
   if (cancelling !== null) return <State is="stopping" tone="warn" />
-  if (isPaused) return <State is="paused" />
+  if (paused) return <State is="paused" />
   const words = { time: 'scheduled', attempt: 'to retry', lane: 'in lane', jobs: 'after others' } as const
   return state === 'waiting' && what ? <State is={words[what]} tone="wait" /> : <State is={state} />
 }

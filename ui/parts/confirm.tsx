@@ -42,11 +42,11 @@ interface ConfirmProps<Name extends ActName> extends Omit<ActProps<Name>, 'onDon
   readonly onClose: () => void
 }
 
-/** Says what exactly will happen, from the database now, and asks for a reason where that is grave. */
+/** Says what exactly will happen, from the database now, and asks for a reason where that is dangerous. */
 function Confirm<Name extends ActName>({ act, params, label, of, onDone, onClose }: ConfirmProps<Name>) {
   const [consequence, setConsequence] = useState<Consequence>()
   const [error, setError] = useState<ApiError>()
-  const [because, setBecause] = useState('')
+  const [reason, setReason] = useState('')
   const [isActing, setActing] = useState(false)
   const form = useRef<HTMLFormElement>(null)
   useEffect(() => {
@@ -60,8 +60,8 @@ function Confirm<Name extends ActName>({ act, params, label, of, onDone, onClose
     setActing(true)
     setError(undefined)
     try {
-      const { done, says } = await api.act(act, params, because.trim() || undefined)
-      toast({ tone: done ? 'good' : 'warn', says })
+      const { done, text } = await api.act(act, params, reason.trim() || undefined)
+      toast({ tone: done ? 'good' : 'warn', says: text })
       if (done) onDone?.()
       onClose()
     } catch (failure) {
@@ -69,7 +69,7 @@ function Confirm<Name extends ActName>({ act, params, label, of, onDone, onClose
       setActing(false)
     }
   }
-  const isReady = consequence !== undefined && !isActing && (!consequence.grave || because.trim() !== '')
+  const isReady = consequence?.applies === true && !isActing && (!consequence.dangerous || reason.trim() !== '')
   return (
     <Dialog title={`${label} ${shorten(consequence?.subject ?? of, 60)}?`} onClose={onClose}>
       <form
@@ -83,7 +83,7 @@ function Confirm<Name extends ActName>({ act, params, label, of, onDone, onClose
         <div role="status" class="stack">
           {!consequence && !error && <p class="muted">Asking the database what will happen …</p>}
           {consequence &&
-            (consequence.grave ? <Notice tone="warn">{consequence.says}</Notice> : <p>{consequence.says}</p>)}
+            (consequence.dangerous ? <Notice tone="warn">{consequence.text}</Notice> : <p>{consequence.text}</p>)}
           {error && (
             <Notice tone="bad">
               <p>{error.message}</p>
@@ -92,15 +92,15 @@ function Confirm<Name extends ActName>({ act, params, label, of, onDone, onClose
           )}
         </div>
         {consequence?.facts && consequence.facts.length > 0 && <Facts facts={consequence.facts} />}
-        {consequence?.grave && (
+        {consequence?.dangerous && (
           <label class="label">
             Why?
             <input
               class="field"
               maxLength={500}
-              value={because}
+              value={reason}
               placeholder="Kept in the audit with your name"
-              onInput={({ currentTarget }) => setBecause(currentTarget.value)}
+              onInput={({ currentTarget }) => setReason(currentTarget.value)}
             />
           </label>
         )}
@@ -108,7 +108,7 @@ function Confirm<Name extends ActName>({ act, params, label, of, onDone, onClose
           <button type="button" class="button" onClick={onClose}>
             Leave it
           </button>
-          <button type="submit" class={`button ${consequence?.grave ? 'grave' : 'main'}`} disabled={!isReady}>
+          <button type="submit" class={`button ${consequence?.dangerous ? 'dangerous' : 'main'}`} disabled={!isReady}>
             {isActing ? 'Working …' : label}
           </button>
         </div>

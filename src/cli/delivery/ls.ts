@@ -26,11 +26,6 @@ const colourOfState: Record<DeliveryState, Colour | undefined> = {
   failed: 'red',
 }
 
-/** Whose run it is, or was. */
-export function whoRuns(delivery: Pick<ObservedDelivery, 'instance' | 'host' | 'osPid'>): string {
-  return whoIs({ ...delivery, application: null, user: null })
-}
-
 function columns(deliveries: readonly ObservedDelivery[]): Column<ObservedDelivery>[] {
   return [
     { title: 'KEY', value: ({ key }) => key },
@@ -41,7 +36,7 @@ function columns(deliveries: readonly ObservedDelivery[]): Column<ObservedDelive
       value: ({ finishedAt, startedAt }) => finishedAt ?? startedAt,
       shown: ({ finishedAt, forMs }) => (finishedAt ? `${formatDuration(forMs)} ago` : `for ${formatDuration(forMs)}`),
     },
-    { title: 'WHO', value: ({ instance }) => instance, shown: whoRuns },
+    { title: 'WHO', value: ({ instance }) => instance, shown: (delivery) => whoIs(delivery) },
     { title: 'HOST', value: ({ host }) => host, shown: toPrograms },
     { title: 'PROCESS', value: ({ osPid }) => osPid, shown: toPrograms },
     { title: 'FENCE', value: ({ fence }) => fence, shown: toPrograms },

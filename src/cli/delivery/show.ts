@@ -1,12 +1,12 @@
 import { isUtf8 } from 'node:buffer'
+import { noSuchDelivery } from '../../acts/index.js'
 import { checkName } from '../../base/index.js'
-import { type DeliveryDetails, Observer } from '../../observe/index.js'
+import { type DeliveryDetails, Observer, whoIs } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { moment } from '../moments.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
-import { whoRuns } from './ls.js'
 
 /** What people are shown of an answer or a body; programs get more of it. */
 const mostTold = 2_000
@@ -21,12 +21,8 @@ export async function deliveryShow(settings: Settings, key: string): Promise<voi
   const answer = delivery ? forPrograms(delivery) : null
   if (!printDocument<'delivery-show'>(settings, answer) && delivery) printFacts(settings, factsOf(delivery, now))
   if (delivery) return
-  say(unknown(key))
+  say(noSuchDelivery(key))
   throw new Exit(exitCode.conditionNotMet)
-}
-
-export function unknown(key: string): string {
-  return `There is no delivery "${key}": it was never seen, or its answer has expired.`
 }
 
 /** The answer as JSON itself, and what belongs to it in base64. */
@@ -47,7 +43,7 @@ function factsOf(delivery: DeliveryDetails, now: Date): Fact[] {
       'state',
       state === 'lost' ? 'lost: the instance that ran it is gone, and whoever comes next runs it again' : state,
     ],
-    [finishedAt ? 'run by' : 'runs on', `${whoRuns(delivery)}, instance ${instance}, fence ${fence}`],
+    [finishedAt ? 'run by' : 'runs on', `${whoIs(delivery)}, instance ${instance}, fence ${fence}`],
     ['started', moment(startedAt, now)],
     finishedAt !== null && ['finished', moment(finishedAt, now)],
     finishedAt !== null && ['expires', moment(expiresAt, now)],

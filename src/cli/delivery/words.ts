@@ -50,7 +50,7 @@ export function addDelivery(program: Command): void {
     .argument('<key>', 'its key')
     .addOption(new TwinOption('--yes', 'do not ask'))
     .action(async (key: string, _options, self: Command) =>
-      (await import('./forget.js')).deliveryForget(await settingsOf(self), key),
+      (await import('../act.js')).forgetDelivery(await settingsOf(self), key),
     )
   withExamples(forget, ['holdfast delivery forget stripe:evt_42', 'holdfast delivery forget --yes stripe:evt_42'])
   withoutGlobalOptions(delivery)

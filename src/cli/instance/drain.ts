@@ -1,61 +1,47 @@
 import { longestTimerMs, pause } from '../../base/index.js'
-import { type ObservedInstance, Observer } from '../../observe/index.js'
-import { Operator } from '../../operate/index.js'
-import { withDatabase } from '../connect.js'
-import type { Documents } from '../documents.js'
+import type { FleetInstance } from '../../observe/index.js'
+import { perform, withActs } from '../act.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
-import { stateOf } from '../who.js'
 
 const lookAgainMs = 100
 
-/** Asks an instance to take no new work, and perhaps waits until what it had has come to its end. */
+/** Drains an instance. With `--wait` also waits until its work has ended. */
 export async function instanceDrain(settings: Settings, id: string): Promise<void> {
   const withinMs = settings.durationMs('within', 0, longestTimerMs)
-  await withDatabase(settings, async (database, schema) => {
-    const observer = new Observer(database, schema)
-    const find = () => findInstance(observer, id)
-    const found = await find()
-    if (!found?.alive) {
-      printDocument<'instance-drain'>(settings, { instance: id, state: 'gone' })
-      say(found ? `The instance ${id} is gone.` : noSuchInstance(id))
-      throw new Exit(exitCode.conditionNotMet)
+  await withActs(settings, async (context) => {
+    const find = () => context.observer.fleet.find(id)
+    const first = await find()
+    const within = withinMs === undefined ? undefined : withinMs / 1_000
+    const { done, text, result } = await perform(settings, context, 'drain-instance', { id, within })
+    say(text)
+    if (!done || !first || !settings.flag('wait')) {
+      printDocument(settings, result as never)
+      if (!done) throw new Exit(exitCode.conditionNotMet)
+      return
     }
-    const isAsked = await new Operator(database, schema).requestDrain(id, withinMs)
-    const { host, osPid } = found
-    if (isAsked) say(`Asked ${host} process ${osPid} to drain.`)
-    else say(`${host} process ${osPid} is ${found.state === 'drained' ? 'drained' : 'draining'} already.`)
-    const state = settings.flag('wait') ? await untilDrained(find, found) : drainStateOf(await find())
+    const state = await untilDrained(find, first)
     printDocument<'instance-drain'>(settings, { instance: id, state })
-    if (!settings.flag('wait')) return
     if (state === 'drained') return say('It is drained.')
     say('It is gone: it ended before it was drained.')
     throw new Exit(exitCode.failed)
   })
 }
 
-/** The state of an instance that was alive, after the request. */
-function drainStateOf(instance: ObservedInstance | undefined): Documents['instance-drain']['state'] {
-  // An instance that closes in good order deletes its row.
-  if (!instance) return 'drained'
-  const state = stateOf(instance)
-  return state === 'alive' ? 'asked' : state
-}
-
 async function untilDrained(
-  find: () => Promise<ObservedInstance | undefined>,
-  first: ObservedInstance,
+  find: () => Promise<FleetInstance | undefined>,
+  first: FleetInstance,
 ): Promise<'drained' | 'gone'> {
   let latest = first
   let aliveAt = performance.now()
   for (;;) {
     const found = await find()
     const now = performance.now()
-    // Who closes in good order takes its row away while it lives; that of a dead one is swept by the others.
+    // An instance that closes in good order deletes its row while it lives. Other instances sweep the row of a dead one.
     if (!found) return latest.alive ? 'drained' : 'gone'
     if (found.alive) aliveAt = now
-    // Between two lives it is away for a moment.
+    // It is away for a moment while it reconnects.
     else if (now - aliveAt > found.expiryMs) return 'gone'
     if (found.state === 'drained') return 'drained'
     if (found.state === 'draining' && latest.state !== 'draining') {
@@ -65,12 +51,4 @@ async function untilDrained(
     latest = found
     await pause(lookAgainMs)
   }
-}
-
-export async function findInstance(observer: Observer, id: string): Promise<ObservedInstance | undefined> {
-  return (await observer.instances()).find((instance) => instance.id === id)
-}
-
-export function noSuchInstance(id: string): string {
-  return `There is no instance ${JSON.stringify(id)}: \`holdfast instance ls\` lists those there are.`
 }

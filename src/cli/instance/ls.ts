@@ -1,5 +1,5 @@
 import { formatDuration } from '../../base/index.js'
-import { type ObservedInstance, Observer } from '../../observe/index.js'
+import { type FleetInstance, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
 import { type Colour, type Column, namespaceOf, printRows, toPrograms } from '../output.js'
@@ -7,9 +7,10 @@ import type { Settings } from '../settings.js'
 import { type InstanceState, stateOf } from '../who.js'
 
 export async function instanceLs(settings: Settings): Promise<void> {
-  const all = await withDatabase(settings, (database, schema) => new Observer(database, schema).instances())
   const namespace = settings.name('namespace')
-  const instances = all.filter((instance) => namespace === undefined || instance.namespace === namespace)
+  const { rows: instances } = await withDatabase(settings, (database, schema) =>
+    new Observer(database, schema).fleet.list({ namespace }),
+  )
   const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
   printRows<'instance-ls'>(settings, instances, columns(instances, severalVersions))
   if (instances.length === 0) say('No instance is known.')
@@ -24,7 +25,7 @@ const colourOfState = {
   gone: 'red',
 } as const satisfies Record<InstanceState, Colour>
 
-function columns(instances: readonly ObservedInstance[], severalVersions: boolean): Column<ObservedInstance>[] {
+function columns(instances: readonly FleetInstance[], severalVersions: boolean): Column<FleetInstance>[] {
   return [
     { title: 'INSTANCE', value: ({ id }) => id },
     {

@@ -1,3 +1,4 @@
+import { noSuchInstance } from '../../acts/index.js'
 import { formatDuration } from '../../base/index.js'
 import { called, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
@@ -5,7 +6,6 @@ import { Exit, exitCode, say } from '../failure.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 import { stateOf } from '../who.js'
-import { findInstance, noSuchInstance } from './drain.js'
 
 const mostShown = 1_000
 
@@ -22,7 +22,7 @@ export async function instanceShow(settings: Settings, id: string): Promise<void
 
 /** Its row, and what it has to do with names, jobs and deliveries now. */
 async function look(observer: Observer, id: string) {
-  const found = await findInstance(observer, id)
+  const found = await observer.fleet.find(id)
   if (!found) return null
   const ofIt = <T extends { readonly instance: string | null }>(all: readonly T[]) =>
     all.filter(({ instance }) => instance === id)

@@ -1,5 +1,5 @@
 import { formatDuration } from '../../base/index.js'
-import { type JobState, jobStates, type ObservedJob, Observer } from '../../observe/index.js'
+import { type FoundJob, type JobState, jobStates, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
 import { type Colour, type Column, namespaceOf, printRows, toPrograms } from '../output.js'
@@ -8,14 +8,15 @@ import type { Settings } from '../settings.js'
 export async function jobLs(settings: Settings): Promise<void> {
   const state = settings.oneOf('state', ...jobStates)
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
-  const only = { namespace: settings.name('namespace'), queue: settings.name('queue'), kind: settings.name('kind') }
-  const jobs = await withDatabase(settings, (database, schema) =>
-    new Observer(database, schema).jobs({ ...only, limit, ...(state ? { states: [state] } : {}) }),
+  const [namespace, queue, kind] = (['namespace', 'queue', 'kind'] as const).map((option) => settings.name(option))
+  const search = { queues: queue ? [queue] : [], kinds: kind ? [kind] : [], ...(state ? { states: [state] } : {}) }
+  const { rows, hasMore, lookedAt } = await withDatabase(settings, (database, schema) =>
+    new Observer(database, schema).work.search(search, { namespace, limit }),
   )
-  printRows<'job-ls'>(settings, jobs, columns(jobs))
-  if (jobs.length === 0) say('There is no such job.')
-  if (jobs.length === limit)
-    say(`There may be more than these ${limit}: --limit shows more, \`holdfast queue ls\` counts.`)
+  printRows<'job-ls'>(settings, rows, columns(rows))
+  if (rows.length === 0) say('There is no such job.')
+  if (hasMore) say(`There are more than these ${limit}: --limit shows more, \`holdfast queue ls\` counts.`)
+  if (lookedAt !== null) say(`Only the first ${lookedAt} jobs of each state were searched.`)
 }
 
 export const colourOfState: Record<JobState, Colour | undefined> = {
@@ -28,7 +29,7 @@ export const colourOfState: Record<JobState, Colour | undefined> = {
   buried: 'red',
 }
 
-function columns(jobs: readonly ObservedJob[]): Column<ObservedJob>[] {
+function columns(jobs: readonly FoundJob[]): Column<FoundJob>[] {
   return [
     { title: 'ID', value: ({ id }) => id },
     { title: 'KIND', value: ({ kind }) => kind },
@@ -49,7 +50,7 @@ function columns(jobs: readonly ObservedJob[]): Column<ObservedJob>[] {
   ]
 }
 
-function when({ state, forMs, dueInMs, endedAt }: ObservedJob): string {
+function when({ state, forMs, dueInMs, endedAt }: FoundJob): string {
   if (state === 'waiting') return dueInMs === 0 ? 'due' : `in ${formatDuration(dueInMs!)}`
   return endedAt === null ? `for ${formatDuration(forMs)}` : `${formatDuration(forMs)} ago`
 }
@@ -58,7 +59,7 @@ function tries(failed: number, crashes: number): string {
   return [failed > 0 && `${failed}×`, crashes > 0 && `crashed ${crashes}×`].filter(Boolean).join(', ')
 }
 
-function why({ paused, cancelling, waitReason, failure }: ObservedJob): string | null {
+function why({ paused, cancelling, waitReason, failure }: FoundJob): string | null {
   if (cancelling !== null) return `told to stop: ${cancelling}`
   return paused ? 'its queue is paused' : (waitReason ?? failure)
 }

@@ -1,6 +1,7 @@
-import { UsageError } from '../../base/index.js'
+import { noSuchJob } from '../../acts/index.js'
 import type { JobStatus } from '../../index.js'
 import { Observer } from '../../observe/index.js'
+import { jobId } from '../act.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { moment } from '../moments.js'
@@ -16,17 +17,6 @@ export async function jobShow(settings: Settings, word: string): Promise<void> {
   if (status) return
   say(noSuchJob(id))
   throw new Exit(exitCode.conditionNotMet)
-}
-
-/** What ID means on the command line. */
-export function jobId(word: string): number {
-  const id = Number(word)
-  if (/^\d+$/.test(word) && Number.isSafeInteger(id) && id > 0) return id
-  throw new UsageError(`Expected the id of a job, a whole number, got ${JSON.stringify(word)}`)
-}
-
-export function noSuchJob(id: number): string {
-  return `There is no job ${id}: it never was, or ended so long ago that it is forgotten.`
 }
 
 function factsOf(job: JobStatus, now: Date): Fact[] {

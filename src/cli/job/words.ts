@@ -92,7 +92,7 @@ export function addJob(program: Command): void {
     .description('Lets jobs run again that have ended otherwise than done, or at once, if they wait.')
     .argument('<id...>', 'the ids of the jobs')
     .action(async (ids: string[], _options, self: Command) =>
-      (await import('./act.js')).jobRetry(await settingsOf(self), ids),
+      (await import('../act.js')).actOnJobs(await settingsOf(self), 'retry-job', ids),
     )
   withExamples(retry, ['holdfast job retry 42', 'holdfast job retry 42 43 44'])
 
@@ -105,7 +105,7 @@ export function addJob(program: Command): void {
     .argument('<id...>', 'the ids of the jobs')
     .addOption(new TwinOption('--reason <text>', 'what is recorded, and what the handler is told'))
     .action(async (ids: string[], _options, self: Command) =>
-      (await import('./act.js')).jobCancel(await settingsOf(self), ids),
+      (await import('../act.js')).actOnJobs(await settingsOf(self), 'cancel-job', ids),
     )
   withExamples(cancel, ['holdfast job cancel 42', "holdfast job cancel 42 43 --reason 'the order was withdrawn'"])
   withoutGlobalOptions(job)

@@ -1,10 +1,9 @@
 import { formatDuration } from '../../base/index.js'
-import { called, type ObservedLease, Observer } from '../../observe/index.js'
+import { called, type ObservedLease, Observer, whoIs } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
 import { type Column, namespaceOf, printRows, toPrograms } from '../output.js'
 import type { Settings } from '../settings.js'
-import { whoLeases } from '../who.js'
 
 export async function leaseLs(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
@@ -30,7 +29,7 @@ function columns(leases: readonly ObservedLease[]): Column<ObservedLease>[] {
       value: ({ expiresInMs }) => expiresInMs,
       shown: ({ expiresInMs }) => formatDuration(expiresInMs),
     },
-    { title: 'WHO', value: ({ instance }) => instance, shown: whoLeases },
+    { title: 'WHO', value: ({ instance }) => instance, shown: (lease) => whoIs(lease) },
     { title: 'HOST', value: ({ host }) => host, shown: toPrograms },
     { title: 'PROCESS', value: ({ osPid }) => osPid, shown: toPrograms },
     { title: 'FENCE', value: ({ fence }) => fence, shown: toPrograms },

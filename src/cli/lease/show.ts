@@ -1,10 +1,10 @@
 import { formatDuration } from '../../base/index.js'
-import { type ObservedLease, Observer } from '../../observe/index.js'
+import { type ObservedLease, Observer, whoIs } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import type { LeaseShow } from '../documents.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
-import { targetOf, whoLeases } from '../who.js'
+import { targetOf } from '../who.js'
 
 export async function leaseShow(settings: Settings, name: string): Promise<void> {
   const target = targetOf(settings, name)
@@ -41,7 +41,7 @@ const told: Record<LeaseShow['state'], string> = {
 /** Also for who asks about the lock of the name. */
 export function factsOf(lease: ObservedLease): Fact[] {
   const { instance, fence, forMs, expiresInMs, ttlMs, held, wanted } = lease
-  const holder = `${whoLeases(lease)}, instance ${instance}, for ${formatDuration(forMs)}, fence ${fence}`
+  const holder = `${whoIs(lease)}, instance ${instance}, for ${formatDuration(forMs)}, fence ${fence}`
   const renewed = held ? `, unless it is renewed, for ${formatDuration(ttlMs)} each time` : ''
   return [
     [held ? 'leased by' : 'was leased by', holder],

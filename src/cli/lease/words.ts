@@ -32,7 +32,7 @@ export function addLease(program: Command): void {
   )
     .addOption(new TwinOption('--yes', 'do not ask'))
     .action(async (name: string, _options, self: Command) =>
-      (await import('./expire.js')).leaseExpire(await settingsOf(self), name),
+      (await import('../act.js')).actOnKey(await settingsOf(self), 'expire-lease', name),
     )
   withExamples(expire, ['holdfast lease expire etl', 'holdfast lease expire --yes etl'])
   withoutGlobalOptions(lease)

@@ -34,7 +34,7 @@ export async function limitShow(settings: Settings, name: string): Promise<void>
 /** Also for who is asked whether it may be taken. */
 export function tell(permit: ObservedPermit): string {
   const { instance, weight, max, fence, forMs } = permit
-  const who = `${whoIs({ ...permit, application: null, user: null })}, instance ${instance}`
+  const who = `${whoIs(permit)}, instance ${instance}`
   const grant = fence === null ? '' : `, fence ${fence}`
   return `${who}, for ${formatDuration(forMs)}, weight ${weight} of ${max}${grant}`
 }

@@ -48,7 +48,7 @@ export function addLimit(program: Command): void {
     .argument('<name>', 'the name')
     .addOption(new TwinOption('--yes', 'do not ask'))
     .action(async (name: string, _options, self: Command) =>
-      (await import('./reset.js')).limitReset(await settingsOf(self), name),
+      (await import('../act.js')).actOnName(await settingsOf(self), 'reset-limit', name),
     )
   withExamples(reset, ['holdfast limit reset export:42', 'holdfast limit reset --yes api:key'])
   withoutGlobalOptions(limit)

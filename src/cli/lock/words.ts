@@ -85,7 +85,7 @@ export function addLock(program: Command): void {
       .summary('ask the holder to let go')
       .description('Asks the holder of a name to let go: the signal of its handle aborts, and it stops when it can.'),
   ).action(async (name: string, _options, self: Command) =>
-    (await import('./release.js')).lockRelease(await settingsOf(self), name),
+    (await import('../act.js')).actOnKey(await settingsOf(self), 'release-name', name),
   )
   withExamples(release, ['holdfast lock release invoice:42'])
 
@@ -97,7 +97,7 @@ export function addLock(program: Command): void {
   )
     .addOption(new TwinOption('--yes', 'do not ask'))
     .action(async (name: string, _options, self: Command) =>
-      (await import('./break.js')).lockBreak(await settingsOf(self), name),
+      (await import('../act.js')).actOnKey(await settingsOf(self), 'break-lock', name),
     )
   withExamples(breaking, ['holdfast lock break invoice:42', 'holdfast lock break --yes invoice:42'])
   withoutGlobalOptions(lock)

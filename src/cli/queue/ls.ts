@@ -1,5 +1,5 @@
 import { formatDuration } from '../../base/index.js'
-import { mostCounted, type ObservedQueue, Observer } from '../../observe/index.js'
+import { type BusyQueue, mostCounted, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import { say } from '../failure.js'
 import { type Column, namespaceOf, printRows } from '../output.js'
@@ -7,15 +7,15 @@ import type { Settings } from '../settings.js'
 
 export async function queueLs(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
-  const queues = await withDatabase(settings, (database, schema) =>
-    new Observer(database, schema).queues({ namespace }),
+  const { rows: queues } = await withDatabase(settings, (database, schema) =>
+    new Observer(database, schema).work.queues({ namespace }),
   )
   printRows<'queue-ls'>(settings, queues, columns(queues))
   if (queues.length === 0) say('No queue was ever used.')
 }
 
-function columns(queues: readonly ObservedQueue[]): Column<ObservedQueue>[] {
-  const count = (title: string, of: (queue: ObservedQueue) => number): Column<ObservedQueue> => ({
+function columns(queues: readonly BusyQueue[]): Column<BusyQueue>[] {
+  const count = (title: string, of: (queue: BusyQueue) => number): Column<BusyQueue> => ({
     title,
     value: (queue) => counted(of(queue)),
   })

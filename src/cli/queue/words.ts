@@ -21,7 +21,7 @@ export function addQueue(program: Command): void {
     .description('Pauses a queue: none of its jobs is claimed, by anybody, until it is resumed. Those that run go on.')
     .argument('<name>', 'the queue')
     .action(async (name: string, _options, self: Command) =>
-      (await import('./pause.js')).queuePause(await settingsOf(self), name),
+      (await import('../act.js')).actOnName(await settingsOf(self), 'pause-queue', name),
     )
   withExamples(pause, ['holdfast queue pause mail'])
 
@@ -31,7 +31,7 @@ export function addQueue(program: Command): void {
     .description('Resumes a paused queue: its jobs are claimed again.')
     .argument('<name>', 'the queue')
     .action(async (name: string, _options, self: Command) =>
-      (await import('./pause.js')).queueResume(await settingsOf(self), name),
+      (await import('../act.js')).actOnName(await settingsOf(self), 'resume-queue', name),
     )
   withExamples(resume, ['holdfast queue resume mail'])
 
@@ -42,7 +42,7 @@ export function addQueue(program: Command): void {
     .argument('<name>', 'the queue')
     .addOption(new TwinOption('--yes', 'do not ask'))
     .action(async (name: string, _options, self: Command) =>
-      (await import('./redrive.js')).queueRedrive(await settingsOf(self), name),
+      (await import('../act.js')).actOnName(await settingsOf(self), 'redrive-queue', name),
     )
   withExamples(redrive, ['holdfast queue redrive mail', 'holdfast queue redrive --yes mail'])
   withoutGlobalOptions(queue)

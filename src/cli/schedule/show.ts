@@ -1,32 +1,26 @@
-import { suggest, UsageError } from '../../base/index.js'
+import { noSuchSchedule } from '../../acts/index.js'
+import { checkName } from '../../base/index.js'
 import { ruleInWords } from '../../cron/index.js'
-import type { PastGap, PastRun, ScheduleStatus, Schedules } from '../../index.js'
+import type { PastGap, PastRun, ScheduleStatus } from '../../index.js'
+import { Observer } from '../../observe/index.js'
 import { withHoldfast } from '../connect.js'
 import { Exit, exitCode, say } from '../failure.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
-export async function scheduleShow(settings: Settings, name: string): Promise<void> {
+export async function scheduleShow(settings: Settings, word: string): Promise<void> {
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 10
-  await withHoldfast(settings, async ({ schedules }) => {
-    const status = await found(schedules, name)
+  const name = checkName(word, 'schedule')
+  await withHoldfast(settings, async ({ schedules, namespace }, database, schema) => {
+    const status = await schedules.find(name)
+    if (!status) {
+      say(await noSuchSchedule(new Observer(database, schema), namespace, name))
+      throw new Exit(exitCode.conditionNotMet)
+    }
     const history = await schedules.runs(name, { limit })
     if (!printDocument<'schedule-show'>(settings, { ...status, history }))
       printFacts(settings, [...factsOf(status), ...history.map(lineOf)])
   })
-}
-
-/** The schedule; or says that there is none, and what may have been meant. */
-export async function found(schedules: Schedules, name: string): Promise<ScheduleStatus> {
-  if (name === '') throw new UsageError('Expected the name of a schedule, got ""')
-  const status = await schedules.find(name)
-  if (status) return status
-  const meant = suggest(
-    name,
-    (await schedules.list()).map((known) => known.name),
-  )
-  say(`Nobody has ever added a schedule "${name}".${meant ? ` Did you mean "${meant}"?` : ''}`)
-  throw new Exit(exitCode.conditionNotMet)
 }
 
 /** Each that is true of it. */

@@ -39,7 +39,7 @@ export function addSchedule(program: Command): void {
     )
     .argument('<name>', 'the schedule')
     .action(async (name: string, _options, self: Command) =>
-      (await import('./act.js')).scheduleRun(await settingsOf(self), name),
+      (await import('../act.js')).actOnName(await settingsOf(self), 'run-schedule', name),
     )
   withExamples(run, ['holdfast schedule run invoices'])
 
@@ -49,7 +49,7 @@ export function addSchedule(program: Command): void {
     .description('Pauses a schedule, whatever is deployed, until it is resumed. What runs goes on.')
     .argument('<name>', 'the schedule')
     .action(async (name: string, _options, self: Command) =>
-      (await import('./act.js')).schedulePause(await settingsOf(self), name),
+      (await import('../act.js')).actOnName(await settingsOf(self), 'pause-schedule', name),
     )
   withExamples(pause, ['holdfast schedule pause invoices'])
 
@@ -59,7 +59,7 @@ export function addSchedule(program: Command): void {
     .description('Resumes a paused schedule. The ticks of the time between are recorded as gaps.')
     .argument('<name>', 'the schedule')
     .action(async (name: string, _options, self: Command) =>
-      (await import('./act.js')).scheduleResume(await settingsOf(self), name),
+      (await import('../act.js')).actOnName(await settingsOf(self), 'resume-schedule', name),
     )
   withExamples(resume, ['holdfast schedule resume invoices'])
 
@@ -76,7 +76,7 @@ export function addSchedule(program: Command): void {
     .addOption(new TwinOption('--every <duration>', 'instead of a cron expression, an interval'))
     .addOption(new TwinOption('--clear', 'by the rule of its code again'))
     .action(async (name: string, _options, self: Command) =>
-      (await import('./act.js')).scheduleOverride(await settingsOf(self), name),
+      (await import('./override.js')).scheduleOverride(await settingsOf(self), name),
     )
   withExamples(override, [
     'holdfast schedule override invoices --every 1h',

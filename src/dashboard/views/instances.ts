@@ -1,11 +1,13 @@
 import { view } from '../view.js'
 
+const mostRows = 200
+
 /** Who is there, and what they are at. */
 export const instances = {
   instances: view({
     everyMs: 2_000,
     params: { namespace: 'text', search: 'text' },
-    read: ({ observer }, only) => observer.fleet.list(only),
+    read: ({ observer }, only) => observer.fleet.list({ ...only, limit: mostRows }),
   }),
 
   /** One instance: what it holds, waits for and runs. Null when there is none of this id. */

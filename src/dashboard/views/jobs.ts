@@ -1,4 +1,4 @@
-import type { FoundJob, JobDetails } from '../../observe/index.js'
+import { type FoundJob, type JobDetails, noRates } from '../../observe/index.js'
 import { readJobSearch } from '../../search/index.js'
 import type { Redact } from '../redact.js'
 import { view } from '../view.js'
@@ -11,7 +11,11 @@ export const jobs = {
   queues: view({
     everyMs: 3_000,
     params: { namespace: 'text' },
-    read: ({ observer }, { namespace }) => observer.work.queues({ namespace }),
+    async read({ observer: { work } }, { namespace }) {
+      const { rows, count } = await work.queues({ namespace, limit: mostRows })
+      const rates = await work.rates()
+      return { rows: rows.map((row) => ({ ...row, perMinute: rates.get(row.key) ?? noRates })), count }
+    },
   }),
 
   /** How long jobs waited and ran. */
@@ -45,10 +49,10 @@ export const jobs = {
   }),
 }
 
-function withRedactedError({ errorName, errorMessage, ...job }: FoundJob, redact: Redact) {
-  if (errorName === null && errorMessage === null) return { ...job, error: null }
+function withRedactedError({ failureName, failure, ...job }: FoundJob, redact: Redact) {
+  if (failureName === null && failure === null) return { ...job, error: null }
   const about = { what: 'job error', of: job.kind } as const
-  return { ...job, error: errorSaid(redact({ name: errorName, message: errorMessage }, about)) }
+  return { ...job, error: errorSaid(redact({ name: failureName, message: failure }, about)) }
 }
 
 function redacted(job: JobDetails, redact: Redact) {

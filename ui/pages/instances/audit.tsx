@@ -36,7 +36,7 @@ export function Audit() {
           { title: 'What became of it', cell: (entry) => <Became entry={entry} />, wide: true },
           {
             title: 'Why',
-            cell: ({ because }) => (because ? <bdi>{visible(because)}</bdi> : <None says="not said" />),
+            cell: ({ reason }) => (reason ? <bdi>{visible(reason)}</bdi> : <None says="not said" />),
             spare: 1,
           },
         ]}

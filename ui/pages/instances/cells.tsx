@@ -22,8 +22,8 @@ export function Silence({ row }: { readonly row: Instance }) {
   const silence = silenceOf(row, useNow())
   if (!row.alive || !silence) return <None says={silenceInWords(row)} />
   const tone = silence.isOver ? 'bad' : silence.isLong ? 'warn' : 'good'
-  const says = `${formatDuration(Math.floor(silence.ms / 1_000) * 1_000).replace(/^0ms$/, '0s')} / ${formatDuration(row.expiry)}`
-  return <Meter value={silence.ms} max={row.expiry} tone={tone} label="Silent for" says={says} />
+  const says = `${formatDuration(Math.floor(silence.ms / 1_000) * 1_000).replace(/^0ms$/, '0s')} / ${formatDuration(row.expiryMs)}`
+  return <Meter value={silence.ms} max={row.expiryMs} tone={tone} label="Silent for" says={says} />
 }
 
 /** How its clock compared with the database's when its life began. */

@@ -68,7 +68,7 @@ const states: Readonly<Record<string, string>> = {
 
 function About({ row, work }: { readonly row: Instance; readonly work: Work | undefined }) {
   const state = stateOf(row)
-  const refused = Object.entries(work?.refusedSettings ?? {})
+  const refused = Object.entries(row.refusedSettings)
   return (
     <div class="stack">
       {refused.length > 0 && (
@@ -101,7 +101,7 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
             'Present by',
             row.isAnchored
               ? `a session of its own, server process ${row.pid}`
-              : `a row, which it renews within ${formatDuration(row.expiry)}`,
+              : `a row, which it renews within ${formatDuration(row.expiryMs)}`,
           ],
           ['Pooler', row.pooler === 'none' ? 'none: it speaks to the server directly' : row.pooler],
           ['Clock', <Clock key="clock" ahead={row.clockAhead} />],

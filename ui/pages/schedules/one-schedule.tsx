@@ -48,6 +48,9 @@ export function OneSchedule({ namespace, name }: Which) {
                   ) : (
                     <Act act="pause-schedule" params={{ namespace, name }} label="Pause" of={name} />
                   )}
+                  {details.overridden && (
+                    <Act act="override-schedule" params={{ namespace, name }} label="Clear override" of={name} />
+                  )}
                 </>
               )}
               <button

@@ -1,0 +1,45 @@
+import { formatDuration } from '../base/index.js'
+import { type DeliveryDetails, whoIs } from '../observe/index.js'
+import { act, nothing } from './act.js'
+
+/** Acts on deliveries. */
+export const deliveries = {
+  'forget-delivery': act({
+    needs: { namespace: 'text', key: 'text' },
+    consent: { doing: 'forgetting a delivery', question: 'Forget it?' },
+    async preview({ observer }, { namespace, key }) {
+      const subject = `delivery ${key}`
+      const delivery = await observer.deliveries.find(namespace, key)
+      if (!delivery || delivery.state === 'in-flight') return nothing(subject, refusal(key, delivery))
+      const { state, finishedAt, forMs } = delivery
+      const facts = [
+        ['State', state],
+        [finishedAt ? 'Finished' : 'Started', `${formatDuration(forMs)} ago`],
+        ['By', whoIs(delivery)],
+      ] as const
+      if (state === 'lost') {
+        const text = 'The instance that ran it is gone, so the next delivery with this key is run anyway.'
+        return { subject, text, applies: true, dangerous: false, facts }
+      }
+      const what = state === 'done' ? 'its answer' : 'its failure, which is its answer'
+      const text = `Forgets ${what}. The next delivery with this key is run again, with all its effects. Duplicates get the new answer from then on.`
+      return { subject, text, applies: true, dangerous: true, facts }
+    },
+    async run({ observer, operator }, { namespace, key }) {
+      const done = await operator.forgetDelivery(namespace, key)
+      const result = { forgotten: done ? key : null }
+      if (done) return { done, text: `Forgot "${key}": the next delivery with this key is run.`, result }
+      return { done, text: refusal(key, await observer.deliveries.find(namespace, key)), result }
+    },
+  }),
+}
+
+function refusal(key: string, delivery: DeliveryDetails | undefined): string {
+  if (!delivery) return noSuchDelivery(key)
+  const { instance, forMs } = delivery
+  return `"${key}" is being run by ${whoIs(delivery)} (instance ${instance}), for ${formatDuration(forMs)}. Forgotten now, it could run a second time at the same time. Wait for its end, or end that process.`
+}
+
+export function noSuchDelivery(key: string): string {
+  return `There is no delivery "${key}": it was never seen, or its answer has expired.`
+}

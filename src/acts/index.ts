@@ -1,0 +1,22 @@
+import { deliveries } from './deliveries.js'
+import { instances } from './instances.js'
+import { jobs } from './jobs.js'
+import { limits } from './limits.js'
+import { names } from './names.js'
+import { queues } from './queues.js'
+import { schedules } from './schedules.js'
+
+export type { ActContext, AnyAct, Consent, Consequence, Outcome } from './act.js'
+export { noSuchDelivery } from './deliveries.js'
+export { noSuchInstance } from './instances.js'
+export { noSuchJob } from './jobs.js'
+export { Operator, type TakenPermit } from './operator.js'
+export * from './params.js'
+export { noSuchSchedule } from './schedules.js'
+
+/** All acts, by name, which is also the name of the right. */
+export const acts = { ...names, ...schedules, ...queues, ...jobs, ...deliveries, ...limits, ...instances }
+
+export type Acts = typeof acts
+export type ActName = keyof Acts
+export const actNames = Object.keys(acts) as ActName[]

@@ -1,0 +1,88 @@
+import { formatDuration } from '../base/index.js'
+import type { FleetInstance, InstanceWork } from '../observe/index.js'
+import { act, counted, listed, nothing, sentences } from './act.js'
+
+/** How long running work may take when a drain gives no time. */
+const usualSeconds = 30
+
+/** Acts on instances. */
+export const instances = {
+  /** Stops an instance from starting new work, for good, and lets running work end. */
+  'drain-instance': act({
+    needs: { id: 'text' },
+    /** In seconds. */
+    params: { within: { number: [0, 2_147_483] } },
+    async preview({ observer }, { id, within = usualSeconds }) {
+      const found = await observer.fleet.find(id)
+      const work = await observer.fleet.workOf(id)
+      const subject = `instance ${found ? hostOf(found) : id}`
+      if (!found?.alive || !work) return nothing(subject, goneText(id, found))
+      if (found.state !== 'open') return nothing(subject, leavesText(found))
+      const runs = runsOf(work)
+      const text = sentences(
+        `${hostOf(found)} starts no new work, for good: no job, no tick, no delivery, no leadership.`,
+        runs.length === 0
+          ? 'Nothing runs there now.'
+          : `Running there now: ${listed(runs)}. This work may end. Work that takes longer than ${formatDuration(within * 1_000)} is told to stop, and other instances run it.`,
+        'The instance releases what it holds when its own work ends. Its process continues until its own code ends it.',
+      )
+      return { subject, text, applies: true, dangerous: runs.length > 0, facts: factsOf(work) }
+    },
+    async run({ observer, operator }, { id, within }) {
+      const before = await observer.fleet.find(id)
+      const isAsked =
+        before?.alive === true && (await operator.requestDrain(id, within === undefined ? undefined : within * 1_000))
+      // The instance may die after the request: then it was asked, and is gone. One that closes in good order deletes its row.
+      const now = await observer.fleet.find(id)
+      const found = now ?? before
+      const state = !found?.alive
+        ? 'gone'
+        : !now && isAsked
+          ? 'drained'
+          : found.state === 'open'
+            ? 'asked'
+            : found.state
+      const result = { instance: id, state }
+      if (!found || (!isAsked && !found.alive)) return { done: false, text: goneText(id, found), result }
+      return { done: true, text: isAsked ? `Asked ${hostOf(found)} to drain.` : leavesText(found), result }
+    },
+  }),
+}
+
+function hostOf({ host, osPid }: FleetInstance): string {
+  return `${host} process ${osPid}`
+}
+
+function goneText(id: string, found: FleetInstance | undefined): string {
+  return found ? `The instance ${id} (${hostOf(found)}) is gone.` : noSuchInstance(id)
+}
+
+export function noSuchInstance(id: string): string {
+  return `There is no instance ${JSON.stringify(id)}: \`holdfast instance ls\` lists those there are.`
+}
+
+function leavesText(found: FleetInstance): string {
+  return `${hostOf(found)} is ${found.state === 'drained' ? 'drained' : 'draining'} already.`
+}
+
+function runsOf({ jobs, runs, deliveries }: InstanceWork): string[] {
+  return [
+    jobs.length > 0 && counted(jobs.length, 'job'),
+    runs.length > 0 && counted(runs.length, 'run of a schedule', 'runs of schedules'),
+    deliveries.length > 0 && counted(deliveries.length, 'delivery', 'deliveries'),
+  ].filter((text) => text !== false)
+}
+
+function factsOf(work: InstanceWork): (readonly [string, string])[] {
+  const labels = (names: InstanceWork['holds' | 'leases']) => names.map(({ label, key }) => label ?? `key ${key}`)
+  const facts: (readonly [string, readonly string[]])[] = [
+    ['Jobs', work.jobs.map(({ kind, id }) => `${kind} (${id})`)],
+    ['Ticks', work.runs.map(({ name }) => name)],
+    ['Deliveries', work.deliveries.map(({ key }) => key)],
+    ['Leads', work.leads.map(({ name }) => name)],
+    ['Holds', labels(work.holds)],
+    ['Leases', labels(work.leases)],
+    ['Workers', work.workers.length > 0 ? [String(work.workers.length)] : []],
+  ]
+  return facts.filter(([, names]) => names.length > 0).map(([label, names]) => [label, listed(names)])
+}

@@ -1,0 +1,49 @@
+import { formatDuration } from '../base/index.js'
+import { limitKeys, type ObservedPermit, whoIs } from '../observe/index.js'
+import { act, counted, nothing, sentences } from './act.js'
+
+const mostNamed = 10
+
+/** Acts on limits. */
+export const limits = {
+  'reset-limit': act({
+    needs: { namespace: 'text', name: 'text' },
+    consent: { doing: 'resetting a limit', question: 'Reset it?' },
+    async preview({ observer }, { namespace, name }) {
+      const subject = `limit ${name}`
+      const { holding, waiting, holders, rate } = await observer.limits.find(namespace, name, mostNamed)
+      if (holding === 0 && !rate) return nothing(subject, unused(name))
+      const text = sentences(
+        holding > 0 &&
+          `Takes ${counted(holding, 'permit')} of "${name}". They are free immediately${waiting > 0 ? ', and the next waiters get them' : ''}. The holders are notified: immediately, or without an anchor at the next renewal of their presence. Work that ignores the loss may still be running then, at the same time as other work.`,
+        rate &&
+          `Refills the rate of "${name}", which would be full again in ${formatDuration(rate.restedInMs)}: all of it may be spent again immediately. A caller that waits for a promised time still waits for that time.`,
+      )
+      const more = holding - holders.length
+      const facts = [...holders.map(factOf), ...(more > 0 ? [['And', `${more} more`] as const] : [])]
+      return { subject, text, applies: true, dangerous: holding > 0, facts }
+    },
+    async run({ observer, operator }, { namespace, name }) {
+      const keys = limitKeys(namespace, name)
+      const { holding, rate } = await observer.limits.find(namespace, name, 1)
+      const ended = holding > 0 ? await operator.resetLimit(keys.permits) : []
+      const refilled = rate !== undefined && (await operator.refillRate(keys.rate))
+      const text = sentences(
+        ended.length > 0 && `Took ${counted(ended.length, 'permit')} of "${name}".`,
+        refilled && `Refilled the rate of "${name}".`,
+      )
+      return { done: text !== '', text: text || unused(name), result: { ended, refilled } }
+    },
+  }),
+}
+
+function unused(name: string): string {
+  return `Nothing of "${name}" is in use or spent: there is nothing to reset.`
+}
+
+function factOf(permit: ObservedPermit) {
+  const { instance, weight, max, fence, forMs } = permit
+  const grant = fence === null ? '' : `, fence ${fence}`
+  const who = whoIs(permit)
+  return [who, `instance ${instance}, for ${formatDuration(forMs)}, weight ${weight} of ${max}${grant}`] as const
+}

@@ -1,0 +1,139 @@
+import { formatDuration, suggest } from '../base/index.js'
+import { type BusyQueue, mostCounted, type Observer } from '../observe/index.js'
+import { act, counted, nothing, sentences } from './act.js'
+
+const needs = { namespace: 'text', name: 'text' } as const
+
+/** Acts on queues. */
+export const queues = {
+  'pause-queue': act({
+    needs,
+    async preview({ observer }, { namespace, name }) {
+      const subject = `queue ${name}`
+      const { queue, unknown } = await queueOf(observer, namespace, name)
+      if (queue?.pausedAt) return nothing(subject, `"${name}" is paused already.`)
+      const { ready = 0, running = 0 } = queue ?? {}
+      const text = sentences(
+        `No job of "${name}" starts on any instance until the queue is resumed: ${jobsOf(ready, 'ready')} and all new jobs wait.`,
+        continueText(running),
+        'No job is lost.',
+        unknown,
+      )
+      return { subject, text, applies: true, dangerous: false }
+    },
+    async run({ observer, asMember }, { namespace, name }) {
+      const { queue, unknown } = await queueOf(observer, namespace, name)
+      await asMember(namespace, ({ jobs }) => jobs.pause(name))
+      const text = queue?.pausedAt
+        ? `"${name}" was paused already.`
+        : `Paused "${name}": none of its jobs is claimed until it is resumed.`
+      return {
+        done: true,
+        text: sentences(text, continueText(queue?.running ?? 0), unknown),
+        result: { paused: name },
+      }
+    },
+  }),
+
+  'resume-queue': act({
+    needs,
+    async preview({ observer }, { namespace, name }) {
+      const subject = `queue ${name}`
+      const { queue, unknown } = await queueOf(observer, namespace, name)
+      if (!queue?.pausedAt) return nothing(subject, unknown ?? notPaused(name))
+      const { ready, workers, pausedForMs } = queue
+      const text = sentences(
+        `The jobs of "${name}" start again after a pause of ${formatDuration(pausedForMs!)}: ${jobsOf(ready, 'ready')}.`,
+        workers === 0 && 'No worker serves the queue: the jobs wait for one.',
+      )
+      return { subject, text, applies: true, dangerous: false }
+    },
+    async run({ observer, asMember }, { namespace, name }) {
+      const { queue, unknown } = await queueOf(observer, namespace, name)
+      if (!queue?.pausedAt) return { done: false, text: unknown ?? notPaused(name), result: { resumed: null } }
+      await asMember(namespace, ({ jobs }) => jobs.resume(name))
+      return { done: true, text: `Resumed "${name}".`, result: { resumed: name } }
+    },
+  }),
+
+  'redrive-queue': act({
+    needs,
+    consent: { doing: 'bringing jobs back', question: 'Let them run again?' },
+    async preview({ observer }, { namespace, name }) {
+      const subject = `queue ${name}`
+      const { queue, unknown } = await queueOf(observer, namespace, name)
+      if (!queue || queue.buried === 0) return nothing(subject, unknown ?? noneBuried(name))
+      const { buried, ready, workers, pausedAt } = queue
+      const text = sentences(
+        `Lets ${jobsOf(buried, 'buried')} of "${name}" run again, the oldest first, with all attempts before them. Work that an attempt did before it failed may be done again. A job stays buried where another job has its unique key.`,
+        pausedAt && 'The queue is paused: the jobs wait until it is resumed.',
+        workers === 0 && 'No worker serves the queue: the jobs wait for one.',
+      )
+      const facts = [
+        ['Buried', count(buried)],
+        ['Ready before them', count(ready)],
+        ['Workers', String(workers)],
+      ] as const
+      return { subject, text, applies: true, dangerous: true, facts }
+    },
+    async run({ observer, asMember, budgetMs = Number.POSITIVE_INFINITY, onProgress }, { namespace, name }) {
+      const { queue, unknown } = await queueOf(observer, namespace, name)
+      const none = { done: false, result: { redriven: 0 } }
+      if (!queue || queue.buried === 0) return { ...none, text: unknown ?? noneBuried(name) }
+      const until = performance.now() + budgetMs
+      const redriven = await asMember(namespace, async ({ jobs }) => {
+        let all = 0
+        for await (const some of jobs.redriving(name)) {
+          all += some
+          onProgress?.(`${all} of ${jobsOf(queue.buried)}`)
+          if (performance.now() > until) break
+        }
+        return all
+      })
+      if (redriven === 0) {
+        return { ...none, text: `No job of "${name}" could be brought back: others have their unique keys.` }
+      }
+      const left = (await queueOf(observer, namespace, name)).queue?.buried ?? 0
+      const rest = left > 0 && `${jobsOf(left)} ${left === 1 ? 'is' : 'are'} still buried: redrive again for more.`
+      const text = sentences(`${counted(redriven, 'job')} of "${name}" may run again.`, rest)
+      return { done: true, text, result: { redriven } }
+    },
+  }),
+}
+
+/** The queue. A name that was never used may be a mistake: then `unknown` names a similar queue. */
+async function queueOf(
+  observer: Observer,
+  namespace: string,
+  name: string,
+): Promise<{ readonly queue?: BusyQueue; readonly unknown?: string }> {
+  const [queue] = (await observer.work.queues({ namespace, queue: name })).rows
+  if (queue) return { queue }
+  const known = (await observer.work.queues({ namespace })).rows
+  const meant = suggest(
+    name,
+    known.map((queue) => queue.name ?? ''),
+  )
+  return { unknown: sentences(`Nobody has used a queue "${name}" yet.`, meant && `Did you mean "${meant}"?`) }
+}
+
+function notPaused(name: string): string {
+  return `"${name}" is not paused.`
+}
+
+function noneBuried(name: string): string {
+  return `No job of "${name}" is buried.`
+}
+
+function continueText(running: number): string | false {
+  return running > 0 && `${jobsOf(running, 'running')} ${running === 1 ? 'continues' : 'continue'} to the end.`
+}
+
+/** `10,000+`: a larger number is not counted. */
+function count(jobs: number): string {
+  return jobs > mostCounted ? `${mostCounted.toLocaleString('en')}+` : jobs.toLocaleString('en')
+}
+
+function jobsOf(jobs: number, state?: string): string {
+  return `${count(jobs)} ${state ? `${state} ` : ''}${jobs === 1 ? 'job' : 'jobs'}`
+}

@@ -1,0 +1,210 @@
+import { formatDuration, suggest } from '../base/index.js'
+import { readRule, ruleInWords } from '../cron/index.js'
+import type { Observer, ScheduleDetails } from '../observe/index.js'
+import { type ActContext, act, type Consequence, nothing, type Outcome, sentences } from './act.js'
+
+const needs = { namespace: 'text', name: 'text' } as const
+interface Of {
+  readonly namespace: string
+  readonly name: string
+}
+
+/** Acts on schedules. */
+export const schedules = {
+  /** Requests a run now, in addition to the rule. */
+  'run-schedule': act({
+    needs,
+    preview: (context, of) => previewOf(context, of, (found) => runConsequence(of.name, found)),
+    run: (context, of) =>
+      onSchedule(context, of, async (found) => {
+        const { namespace, name } = of
+        const tick = await context.asMember(namespace, ({ schedules }) => schedules.run(name))
+        if (tick === null) {
+          const text = `A run of "${name}" is there, and it allows no other beside or behind it.`
+          return { done: false, text, result: { tick } }
+        }
+        const by = found.members.length > 0 ? 'a member begins it' : 'it begins when an instance has it in its code'
+        return { done: true, text: `Asked for a run of "${name}" (${tick.toISOString()}): ${by}.`, result: { tick } }
+      }),
+  }),
+
+  'pause-schedule': act({
+    needs,
+    preview: (context, of) =>
+      previewOf(context, of, (found) => {
+        const { pausedAt, nextAt } = found
+        if (pausedAt) return { text: `"${of.name}" is paused since ${timeOf(pausedAt)}.`, applies: false }
+        const text = sentences(
+          `No tick of "${of.name}" begins until it is resumed, whatever is deployed.`,
+          nextAt ? `The next one would be at ${timeOf(nextAt)}.` : 'It has no more ticks anyway.',
+          runningOf(found).length > 0 && 'A run that has begun continues.',
+        )
+        return { text }
+      }),
+    run: (context, of) =>
+      onSchedule(context, of, async ({ pausedAt }) => {
+        const { namespace, name } = of
+        await context.asMember(namespace, ({ schedules }) => schedules.pause(name))
+        const text = pausedAt
+          ? `"${name}" was paused already.`
+          : `Paused "${name}": no tick begins until it is resumed.`
+        return { done: true, text, result: { paused: name } }
+      }),
+  }),
+
+  'resume-schedule': act({
+    needs,
+    preview: (context, of) =>
+      previewOf(context, of, ({ pausedAt, passed }) => {
+        if (!pausedAt) return { text: notPaused(of.name), applies: false }
+        const gaps =
+          passed === 0
+            ? 'No tick has passed meanwhile.'
+            : `The ${passed === 1 ? 'one tick' : `${passed} ticks`} of the time between ${passed === 1 ? 'does' : 'do'} not run, and ${passed === 1 ? 'stays' : 'stay'} recorded as paused.`
+        return { text: `"${of.name}" ticks again by its rule. ${gaps}` }
+      }),
+    run: (context, of) =>
+      onSchedule(context, of, async ({ pausedAt }) => {
+        const { namespace, name } = of
+        if (!pausedAt) return { done: false, text: notPaused(name), result: { resumed: null } }
+        await context.asMember(namespace, ({ schedules }) => schedules.resume(name))
+        const nextAt = (await context.observer.schedules.find(namespace, name))?.nextAt
+        const text = `Resumed "${name}"${nextAt ? `: it ticks next at ${timeOf(nextAt)}` : ''}.`
+        return { done: true, text, result: { resumed: name } }
+      }),
+  }),
+
+  /** Replaces the rule of the code, whatever is deployed; without a rule, the rule of the code counts again. */
+  'override-schedule': act({
+    needs,
+    params: { cron: 'text', timezone: 'text', every: { number: [1_000, Number.MAX_SAFE_INTEGER] } },
+    preview: (context, { namespace, name, ...rule }) =>
+      previewOf(context, { namespace, name }, ({ overridden, codeRule }) => {
+        const code = ruleInWords(codeRule)
+        if (isRule(rule)) {
+          readRule('override-schedule', rule)
+          const text = `"${name}" ticks by ${ruleInWords(rule)} from now on, whatever is deployed, until the override is cleared. The rule of its code is ${code}.`
+          return { text }
+        }
+        return { text: clearText(name, overridden, code), applies: overridden }
+      }),
+    run: (context, { namespace, name, ...rule }) =>
+      onSchedule(context, { namespace, name }, ({ overridden }) =>
+        context.asMember(namespace, async ({ schedules }) => {
+          const isNew = isRule(rule)
+          await schedules.override(name, isNew ? rule : null)
+          const after = (await schedules.find(name))!
+          const words = ruleInWords(after.rule)
+          const text = isNew
+            ? `"${name}" ticks by ${words}, whatever is deployed, until that is cleared (its code: ${ruleInWords(after.codeRule)}).`
+            : clearText(name, overridden, words)
+          const result = { schedule: name, rule: after.rule, overridden: isNew }
+          return { done: isNew || overridden, text, result }
+        }),
+      ),
+  }),
+}
+
+function isRule({ cron, every }: { readonly cron?: string | undefined; readonly every?: number | undefined }): boolean {
+  return cron !== undefined || every !== undefined
+}
+
+function clearText(name: string, overridden: boolean, code: string): string {
+  return overridden
+    ? `"${name}" ticks by the rule of its code again: ${code}.`
+    : `"${name}" has no other rule than that of its code: ${code}.`
+}
+
+function notPaused(name: string): string {
+  return `"${name}" is not paused.`
+}
+
+async function onSchedule(
+  { observer }: ActContext,
+  { namespace, name }: Of,
+  run: (found: ScheduleDetails) => Promise<Outcome>,
+): Promise<Outcome> {
+  const found = await observer.schedules.find(namespace, name)
+  return found ? run(found) : { done: false, text: await noSuchSchedule(observer, namespace, name) }
+}
+
+/** Unless `consequenceOf` reports otherwise, the act applies and is harmless. */
+async function previewOf(
+  { observer }: ActContext,
+  { namespace, name }: Of,
+  consequenceOf: (found: ScheduleDetails) => Pick<Consequence, 'text'> & Partial<Consequence>,
+): Promise<Consequence> {
+  const subject = `schedule ${name}`
+  const found = await observer.schedules.find(namespace, name)
+  if (!found) return nothing(subject, await noSuchSchedule(observer, namespace, name))
+  return { subject, applies: true, dangerous: false, ...consequenceOf(found), facts: factsOf(found) }
+}
+
+/** What happens to a requested run depends on the runs that are there and on the overlap of the schedule. */
+function runConsequence(name: string, found: ScheduleDetails) {
+  const { overlap, members } = found
+  const running = runningOf(found)
+  const waits = found.runs.some(({ state, attempt }) => state === 'waiting' && attempt === 0)
+  const who = running
+    .map(({ host, osPid, instance }) => (host ? `${host} process ${osPid}` : (instance ?? 'an instance')))
+    .join(' and ')
+  if (overlap === 'skip' && (running.length > 0 || waits)) {
+    const there = running.length > 0 ? `${who} runs it` : 'a run waits to begin'
+    const text = `Nothing happens: ${there}, and "${name}" allows no other run at the same time.`
+    return { text, applies: false }
+  }
+  if (overlap === 'queue' && waits) {
+    const text = `Nothing happens: a run of "${name}" waits already, and at most one waits.`
+    return { text, applies: false }
+  }
+  const by =
+    members.length > 0
+      ? `One of its ${members.length === 1 ? 'members, the only one,' : `${members.length} members`} begins`
+      : 'No live instance has it in its code, so the request waits for one, which begins'
+  const rest = 'in addition to the rule. Its ticks do not change.'
+  if (overlap === 'replace' && running.length > 0) {
+    const text = `Tells the run of ${who} to stop: it is recorded as cancelled. ${by} another run now, ${rest}`
+    return { text, dangerous: true }
+  }
+  const when = overlap === 'queue' && running.length > 0 ? `when the run of ${who} has ended` : 'now'
+  return { text: `${by} a run of "${name}" ${when}, ${rest}` }
+}
+
+function runningOf({ runs }: ScheduleDetails): ScheduleDetails['runs'] {
+  return runs.filter(({ state }) => state === 'running')
+}
+
+function factsOf(found: ScheduleDetails): (readonly [string, string])[] {
+  const { rule, members, nextAt, pausedAt, overlap, runs } = found
+  const latest = runs.find(({ endedAt }) => endedAt !== null)
+  const facts: (readonly [string, string] | null | undefined)[] = [
+    ['Rule', rule ? ruleInWords(rule) : 'one of a newer version'],
+    nextAt && ['Next tick', timeOf(nextAt)],
+    pausedAt && ['Paused since', timeOf(pausedAt)],
+    ['Members', String(members.length)],
+    ['While a run is there', overlap],
+    ...runningOf(found).map(({ tick, host, osPid, instance, startedAt }) => {
+      const since = startedAt ? `, since ${timeOf(startedAt)}` : ''
+      return ['Runs now', `tick ${timeOf(tick)} on ${host ? `${host} process ${osPid}` : instance}${since}`] as const
+    }),
+    latest?.startedAt &&
+      latest.endedAt && [
+        'Last run',
+        `${latest.state} in ${formatDuration(latest.endedAt.getTime() - latest.startedAt.getTime())}`,
+      ],
+  ]
+  return facts.filter((fact) => fact != null)
+}
+
+function timeOf(at: Date): string {
+  return `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`
+}
+
+export async function noSuchSchedule(observer: Observer, namespace: string, name: string): Promise<string> {
+  const { rows } = await observer.schedules.list({ namespace })
+  const meant = suggest(
+    name,
+    rows.map((known) => known.name),
+  )
+  return sentences(`Nobody has ever added a schedule "${name}".`, meant && `Did you mean "${meant}"?`)
+}

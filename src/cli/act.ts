@@ -1,0 +1,124 @@
+import {
+  type ActContext,
+  type ActName,
+  type Acts,
+  acts,
+  type Consent,
+  type Consequence,
+  Operator,
+  type Outcome,
+} from '../acts/index.js'
+import { checkName, UsageError } from '../base/index.js'
+import { Observer } from '../observe/index.js'
+import { agree } from './confirm.js'
+import { withDatabase, withMembers } from './connect.js'
+import { Exit, exitCode, say } from './failure.js'
+import { printDocument } from './output.js'
+import { Progress } from './progress.js'
+import type { Settings } from './settings.js'
+import { targetOf } from './who.js'
+
+type ParamsOf<Name extends ActName> = Parameters<Acts[Name]['run']>[1]
+type Act<Params> = {
+  readonly consent?: Consent
+  preview(context: ActContext, params: Params): Promise<Consequence>
+  run(context: ActContext, params: Params): Promise<Outcome>
+}
+
+/** Previews an act and asks where it must be confirmed, runs it, and prints the outcome. */
+export async function act<Name extends ActName>(settings: Settings, name: Name, params: ParamsOf<Name>): Promise<void> {
+  const { done, text, result } = await withActs(settings, (context) => perform(settings, context, name, params))
+  // The schema of the command describes it.
+  if (result) printDocument(settings, result as never)
+  say(text)
+  if (!done) throw new Exit(exitCode.conditionNotMet)
+}
+
+/** The same for an act on a name that is held as a lock or by lease. */
+export function actOnKey(
+  settings: Settings,
+  name: 'release-name' | 'expire-lease' | 'break-lock',
+  word: string,
+): Promise<void> {
+  const { key, label } = targetOf(settings, word)
+  return act(settings, name, { key, name: label })
+}
+
+/** The same for an act on a queue, a schedule or a limit of the namespace. */
+export function actOnName(
+  settings: Settings,
+  name: Extract<ActName, `${string}-queue` | `${string}-schedule` | `${string}-limit`>,
+  word: string,
+): Promise<void> {
+  const [, what] = name.split('-')
+  return act(settings, name, { namespace: namespaceOf(settings), name: checkName(word, what) })
+}
+
+export function forgetDelivery(settings: Settings, word: string): Promise<void> {
+  return act(settings, 'forget-delivery', { namespace: namespaceOf(settings), key: checkName(word, 'key') })
+}
+
+/** The same for several jobs, one after the other. A mistake in one id is found before anything is done. */
+export async function actOnJobs(
+  settings: Settings,
+  name: 'retry-job' | 'cancel-job',
+  words: readonly string[],
+): Promise<void> {
+  const ids = [...new Set(words.map(jobId))]
+  const done: number[] = []
+  await withActs(settings, async (context) => {
+    for (const id of ids) {
+      const outcome = await perform(settings, context, name, { id })
+      if (outcome.done) done.push(id)
+      say(outcome.text)
+    }
+  })
+  if (name === 'retry-job') printDocument<'job-retry'>(settings, { retried: done })
+  else printDocument<'job-cancel'>(settings, { cancelled: done })
+  if (done.length < ids.length) throw new Exit(exitCode.conditionNotMet)
+}
+
+/** Runs `work` with what acts need here. */
+export async function withActs<T>(settings: Settings, work: (context: ActContext) => Promise<T>): Promise<T> {
+  using progress = new Progress(settings)
+  return await withDatabase(settings, (database, schema, pool) =>
+    withMembers(pool, schema, (asMember) =>
+      work({
+        observer: new Observer(database, schema),
+        operator: new Operator(database, schema),
+        asMember,
+        errorLine: ({ name, message }) => `${name}: ${message}`,
+        reason: settings.text('reason'),
+        onProgress: (text) => progress.tell(text),
+      }),
+    ),
+  )
+}
+
+export async function perform<Name extends ActName>(
+  settings: Settings,
+  context: ActContext,
+  name: Name,
+  params: ParamsOf<Name>,
+): Promise<Outcome> {
+  const act = acts[name] as unknown as Act<ParamsOf<Name>>
+  if (act.consent) {
+    const { text, applies, facts = [] } = await act.preview(context, params)
+    if (applies) {
+      say([text, ...facts.map(([label, value]) => `  ${label}: ${value}`)].join('\n'))
+      await agree(settings, act.consent.doing, act.consent.question)
+    }
+  }
+  return act.run(context, params)
+}
+
+/** The meaning of ID on the command line. */
+export function jobId(word: string): number {
+  const id = Number(word)
+  if (/^\d+$/.test(word) && Number.isSafeInteger(id) && id > 0) return id
+  throw new UsageError(`Expected the id of a job, a whole number, got ${JSON.stringify(word)}`)
+}
+
+function namespaceOf(settings: Settings): string {
+  return settings.name('namespace') ?? 'default'
+}

@@ -1,0 +1,25 @@
+import { checkName, UsageError } from '../../base/index.js'
+import { readRule } from '../../cron/index.js'
+import { act } from '../act.js'
+import type { Settings } from '../settings.js'
+
+/** Another rule than that of the code, until it is cleared. */
+export async function scheduleOverride(settings: Settings, word: string): Promise<void> {
+  const name = checkName(word, 'schedule')
+  const rule = {
+    cron: settings.text('cron'),
+    every: settings.durationMs('every', 1_000),
+    timezone: settings.text('timezone'),
+  }
+  const clears = settings.flag('clear')
+  if (clears === (rule.cron !== undefined || rule.every !== undefined)) {
+    throw new UsageError(
+      `Expected a rule, by --cron or --every, or --clear, got ${clears ? 'both' : 'neither'}`,
+      `Write: holdfast schedule override ${name} --every 1h`,
+    )
+  }
+  // Reports a mistake without a database.
+  if (!clears) readRule('schedule override', rule)
+  const namespace = settings.name('namespace') ?? 'default'
+  await act(settings, 'override-schedule', { namespace, name, ...(clears ? {} : rule) })
+}

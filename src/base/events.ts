@@ -8,111 +8,111 @@ import { awaited, isThenable } from './thenable.js'
  * instance alone; what the fleet does is in the database. The reference (docs/reference/events.md) is compared with this.
  */
 export interface HoldfastEvents {
-  /** The presence of this instance is over, and with it what it held as locks and permits. It reconnects by itself. */
+  /** The instance lost its session, and with it all its locks and permits. It reconnects automatically. */
   'instance.lost': { readonly reason: Error }
-  /** The instance is present again: a new life, which holds nothing of the old one. */
+  /** The instance has reconnected. It no longer holds anything from before. */
   'instance.reconnected': { readonly lostForMs: number }
-  /** This instance takes no new work from now on: it was asked to drain, here or from outside. */
+  /** Draining has started: the instance starts no new work. */
   'instance.draining': { readonly withinMs: number }
-  /** The instance was closed, in good order. */
+  /** The instance was closed normally. */
   'instance.closed': Record<never, never>
 
-  /** Names were granted as a lock, at once or after a wait. */
+  /** A lock was granted, immediately or after a wait. */
   'lock.acquired': LockFacts & { readonly fence: number; readonly waitedMs: number }
-  /** Names were not granted: they were taken, or not free within the time given. */
+  /** A lock was not granted: another holder has it, or the wait timed out. */
   'lock.busy': LockFacts & { readonly waitedMs: number }
-  /** A lock was given back: because of the reason, where its holder was asked to. */
+  /** A lock was released. `reason` is set if a release was requested. */
   'lock.released': LockFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error | undefined }
-  /** A lock was lost while it was held. Somebody else may have it soon. */
+  /** A lock was lost while it was held. Another holder may acquire it. */
   'lock.lost': LockFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error }
 
-  /** A name was granted as a lease. */
+  /** A lease was granted. */
   'lease.acquired': LeaseFacts & { readonly fence: number; readonly waitedMs: number }
-  /** A name was not granted as a lease: it was taken, or not free within the time given. */
+  /** A lease was not granted: another holder has it, or the wait timed out. */
   'lease.busy': LeaseFacts & { readonly waitedMs: number }
-  /** A lease was given back: because of the reason, where its holder was asked to. */
+  /** A lease was released. `reason` is set if a release was requested. */
   'lease.released': LeaseFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error | undefined }
   /** A lease was lost while it was held. */
   'lease.lost': LeaseFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error }
 
-  /** A permit was granted. */
+  /** A permit of a limit was granted. */
   'limit.acquired': PermitFacts & { readonly fence: number; readonly waitedMs: number }
-  /** There was no permit: as much was in use as may be. */
+  /** A permit was not granted: the limit was fully used. */
   'limit.reached': PermitFacts & { readonly inUse: number; readonly waitedMs: number }
-  /** A permit was given back. */
+  /** A permit was released. */
   'limit.released': PermitFacts & { readonly fence: number; readonly heldMs: number }
   /** A permit was lost while it was held. */
   'limit.lost': PermitFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error }
-  /** A rate was spent, and `limits.consume` refused. */
+  /** A rate limit was exceeded, and `limits.consume` refused the call. */
   'rate.refused': { readonly name: string; readonly cost: number; readonly retryAfterMs: number }
 
-  /** This instance leads. */
+  /** This instance became the leader. */
   'election.elected': { readonly name: string; readonly term: number }
-  /** This instance led, and has given the leadership back: because of the reason, where it was asked to. */
+  /** This instance gave up its leadership. `reason` is set if it was requested to step down. */
   'election.resigned': {
     readonly name: string
     readonly term: number
     readonly ledMs: number
     readonly reason: Error | undefined
   }
-  /** This instance led, and has lost the leadership. */
+  /** This instance lost its leadership. */
   'election.lost': { readonly name: string; readonly term: number; readonly ledMs: number; readonly reason: Error }
-  /** The function of a campaign threw, or something keeps this instance from standing. */
+  /** The function of a campaign threw, or an error prevents this instance from being a candidate. */
   'election.failed': { readonly name: string; readonly error: unknown }
 
-  /** The function of a key ran, and its answer is recorded. */
+  /** The function of a key ran, and its result was recorded. */
   'once.done': { readonly key: string; readonly durationMs: number }
-  /** The key had its answer already. */
+  /** The key already had a recorded result, which was returned. */
   'once.replayed': { readonly key: string }
-  /** The key came with another fingerprint than the first time, and was refused: one key stands for two payloads. */
+  /** A call was refused because its fingerprint differs from the first call with this key: two payloads use one key. */
   'once.mismatched': { readonly key: string }
-  /** Another run of the key was in flight, and gave no answer within the time given. */
+  /** Another run of the key was in progress and did not finish before the wait timed out. */
   'once.in-progress': { readonly key: string }
-  /** The function threw, or its answer could not be recorded. */
+  /** The function threw, or its result could not be recorded. */
   'once.failed': { readonly key: string; readonly durationMs: number; readonly error: unknown }
-  /** Another run has taken the key over while the function ran. */
+  /** Another run took over the key while the function ran. */
   'once.lost': { readonly key: string; readonly durationMs: number; readonly reason: Error }
 
-  /** A resource of a share fell to this instance. */
+  /** A resource of a share was assigned to this instance. */
   'share.gained': { readonly share: string; readonly resource: string; readonly fence: number }
-  /** A resource of a share was given back: it moved, or was lost, or the assignment was closed. */
+  /** This instance no longer has a resource: it moved, was lost, or the assignment was closed. */
   'share.released': { readonly share: string; readonly resource: string; readonly fence: number }
-  /** The function of a share threw, or something keeps this instance from taking part. */
+  /** The function of a share threw, or an error prevents this instance from taking part. */
   'share.failed': { readonly share: string; readonly error: unknown }
 
-  /** A run of a schedule began here. */
+  /** A run of a schedule started on this instance. */
   'schedule.began': RunFacts & { readonly lateMs: number }
-  /** A run came to its end: done; or cancelled, returned to the fleet, or lost. */
+  /** A run ended: it was done, cancelled, returned to the fleet, or lost. */
   'schedule.ended': RunFacts & {
     readonly state: 'done' | 'cancelled' | 'returned' | 'lost'
     readonly durationMs: number
   }
-  /** The function of a schedule threw, or took too long. */
+  /** The function of a schedule threw or timed out. */
   'schedule.failed': RunFacts & { readonly durationMs: number; readonly error: unknown }
 
-  /** Jobs of one kind were enqueued: together, or one. In a transaction of yours they are there when it commits. */
+  /** One or more jobs of one kind were enqueued. If `inTransaction` is true, they exist only once your transaction commits. */
   'job.enqueued': {
     readonly kind: string
     readonly queue: string
     readonly ids: readonly number[]
     readonly inTransaction: boolean
   }
-  /** An attempt began. */
+  /** An attempt of a job started. */
   'job.began': JobFacts
-  /** The function of a job came to its end. */
+  /** The function of a job finished successfully. */
   'job.done': JobFacts & { readonly durationMs: number }
-  /** An attempt failed: the job is tried again after a pause, or buried. */
+  /** An attempt failed. The job is retried after its backoff, or buried (dead letter). */
   'job.failed': JobFacts & {
     readonly durationMs: number
     readonly state: 'retried' | 'buried'
     readonly error: unknown
   }
-  /** An attempt ended otherwise: by an outcome of its function, by somebody who cancelled it, or because the worker stops. */
+  /** An attempt ended in another way: by an outcome of its function, by a cancellation, or because the worker stopped. */
   'job.stopped': JobFacts & {
     readonly durationMs: number
     readonly state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'
   }
-  /** Something keeps a worker from working. It goes on trying. */
+  /** An error prevents a worker from claiming jobs. The worker continues to retry. */
   'worker.failed': { readonly queues: readonly string[]; readonly error: unknown }
 }
 

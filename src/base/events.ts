@@ -8,9 +8,9 @@ import { awaited, isThenable } from './thenable.js'
  * instance alone; what the fleet does is in the database. The reference (docs/reference/events.md) is compared with this.
  */
 export interface HoldfastEvents {
-  /** The instance lost its session, and with it all its locks and permits. It reconnects automatically. */
+  /** The instance lost its session, and with it all its locks and permits. The instance reconnects automatically. */
   'instance.lost': { readonly reason: Error }
-  /** The instance has reconnected. It no longer holds anything from before. */
+  /** The instance has reconnected and holds nothing from before. */
   'instance.reconnected': { readonly lostForMs: number }
   /** Draining has started: the instance starts no new work. */
   'instance.draining': { readonly withinMs: number }

@@ -4,7 +4,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     globalSetup: 'test/setup/server.ts',
-    reporters: ['default', './test/setup/last-words.ts'],
+    reporters: ['default', './test/setup/reporter.ts'],
     pool: 'forks',
     // Files that follow each other share a process and its modules: a quarter of all the work would be to load them anew.
     isolate: false,

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Idle, watch } from './idle.ts'
 import { growing } from './jobs/backlog.ts'
-import { onStage, type Stage } from './jobs/stage.ts'
+import { type Fixture, withFixture } from './jobs/fixture.ts'
 import { growingLocks } from './locks/growing.ts'
 import type { Options } from './measure.ts'
 import { type Measured, measure } from './schedules.ts'
@@ -28,7 +28,7 @@ export async function run(_: string, { progress }: Options) {
   const instances: (Awaited<ReturnType<typeof fleet>> & { count: number })[] = []
   for (const count of fleets) {
     progress(`growth: ${count} instances`)
-    instances.push({ count, ...(await onStage('holdfast', (stage) => fleet(stage, count), roomForAll)) })
+    instances.push({ count, ...(await withFixture('holdfast', (stage) => fleet(stage, count), roomForAll)) })
   }
   const locks = await growingLocks(held, progress)
   const jobs = await growing(backlogs, progress)
@@ -41,7 +41,7 @@ export async function run(_: string, { progress }: Options) {
 }
 
 /** So many processes, each with an idle worker, and how long single jobs wait for one of them by the clock of the server. */
-async function fleet(stage: Stage, count: number): Promise<Idle & { p50Ms: number; p99Ms: number }> {
+async function fleet(stage: Fixture, count: number): Promise<Idle & { p50Ms: number; p99Ms: number }> {
   const idle = await watch(stage, { count })
   for (let at = 1; at <= singles; at++) {
     await sleep(30 + Math.random() * 30)

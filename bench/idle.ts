@@ -1,7 +1,7 @@
 // What a fleet costs while there is nothing to do: four processes, each with a worker, settings by default. Counted by the server.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { contestants, present } from './jobs/contestants.ts'
-import { less, onStage, type Stage } from './jobs/stage.ts'
+import { type Fixture, less, withFixture } from './jobs/fixture.ts'
 import type { Options } from './measure.ts'
 import { installPeers } from './peers/install.ts'
 import { query } from './server.ts'
@@ -24,11 +24,11 @@ export async function run(_: string, { progress }: Options) {
   const { names, absent } = present()
   installPeers(progress)
   const idle: Record<string, Idle> = {
-    'holdfast, opened only': await onStage('holdfast', (stage) => watch(stage, { works: false })),
+    'holdfast, opened only': await withFixture('holdfast', (stage) => watch(stage, { works: false })),
   }
   for (const name of fleet.filter((one) => names.includes(one))) {
     progress(`idle: ${name}`)
-    idle[name] = await onStage(name, (stage) => watch(stage))
+    idle[name] = await withFixture(name, (stage) => watch(stage))
   }
   return { processes, idle, absent }
 }
@@ -41,7 +41,7 @@ export interface Idle {
 
 /** What so many processes and this one cost that have nothing to do. */
 export async function watch(
-  { name, url, queue, workers, spent }: Stage,
+  { name, url, queue, workers, spent }: Fixture,
   { works = true, count = processes } = {},
 ): Promise<Idle> {
   const crew = await workers({ count })

@@ -20,7 +20,7 @@ async function assignSequences(url: string, trigger = '') {
   // Whoever comes late to this trigger finds the city done; what others are at work on waits for the next trigger.
   await holdfast.shares.each('occurrence', names, (city, { signal }) => numberBatches(pool, city, signal), {
     round: trigger,
-    stay: false,
+    waitForOthers: false,
   })
   await pool.end()
   await holdfast.close()

@@ -30,8 +30,8 @@ async function work(url: string) {
   const holdfast = await Holdfast.open({ url, anchor: 'none' })
   const tasks: { [Name in Task['task']]: (given: Extract<Task, { task: Name }>) => Promise<unknown> } = {
     /** What cron would call on every machine. */
-    async trigger({ name, spread, hold }) {
-      const lease = await holdfast.leases.tryAcquire(name, { ttl: '10s', hold, spread })
+    async trigger({ name, spread, hold: minHold }) {
+      const lease = await holdfast.leases.tryAcquire(name, { ttl: '10s', minHold, spread })
       if (lease === null) return 'left it to another'
       await lease.release()
       return 'ran it'

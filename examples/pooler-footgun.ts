@@ -26,7 +26,7 @@ async function show(url: string, pooled: string) {
   await direct.end()
 
   const refused = await Holdfast.open({ url: pooled }).catch((error) => error)
-  console.log(`Holdfast: ${refused.code}, because of a ${refused.because}`)
+  console.log(`Holdfast: ${refused.code}, because of a ${refused.reason}`)
 
   const first = await Holdfast.open({ url: pooled, directUrl: url })
   const second = await Holdfast.open({ url: pooled, directUrl: url })

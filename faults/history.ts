@@ -19,7 +19,7 @@ export function writeHistory(path: string): Write {
  * What somebody believed in: from the moment it was granted until they last looked and were not told otherwise. Each look is noted with a
  * time from *before* it, so this is the least that was believed, and every overlap found is a real one.
  */
-export interface Belief {
+export interface Hold {
   id: string
   pid: number
   /** Each with its kind: `lease accounts`. */
@@ -45,7 +45,7 @@ export interface Fault {
 }
 
 export interface History {
-  beliefs: Belief[]
+  holds: Hold[]
   /** What was told to be committed; without ids where nobody learned them. */
   enqueued: { tag: string; ids: number[] }[]
   undone: { tag: string }[]
@@ -58,8 +58,8 @@ export interface History {
 
 /** Everything that the processes wrote into a folder. */
 export async function readHistory(folder: string): Promise<History> {
-  const beliefs = new Map<string, Belief>()
-  const history: Omit<History, 'beliefs'> = {
+  const holds = new Map<string, Hold>()
+  const history: Omit<History, 'holds'> = {
     enqueued: [],
     undone: [],
     answered: [],
@@ -77,12 +77,12 @@ export async function readHistory(folder: string): Promise<History> {
       counts[event] = (counts[event] ?? 0) + 1
       const time = BigInt(at)
       if (event === 'granted')
-        beliefs.set(facts.id, { mode: 'exclusive', lasting: false, ...facts, from: time, to: time })
-      else if (event === 'believes') for (const id of facts.ids) beliefs.get(id)!.to = time
-      else if (event === 'told') beliefs.get(facts.id)!.toldAt = time
+        holds.set(facts.id, { mode: 'exclusive', lasting: false, ...facts, from: time, to: time })
+      else if (event === 'still-holds') for (const id of facts.ids) holds.get(id)!.to = time
+      else if (event === 'told') holds.get(facts.id)!.toldAt = time
       else if (event === 'fault') faults.push({ at: time, ...facts })
       else if (event in lists) lists[event as keyof typeof lists].push(facts)
     }
   }
-  return { ...history, beliefs: [...beliefs.values()], faults: faults.sort((a, b) => (a.at < b.at ? -1 : 1)) }
+  return { ...history, holds: [...holds.values()], faults: faults.sort((a, b) => (a.at < b.at ? -1 : 1)) }
 }

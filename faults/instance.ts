@@ -7,8 +7,8 @@ import postgres from 'postgres'
 import { type Random, randomFrom } from '../test/property/random.ts'
 import type { Asked } from './fleet.ts'
 import { now, writeHistory } from './history.ts'
+import type { Fixture, Holding, Impatience } from './work/fixture.ts'
 import { works } from './work/index.ts'
-import type { Holding, Impatience, Stage } from './work/stage.ts'
 
 const { url, driver, anchor, expiryMs, history, seed, only, ...given }: Asked = JSON.parse(process.argv[2]!)
 let { clockMs } = given
@@ -42,11 +42,11 @@ async function open() {
   }
 }
 
-const beliefs = new Set<{ id: string; handle: Holding; signal: AbortSignal; asks: boolean }>()
+const holds = new Set<{ id: string; handle: Holding; signal: AbortSignal; asks: boolean }>()
 let begun = 0
 let lastLookAt = performance.now()
 
-/** Half of the beliefs rely on the signal alone, so that it is tested by itself: `held` would wake it. */
+/** Half of the holds rely on the signal alone, so that it is tested by itself: `held` would wake it. */
 setInterval(() => {
   // First: the process may be frozen between any two lines of this.
   const at = now()
@@ -54,12 +54,12 @@ setInterval(() => {
   const wasPaused = performance.now() - lastLookAt > 100
   lastLookAt = performance.now()
   const ids: string[] = []
-  for (const belief of beliefs) {
-    const believes = wasPaused || belief.asks ? belief.handle.held : !belief.signal.aborted
-    if (believes) ids.push(belief.id)
-    else beliefs.delete(belief)
+  for (const hold of holds) {
+    const stillHolds = wasPaused || hold.asks ? hold.handle.held : !hold.signal.aborted
+    if (stillHolds) ids.push(hold.id)
+    else holds.delete(hold)
   }
-  if (ids.length > 0) write('believes', { ids }, at)
+  if (ids.length > 0) write('still-holds', { ids }, at)
 }, lookEveryMs).unref()
 
 /** Believes in what is held (`held`, `signal`, `fence`) for as long as `during` lasts, and looks at it all the while. */
@@ -74,15 +74,15 @@ async function believe<Result>(
   if (!handle.held) return
   const id = `${process.pid}:${++begun}`
   write('granted', { id, pid: process.pid, what, fence, ...facts }, at)
-  const belief = { id, handle, signal, asks: begun % 2 === 0 }
+  const hold = { id, handle, signal, asks: begun % 2 === 0 }
   signal.addEventListener('abort', () => write('told', { id }))
-  beliefs.add(belief)
+  holds.add(hold)
   try {
     return await during()
   } finally {
     const end = now()
-    if (handle.held) write('believes', { ids: [id] }, end)
-    beliefs.delete(belief)
+    if (handle.held) write('still-holds', { ids: [id] }, end)
+    holds.delete(hold)
   }
 }
 
@@ -207,7 +207,7 @@ const orders = {
 process.on('message', ({ order, ...details }: Order) => orders[order](details as never))
 process.on('disconnect', () => process.exit())
 const holdfast = await open()
-const stage: Stage = {
+const stage: Fixture = {
   holdfast,
   pool,
   transaction,

@@ -7,12 +7,12 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Violation } from './check/index.ts'
+import type { Outcome } from './cluster.ts'
 import { type Mutation, mutations } from './mutations.ts'
-import type { Outcome } from './world.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 /** After so many runs a bug counts as not found, however slow the machine is. */
-const mostRuns = 4
+const maxRuns = 4
 /** A run of twenty seconds that takes so long hangs. */
 const longestMs = 240_000
 
@@ -28,7 +28,7 @@ export async function hunt({ name, edits, only, among, expiry = 2, hangs = false
     const from = performance.now()
     let found: Violation | undefined
     let runs = 0
-    while (!found && runs < mostRuns) {
+    while (!found && runs < maxRuns) {
       const words = [
         '--seconds',
         '20',

@@ -37,7 +37,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'the client trusts a lease for longer than the server does',
-    edits: [['dist/leases/holding.js', 'return ttlMs - Math.max(100, ttlMs * 0.1)', 'return ttlMs * 3']],
+    edits: [['dist/leases/lease-hold.js', 'return ttlMs - Math.max(100, ttlMs * 0.1)', 'return ttlMs * 3']],
     only: ['leases'],
     among: ['cut', 'freeze'],
   },
@@ -45,7 +45,7 @@ export const mutations: readonly Mutation[] = [
     name: 'nobody looks for a lease when a lock was granted',
     edits: [
       ['dist/locks/locks.sql', /not holdfast\.is_leased\(\$1::bigint\)/g, 'true'],
-      ['dist/locks/locks.sql', 'holdfast.leased(array(select key from tried where granted))', 'array[]::bigint[]'],
+      ['dist/locks/locks.sql', 'holdfast.leased_keys(array(select key from tried where granted))', 'array[]::bigint[]'],
     ],
     only: ['locks', 'leases'],
     among: ['lose an answer'],
@@ -79,10 +79,14 @@ export const mutations: readonly Mutation[] = [
     edits: [
       [
         functions('postgres'),
-        'return not exists (\n      select\n      from holdfast.fencing',
-        'return true or not exists (\n      select\n      from holdfast.fencing',
+        'return not exists (\n      select\n      from holdfast.server_generation',
+        'return true or not exists (\n      select\n      from holdfast.server_generation',
       ],
-      ['dist/postgres/instance.sql', 'where generation < (select generation from holdfast.fencing)', 'where false'],
+      [
+        'dist/postgres/instance.sql',
+        'where generation < (select generation from holdfast.server_generation)',
+        'where false',
+      ],
     ],
     only: ['locks', 'elections', 'leases'],
     among: ['cut', 'restart'],
@@ -115,7 +119,7 @@ export const mutations: readonly Mutation[] = [
     name: 'a leader does not hear that its term is over',
     edits: [
       ['dist/postgres/held-work.js', '[kept.signal, ...signals].map(', 'signals.map('],
-      ['dist/postgres/held-work.js', 'if (!this.#kept.held && this.#kept.signal.aborted)', 'if (false)'],
+      ['dist/postgres/held-work.js', 'if (!this.#heldName.held && this.#heldName.signal.aborted)', 'if (false)'],
     ],
     only: ['elections'],
     // Whoever was frozen asks anew, and is told: nothing of this bug shows then.
@@ -228,12 +232,12 @@ export const mutations: readonly Mutation[] = [
     name: 'a look at what a handler threw can throw',
     edits: [
       [
-        'dist/base/foreign.js',
+        'dist/base/user-values.js',
         /try \{\s+return value instanceof type;\s+\}\s+catch \{\s+return false;\s+\}/,
         'return value instanceof type;',
       ],
       [
-        'dist/base/foreign.js',
+        'dist/base/user-values.js',
         /try \{\s+return value\?\.\[key\];\s+\}\s+catch \{\s+return undefined;\s+\}/,
         'return value?.[key];',
       ],

@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import pg from 'pg'
+import type { Torment } from './cluster.ts'
 import type { Step } from './plan.ts'
-import type { Torment } from './world.ts'
 
 const commandLine = fileURLToPath(new URL('../dist/cli/bin.js', import.meta.url))
 
@@ -118,7 +118,7 @@ export const faults: Record<string, Act> = {
     try {
       await client.query("set lock_timeout = '5s'; begin")
       // Nothing is granted or enqueued in between.
-      await client.query('lock table holdfast.fencing, holdfast.lease in access exclusive mode')
+      await client.query('lock table holdfast.server_generation, holdfast.lease in access exclusive mode')
       const { rows: others } = await client.query(
         `select pid, pg_terminate_backend(pid) from pg_stat_activity
          where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`,
@@ -127,7 +127,7 @@ export const faults: Record<string, Act> = {
       while ((await client.query('select from pg_locks where pid = any($1) limit 1', [pids])).rowCount! > 0)
         await sleep(20)
       await client.query("select setval('holdfast.fence', $1), setval('holdfast.job_number', $2)", backup)
-      await client.query('update holdfast.fencing set written_by = written_by; commit')
+      await client.query('update holdfast.server_generation set written_by = written_by; commit')
     } finally {
       end()
       await client.end()

@@ -1,7 +1,7 @@
 // What came of a run, for people.
-import type { Outcome } from './world.ts'
+import type { Outcome } from './cluster.ts'
 
-const mostShown = 5
+const maxShown = 5
 
 export function show({ seed, seconds, struck, checked, violations, counts }: Outcome) {
   const told = (object: Record<string, number>) =>
@@ -21,7 +21,7 @@ export function show({ seed, seconds, struck, checked, violations, counts }: Out
     violations.length === 0 ? '0 violations' : `${violations.length} VIOLATIONS, the shortest first:`,
   ]
   const shortest = violations.toSorted((a, b) => a.story.length - b.story.length)
-  for (const { promise, says, story } of shortest.slice(0, mostShown)) {
+  for (const { promise, says, story } of shortest.slice(0, maxShown)) {
     lines.push('', `${promise}: ${says}`, ...story.map((line) => `  ${line}`))
   }
   return lines.join('\n')

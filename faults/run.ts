@@ -4,11 +4,11 @@
 // Torments a fleet and proves what must always be true; or, with mutants, whether that proof finds the bugs that are planted. Ends with 1
 // when something was not true, or a bug was not found.
 import { parseArgs } from 'node:util'
+import { torment } from './cluster.ts'
 import { huntAll } from './mutants.ts'
 import { faultNames } from './plan.ts'
 import { show } from './report.ts'
 import { works } from './work/index.ts'
-import { torment } from './world.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

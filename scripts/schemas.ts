@@ -21,7 +21,7 @@ const row = 'row'
 /** Writes one schema per command into the folder. */
 export function writeSchemas(folder: string) {
   const generator = makeGenerator()
-  const [documents, lines] = ['Documents', 'Lines'].map((type) => generator.createSchema(type) as Schema)
+  const [documents, lines] = ['Documents', 'JsonLines'].map((type) => generator.createSchema(type) as Schema)
   const definitions = Object.fromEntries(
     [documents!, lines!].flatMap(({ definitions }) =>
       Object.entries(definitions as Record<string, Schema>).map(([name, schema]) => [name, plain(schema)]),

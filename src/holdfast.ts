@@ -1,17 +1,17 @@
 import {
-  atMost,
   ClosedError,
   checkSubscription,
-  closeRules,
+  closeOptionRules,
   type Duration,
   duration,
   type EventName,
   type HoldfastEvents,
   readOptions,
+  resultWithin,
 } from './base/index.js'
 import { type Diagnosis, examine } from './doctor/index.js'
 import { Elections } from './elections/index.js'
-import { type Ground, type HoldfastOptions, openGround } from './ground.js'
+import { type HoldfastOptions, type InstanceContext, openInstanceContext } from './instance-context.js'
 import { type JobDefinition, Jobs } from './jobs/index.js'
 import { Leases } from './leases/index.js'
 import { Limits } from './limits/index.js'
@@ -25,9 +25,9 @@ import {
   type Health,
   HealthCheck,
   type HealthReason,
-  type Keeper,
+  type NameLocker,
   type Presence,
-  type Waits,
+  type WaitTracker,
   watchHosts,
 } from './postgres/index.js'
 import { Samples } from './samples/index.js'
@@ -39,7 +39,7 @@ export interface DoctorOptions {
 }
 
 /** The last that is written down may take so long. */
-const lastNotesMs = 2_000
+const lastWritesMs = 2_000
 
 /**
  * One instance: this process, as a member of the fleet.
@@ -60,7 +60,7 @@ export class Holdfast {
   readonly schedules: Schedules
   readonly namespace: string
   /** @internal For the kit of tests, and for telemetry. */
-  readonly ground: Pick<Ground, 'database' | 'direct' | 'schema' | 'expiryMs' | 'events' | 'tracing'>
+  readonly context: Pick<InstanceContext, 'database' | 'direct' | 'schema' | 'expiryMs' | 'events' | 'tracing'>
   /** @internal For tests. */
   readonly samples: Samples
   readonly #databases: ReadonlySet<Database>
@@ -68,7 +68,7 @@ export class Holdfast {
   readonly #health: HealthCheck
   readonly #anchor: Anchor | undefined
   readonly #draining: Draining
-  readonly #waits: Waits
+  readonly #waits: WaitTracker
   #stopWatching = () => {}
   #closing: Promise<void> | undefined
 
@@ -80,55 +80,55 @@ export class Holdfast {
    * await using holdfast = await Holdfast.open({ url: process.env.DATABASE_URL, namespace: 'billing' })
    */
   static async open(options: HoldfastOptions): Promise<Holdfast> {
-    const ground = await openGround(options)
-    const { anchor, database, direct, expiryMs, schema } = ground
-    const instance = new Holdfast(ground)
+    const context = await openInstanceContext(options)
+    const { anchor, database, direct, expiryMs, schema } = context
+    const instance = new Holdfast(context)
     try {
-      await anchor?.listen(schema, (payload) => instance.#hear(payload))
+      await anchor?.listen(schema, (payload) => instance.#onNotification(payload))
     } catch (error) {
       await instance.close()
       throw error
     }
     // Now that it would hear of it.
-    instance.#draining.listen()
+    instance.#draining.acceptRequests()
     // So often that what is believed in by way of an old primary has been cut before the new one grants it to others.
     instance.#stopWatching = watchHosts([database.connection, ...(direct ? [direct] : [])], 0.4 * expiryMs)
     return instance
   }
 
-  private constructor(ground: Ground) {
-    const { namespace, database, lifeline, presence, waits } = ground
+  private constructor(context: InstanceContext) {
+    const { namespace, database, keepaliveDatabase, presence, waits } = context
     this.namespace = namespace
-    this.ground = ground
-    this.#databases = new Set([database, lifeline])
+    this.context = context
+    this.#databases = new Set([database, keepaliveDatabase])
     this.#presence = presence
-    const hasAnchor = ground.anchor !== undefined
+    const hasAnchor = context.anchor !== undefined
     this.#health = new HealthCheck({
       database,
       presence,
       hasAnchor,
       isDraining: () => this.draining.aborted,
       isClosing: () => this.#closing !== undefined,
-      troubles: () => this.#troubles(ground),
+      reasons: () => this.#healthReasons(context),
     })
-    this.#anchor = ground.anchor
+    this.#anchor = context.anchor
     this.#waits = waits
-    this.samples = new Samples({ ...ground, isClosing: () => this.#closing !== undefined })
-    this.locks = new Locks(ground)
-    this.leases = new Leases({ ...ground, instanceId: presence.instanceId })
-    this.limits = new Limits(ground)
-    const keeper = ground.anchor ? this.locks : keptByLease(this.leases, ground.expiryMs)
-    this.elections = new Elections({ ...ground, keeper })
-    this.once = new Once(ground)
-    this.jobs = new Jobs(ground)
-    this.shares = new Shares({ ...ground, keeper })
+    this.samples = new Samples({ ...context, isClosing: () => this.#closing !== undefined })
+    this.locks = new Locks(context)
+    this.leases = new Leases({ ...context, instanceId: presence.instanceId })
+    this.limits = new Limits(context)
+    const locker = context.anchor ? this.locks : lockerFromLeases(this.leases, context.expiryMs)
+    this.elections = new Elections({ ...context, locker })
+    this.once = new Once(context)
+    this.jobs = new Jobs(context)
+    this.shares = new Shares({ ...context, locker })
     this.schedules = new Schedules({
-      ...ground,
+      ...context,
       jobs: { enqueue: (job, input, tx) => this.jobs.enqueue(job as JobDefinition, input, { tx }) },
     })
     this.#draining = new Draining(
       presence,
-      ground.events,
+      context.events,
       [this.jobs, this.schedules, this.elections, this.shares],
       [this.once, this.limits, this.leases, this.locks],
     )
@@ -148,7 +148,7 @@ export class Holdfast {
    */
   on<Name extends EventName>(name: Name, listener: (event: HoldfastEvents[Name]) => void): () => void {
     checkSubscription(name, listener)
-    return this.ground.events.on(name, listener)
+    return this.context.events.on(name, listener)
   }
 
   /**
@@ -159,7 +159,7 @@ export class Holdfast {
    * const { status, reasons } = await holdfast.health()
    */
   health(): Promise<Health> {
-    return this.#health.look()
+    return this.#health.check()
   }
 
   /**
@@ -172,7 +172,7 @@ export class Holdfast {
   async doctor(options?: DoctorOptions): Promise<Diagnosis> {
     if (this.#closing) throw new ClosedError('This instance')
     const { patience } = readOptions('doctor', options, { patience: duration(0) })
-    return examine({ ...this.ground, patienceMs: patience })
+    return examine({ ...this.context, toleranceMs: patience })
   }
 
   /**
@@ -190,7 +190,7 @@ export class Holdfast {
    * })
    */
   drain(options?: { within?: Duration | undefined }): Promise<boolean> {
-    const { within = drainWithinMs } = readOptions('drain', options, closeRules)
+    const { within = drainWithinMs } = readOptions('drain', options, closeOptionRules)
     return this.#draining.begin(within)
   }
 
@@ -226,10 +226,10 @@ export class Holdfast {
 
   async #close(): Promise<void> {
     this.#stopWatching()
-    for (const database of this.#databases) database.hurry()
+    for (const database of this.#databases) database.shortenTimeouts()
     // Writes that the program has called but not awaited, such as an enqueue, are finished first. Calls that wait are cut off below.
     const rooms = [this.jobs, this.schedules, this.once]
-    await atMost(this.ground.expiryMs, Promise.all(rooms.map((room) => room.written())))
+    await resultWithin(this.context.expiryMs, Promise.all(rooms.map((room) => room.waitForWrites())))
     // Its runs may enqueue.
     await this.schedules.close()
     await this.jobs.close()
@@ -239,37 +239,37 @@ export class Holdfast {
     await this.leases.close()
     await this.locks.close()
     // What is written down for people must not keep a process from ending.
-    await atMost(lastNotesMs, Promise.all([this.#waits.close(), this.samples.close()]))
+    await resultWithin(lastWritesMs, Promise.all([this.#waits.close(), this.samples.close()]))
     await this.#presence.close()
-    this.ground.events.to('instance.closed')?.({})
+    this.context.events.emitter('instance.closed')?.({})
     await Promise.all([...this.#databases].map((database) => database.close()))
   }
 
-  *#troubles({ writes }: Ground): Iterable<HealthReason> {
+  *#healthReasons({ writes }: InstanceContext): Iterable<HealthReason> {
     if (writes.trouble) yield writes.trouble
     for (const room of [this.jobs, this.schedules, this.elections, this.shares]) yield* room.troubles()
   }
 
   /** What operators send: a hint, so whatever cannot be understood is ignored. */
-  #hear(payload: string): void {
-    const [what, key, detail] = payload.split(' ')
+  #onNotification(payload: string): void {
+    const [message, key, detail] = payload.split(' ')
     if (!key) return
-    if (what === 'release') this.locks.requestRelease(key)
-    else if (what === 'lease') this.leases.released(key)
-    else if (what === 'expire') this.leases.expired(key)
-    else if (what === 'permit' && detail) this.limits.granted(key, detail)
-    else if (what === 'reset') this.limits.reset(key)
-    else if (what?.startsWith('jobs')) this.jobs.hear(what, key)
-    else if (what?.startsWith('schedule')) this.schedules.hear(what, key)
-    else if (what === 'election') this.elections.hear(key)
-    else if (what === 'members') this.shares.hearMembers(key)
-    else if (what === 'share') this.shares.hearLetGo(key)
-    else if (what === 'drain' && key === this.id) void this.#anchor?.lookWhetherAsked()
+    if (message === 'lock-release-requested') this.locks.onReleaseRequested(key)
+    else if (message === 'lease-released') this.leases.onReleased(key)
+    else if (message === 'lease-expired') this.leases.onExpired(key)
+    else if (message === 'permit-granted' && detail) this.limits.onGranted(key, detail)
+    else if (message === 'limit-reset') this.limits.onReset(key)
+    else if (message?.startsWith('jobs-')) this.jobs.onNotification(message, key)
+    else if (message?.startsWith('schedule-')) this.schedules.onNotification(message, key)
+    else if (message === 'election-changed') this.elections.onElectionChanged(key)
+    else if (message === 'share-members-changed') this.shares.onMembersChanged(key)
+    else if (message === 'resource-released') this.shares.onResourceReleased(key)
+    else if (message === 'drain-requested' && key === this.id) void this.#anchor?.checkDrainRequest()
   }
 }
 
 /** Leases in the place of locks, for rooms made of either: a dead holder keeps a name for as long as it would a lock. */
-function keptByLease(leases: Leases, expiryMs: number): Keeper {
+function lockerFromLeases(leases: Leases, expiryMs: number): NameLocker {
   return {
     acquire: (name, options) => leases.acquire(name, { ttl: expiryMs, ...options }),
     tryAcquire: (name, options) => leases.tryAcquire(name, { ttl: expiryMs, ...options }),

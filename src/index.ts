@@ -2,12 +2,12 @@
 
 // The instance: this process, as a member of the fleet.
 
-export { type HoldfastOptions, type JobsSettings, version } from './ground.js'
 export { type DoctorOptions, Holdfast } from './holdfast.js'
+export { type HoldfastOptions, type JobsSettings, version } from './instance-context.js'
 
 // Locks: distributed mutexes and read-write locks, held by a session or a transaction.
 
-export type { KeySpace, Lock, Lockable, LockOptions, Locks, Mode, TransactionLock } from './locks/index.js'
+export type { KeySpace, Lock, Lockable, LockMode, LockOptions, Locks, TransactionLock } from './locks/index.js'
 export { LockLostError, LockTimeoutError, ReleaseRequestedError } from './locks/index.js'
 
 // Leases: locks that expire, held by a token in place of a session.
@@ -17,7 +17,7 @@ export { LeaseLostError, LeaseTimeoutError } from './leases/index.js'
 
 // Elections: one leader in the fleet.
 
-export type { Campaign, CampaignOptions, Elections, Leader, Leadership, SteppingDown } from './elections/index.js'
+export type { Campaign, CampaignOptions, Elections, Leader, Leadership, StepDownReason } from './elections/index.js'
 export { SteppedDownError } from './elections/index.js'
 
 // Limits: semaphores and rate limits.
@@ -36,7 +36,7 @@ export { LimitReachedError, PermitLostError } from './limits/index.js'
 
 // Once: effects that happen once for an idempotency key.
 
-export type { Answer, Delivery, Once, OnceInTransactionOptions, OnceOptions, Transaction } from './once/index.js'
+export type { Delivery, Once, OnceAnswer, OnceInTransactionOptions, OnceOptions, Transaction } from './once/index.js'
 export { FingerprintMismatchError, OnceLostError, RecordedFailureError } from './once/index.js'
 
 // Shares: resources divided among the instances.
@@ -45,9 +45,9 @@ export type {
   Assignment,
   EachOptions,
   EachResult,
-  Failure,
-  LettingGo,
-  Owned,
+  HandoverReason,
+  OwnedResource,
+  ResourceFailure,
   Resources,
   Shares,
 } from './shares/index.js'
@@ -55,7 +55,7 @@ export { ResourceMovedError, ResourcesFailedError } from './shares/index.js'
 
 // Schedules: cron in the fleet.
 
-export type { GivenRule } from './cron/index.js'
+export type { RuleOptions } from './cron/index.js'
 export type {
   JobScheduleOptions,
   PastGap,
@@ -88,8 +88,8 @@ export type {
   EnqueueManyOptions,
   EnqueueOptions,
   FailedAttempt,
-  Imported,
   ImportOptions,
+  ImportResult,
   ImportSource,
   JobContext,
   JobDefinition,
@@ -99,14 +99,13 @@ export type {
   JobStatus,
   Jobs,
   LaneOptions,
-  Outcome,
   RecordedError,
   ResultOptions,
   RetryOptions,
   Schema,
+  SkipReason,
   UniqueOptions,
   WaitsFor,
-  WhyLeft,
   Worker,
   WorkflowBuilder,
   WorkflowJob,
@@ -117,19 +116,17 @@ export type {
   WorkOptions,
 } from './jobs/index.js'
 export {
-  cancel,
   DrainingError,
   defineJob,
-  discard,
   InvalidInputError,
   JobCancelledError,
   JobFailedError,
   JobLostError,
+  JobOutcome,
   JobTimeoutError,
   MixedClaimsError,
   NonRetryableError,
   PayloadTooLargeError,
-  retryAfter,
   UniqueKeyBusyError,
   UnknownSourceError,
 } from './jobs/index.js'
@@ -137,8 +134,8 @@ export {
 // Health, events and the doctor.
 
 export type { EventName, HoldfastEvents } from './base/index.js'
-export type { Diagnosis, Finding, Mend, Severity } from './doctor/index.js'
-export type { Health, HealthReason, HealthTrouble } from './postgres/index.js'
+export type { Diagnosis, Finding, Fix, Severity } from './doctor/index.js'
+export type { Health, HealthReason, HealthReasonCode } from './postgres/index.js'
 
 // What all rooms share: names, durations, handles, the caller's transactions, and the errors of any call.
 

@@ -1,17 +1,17 @@
 // Asks the server. Addresses are relative, so that it does not matter where the dashboard is mounted.
 import type {
-  ActAsked,
-  Acted,
   ActName,
   ActParamsOf,
-  ErrorSaid,
+  ActRequest,
+  ActResponse,
+  ErrorBody,
+  ErrorResponse,
   Me,
   ParamsOf,
-  Picture,
-  Previewed,
-  Refused,
-  SqlSaid,
+  PreviewResponse,
+  StatementList,
   ViewName,
+  ViewSnapshot,
 } from './wire.js'
 
 /** What the server refused, or why it did not answer. */
@@ -21,7 +21,7 @@ export class ApiError extends Error {
   /** 0 when there was no answer. */
   readonly status: number
 
-  constructor(failure: ErrorSaid, status: number) {
+  constructor(failure: ErrorBody, status: number) {
     super(failure.message)
     this.name = 'ApiError'
     this.code = failure.code
@@ -40,24 +40,26 @@ export function keyOf(view: string, params: object): string {
 }
 
 export const api = {
-  me: () => ask<Me>('api/me'),
+  me: () => request<Me>('api/me'),
 
   /** The statements that a view asks, ready for psql. */
-  sql: async (key: string) => (await ask<SqlSaid>(`api/sql/${key}`)).statements,
+  sql: async (key: string) => (await request<StatementList>(`api/sql/${key}`)).statements,
 
   /** A view, once. What should go on being true is for `useView`. */
   view: <Name extends ViewName>(view: Name, params: ParamsOf<Name>) =>
-    ask<Picture<Name>>(`api/view/${keyOf(view, params as object)}`),
+    request<ViewSnapshot<Name>>(`api/view/${keyOf(view, params as object)}`),
 
   /** What an action would do. */
   preview: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>) =>
-    (await ask<Previewed>(`api/act/${act}`, { params, preview: true } satisfies ActAsked<Name>)).consequence,
+    (await request<PreviewResponse>(`api/act/${act}`, { params, preview: true } satisfies ActRequest<Name>))
+      .consequence,
 
   act: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>, reason?: string) =>
-    (await ask<Acted>(`api/act/${act}`, { params, ...(reason ? { reason } : {}) } satisfies ActAsked<Name>)).outcome,
+    (await request<ActResponse>(`api/act/${act}`, { params, ...(reason ? { reason } : {}) } satisfies ActRequest<Name>))
+      .outcome,
 }
 
-async function ask<Answer>(path: string, body?: object): Promise<Answer> {
+async function request<Answer>(path: string, body?: object): Promise<Answer> {
   let response: Response
   try {
     response = await fetch(path, {
@@ -68,14 +70,14 @@ async function ask<Answer>(path: string, body?: object): Promise<Answer> {
   } catch {
     throw new ApiError({ code: 'NO_ANSWER', message: 'The server of this dashboard does not answer.', hint: null }, 0)
   }
-  const answer: unknown = await response.json().catch(() => undefined)
-  if (response.ok && answer !== undefined) return answer as Answer
-  throw new ApiError(failureOf(answer, response.status), response.status)
+  const result: unknown = await response.json().catch(() => undefined)
+  if (response.ok && result !== undefined) return result as Answer
+  throw new ApiError(failureOf(result, response.status), response.status)
 }
 
 /** Also a proxy before the server may answer, in its own words. */
-function failureOf(answer: unknown, status: number): ErrorSaid {
-  const error = (answer as Partial<Refused> | undefined)?.error
+function failureOf(result: unknown, status: number): ErrorBody {
+  const error = (result as Partial<ErrorResponse> | undefined)?.error
   if (typeof error?.message === 'string') return error
   if (status === 401 || status === 403) {
     return { code: 'FORBIDDEN', message: 'You may not see this.', hint: 'Sign in anew, and reload the page.' }

@@ -2,11 +2,11 @@ import './app.css'
 import type { ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, api } from './api.js'
-import { heardNow } from './clock.js'
+import { resetClock } from './clock.js'
 import { ConnectionState } from './connection-state.js'
 import { Help } from './help.js'
 import { useShortcuts } from './keyboard.js'
-import { doubt } from './live.js'
+import { checkStream } from './live.js'
 import { MeContext } from './me.js'
 import { Deliveries } from './pages/deliveries.js'
 import { Instances } from './pages/instances.js'
@@ -23,7 +23,7 @@ import { go, hrefOf, type PageId, pages, setParams, useRoute } from './routes.js
 import { useTheme } from './theme.js'
 import type { Me } from './wire.js'
 
-const contents: Record<PageId, ComponentType> = {
+const pageComponents: Record<PageId, ComponentType> = {
   now: Now,
   locks: Locks,
   schedules: Schedules,
@@ -36,25 +36,25 @@ const contents: Record<PageId, ComponentType> = {
 export function App() {
   const [me, setMe] = useState<Me>()
   const [error, setError] = useState<ApiError>()
-  const [asked, setAsked] = useState(0)
+  const [attempt, setAttempt] = useState(0)
   useEffect(() => {
-    const ask = () =>
+    const refresh = () =>
       api.me().then(
         (answer) => {
-          if (answer.now) heardNow(answer.now)
+          if (answer.now) resetClock(answer.now)
           setMe(answer)
           setError(undefined)
         },
         (failure: ApiError) => {
           setError(failure)
-          doubt()
+          checkStream()
         },
       )
-    void ask()
+    void refresh()
     // Namespaces come and go with instances; rights may change, too.
-    const timer = setInterval(() => !document.hidden && void ask(), me ? 30_000 : 3_000)
+    const timer = setInterval(() => !document.hidden && void refresh(), me ? 30_000 : 3_000)
     return () => clearInterval(timer)
-  }, [asked, me === undefined])
+  }, [attempt, me === undefined])
   if (me) {
     return (
       <MeContext.Provider value={me}>
@@ -70,7 +70,7 @@ export function App() {
           <h1>{error.message}</h1>
           {error.hint && <p class="muted">{error.hint}</p>}
           <p>
-            <button type="button" class="button main" onClick={() => setAsked(asked + 1)}>
+            <button type="button" class="button main" onClick={() => setAttempt(attempt + 1)}>
               Try again
             </button>
           </p>
@@ -92,11 +92,11 @@ function Shell({ me }: { readonly me: Me }) {
   const main = useRef<HTMLElement>(null)
   const first = useRef(true)
   useShortcuts([
-    ...pages.map(({ id, title, letter }) => ({ key: letter, says: title, group: 'Pages' as const, run: () => go(id) })),
-    { key: '?', says: 'This sheet', group: 'Everywhere', run: () => setHelp(true) },
-    { key: 'Esc', says: 'Close what is open', group: 'Everywhere' },
-    { key: 'q', says: 'The SQL of the panel, ready for psql', group: 'In a panel', run: () => pressPanel('sql') },
-    { key: 't', says: 'The graphic as a table, and back', group: 'In a panel', run: () => pressPanel('twin') },
+    ...pages.map(({ id, title, letter }) => ({ key: letter, text: title, group: 'Pages' as const, run: () => go(id) })),
+    { key: '?', text: 'This sheet', group: 'Everywhere', run: () => setHelp(true) },
+    { key: 'Esc', text: 'Close what is open', group: 'Everywhere' },
+    { key: 'q', text: 'The SQL of the panel, ready for psql', group: 'In a panel', run: () => pressPanel('sql') },
+    { key: 't', text: 'The graphic as a table, and back', group: 'In a panel', run: () => pressPanel('table') },
   ])
   const title = pages.find(({ id }) => id === page)!.title
   useEffect(() => {
@@ -106,7 +106,7 @@ function Shell({ me }: { readonly me: Me }) {
     first.current = false
     scrollTo(0, 0)
   }, [page])
-  const Content = contents[page]
+  const Content = pageComponents[page]
   return (
     <div class="shell">
       <button type="button" class="skip" onClick={() => main.current?.focus()}>
@@ -179,7 +179,7 @@ function NamespaceChooser({ me, chosen }: { readonly me: Me; readonly chosen: st
   const names = chosen && !me.namespaces.includes(chosen) ? [chosen, ...me.namespaces] : me.namespaces
   return (
     <label class="namespace">
-      <span class="unseen">Namespace</span>
+      <span class="visually-hidden">Namespace</span>
       <select
         class="field"
         value={chosen}

@@ -8,15 +8,15 @@ let offset: number | undefined
  * Takes in a moment that was, by the database's clock: it is later now. It may be told long after it was, as with a picture
  * that has not changed since. The youngest answer is the one that travelled least.
  */
-export function heard(at: string): void {
-  const told = Date.parse(at) - performance.now()
-  if (offset === undefined || told > offset) offset = told
+export function syncClock(at: string): void {
+  const measured = Date.parse(at) - performance.now()
+  if (offset === undefined || measured > offset) offset = measured
 }
 
 /** Takes in what the time is, as the database has just told it: its clock may have been set back, too. */
-export function heardNow(time: string): void {
+export function resetClock(time: string): void {
   if (offset !== undefined && Date.parse(time) - performance.now() < offset - 5_000) offset = undefined
-  heard(time)
+  syncClock(time)
 }
 
 /** Now, by the clock of the database. */

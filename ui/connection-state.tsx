@@ -1,7 +1,7 @@
 import { now } from './clock.js'
 import { reconnect, useConnection } from './live.js'
 import { Shape } from './parts/state.js'
-import { Since } from './parts/time.js'
+import { Elapsed } from './parts/time.js'
 
 /** Whether what one sees is the present. */
 export function ConnectionState() {
@@ -14,7 +14,7 @@ export function ConnectionState() {
           <span class="state bad">
             <Shape tone="bad" /> No connection
           </span>
-        ) : connection.state === 'blind' ? (
+        ) : connection.state === 'database-unreachable' ? (
           <span class="state bad">
             <Shape tone="bad" /> No database
           </span>
@@ -31,7 +31,7 @@ export function ConnectionState() {
       {lost && (
         <>
           <span class="muted lost-since">
-            for <Since at={new Date(now() - (performance.now() - lost.since)).toISOString()} />
+            for <Elapsed at={new Date(now() - (performance.now() - lost.since)).toISOString()} />
           </span>
           <button type="button" class="button" title={lost.failure.message} onClick={reconnect}>
             Try now

@@ -42,18 +42,18 @@ export function formatMoment(time: number, today: number): string {
   return isToday ? formatClock(time) : dayTime.format(time)
 }
 
-const mostWhole = 2_000
+const maxWhole = 2_000
 
 /** What cannot be seen, or turns the direction of the text; and halves of characters. */
 const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu
 
 /** Left to right, also in a text of the other direction. */
-const written = (as: string) => `\u2066\\${as}\u2069`
+const escapeText = (as: string) => `\u2066\\${as}\u2069`
 
 const escapes: Readonly<Record<string, string>> = {
-  '\n': written('n'),
-  '\r': written('r'),
-  '\t': written('t'),
+  '\n': escapeText('n'),
+  '\r': escapeText('r'),
+  '\t': escapeText('t'),
   // Joiners make one emoji of several, and are letters of some scripts.
   '\u200c': '\u200c',
   '\u200d': '\u200d',
@@ -61,14 +61,17 @@ const escapes: Readonly<Record<string, string>> = {
 
 /** A name as one can read it, with what is invisible written out: names are anybody's text. */
 export function visible(text: string): string {
-  const cut = text.length > mostWhole ? `${text.slice(0, mostWhole)}…` : text
-  return cut.replace(invisible, (one) => escapes[one] ?? written(`u{${one.codePointAt(0)!.toString(16)}}`))
+  const cut = text.length > maxWhole ? `${text.slice(0, maxWhole)}…` : text
+  return cut.replace(
+    invisible,
+    (character) => escapes[character] ?? escapeText(`u{${character.codePointAt(0)!.toString(16)}}`),
+  )
 }
 
 /** Cut in the middle: the ends of names tell most, `invoice:…:retry`. */
-export function shorten(text: string, most: number): string {
+export function shorten(text: string, max: number): string {
   const characters = [...visible(text)]
-  if (characters.length <= most) return characters.join('')
-  const tail = Math.floor((most - 1) / 3)
-  return `${characters.slice(0, most - 1 - tail).join('')}…${characters.slice(characters.length - tail).join('')}`
+  if (characters.length <= max) return characters.join('')
+  const tail = Math.floor((max - 1) / 3)
+  return `${characters.slice(0, max - 1 - tail).join('')}…${characters.slice(characters.length - tail).join('')}`
 }

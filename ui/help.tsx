@@ -16,14 +16,14 @@ export function Help({ onClose }: { readonly onClose: () => void }) {
             <section key={group}>
               <h3>{group}</h3>
               <dl>
-                {those.map(({ key, says }) => (
+                {those.map(({ key, text }) => (
                   <div key={key}>
                     <dt>
                       {key.split(' ').map((one) => (
                         <kbd key={one}>{one}</kbd>
                       ))}
                     </dt>
-                    <dd>{says}</dd>
+                    <dd>{text}</dd>
                   </div>
                 ))}
               </dl>

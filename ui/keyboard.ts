@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'preact/hooks'
 export interface Shortcut {
   /** As the browser names the key: `n`, `?`, `/`. */
   readonly key: string
-  readonly says: string
+  readonly text: string
   readonly group: 'Pages' | 'Everywhere' | 'In a panel' | 'In a table'
   /** What it does. Absent where the part itself listens, as tables do for arrows. */
   readonly run?: () => void
@@ -13,9 +13,9 @@ export interface Shortcut {
 const shortcuts = new Map<object, readonly Shortcut[]>()
 
 /** Registers shortcuts for as long as the component is there. The latest to register a key has it. */
-export function useShortcuts(given: readonly Shortcut[]): void {
-  const latest = useRef(given)
-  latest.current = given
+export function useShortcuts(list: readonly Shortcut[]): void {
+  const latest = useRef(list)
+  latest.current = list
   useEffect(() => {
     const token = {}
     shortcuts.set(

@@ -1,11 +1,11 @@
 // What the views say, as long as somebody looks. One stream for the whole tab, opened anew when what is looked at changes.
 import { useEffect, useReducer } from 'preact/hooks'
 import { ApiError, api, keyOf } from './api.js'
-import { heard, now } from './clock.js'
-import type { ErrorSaid, ParamsOf, Picture, Says, TroubleSaid, ViewName } from './wire.js'
+import { now, syncClock } from './clock.js'
+import type { ErrorBody, ParamsOf, ViewData, ViewFailure, ViewName, ViewSnapshot } from './wire.js'
 
 /** What is known of a view. */
-export interface Live<Data> {
+export interface LiveView<Data> {
   /** `jobs?search=mail` */
   readonly key: string
   /** The last picture; undefined before the first. */
@@ -13,58 +13,58 @@ export interface Live<Data> {
   /** When it last changed, by the database's clock: what only counts on is not told again. */
   readonly at: string | undefined
   /** Why there is nothing new. */
-  readonly trouble: ErrorSaid | undefined
+  readonly failure: ErrorBody | undefined
   /** Since when, by the database's clock. */
-  readonly troubleAt: string | undefined
+  readonly failedAt: string | undefined
   /** Whether the picture may no longer be true. */
   readonly stale: boolean
 }
 
-/** `blind`: the server of the dashboard answers, and its database does not. */
+/** `database-unreachable`: the server of the dashboard answers. Its database does not. `idle`: the tab is hidden. */
 export type Connection =
-  | { readonly state: 'connecting' | 'live' | 'blind' | 'resting' }
-  | { readonly state: 'lost'; readonly since: number; readonly failure: ErrorSaid }
+  | { readonly state: 'connecting' | 'live' | 'database-unreachable' | 'idle' }
+  | { readonly state: 'lost'; readonly since: number; readonly failure: ErrorBody }
 
-interface Entry {
+interface ViewEntry {
   data: unknown
   at: string | undefined
-  trouble: ErrorSaid | undefined
-  troubleAt: string | undefined
+  failure: ErrorBody | undefined
+  failedAt: string | undefined
   readonly watchers: Set<() => void>
   /** Until when it is kept though nobody looks: who comes back sees the last picture at once. */
-  forget: ReturnType<typeof setTimeout> | undefined
+  forgetTimer: ReturnType<typeof setTimeout> | undefined
 }
 
 /** Views come and go together when a page does. */
-const settleMs = 40
+const openDelayMs = 40
 const forgetMs = 30_000
 /** Nobody looks at a hidden tab for long, so nothing is asked for it. */
-const restMs = 60_000
+const hiddenMs = 60_000
 const retryMs = [500, 1_000, 2_000, 4_000, 8_000]
 
-const entries = new Map<string, Entry>()
+const entries = new Map<string, ViewEntry>()
 const connectionWatchers = new Set<() => void>()
 let connection: Connection = { state: 'connecting' }
 let source: EventSource | undefined
-let opened = ''
-let settling: ReturnType<typeof setTimeout> | undefined
-let resting: ReturnType<typeof setTimeout> | undefined
-let retrying: ReturnType<typeof setTimeout> | undefined
+let openedKeys = ''
+let openTimer: ReturnType<typeof setTimeout> | undefined
+let idleTimer: ReturnType<typeof setTimeout> | undefined
+let retryTimer: ReturnType<typeof setTimeout> | undefined
 let failures = 0
 
 /** Looks at a view for as long as the component is there. */
-export function useView<Name extends ViewName>(name: Name, params: ParamsOf<Name>): Live<Says<Name>> {
+export function useView<Name extends ViewName>(name: Name, params: ParamsOf<Name>): LiveView<ViewData<Name>> {
   const key = keyOf(name, params as object)
   const [, changed] = useReducer((count: number) => count + 1, 0)
   useEffect(() => watch(key, () => changed(undefined)), [key])
   const entry = entries.get(key)
   return {
     key,
-    data: entry?.data as Says<Name> | undefined,
+    data: entry?.data as ViewData<Name> | undefined,
     at: entry?.at,
-    trouble: entry?.trouble,
-    troubleAt: entry?.troubleAt,
-    stale: entry?.trouble !== undefined || connection.state === 'lost',
+    failure: entry?.failure,
+    failedAt: entry?.failedAt,
+    stale: entry?.failure !== undefined || connection.state === 'lost',
   }
 }
 
@@ -85,76 +85,76 @@ function watch(key: string, watcher: () => void): () => void {
     entry = {
       data: undefined,
       at: undefined,
-      trouble: undefined,
-      troubleAt: undefined,
+      failure: undefined,
+      failedAt: undefined,
       watchers: new Set(),
-      forget: undefined,
+      forgetTimer: undefined,
     }
     entries.set(key, entry)
   }
-  clearTimeout(entry.forget)
+  clearTimeout(entry.forgetTimer)
   entry.watchers.add(watcher)
   watcher()
-  settle()
+  scheduleOpen()
   return () => {
     entry.watchers.delete(watcher)
     if (entry.watchers.size > 0) return
-    entry.forget = setTimeout(() => entries.delete(key), forgetMs)
-    settle()
+    entry.forgetTimer = setTimeout(() => entries.delete(key), forgetMs)
+    scheduleOpen()
   }
 }
 
-function settle(): void {
-  clearTimeout(settling)
-  settling = setTimeout(open, settleMs)
+function scheduleOpen(): void {
+  clearTimeout(openTimer)
+  openTimer = setTimeout(open, openDelayMs)
 }
 
 function open(): void {
   const keys = [...entries].filter(([, { watchers }]) => watchers.size > 0).map(([key]) => key)
-  const wanted = keys.sort().join('\n')
-  if (source && source.readyState !== EventSource.CLOSED && wanted === opened) return
-  clearTimeout(retrying)
+  const wantedKeys = keys.sort().join('\n')
+  if (source && source.readyState !== EventSource.CLOSED && wantedKeys === openedKeys) return
+  clearTimeout(retryTimer)
   source?.close()
   source = undefined
-  opened = wanted
+  openedKeys = wantedKeys
   if (keys.length === 0) return
-  if (connection.state === 'resting') tell({ state: 'connecting' })
+  if (connection.state === 'idle') setConnection({ state: 'connecting' })
   const query = new URLSearchParams(keys.map((key) => ['view', key]))
-  const mine = new EventSource(`api/live?${query}`)
-  source = mine
-  mine.addEventListener('open', () => {
+  const stream = new EventSource(`api/live?${query}`)
+  source = stream
+  stream.addEventListener('open', () => {
     failures = 0
-    tell({ state: 'live' })
+    setConnection({ state: 'live' })
   })
-  mine.addEventListener('view', ({ data }: MessageEvent<string>) => {
-    const { view, at, data: picture } = JSON.parse(data) as Picture
-    heard(at)
-    tell({ state: 'live' })
-    change(view, { data: picture, at, trouble: undefined, troubleAt: undefined })
+  stream.addEventListener('view', ({ data }: MessageEvent<string>) => {
+    const { view, at, data: picture } = JSON.parse(data) as ViewSnapshot
+    syncClock(at)
+    setConnection({ state: 'live' })
+    updateEntry(view, { data: picture, at, failure: undefined, failedAt: undefined })
   })
-  mine.addEventListener('trouble', ({ data }: MessageEvent<string>) => {
-    const { view, error } = JSON.parse(data) as TroubleSaid
-    if (error.code === 'DATABASE_UNREACHABLE') tell({ state: 'blind' })
-    change(view, { trouble: error, troubleAt: entries.get(view)?.troubleAt ?? new Date(now()).toISOString() })
+  stream.addEventListener('failure', ({ data }: MessageEvent<string>) => {
+    const { view, error } = JSON.parse(data) as ViewFailure
+    if (error.code === 'DATABASE_UNREACHABLE') setConnection({ state: 'database-unreachable' })
+    updateEntry(view, { failure: error, failedAt: entries.get(view)?.failedAt ?? new Date(now()).toISOString() })
   })
-  mine.addEventListener('error', () => {
-    if (source === mine) void lost()
+  stream.addEventListener('error', () => {
+    if (source === stream) void onStreamEnd()
   })
 }
 
 /** The browser does not say why a stream ended, so the server is asked, and then the stream is opened anew. */
-async function lost(): Promise<void> {
+async function onStreamEnd(): Promise<void> {
   source?.close()
   source = undefined
-  clearTimeout(retrying)
+  clearTimeout(retryTimer)
   const failure = await api.me().then(
     () => undefined,
     (error: unknown) => error as ApiError,
   )
   const since = connection.state === 'lost' ? connection.since : performance.now()
-  if (failure instanceof ApiError) tell({ state: 'lost', since, failure })
+  if (failure instanceof ApiError) setConnection({ state: 'lost', since, failure })
   else if (failures > 0) {
-    tell({
+    setConnection({
       state: 'lost',
       since,
       failure: { code: 'NO_STREAM', message: 'The stream of news ends again and again.', hint: null },
@@ -164,18 +164,18 @@ async function lost(): Promise<void> {
   if (source) return
   const waitMs = retryMs[Math.min(failures, retryMs.length - 1)]!
   failures += 1
-  clearTimeout(retrying)
-  retrying = setTimeout(open, waitMs)
+  clearTimeout(retryTimer)
+  retryTimer = setTimeout(open, waitMs)
 }
 
-function change(key: string, changed: Partial<Entry>): void {
+function updateEntry(key: string, changed: Partial<ViewEntry>): void {
   const entry = entries.get(key)
   if (!entry) return
   Object.assign(entry, changed)
   for (const watcher of entry.watchers) watcher()
 }
 
-function tell(next: Connection): void {
+function setConnection(next: Connection): void {
   if (next.state === connection.state && next.state !== 'lost') return
   connection = next
   for (const watcher of connectionWatchers) watcher()
@@ -183,8 +183,8 @@ function tell(next: Connection): void {
 }
 
 /** The server did not answer something else: then the stream may be dead, too, which nobody is told of a cable that was pulled. */
-export function doubt(): void {
-  if (connection.state === 'live' || connection.state === 'blind') void lost()
+export function checkStream(): void {
+  if (connection.state === 'live' || connection.state === 'database-unreachable') void onStreamEnd()
 }
 
 /** Tries at once instead of in a while. */
@@ -195,13 +195,13 @@ export function reconnect(): void {
 }
 
 document.addEventListener('visibilitychange', () => {
-  clearTimeout(resting)
+  clearTimeout(idleTimer)
   if (document.hidden) {
-    resting = setTimeout(() => {
+    idleTimer = setTimeout(() => {
       source?.close()
       source = undefined
-      clearTimeout(retrying)
-      tell({ state: 'resting' })
-    }, restMs)
+      clearTimeout(retryTimer)
+      setConnection({ state: 'idle' })
+    }, hiddenMs)
   } else if (!source) open()
 })

@@ -3,9 +3,9 @@
 
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const colours = 12
-const place = 'holdfast.marks'
+const storageKey = 'holdfast.marks'
 /** The letter of an instance that was not seen for so long is free for others. */
-const keptMs = 3_600_000
+const storedMs = 3_600_000
 
 export interface Mark {
   /** `K`, or `K2` when there are more instances than letters. */
@@ -14,19 +14,19 @@ export interface Mark {
   readonly colour: number
 }
 
-interface Given {
+interface StoredMark {
   readonly letter: string
   seenAt: number
 }
 
-const marks = new Map<string, Given>(readKept())
+const marks = new Map<string, StoredMark>(readStored())
 
 export function markOf(id: string): Mark {
   const seenAt = Date.now()
   let mark = marks.get(id)
   if (mark) mark.seenAt = seenAt
   else {
-    for (const [other, given] of marks) if (given.seenAt < seenAt - keptMs) marks.delete(other)
+    for (const [other, otherMark] of marks) if (otherMark.seenAt < seenAt - storedMs) marks.delete(other)
     mark = { letter: nextFree(id), seenAt }
     marks.set(id, mark)
   }
@@ -56,10 +56,10 @@ function hash(text: string): number {
   return value
 }
 
-function readKept(): [string, Given][] {
+function readStored(): [string, StoredMark][] {
   try {
-    const kept: unknown = JSON.parse(localStorage.getItem(place) ?? '[]')
-    return Array.isArray(kept) ? kept : []
+    const stored: unknown = JSON.parse(localStorage.getItem(storageKey) ?? '[]')
+    return Array.isArray(stored) ? stored : []
   } catch {
     return []
   }
@@ -67,7 +67,7 @@ function readKept(): [string, Given][] {
 
 addEventListener('pagehide', () => {
   try {
-    localStorage.setItem(place, JSON.stringify([...marks]))
+    localStorage.setItem(storageKey, JSON.stringify([...marks]))
   } catch {
     // A browser that keeps nothing.
   }

@@ -15,7 +15,7 @@ export const pages = [
 export type PageId = (typeof pages)[number]['id']
 
 /** What goes along to every page. */
-const kept = ['namespace'] as const
+const keptParams = ['namespace'] as const
 
 /** What else may stand in the address of each page. */
 interface ParamNames {
@@ -29,7 +29,7 @@ interface ParamNames {
 }
 
 export type ParamsOf<Id extends PageId = PageId> = {
-  readonly [Name in (typeof kept)[number] | ParamNames[Id]]?: string | undefined
+  readonly [Name in (typeof keptParams)[number] | ParamNames[Id]]?: string | undefined
 }
 
 interface Route {
@@ -46,7 +46,7 @@ function readRoute(hash: string): Route {
 /** The address of a page, for the `href` of a link. Empty params are left out. */
 export function hrefOf<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): string {
   const query = new URLSearchParams()
-  for (const name of kept) {
+  for (const name of keptParams) {
     const value = name in params ? params[name] : readRoute(location.hash).params[name]
     if (value) query.set(name, value)
   }

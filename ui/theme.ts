@@ -4,11 +4,11 @@ import { useState } from 'preact/hooks'
 export type Theme = 'system' | 'light' | 'dark'
 
 const themes: readonly Theme[] = ['system', 'light', 'dark']
-const place = 'holdfast.theme'
+const storageKey = 'holdfast.theme'
 
 function readTheme(): Theme {
   try {
-    return themes.find((theme) => theme === localStorage.getItem(place)) ?? 'system'
+    return themes.find((theme) => theme === localStorage.getItem(storageKey)) ?? 'system'
   } catch {
     return 'system' // A browser that keeps nothing.
   }
@@ -28,7 +28,7 @@ export function useTheme(): readonly [Theme, () => void] {
   const next = () => {
     const following = themes[(themes.indexOf(theme) + 1) % themes.length]!
     try {
-      localStorage.setItem(place, following)
+      localStorage.setItem(storageKey, following)
     } catch {
       // Then it lasts as long as the page.
     }

@@ -15,5 +15,5 @@ export default defineConfig({
     assetsInlineLimit: 0,
   },
   // `npm run ui`: the front end from its sources, before a dashboard that runs elsewhere.
-  server: { proxy: { '/api': process.env.HOLDFAST_BOARD ?? 'http://127.0.0.1:7777' } },
+  server: { proxy: { '/api': process.env.HOLDFAST_DASHBOARD ?? 'http://127.0.0.1:7777' } },
 })

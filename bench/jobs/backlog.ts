@@ -23,8 +23,8 @@ export function backlog() {
     await holdfast.jobs.enqueueMany(filed, [0, 1], { lane: 'hot' })
     while ((await client.query("select from holdfast.waiting where stage = 'lane'")).rowCount === 0) await sleep(20)
     await client.query(`
-      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties, stage, lane, rank, seq)
-      select n, queue, priority, kind, payload, max_crashes, run_at, ties, stage, lane, rank, n
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, links, stage, lane, rank, seq)
+      select n, queue, priority, kind, payload, max_crashes, run_at, links, stage, lane, rank, n
       from (
         select nextval('holdfast.job_number') as n, w.*
         from (select * from holdfast.waiting where stage = 'lane' limit 1) as w, generate_series(2, ${parked})
@@ -101,9 +101,9 @@ async function withClaims<Result>(measure: (claims: Claims) => Promise<Result>) 
         const from = performance.now()
         const { rows } = await client.query(claim, values)
         all.push(performance.now() - from)
-        const [{ fence, passed, ids }] = rows
+        const [{ fence, new_cursors, ids }] = rows
         if (ids.length !== 10) throw new Error(`Expected to claim 10, got ${ids.length}`)
-        cursor = JSON.parse(passed)[levels.indexOf(0)]
+        cursor = JSON.parse(new_cursors)[levels.indexOf(0)]
         await client.query(end, [ids, ids.map(() => fence), [fence]])
       }
       return median(all)
@@ -130,7 +130,7 @@ async function withClaims<Result>(measure: (claims: Claims) => Promise<Result>) 
 const levels = [5, 4, 3, 2, 1, 0, -1, -2, -3, -4, -5]
 
 const claim = `
-select fence, passed, array(select (job ->> 0)::bigint from json_array_elements(jobs::json) as job) as ids
+select fence, new_cursors, array(select (job ->> 0)::bigint from json_array_elements(jobs::json) as job) as ids
 from holdfast.job_claim($1, $2, $3::bigint[], $4::integer[], $5::bigint[], '{filed}', 10, false, false)`
 
 const end = "select holdfast.job_done($1::bigint[], $2::bigint[], '{}', null, $3::bigint[])"

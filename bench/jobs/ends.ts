@@ -1,12 +1,12 @@
 // The ends of a job, as callers know them: how many can be enqueued, and how long one waits when nothing else is to do.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { loops, percentile } from '../measure.ts'
-import { onStage } from './stage.ts'
+import { withFixture } from './fixture.ts'
 import { payloads } from './through.ts'
 
 /** One after the other, and 32 callers at once. Nobody works meanwhile. */
 export function singles(name: string, ms: number) {
-  return onStage(name, async ({ queue }) => {
+  return withFixture(name, async ({ queue }) => {
     const payload = payloads(1)[0]!
     const at = (callers: number, forMs: number) => loops(callers, forMs, () => queue.enqueue(payload))
     await at(32, 500)
@@ -17,7 +17,7 @@ export function singles(name: string, ms: number) {
 
 /** From the call until the handler runs, in this process, now and then. */
 export function latency(name: string, times: number) {
-  return onStage(name, async ({ queue }) => {
+  return withFixture(name, async ({ queue }) => {
     const started = new Map<number | undefined, (at: number) => void>()
     const stop = await queue.work(({ at }) => started.get(at)?.(performance.now()))
     const waits: number[] = []

@@ -2,7 +2,7 @@
 // 1,000, two loops that enqueue, one that claims and one that ends, with nothing of Holdfast around them.
 import pg from 'pg'
 import { median } from '../measure.ts'
-import { onStage } from './stage.ts'
+import { withFixture } from './fixture.ts'
 import { payloads } from './through.ts'
 
 const schema = `
@@ -48,7 +48,7 @@ const turn = () => new Promise((resolve) => setTimeout(resolve, 1))
 
 /** One worker of Holdfast and plain SQL, in turns on one server; each turn to the end of what it enqueued. */
 export function besidePlain({ rounds, seconds }: { rounds: number; seconds: number }) {
-  return onStage('holdfast', async ({ url, queue, workers }) => {
+  return withFixture('holdfast', async ({ url, queue, workers }) => {
     const crew = await workers()
     crew.begin()
     const plain = await plainLoops(url)

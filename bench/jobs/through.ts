@@ -1,7 +1,7 @@
 // What goes through: a backlog that is drained, and a stream that is sustained. Contestants take turns, each on a fresh server.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Payload } from './contestants.ts'
-import { each, onStage } from './stage.ts'
+import { each, withFixture } from './fixture.ts'
 
 const together = 1_000
 const backlog = 20_000
@@ -45,7 +45,7 @@ export interface Through {
  */
 export function drain(name: string, load: Drained): Promise<Through> {
   const { jobs, processes = 1, handlerMs = 0, concurrency, bytes, delayed = 0, hot = 0 } = load
-  return onStage(name, async ({ queue, workers, spent }) => {
+  return withFixture(name, async ({ queue, workers, spent }) => {
     for (let left = delayed; left > 0; left -= 5_000) {
       await queue.enqueueMany(payloads(Math.min(5_000, left)), { delayMs: 86_400_000 })
     }
@@ -84,7 +84,7 @@ interface Sustained {
 /** Keeps a backlog before the processes for so many seconds, and counts what they do meanwhile. */
 export function sustain(name: string, load: Sustained): Promise<Through> {
   const { seconds, processes = 1, isSnapshotOpen = false } = load
-  return onStage(name, async ({ queue, workers, spent, forgetSnapshot }) => {
+  return withFixture(name, async ({ queue, workers, spent, forgetSnapshot }) => {
     const crew = await workers({ count: processes })
     if (isSnapshotOpen) await forgetSnapshot()
     const some = payloads(together)

@@ -30,7 +30,7 @@ export async function beside(url: string, { rounds, roundMs, progress }: Options
       await client.connect()
       await (await holdfast.limits.acquire('stuck', { max: 1 })).release()
       await client.query('begin')
-      await client.query(`select from holdfast.limited where name = 'stuck' for update`)
+      await client.query(`select from holdfast.limit_state where name = 'stuck' for update`)
       const stuck = holdfast.limits.acquire('stuck', { max: 1 })
       const outcome = await quiet.run(ms)
       await client.query('commit')

@@ -13,6 +13,8 @@ const given = once(process, 'message')
 const holdfast = await Holdfast.open({ url: process.argv[2]! })
 const [schedules] = await given
 for (const [name, options] of schedules) {
-  holdfast.schedules.add(name, options, ({ tick, late }) => process.send?.({ name, tick: tick.getTime(), late }))
+  holdfast.schedules.add(name, options, ({ tick, lateMs }) =>
+    process.send?.({ name, tick: tick.getTime(), late: lateMs }),
+  )
 }
 process.send?.('open')

@@ -5,7 +5,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { present } from '../jobs/contestants.ts'
-import { onStage, type Stage } from '../jobs/stage.ts'
+import { type Fixture, withFixture } from '../jobs/fixture.ts'
 import type { Progress } from '../measure.ts'
 import { installPeers } from '../peers/install.ts'
 import { wayTo } from './cut.ts'
@@ -28,7 +28,7 @@ export async function peers(progress: Progress) {
   const outcomes = await Promise.all(
     names.map(async (name) => {
       const [killedMs = null, frozenMs = null, cutMs = null] = await Promise.all(
-        (['killed', 'frozen', 'cut'] as const).map((how) => onStage(name, (stage) => lose(stage, how))),
+        (['killed', 'frozen', 'cut'] as const).map((how) => withFixture(name, (stage) => lose(stage, how))),
       )
       return [name, { killedMs, frozenMs, cutMs, documented: documented[name] }] as const
     }),
@@ -37,7 +37,7 @@ export async function peers(progress: Progress) {
 }
 
 /** Null when nobody took it over in time. */
-async function lose({ name, at, queue }: Stage, how: 'killed' | 'frozen' | 'cut'): Promise<number | null> {
+async function lose({ name, at, queue }: Fixture, how: 'killed' | 'frozen' | 'cut'): Promise<number | null> {
   const known = at.redisUrl ? 'redisUrl' : 'url'
   const ways = how === 'cut' ? [await wayTo(at[known]!), await wayTo(at[known]!)] : []
   const children = [0, 1].map((one) => {

@@ -3,7 +3,7 @@
 import type { QueryResult } from 'pg'
 import { Observer } from '../../dist/observe/index.js'
 import type { History } from '../history.ts'
-import { oneHolder, permitsKept } from './beliefs.ts'
+import { oneHolder, permitsKept } from './holds.ts'
 import { jobsEndOnce, noJobLost } from './jobs.ts'
 import { fencesGrow, oneEffect, oneRun } from './tables.ts'
 
@@ -50,7 +50,7 @@ export async function check(history: History, { query }: { query: Query }, unres
   }
   record(1, oneHolder(history))
   record(8, permitsKept(history))
-  record(3, { count: history.beliefs.length, against: unrest.map((says) => ({ says })) })
+  record(3, { count: history.holds.length, against: unrest.map((says) => ({ says })) })
   record(9, { count: history.counts.refused ?? 0, against: [] })
   record(0, { count: 0, against: [...history.unexpected.map(({ error }) => ({ says: error })), ...history.wrong] })
   record(2, await fencesGrow(query))
@@ -68,8 +68,8 @@ export async function check(history: History, { query }: { query: Query }, unres
 /** What the dashboard shows as the proof must see nothing either. */
 async function ownProof(query: Query): Promise<Violation[]> {
   const observer = new Observer({ read: query })
-  const { invariants } = await observer.proof({ mendedWithinMs: 0 })
-  return invariants.flatMap(({ says, facts }) =>
-    facts.map((fact) => ({ promise: `the proof: ${says}`, says: fact, story: [] })),
+  const { invariants } = await observer.proof({ repairWithinMs: 0 })
+  return invariants.flatMap(({ text, facts }) =>
+    facts.map((fact) => ({ promise: `the proof: ${text}`, says: fact, story: [] })),
   )
 }

@@ -1,5 +1,5 @@
 // What the tables say of writes under fences, of deliveries and of ticks.
-import { ruleOf } from '../../dist/cron/index.js'
+import { ruleFromText } from '../../dist/cron/index.js'
 import type { History } from '../history.ts'
 import type { Query, Verdict } from './index.ts'
 
@@ -62,10 +62,10 @@ export async function oneRun(query: Query): Promise<Verdict> {
     const ticks = rules.flatMap(({ since, rule }, at) => {
       // The last rule: until the first of its ticks that is not settled.
       const until = rules[at + 1]?.since ?? (next_at === null ? now : new Date(next_at.getTime() - 1))
-      return ruleOf(rule).between(since, until, 1_000_000)
+      return ruleFromText(rule).between(since, until, 1_000_000)
     })
     count += ticks.length
-    const unproven = await query('select holdfast.schedule_unproven($1, $2) as at', [key, ticks])
+    const unproven = await query('select holdfast.schedule_unaccounted($1, $2) as at', [key, ticks])
     for (const { at } of unproven)
       against.push({ says: `the tick ${at.toISOString()} of ${name} has neither a run nor a reason, or both` })
     const [{ places }] = await query(

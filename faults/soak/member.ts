@@ -55,7 +55,7 @@ const mail = defineJob('mail', { run: ran('mail') })
 const sync = defineJob('sync', { lanes: { max: 2, rate: '50/s' }, run: ran('sync') })
 const invoice = defineJob('invoice', { run: ran('invoice') })
 const flaky = defineJob('flaky', {
-  retry: { attempts: 3, backoff: 50, longest: 200 },
+  retry: { attempts: 3, backoff: 50, maxBackoff: 200 },
   run: () => {
     if (Math.random() < 0.5) throw new Error('It fails now and then')
     count('job flaky')

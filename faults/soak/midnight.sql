@@ -7,7 +7,7 @@ do $$
   begin
     update holdfast.name set used_at = used_at - interval '31 days'
     where used_at between clock_timestamp() - interval '15 days' and made_before;
-    update holdfast.guarded set used_on = used_on - 40
+    update holdfast.fence_guard set used_on = used_on - 40
     where used_on > current_date - 15;
     update holdfast.election set since = since - interval '31 days'
     where since between clock_timestamp() - interval '15 days' and made_before;
@@ -55,6 +55,6 @@ do $$
         'job_history_' || to_char(part.day - 1, 'YYYYMMDD'), (part.day - 1)::timestamptz, part.day::timestamptz
       );
     end loop;
-    perform holdfast.job_days(1);
+    perform holdfast.job_roll_partitions(1);
   end
 $$

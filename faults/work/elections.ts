@@ -1,12 +1,12 @@
 import type { Leadership } from 'holdfast'
 import { hostile } from '../../test/property/hostile.ts'
+import type { Fixture, Work } from './fixture.ts'
 import { writeUnder } from './ledger.ts'
-import type { Stage, Work } from './stage.ts'
 
 const names = ['leader', 'index']
 
 /** A campaign for a while. Who leads believes it until it is told otherwise, or has led for long enough. */
-export function elections(stage: Stage): Work {
+export function elections(stage: Fixture): Work {
   const { holdfast, believe, keep, sleep, expiryMs } = stage
   return {
     async step(random) {

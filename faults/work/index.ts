@@ -1,5 +1,6 @@
 // What an instance does in each room. A room gives `step`, which its flows take again and again.
 import { elections } from './elections.ts'
+import type { Fixture, Work } from './fixture.ts'
 import { jobs } from './jobs.ts'
 import { leases } from './leases.ts'
 import { limits } from './limits.ts'
@@ -7,9 +8,8 @@ import { locks } from './locks.ts'
 import { once } from './once.ts'
 import { schedules } from './schedules.ts'
 import { shares } from './shares.ts'
-import type { Stage, Work } from './stage.ts'
 
-export const works: Record<string, (stage: Stage) => Work> = {
+export const works: Record<string, (stage: Fixture) => Work> = {
   locks,
   leases,
   elections,

@@ -2,16 +2,16 @@ import { defineJob, type WorkflowJob } from 'holdfast'
 import type pg from 'pg'
 import { hostile } from '../../test/property/hostile.ts'
 import { type Random, randomFrom } from '../../test/property/random.ts'
-import type { Stage, Work } from './stage.ts'
+import type { Fixture, Work } from './fixture.ts'
 
 const lanes = ['one', 'two', 'three']
-const many = { maxCrashes: 1_000, retry: { attempts: 1_000, backoff: 5, longest: 200 } }
+const many = { maxCrashes: 1_000, retry: { attempts: 1_000, backoff: 5, maxBackoff: 200 } }
 
 /**
  * Jobs of all kinds, enqueued in transactions of the user, which at times are rolled back, or whose end nobody learns. What was told to be
  * committed is in the history, and so is what was rolled back; of the rest nobody knows.
  */
-export function jobs({ holdfast, transaction, believe, byItsSignal, keep, write, pool, ofTheUser }: Stage): Work {
+export function jobs({ holdfast, transaction, believe, byItsSignal, keep, write, pool, ofTheUser }: Fixture): Work {
   const random = randomFrom(process.pid)
   let batches = 0
   const rolledBack = new Error('rolled back', { cause: ofTheUser })

@@ -1,10 +1,10 @@
+import type { Fixture, Work } from './fixture.ts'
 import { writeDeaf, writeUnder } from './ledger.ts'
-import type { Stage, Work } from './stage.ts'
 
 const names = ['cache', 'mirror', 'export', 'prices', 'index']
 
 /** One lease; at times extended in the middle, at times for less than it had; at times it writes under its name. */
-export function leases(stage: Stage): Work {
+export function leases(stage: Fixture): Work {
   const { holdfast, believe, keep, impatience } = stage
   return {
     flows: 4,

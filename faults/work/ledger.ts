@@ -1,9 +1,9 @@
 import type pg from 'pg'
 import type { Random } from '../../test/property/random.ts'
-import type { Guarded, Stage } from './stage.ts'
+import type { Fixture, Guarded } from './fixture.ts'
 
 /** Writes under a name that is held, in one transaction with its guard, before or after work that may take long. */
-export async function writeUnder({ transaction, keep }: Stage, handle: Guarded, name: string, random: Random) {
+export async function writeUnder({ transaction, keep }: Fixture, handle: Guarded, name: string, random: Random) {
   const { fence = handle.term } = handle
   await transaction(async (tx) => {
     if (random.chance(0.5)) await keep(random)
@@ -14,7 +14,7 @@ export async function writeUnder({ transaction, keep }: Stage, handle: Guarded, 
 }
 
 /** The same by SQL, of somebody who does not listen to signals: only the database can refuse what comes too late. */
-export async function writeDeaf({ transaction, keep }: Stage, name: string, fence: number, random: Random) {
+export async function writeDeaf({ transaction, keep }: Fixture, name: string, fence: number, random: Random) {
   await keep(random)
   await transaction(async (tx) => {
     await tx.query("select holdfast.guard('default', $1, $2)", [name, fence])

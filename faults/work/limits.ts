@@ -1,10 +1,10 @@
-import type { Stage, Work } from './stage.ts'
+import type { Fixture, Work } from './fixture.ts'
 
 const names = ['exports', 'mails', 'reports']
 export const max = 3
 
 /** A permit, or two at once, of an entity that has room for three. */
-export function limits({ holdfast, believe, keep, impatience }: Stage): Work {
+export function limits({ holdfast, believe, keep, impatience }: Fixture): Work {
   return {
     flows: 4,
     async step(random) {

@@ -1,11 +1,11 @@
+import type { Fixture, Work } from './fixture.ts'
 import { writeDeaf, writeUnder } from './ledger.ts'
-import type { Stage, Work } from './stage.ts'
 
 /** Some of them are also wanted by lease: the two ways exclude each other. */
 const names = ['accounts', 'books', 'stock', 'mirror', 'ledger', 'export']
 
 /** One lock, on one name or several, shared or exclusive, waited for or not; alone, it writes under the name. */
-export function locks(stage: Stage): Work {
+export function locks(stage: Fixture): Work {
   const { holdfast, believe, keep, impatience } = stage
   // Locks are of a session: without an anchor there are none.
   if (stage.anchor === 'none') return {}

@@ -1,7 +1,7 @@
 import type { Delivery } from 'holdfast'
 import { deliveryOf, webhooks } from 'holdfast/http'
 import type { Random } from '../../test/property/random.ts'
-import type { Stage, Work } from './stage.ts'
+import type { Fixture, Work } from './fixture.ts'
 
 /** The body that a key stands for; at times another one comes, which must never get its answer. */
 const bodies = ['right', 'wrong']
@@ -14,7 +14,7 @@ interface Answered {
  * A delivery, of which there are few for a while, so that they meet: its effect is a row, and its answer says who made it, from
  * which body. Half of them are webhooks.
  */
-export function once({ holdfast, keep, write, ofTheUser }: Stage): Work {
+export function once({ holdfast, keep, write, ofTheUser }: Fixture): Work {
   let runs = 0
   const effect = async ({ tx }: Pick<Delivery, 'tx'>, key: string, body: string, random: Random) => {
     const by = `${process.pid}:${++runs}:${body}`

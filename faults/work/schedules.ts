@@ -1,7 +1,7 @@
 import type { ScheduleOptions } from 'holdfast'
 import { hostile } from '../../test/property/hostile.ts'
 import { randomFrom } from '../../test/property/random.ts'
-import type { Stage, Work } from './stage.ts'
+import type { Fixture, Work } from './fixture.ts'
 
 /** Each second, and each other second with other rules for what is late. */
 export const rules: Record<string, ScheduleOptions> = {
@@ -11,7 +11,7 @@ export const rules: Record<string, ScheduleOptions> = {
 }
 
 /** Runs that have an effect by tx, mostly short, at times longer than it takes until the next tick. */
-export function schedules({ holdfast, believe, byItsSignal, keep }: Stage): Work {
+export function schedules({ holdfast, believe, byItsSignal, keep }: Fixture): Work {
   const random = randomFrom(process.pid)
   for (const [name, rule] of Object.entries(rules)) {
     holdfast.schedules.add(name, rule, (run) =>

@@ -1,18 +1,18 @@
-import type { Owned } from 'holdfast'
+import type { OwnedResource } from 'holdfast'
 import type { Random } from '../../test/property/random.ts'
-import type { Stage, Work } from './stage.ts'
+import type { Fixture, Work } from './fixture.ts'
 
 const resources = ['a', 'b', 'c', 'd', 'e']
 
 /** A round of work that is divided, or an assignment for a while. */
-export function shares({ holdfast, believe, keep, sleep }: Stage): Work {
-  const tend = (name: string, random: Random) => (resource: string, owned: Owned) =>
+export function shares({ holdfast, believe, keep, sleep }: Fixture): Work {
+  const tend = (name: string, random: Random) => (resource: string, owned: OwnedResource) =>
     believe(owned, [`share ${name}/${resource}`], {}, () => keep(random, owned.signal))
   return {
     async step(random) {
       if (random.chance(0.6)) {
         await holdfast.shares.each('round', resources, tend('round', random), {
-          hold: random.below(500),
+          window: random.below(500),
           concurrency: 2,
         })
         return

@@ -1,9 +1,9 @@
 // docs/reference/command-line.md, from the definitions of the commands.
 import { existsSync } from 'node:fs'
 import type { Argument, Command, Option } from 'commander'
-import type { TwinOption } from '../../dist/cli/options.js'
+import { examplesOf } from '../../dist/cli/command.js'
+import type { EnvOption } from '../../dist/cli/options.js'
 import { makeProgram } from '../../dist/cli/program.js'
-import { examplesOf } from '../../dist/cli/words.js'
 
 const plain = (text: string) => text.replaceAll('|', '\\|').replaceAll('<', '\\<')
 const code = (text: string) => `\`${text.replaceAll('|', '\\|')}\``
@@ -11,13 +11,13 @@ const upper = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
 const isShown = (command: Command) => !command.name().startsWith('__') && command.name() !== 'help'
 
 /** As all of ours are: with the name of a variable. */
-const twinOf = (option: Option) => (option as Partial<TwinOption>).twin
+const variableOf = (option: Option) => (option as Partial<EnvOption>).variable
 
 function optionsTable(options: readonly Option[]) {
   if (options.length === 0) return []
   const rows = options.map((option) => {
     const { flags, description } = option
-    const twin = twinOf(option) ?? ''
+    const twin = variableOf(option) ?? ''
     return `| ${code(flags)} | ${plain(upper(description.replace(` [${twin}]`, '')))} | ${code(twin)} |`
   })
   return ['', '| option | what it does | variable |', '|---|---|---|', ...rows]
@@ -86,7 +86,7 @@ export function commandLine() {
     'it was not found, 128+n when signal n ended it.',
     '',
     '## Options of every command',
-    ...optionsTable(program.options.filter((option) => twinOf(option) !== undefined)),
+    ...optionsTable(program.options.filter((option) => variableOf(option) !== undefined)),
     ...program.commands.filter(isShown).flatMap((command) => section(command, [command.name()])),
   ].join('\n')}\n`
 }

@@ -1,7 +1,7 @@
 import type { Holdfast } from '../index.js'
 import type { Observer } from '../observe/index.js'
 import type { Operator } from './operator.js'
-import type { NoParams, ParamKinds, ParamsRead } from './params.js'
+import type { NoParams, ParamKinds, ParsedParams } from './params.js'
 
 /** What an act works with. The dashboard and the command line each make their own. */
 export interface ActContext {
@@ -58,8 +58,8 @@ export interface Act<Needs extends ParamKinds, Params extends ParamKinds> {
   readonly needs: Needs
   readonly params: Params
   readonly consent?: Consent
-  preview(context: ActContext, params: ParamsRead<Needs, Params>): Promise<Consequence>
-  run(context: ActContext, params: ParamsRead<Needs, Params>): Promise<Outcome>
+  preview(context: ActContext, params: ParsedParams<Needs, Params>): Promise<Consequence>
+  run(context: ActContext, params: ParsedParams<Needs, Params>): Promise<Outcome>
 }
 
 /** Any act, whatever its parameters. */
@@ -79,30 +79,30 @@ export function act<const Needs extends ParamKinds = NoParams, const Params exte
   readonly needs?: Needs
   readonly params?: Params
   readonly consent?: Consent
-  preview(context: ActContext, params: ParamsRead<Needs, Params>): Promise<Consequence>
-  run(context: ActContext, params: ParamsRead<Needs, Params>): Promise<Outcome>
+  preview(context: ActContext, params: ParsedParams<Needs, Params>): Promise<Consequence>
+  run(context: ActContext, params: ParsedParams<Needs, Params>): Promise<Outcome>
 }): Act<Needs, Params> {
   const { needs = {} as Needs, params = {} as Params } = definition
   return { ...definition, needs, params }
 }
 
 /** The consequence of an act that has nothing to do. */
-export function nothing(subject: string, text: string): Consequence {
+export function inapplicable(subject: string, text: string): Consequence {
   return { subject, text, applies: false, dangerous: false }
 }
 
 /** Joins those of the sentences that apply. */
-export function sentences(...parts: readonly (string | false | null | undefined)[]): string {
+export function joinSentences(...parts: readonly (string | false | null | undefined)[]): string {
   return parts.filter(Boolean).join(' ')
 }
 
 /** `1 job`, `2 jobs`. */
-export function counted(count: number, one: string, many = `${one}s`): string {
+export function formatCount(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString('en')} ${count === 1 ? one : many}`
 }
 
 /** The first names of a long list. */
-export function listed(names: readonly string[], most = 5): string {
-  const first = names.slice(0, most).map((name) => name.slice(0, 100))
-  return first.join(', ') + (names.length > most ? ` and ${names.length - most} more` : '')
+export function formatList(names: readonly string[], max = 5): string {
+  const first = names.slice(0, max).map((name) => name.slice(0, 100))
+  return first.join(', ') + (names.length > max ? ` and ${names.length - max} more` : '')
 }

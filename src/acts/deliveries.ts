@@ -1,6 +1,6 @@
 import { formatDuration } from '../base/index.js'
-import { type DeliveryDetails, whoIs } from '../observe/index.js'
-import { act, nothing } from './act.js'
+import { type DeliveryDetails, participantLabel } from '../observe/index.js'
+import { act, inapplicable } from './act.js'
 
 /** Acts on deliveries. */
 export const deliveries = {
@@ -10,12 +10,12 @@ export const deliveries = {
     async preview({ observer }, { namespace, key }) {
       const subject = `delivery ${key}`
       const delivery = await observer.deliveries.find(namespace, key)
-      if (!delivery || delivery.state === 'in-flight') return nothing(subject, refusal(key, delivery))
+      if (!delivery || delivery.state === 'in-flight') return inapplicable(subject, refusal(key, delivery))
       const { state, finishedAt, forMs } = delivery
       const facts = [
         ['State', state],
         [finishedAt ? 'Finished' : 'Started', `${formatDuration(forMs)} ago`],
-        ['By', whoIs(delivery)],
+        ['By', participantLabel(delivery)],
       ] as const
       if (state === 'lost') {
         const text = 'The instance that ran it is gone, so the next delivery with this key is run anyway.'
@@ -37,7 +37,7 @@ export const deliveries = {
 function refusal(key: string, delivery: DeliveryDetails | undefined): string {
   if (!delivery) return noSuchDelivery(key)
   const { instance, forMs } = delivery
-  return `"${key}" is being run by ${whoIs(delivery)} (instance ${instance}), for ${formatDuration(forMs)}. Forgotten now, it could run a second time at the same time. Wait for its end, or end that process.`
+  return `"${key}" is being run by ${participantLabel(delivery)} (instance ${instance}), for ${formatDuration(forMs)}. Forgotten now, it could run a second time at the same time. Wait for its end, or end that process.`
 }
 
 export function noSuchDelivery(key: string): string {

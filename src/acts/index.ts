@@ -10,7 +10,7 @@ export type { ActContext, AnyAct, Consent, Consequence, Outcome } from './act.js
 export { noSuchDelivery } from './deliveries.js'
 export { noSuchInstance } from './instances.js'
 export { noSuchJob } from './jobs.js'
-export { Operator, type TakenPermit } from './operator.js'
+export { Operator, type RevokedPermit } from './operator.js'
 export * from './params.js'
 export { noSuchSchedule } from './schedules.js'
 

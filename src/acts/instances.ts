@@ -1,9 +1,9 @@
 import { formatDuration } from '../base/index.js'
 import type { FleetInstance, InstanceWork } from '../observe/index.js'
-import { act, counted, listed, nothing, sentences } from './act.js'
+import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 
 /** How long running work may take when a drain gives no time. */
-const usualSeconds = 30
+const defaultSeconds = 30
 
 /** Acts on instances. */
 export const instances = {
@@ -12,39 +12,39 @@ export const instances = {
     needs: { id: 'text' },
     /** In seconds. */
     params: { within: { number: [0, 2_147_483] } },
-    async preview({ observer }, { id, within = usualSeconds }) {
+    async preview({ observer }, { id, within = defaultSeconds }) {
       const found = await observer.fleet.find(id)
       const work = await observer.fleet.workOf(id)
       const subject = `instance ${found ? hostOf(found) : id}`
-      if (!found?.alive || !work) return nothing(subject, goneText(id, found))
-      if (found.state !== 'open') return nothing(subject, leavesText(found))
+      if (!found?.alive || !work) return inapplicable(subject, goneText(id, found))
+      if (found.state !== 'open') return inapplicable(subject, drainingText(found))
       const runs = runsOf(work)
-      const text = sentences(
+      const text = joinSentences(
         `${hostOf(found)} starts no new work, for good: no job, no tick, no delivery, no leadership.`,
         runs.length === 0
           ? 'Nothing runs there now.'
-          : `Running there now: ${listed(runs)}. This work may end. Work that takes longer than ${formatDuration(within * 1_000)} is told to stop, and other instances run it.`,
+          : `Running there now: ${formatList(runs)}. This work may end. Work that takes longer than ${formatDuration(within * 1_000)} is told to stop, and other instances run it.`,
         'The instance releases what it holds when its own work ends. Its process continues until its own code ends it.',
       )
       return { subject, text, applies: true, dangerous: runs.length > 0, facts: factsOf(work) }
     },
     async run({ observer, operator }, { id, within }) {
       const before = await observer.fleet.find(id)
-      const isAsked =
+      const isRequested =
         before?.alive === true && (await operator.requestDrain(id, within === undefined ? undefined : within * 1_000))
       // The instance may die after the request: then it was asked, and is gone. One that closes in good order deletes its row.
       const now = await observer.fleet.find(id)
       const found = now ?? before
       const state = !found?.alive
         ? 'gone'
-        : !now && isAsked
+        : !now && isRequested
           ? 'drained'
           : found.state === 'open'
             ? 'asked'
             : found.state
       const result = { instance: id, state }
-      if (!found || (!isAsked && !found.alive)) return { done: false, text: goneText(id, found), result }
-      return { done: true, text: isAsked ? `Asked ${hostOf(found)} to drain.` : leavesText(found), result }
+      if (!found || (!isRequested && !found.alive)) return { done: false, text: goneText(id, found), result }
+      return { done: true, text: isRequested ? `Asked ${hostOf(found)} to drain.` : drainingText(found), result }
     },
   }),
 }
@@ -61,15 +61,15 @@ export function noSuchInstance(id: string): string {
   return `There is no instance ${JSON.stringify(id)}: \`holdfast instance ls\` lists those there are.`
 }
 
-function leavesText(found: FleetInstance): string {
+function drainingText(found: FleetInstance): string {
   return `${hostOf(found)} is ${found.state === 'drained' ? 'drained' : 'draining'} already.`
 }
 
 function runsOf({ jobs, runs, deliveries }: InstanceWork): string[] {
   return [
-    jobs.length > 0 && counted(jobs.length, 'job'),
-    runs.length > 0 && counted(runs.length, 'run of a schedule', 'runs of schedules'),
-    deliveries.length > 0 && counted(deliveries.length, 'delivery', 'deliveries'),
+    jobs.length > 0 && formatCount(jobs.length, 'job'),
+    runs.length > 0 && formatCount(runs.length, 'run of a schedule', 'runs of schedules'),
+    deliveries.length > 0 && formatCount(deliveries.length, 'delivery', 'deliveries'),
   ].filter((text) => text !== false)
 }
 
@@ -84,5 +84,5 @@ function factsOf(work: InstanceWork): (readonly [string, string])[] {
     ['Leases', labels(work.leases)],
     ['Workers', work.workers.length > 0 ? [String(work.workers.length)] : []],
   ]
-  return facts.filter(([, names]) => names.length > 0).map(([label, names]) => [label, listed(names)])
+  return facts.filter(([, names]) => names.length > 0).map(([label, names]) => [label, formatList(names)])
 }

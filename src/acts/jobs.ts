@@ -1,7 +1,15 @@
 import { formatDuration, hasEnded } from '../base/index.js'
 import type { Holdfast } from '../index.js'
-import type { JobDetails, TiedJob } from '../observe/index.js'
-import { type ActContext, act, type Consequence, counted, nothing, type Outcome, sentences } from './act.js'
+import type { JobDetails, LinkedJob } from '../observe/index.js'
+import {
+  type ActContext,
+  act,
+  type Consequence,
+  formatCount,
+  inapplicable,
+  joinSentences,
+  type Outcome,
+} from './act.js'
 
 /** Acts on single jobs. */
 export const jobs = {
@@ -9,7 +17,7 @@ export const jobs = {
     needs: { id: 'id' },
     preview: (context, { id }) => previewOf(context, id, retryConsequence),
     run: (context, { id }) =>
-      onJob(context, id, 'retried', async (job, { jobs }) => {
+      withJob(context, id, 'retried', async (job, { jobs }) => {
         if (await jobs.retry(id)) return { done: true, text: `Job ${id} may run now.` }
         const now = await jobs.find(id)
         const text =
@@ -24,7 +32,7 @@ export const jobs = {
     needs: { id: 'id' },
     preview: (context, { id }) => previewOf(context, id, cancelConsequence),
     run: (context, { id }) =>
-      onJob(context, id, 'cancelled', async (_, { jobs }) => {
+      withJob(context, id, 'cancelled', async (_, { jobs }) => {
         const { actor, reason } = context
         const done = await jobs.cancel(id, actor === undefined ? reason : `Cancelled by ${actor}`)
         const now = await jobs.find(id)
@@ -35,13 +43,13 @@ export const jobs = {
   }),
 }
 
-async function onJob(
+async function withJob(
   { observer, asMember }: ActContext,
   id: number,
   verb: 'retried' | 'cancelled',
   work: (job: JobDetails, holdfast: Holdfast) => Promise<Outcome>,
 ): Promise<Outcome> {
-  const job = await observer.work.job(id)
+  const job = await observer.jobs.find(id)
   const outcome = job
     ? await asMember(job.namespace ?? 'default', (holdfast) => work(job, holdfast))
     : { done: false, text: noSuchJob(id) }
@@ -53,8 +61,8 @@ async function previewOf(
   id: number,
   consequenceOf: (job: JobDetails, now: Date) => Consequence,
 ): Promise<Consequence> {
-  const job = await observer.work.job(id)
-  if (!job) return nothing(`job ${id}`, noSuchJob(id))
+  const job = await observer.jobs.find(id)
+  if (!job) return inapplicable(`job ${id}`, noSuchJob(id))
   const failure = job.error ?? job.attempts.at(-1)
   const facts: [string, string | false | undefined][] = [
     ['Kind', job.kind],
@@ -77,7 +85,7 @@ function retryConsequence({ id, state, waits, runAt, attempts }: JobDetails, now
     ready: `Job ${id} may run already: there is nothing to do.`,
     done: `Job ${id} is done. It cannot be run again; enqueue another one.`,
   }[state as string]
-  if (idle) return nothing(subject, idle)
+  if (idle) return inapplicable(subject, idle)
   const mild = { subject, applies: true, dangerous: false }
   if (state === 'waiting') {
     if (waits === 'lane') return { ...mild, text: `Job ${id} still waits for a place in its lane.` }
@@ -86,7 +94,7 @@ function retryConsequence({ id, state, waits, runAt, attempts }: JobDetails, now
     return { ...mild, text: `Job ${id} may run now, instead of in ${left}.` }
   }
   const again = attempts.length > 0 && 'Work that an attempt did before it failed may be done again.'
-  const text = sentences(
+  const text = joinSentences(
     `Lets job ${id}, which is ${state}, run again with the same input and all its attempts.`,
     again,
   )
@@ -94,29 +102,29 @@ function retryConsequence({ id, state, waits, runAt, attempts }: JobDetails, now
 }
 
 function cancelConsequence(job: JobDetails, now: Date): Consequence {
-  const { id, state, host, osPid, instance, claimedAt, tied } = job
+  const { id, state, host, osPid, instance, claimedAt, linked } = job
   const subject = `job ${id}`
-  if (hasEnded(state)) return nothing(subject, `Job ${id} is ${state} already: there is nothing to cancel.`)
-  const after = textOfWaiting(tied.filter((other) => other.state === 'waiting' && other.after.includes(id)))
+  if (hasEnded(state)) return inapplicable(subject, `Job ${id} is ${state} already: there is nothing to cancel.`)
+  const after = textOfWaiting(linked.filter((other) => other.state === 'waiting' && other.after.includes(id)))
   const who = host === null ? `instance ${instance}` : `${host} process ${osPid}`
   const since = claimedAt === null ? '' : ` for ${formatDuration(now.getTime() - claimedAt.getTime())}`
   const text =
     state === 'running'
       ? `Tells job ${id} to stop, which ${who} has been running${since}. The job ends when its handler reacts to the signal. What it has done stays done.`
       : `Job ${id} ends here and does not run. A retry brings it back.`
-  return { subject, text: sentences(text, after), applies: true, dangerous: true }
+  return { subject, text: joinSentences(text, after), applies: true, dangerous: true }
 }
 
 /** What happens to the jobs that wait for this one. */
-function textOfWaiting(waiting: readonly TiedJob[]): string {
+function textOfWaiting(waiting: readonly LinkedJob[]): string {
   const [cancelled, run, wait] = (['cancel', 'run', 'wait'] as const).map(
     (ifFailed) => waiting.filter((job) => job.ifFailed === ifFailed).length,
   ) as [number, number, number]
   const parts = [
     cancelled > 0 &&
-      `${counted(cancelled, 'job')} that waited for it ${cancelled === 1 ? 'is' : 'are'} cancelled with it`,
-    run > 0 && `${counted(run, 'job')} ${run === 1 ? 'runs' : 'run'} anyway`,
-    wait > 0 && `${counted(wait, 'job')} ${wait === 1 ? 'waits' : 'wait'} until it is retried`,
+      `${formatCount(cancelled, 'job')} that waited for it ${cancelled === 1 ? 'is' : 'are'} cancelled with it`,
+    run > 0 && `${formatCount(run, 'job')} ${run === 1 ? 'runs' : 'run'} anyway`,
+    wait > 0 && `${formatCount(wait, 'job')} ${wait === 1 ? 'waits' : 'wait'} until it is retried`,
   ].filter((part) => part !== false)
   return parts.length > 0 ? `${parts.join('; ')}.` : ''
 }

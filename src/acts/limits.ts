@@ -1,8 +1,8 @@
 import { formatDuration } from '../base/index.js'
-import { limitKeys, type ObservedPermit, whoIs } from '../observe/index.js'
-import { act, counted, nothing, sentences } from './act.js'
+import { limitKeys, type ObservedPermit, participantLabel } from '../observe/index.js'
+import { act, formatCount, inapplicable, joinSentences } from './act.js'
 
-const mostNamed = 10
+const maxListed = 10
 
 /** Acts on limits. */
 export const limits = {
@@ -11,13 +11,13 @@ export const limits = {
     consent: { doing: 'resetting a limit', question: 'Reset it?' },
     async preview({ observer }, { namespace, name }) {
       const subject = `limit ${name}`
-      const { holding, waiting, holders, rate } = await observer.limits.find(namespace, name, mostNamed)
-      if (holding === 0 && !rate) return nothing(subject, unused(name))
-      const text = sentences(
+      const { holding, waiting, holders, rate } = await observer.limits.find(namespace, name, maxListed)
+      if (holding === 0 && !rate) return inapplicable(subject, unused(name))
+      const text = joinSentences(
         holding > 0 &&
-          `Takes ${counted(holding, 'permit')} of "${name}". They are free immediately${waiting > 0 ? ', and the next waiters get them' : ''}. The holders are notified: immediately, or without an anchor at the next renewal of their presence. Work that ignores the loss may still be running then, at the same time as other work.`,
+          `Takes ${formatCount(holding, 'permit')} of "${name}". They are free immediately${waiting > 0 ? ', and the next waiters get them' : ''}. The holders are notified: immediately, or without an anchor at the next renewal of their presence. Work that ignores the loss may still be running then, at the same time as other work.`,
         rate &&
-          `Refills the rate of "${name}", which would be full again in ${formatDuration(rate.restedInMs)}: all of it may be spent again immediately. A caller that waits for a promised time still waits for that time.`,
+          `Refills the rate of "${name}", which would be full again in ${formatDuration(rate.refilledInMs)}: all of it may be spent again immediately. A caller that waits for a promised time still waits for that time.`,
       )
       const more = holding - holders.length
       const facts = [...holders.map(factOf), ...(more > 0 ? [['And', `${more} more`] as const] : [])]
@@ -28,8 +28,8 @@ export const limits = {
       const { holding, rate } = await observer.limits.find(namespace, name, 1)
       const ended = holding > 0 ? await operator.resetLimit(keys.permits) : []
       const refilled = rate !== undefined && (await operator.refillRate(keys.rate))
-      const text = sentences(
-        ended.length > 0 && `Took ${counted(ended.length, 'permit')} of "${name}".`,
+      const text = joinSentences(
+        ended.length > 0 && `Took ${formatCount(ended.length, 'permit')} of "${name}".`,
         refilled && `Refilled the rate of "${name}".`,
       )
       return { done: text !== '', text: text || unused(name), result: { ended, refilled } }
@@ -44,6 +44,6 @@ function unused(name: string): string {
 function factOf(permit: ObservedPermit) {
   const { instance, weight, max, fence, forMs } = permit
   const grant = fence === null ? '' : `, fence ${fence}`
-  const who = whoIs(permit)
+  const who = participantLabel(permit)
   return [who, `instance ${instance}, for ${formatDuration(forMs)}, weight ${weight} of ${max}${grant}`] as const
 }

@@ -1,6 +1,6 @@
 import { formatDuration } from '../base/index.js'
-import { called, type ObservedLock, type Observer, whoIs } from '../observe/index.js'
-import { act, counted, listed, nothing, sentences } from './act.js'
+import { nameLabel, type ObservedLock, type Observer, participantLabel } from '../observe/index.js'
+import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 
 const needs = { key: 'key' } as const
 /** `name`: the words of the operator for a key that nobody has registered. */
@@ -16,14 +16,14 @@ export const names = {
     async preview({ observer }, of) {
       const { name, ours, refusal } = await holdersOf(observer, of)
       const subject = `lock ${name}`
-      if (ours.length === 0) return nothing(subject, refusal)
-      const text = `Asks ${whoAll(ours)} to let go. The holder decides when its work can stop. No work is lost.`
+      if (ours.length === 0) return inapplicable(subject, refusal)
+      const text = `Asks ${labelsOf(ours)} to let go. The holder decides when its work can stop. No work is lost.`
       return { subject, text, applies: true, dangerous: false }
     },
     async run({ observer, operator }, of) {
       const { name, ours, refusal } = await holdersOf(observer, of)
       if (ours.length > 0) await operator.requestRelease(of.key)
-      const text = sentences(ours.length > 0 && `Asked ${whoAll(ours)} to release "${name}".`, refusal)
+      const text = joinSentences(ours.length > 0 && `Asked ${labelsOf(ours)} to release "${name}".`, refusal)
       return { done: ours.length > 0, text, result: { asked: ours } }
     },
   }),
@@ -35,7 +35,7 @@ export const names = {
     async preview({ observer }, of) {
       const { name, lease } = await leaseOf(observer, of)
       const subject = `lease ${name}`
-      if (!lease) return nothing(subject, notLeased(name))
+      if (!lease) return inapplicable(subject, notLeased(name))
       const { held, instance, fence, expiresInMs } = lease
       const applies = { subject, applies: true, dangerous: true }
       if (!held) {
@@ -43,7 +43,7 @@ export const names = {
         const text = `Ends the hold on "${name}", which keeps the name taken for ${left} more. The name is free immediately. The work that the hold kept from running again may run again.`
         return { ...applies, text }
       }
-      const holder = whoIs(lease)
+      const holder = participantLabel(lease)
       const text = `Takes "${name}" from ${holder}. The name is free immediately, and the next process that asks gets it. The holder is notified, at the latest at its next renewal. Guarded writes under its fence ${fence} are refused from now on. ${loss}`
       return { ...applies, text, facts: [['Instance', instance]] }
     },
@@ -62,16 +62,16 @@ export const names = {
     async preview({ observer }, of) {
       const { name, holders, ours } = await holdersOf(observer, of)
       const subject = `lock ${name}`
-      if (holders.length === 0) return nothing(subject, nothingToBreak(name))
+      if (holders.length === 0) return inapplicable(subject, nothingToBreak(name))
       const all = (await observer.locks()).filter(({ granted }) => granted)
-      const sessions = holders.length === 1 ? `session ${holders[0]!.pid}` : counted(holders.length, 'session')
-      const text = sentences(
+      const sessions = holders.length === 1 ? `session ${holders[0]!.pid}` : formatCount(holders.length, 'session')
+      const text = joinSentences(
         `Ends ${sessions}. Everything that the session holds is lost immediately, and the next waiter gets it.`,
         ours.length > 0 && 'An instance reconnects. Its jobs and runs continue elsewhere.',
         loss,
         'To ask the holder instead, release the lock.',
       )
-      const facts = holders.map((holder) => [whoIs(holder), sessionOf(holder, all)] as const)
+      const facts = holders.map((holder) => [participantLabel(holder), sessionOf(holder, all)] as const)
       return { subject, text, applies: true, dangerous: true, facts }
     },
     async run({ observer, operator }, of) {
@@ -85,30 +85,30 @@ export const names = {
   }),
 }
 
-interface Named {
+interface NameParams {
   readonly key: string
   readonly name?: string | undefined
 }
 
 /** The sessions that hold the name as a lock, those of them that are instances, and why the others cannot be asked. */
-async function holdersOf(observer: Observer, { key, name: words }: Named) {
+async function holdersOf(observer: Observer, { key, name: fallbackName }: NameParams) {
   const locks = await observer.locks({ key })
   const holders = locks.filter(({ granted }) => granted)
-  const name = locks[0]?.label ?? words ?? called({ label: null, key })
+  const name = locks[0]?.label ?? fallbackName ?? nameLabel({ label: null, key })
   const ours = holders.filter(({ instance }) => instance !== null)
   const others = holders.filter(({ instance }) => instance === null)
   const refusal =
     holders.length === 0
       ? `"${name}" is free: there is nobody to ask.`
       : others.length > 0
-        ? `${whoAll(others)} holds "${name}" without Holdfast and cannot be asked. To end that session, break the lock.`
+        ? `${labelsOf(others)} holds "${name}" without Holdfast and cannot be asked. To end that session, break the lock.`
         : ''
   return { name, holders, ours, refusal }
 }
 
-async function leaseOf(observer: Observer, { key, name }: Named) {
+async function leaseOf(observer: Observer, { key, name }: NameParams) {
   const [lease] = await observer.leases({ key })
-  return { lease, name: lease?.label ?? name ?? called({ label: null, key }) }
+  return { lease, name: lease?.label ?? name ?? nameLabel({ label: null, key }) }
 }
 
 function notLeased(name: string): string {
@@ -119,13 +119,13 @@ function nothingToBreak(name: string): string {
   return `"${name}" is free: there is nothing to break.`
 }
 
-function whoAll(holders: readonly ObservedLock[]): string {
-  return holders.map((holder) => whoIs(holder, holder.pid)).join(' and ')
+function labelsOf(holders: readonly ObservedLock[]): string {
+  return holders.map((holder) => participantLabel(holder, holder.pid)).join(' and ')
 }
 
 /** The session, and what else it holds. */
 function sessionOf({ pid, key, instance }: ObservedLock, all: readonly ObservedLock[]): string {
-  const others = all.filter((lock) => lock.pid === pid && lock.key !== key).map(called)
-  const besides = others.length === 0 ? 'holds nothing else' : `also holds ${listed(others)}`
+  const others = all.filter((lock) => lock.pid === pid && lock.key !== key).map(nameLabel)
+  const besides = others.length === 0 ? 'holds nothing else' : `also holds ${formatList(others)}`
   return `session ${pid}${instance === null ? '' : ` of instance ${instance}`}, which ${besides}`
 }

@@ -2,21 +2,21 @@
 
 -- name: request_release
 -- Asks the holders of a key to let go: the instances listen on a channel that is named like the schema.
-select pg_notify($1, 'release ' || $2)
+select pg_notify($1, 'lock-release-requested ' || $2)
 
 -- name: request_drain
 -- Asks an instance to drain, within so long ($3, in ms, or null): its row says so, and it is told to look at it. One that
 -- hears no notifications reads its row when it renews it.
-with asked as (
+with requested as (
   update holdfast.instance
-  set state = 'asked',
+  set state = 'drain-requested',
       drain_within_ms = $3::bigint
   where id = $2
     and state = 'open'
   returning id
 )
-select pg_notify($1, 'drain ' || id)::text as told
-from asked
+select pg_notify($1, 'drain-requested ' || id)::text as notified
+from requested
 
 -- name: reset_limit
 -- Takes all permits of an entity ($2) from whoever holds them.
@@ -58,7 +58,7 @@ from holder
 -- Takes a name from whoever has it by lease, or ends its hold: free at once. No renewal, release or guarded write of the
 -- holder fits any more. The holder is told, and whoever waits. Relies on lease_pkey.
 with found as materialized (
-  select key, wanted
+  select key, has_waiters
   from holdfast.lease
   where key = $2::bigint
     and expires_at > clock_timestamp()
@@ -67,13 +67,13 @@ with found as materialized (
 expired as (
   update holdfast.lease
   set token = '',
-      wanted = false,
+      has_waiters = false,
       expires_at = clock_timestamp()
   from found
   where lease.key = found.key
-  returning lease.key, found.wanted
+  returning lease.key, found.has_waiters
 )
 select
-  pg_notify($1, 'expire ' || key)::text as holder_told,
-  case when wanted then pg_notify($1, 'lease ' || key)::text end as waiters_told
+  pg_notify($1, 'lease-expired ' || key)::text as holder_notified,
+  case when has_waiters then pg_notify($1, 'lease-released ' || key)::text end as waiters_notified
 from expired

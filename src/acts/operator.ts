@@ -1,7 +1,7 @@
 import { HoldfastError } from '../base/index.js'
 import { type Executor, loadStatements, PermissionError, type Statement } from '../postgres/index.js'
 
-type Name =
+type StatementName =
   | 'request_release'
   | 'request_drain'
   | 'reset_limit'
@@ -11,7 +11,7 @@ type Name =
   | 'expire_lease'
 
 /** A permit that was taken from its holder. */
-export interface TakenPermit {
+export interface RevokedPermit {
   /** Instance that held the permit. */
   readonly instance: string
   /** Share of the limit that the permit used. */
@@ -27,7 +27,7 @@ export interface TakenPermit {
 export class Operator {
   readonly #executor: Executor
   readonly #schema: string
-  readonly #sql: Record<Name, Statement>
+  readonly #sql: Record<StatementName, Statement>
 
   constructor(executor: Executor, schema = 'holdfast') {
     this.#executor = executor
@@ -61,7 +61,7 @@ export class Operator {
    * Takes all permits of the entity with this key from whoever holds them, and hands them on to whoever waits. The signal of each
    * handle aborts as soon as its instance hears of it: at once, or without an anchor at the next renewal of its presence.
    */
-  async resetLimit(key: string): Promise<TakenPermit[]> {
+  async resetLimit(key: string): Promise<RevokedPermit[]> {
     const rows = await this.#executor.query<{ instance: string; weight: number; fence: string }>(
       this.#sql.reset_limit.text,
       [this.#schema, key],

@@ -1,4 +1,4 @@
-import { type Rule, readOptions, UsageError } from '../base/index.js'
+import { type OptionRule, readOptions, UsageError } from '../base/index.js'
 
 /**
  * What a parameter of a view or an act may be. `key` is a key of 64 bits in decimal, `id` the number of a job.
@@ -9,8 +9,8 @@ type ParamKind =
   | 'key'
   | 'id'
   | 'flag'
-  | 'moment'
-  | { readonly number: readonly [least: number, most: number] }
+  | 'time'
+  | { readonly number: readonly [min: number, max: number] }
   | { readonly oneOf: readonly string[] }
 
 export type ParamKinds = Readonly<Record<string, ParamKind>>
@@ -20,34 +20,34 @@ type ValueOf<Kind> = Kind extends 'flag'
   ? boolean
   : Kind extends 'id' | { readonly number: unknown }
     ? number
-    : Kind extends 'moment'
+    : Kind extends 'time'
       ? Date
       : Kind extends { readonly oneOf: readonly (infer Word)[] }
         ? Word
         : string
 
 /** What is read of the parameters: all that are needed, and those of the others that were given. */
-export type ParamsRead<Needs, Params> = { readonly [Name in keyof Needs]: ValueOf<Needs[Name]> } & {
+export type ParsedParams<Needs, Params> = { readonly [Name in keyof Needs]: ValueOf<Needs[Name]> } & {
   readonly [Name in keyof Params]?: ValueOf<Params[Name]> | undefined
 }
 
-const longestText = 2_000
+const maxTextLength = 2_000
 
 export function readParams<Needs extends ParamKinds, Params extends ParamKinds>(
   where: string,
   given: object,
   { needs, params }: { readonly needs: Needs; readonly params: Params },
-): ParamsRead<Needs, Params> {
+): ParsedParams<Needs, Params> {
   const kinds: ParamKinds = { ...needs, ...params }
   const rules = Object.fromEntries(Object.entries(kinds).map(([name, kind]) => [name, ruleOf(kind)]))
   const read = readOptions(where, given, rules)
   for (const name of Object.keys(needs)) {
     if (read[name] === undefined) throw new UsageError(`Expected ${name} to be ${rules[name]!.expected}, got nothing`)
   }
-  return read as ParamsRead<Needs, Params>
+  return read as ParsedParams<Needs, Params>
 }
 
-function ruleOf(kind: ParamKind): Rule<unknown> {
+function ruleOf(kind: ParamKind): OptionRule<unknown> {
   if (typeof kind === 'object' && 'oneOf' in kind) {
     const expected = kind.oneOf.map((word) => `"${word}"`).join(' or ')
     return { expected, read: (given) => kind.oneOf.find((word) => word === given) }
@@ -56,13 +56,13 @@ function ruleOf(kind: ParamKind): Rule<unknown> {
   return rules[kind]
 }
 
-const rules: Record<Extract<ParamKind, string>, Rule<unknown>> = {
+const rules: Record<Extract<ParamKind, string>, OptionRule<unknown>> = {
   text: {
-    expected: `a text of 1 to ${longestText} characters`,
+    expected: `a text of 1 to ${maxTextLength} characters`,
     read: (given) =>
       typeof given === 'string' &&
       given !== '' &&
-      given.length <= longestText &&
+      given.length <= maxTextLength &&
       !given.includes('\0') &&
       given.isWellFormed()
         ? given
@@ -81,8 +81,8 @@ const rules: Record<Extract<ParamKind, string>, Rule<unknown>> = {
     read: (given) =>
       given === true || given === 'true' ? true : given === false || given === 'false' ? false : undefined,
   },
-  moment: {
-    expected: 'a moment such as 2030-01-31T18:00:00.000Z',
+  time: {
+    expected: 'a time such as 2030-01-31T18:00:00.000Z',
     read(given) {
       const isWritten = typeof given === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/.test(given)
       return isWritten && !Number.isNaN(Date.parse(given)) ? new Date(given) : undefined
@@ -90,12 +90,12 @@ const rules: Record<Extract<ParamKind, string>, Rule<unknown>> = {
   },
 }
 
-function numberBetween(least: number, most: number): Rule<number> {
+function numberBetween(min: number, max: number): OptionRule<number> {
   return {
-    expected: `a whole number between ${least} and ${most}`,
+    expected: `a whole number between ${min} and ${max}`,
     read(given) {
       const number = typeof given === 'string' && /^-?\d{1,16}$/.test(given) ? Number(given) : given
-      return Number.isSafeInteger(number) && (number as number) >= least && (number as number) <= most
+      return Number.isSafeInteger(number) && (number as number) >= min && (number as number) <= max
         ? (number as number)
         : undefined
     },

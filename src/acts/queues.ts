@@ -1,6 +1,6 @@
 import { formatDuration, suggest } from '../base/index.js'
-import { type BusyQueue, mostCounted, type Observer } from '../observe/index.js'
-import { act, counted, nothing, sentences } from './act.js'
+import { maxCounted, type ObservedQueue, type Observer } from '../observe/index.js'
+import { act, formatCount, inapplicable, joinSentences } from './act.js'
 
 const needs = { namespace: 'text', name: 'text' } as const
 
@@ -11,10 +11,10 @@ export const queues = {
     async preview({ observer }, { namespace, name }) {
       const subject = `queue ${name}`
       const { queue, unknown } = await queueOf(observer, namespace, name)
-      if (queue?.pausedAt) return nothing(subject, `"${name}" is paused already.`)
+      if (queue?.pausedAt) return inapplicable(subject, `"${name}" is paused already.`)
       const { ready = 0, running = 0 } = queue ?? {}
-      const text = sentences(
-        `No job of "${name}" starts on any instance until the queue is resumed: ${jobsOf(ready, 'ready')} and all new jobs wait.`,
+      const text = joinSentences(
+        `No job of "${name}" starts on any instance until the queue is resumed: ${formatJobs(ready, 'ready')} and all new jobs wait.`,
         continueText(running),
         'No job is lost.',
         unknown,
@@ -29,7 +29,7 @@ export const queues = {
         : `Paused "${name}": none of its jobs is claimed until it is resumed.`
       return {
         done: true,
-        text: sentences(text, continueText(queue?.running ?? 0), unknown),
+        text: joinSentences(text, continueText(queue?.running ?? 0), unknown),
         result: { paused: name },
       }
     },
@@ -40,10 +40,10 @@ export const queues = {
     async preview({ observer }, { namespace, name }) {
       const subject = `queue ${name}`
       const { queue, unknown } = await queueOf(observer, namespace, name)
-      if (!queue?.pausedAt) return nothing(subject, unknown ?? notPaused(name))
+      if (!queue?.pausedAt) return inapplicable(subject, unknown ?? notPaused(name))
       const { ready, workers, pausedForMs } = queue
-      const text = sentences(
-        `The jobs of "${name}" start again after a pause of ${formatDuration(pausedForMs!)}: ${jobsOf(ready, 'ready')}.`,
+      const text = joinSentences(
+        `The jobs of "${name}" start again after a pause of ${formatDuration(pausedForMs!)}: ${formatJobs(ready, 'ready')}.`,
         workers === 0 && 'No worker serves the queue: the jobs wait for one.',
       )
       return { subject, text, applies: true, dangerous: false }
@@ -62,16 +62,16 @@ export const queues = {
     async preview({ observer }, { namespace, name }) {
       const subject = `queue ${name}`
       const { queue, unknown } = await queueOf(observer, namespace, name)
-      if (!queue || queue.buried === 0) return nothing(subject, unknown ?? noneBuried(name))
+      if (!queue || queue.buried === 0) return inapplicable(subject, unknown ?? noneBuried(name))
       const { buried, ready, workers, pausedAt } = queue
-      const text = sentences(
-        `Lets ${jobsOf(buried, 'buried')} of "${name}" run again, the oldest first, with all attempts before them. Work that an attempt did before it failed may be done again. A job stays buried where another job has its unique key.`,
+      const text = joinSentences(
+        `Lets ${formatJobs(buried, 'buried')} of "${name}" run again, the oldest first, with all attempts before them. Work that an attempt did before it failed may be done again. A job stays buried where another job has its unique key.`,
         pausedAt && 'The queue is paused: the jobs wait until it is resumed.',
         workers === 0 && 'No worker serves the queue: the jobs wait for one.',
       )
       const facts = [
-        ['Buried', count(buried)],
-        ['Ready before them', count(ready)],
+        ['Buried', formatJobCount(buried)],
+        ['Ready before them', formatJobCount(ready)],
         ['Workers', String(workers)],
       ] as const
       return { subject, text, applies: true, dangerous: true, facts }
@@ -85,7 +85,7 @@ export const queues = {
         let all = 0
         for await (const some of jobs.redriving(name)) {
           all += some
-          onProgress?.(`${all} of ${jobsOf(queue.buried)}`)
+          onProgress?.(`${all} of ${formatJobs(queue.buried)}`)
           if (performance.now() > until) break
         }
         return all
@@ -94,8 +94,8 @@ export const queues = {
         return { ...none, text: `No job of "${name}" could be brought back: others have their unique keys.` }
       }
       const left = (await queueOf(observer, namespace, name)).queue?.buried ?? 0
-      const rest = left > 0 && `${jobsOf(left)} ${left === 1 ? 'is' : 'are'} still buried: redrive again for more.`
-      const text = sentences(`${counted(redriven, 'job')} of "${name}" may run again.`, rest)
+      const rest = left > 0 && `${formatJobs(left)} ${left === 1 ? 'is' : 'are'} still buried: redrive again for more.`
+      const text = joinSentences(`${formatCount(redriven, 'job')} of "${name}" may run again.`, rest)
       return { done: true, text, result: { redriven } }
     },
   }),
@@ -106,15 +106,15 @@ async function queueOf(
   observer: Observer,
   namespace: string,
   name: string,
-): Promise<{ readonly queue?: BusyQueue; readonly unknown?: string }> {
-  const [queue] = (await observer.work.queues({ namespace, queue: name })).rows
+): Promise<{ readonly queue?: ObservedQueue; readonly unknown?: string }> {
+  const [queue] = (await observer.jobs.queues({ namespace, queue: name })).rows
   if (queue) return { queue }
-  const known = (await observer.work.queues({ namespace })).rows
+  const known = (await observer.jobs.queues({ namespace })).rows
   const meant = suggest(
     name,
     known.map((queue) => queue.name ?? ''),
   )
-  return { unknown: sentences(`Nobody has used a queue "${name}" yet.`, meant && `Did you mean "${meant}"?`) }
+  return { unknown: joinSentences(`Nobody has used a queue "${name}" yet.`, meant && `Did you mean "${meant}"?`) }
 }
 
 function notPaused(name: string): string {
@@ -126,14 +126,14 @@ function noneBuried(name: string): string {
 }
 
 function continueText(running: number): string | false {
-  return running > 0 && `${jobsOf(running, 'running')} ${running === 1 ? 'continues' : 'continue'} to the end.`
+  return running > 0 && `${formatJobs(running, 'running')} ${running === 1 ? 'continues' : 'continue'} to the end.`
 }
 
 /** `10,000+`: a larger number is not counted. */
-function count(jobs: number): string {
-  return jobs > mostCounted ? `${mostCounted.toLocaleString('en')}+` : jobs.toLocaleString('en')
+function formatJobCount(jobs: number): string {
+  return jobs > maxCounted ? `${maxCounted.toLocaleString('en')}+` : jobs.toLocaleString('en')
 }
 
-function jobsOf(jobs: number, state?: string): string {
-  return `${count(jobs)} ${state ? `${state} ` : ''}${jobs === 1 ? 'job' : 'jobs'}`
+function formatJobs(jobs: number, state?: string): string {
+  return `${formatJobCount(jobs)} ${state ? `${state} ` : ''}${jobs === 1 ? 'job' : 'jobs'}`
 }

@@ -1,10 +1,10 @@
 import { formatDuration, suggest } from '../base/index.js'
-import { readRule, ruleInWords } from '../cron/index.js'
+import { describeRule, ruleFromOptions } from '../cron/index.js'
 import type { Observer, ScheduleDetails } from '../observe/index.js'
-import { type ActContext, act, type Consequence, nothing, type Outcome, sentences } from './act.js'
+import { type ActContext, act, type Consequence, inapplicable, joinSentences, type Outcome } from './act.js'
 
 const needs = { namespace: 'text', name: 'text' } as const
-interface Of {
+interface ScheduleParams {
   readonly namespace: string
   readonly name: string
 }
@@ -16,7 +16,7 @@ export const schedules = {
     needs,
     preview: (context, of) => previewOf(context, of, (found) => runConsequence(of.name, found)),
     run: (context, of) =>
-      onSchedule(context, of, async (found) => {
+      withSchedule(context, of, async (found) => {
         const { namespace, name } = of
         const tick = await context.asMember(namespace, ({ schedules }) => schedules.run(name))
         if (tick === null) {
@@ -34,7 +34,7 @@ export const schedules = {
       previewOf(context, of, (found) => {
         const { pausedAt, nextAt } = found
         if (pausedAt) return { text: `"${of.name}" is paused since ${timeOf(pausedAt)}.`, applies: false }
-        const text = sentences(
+        const text = joinSentences(
           `No tick of "${of.name}" begins until it is resumed, whatever is deployed.`,
           nextAt ? `The next one would be at ${timeOf(nextAt)}.` : 'It has no more ticks anyway.',
           runningOf(found).length > 0 && 'A run that has begun continues.',
@@ -42,7 +42,7 @@ export const schedules = {
         return { text }
       }),
     run: (context, of) =>
-      onSchedule(context, of, async ({ pausedAt }) => {
+      withSchedule(context, of, async ({ pausedAt }) => {
         const { namespace, name } = of
         await context.asMember(namespace, ({ schedules }) => schedules.pause(name))
         const text = pausedAt
@@ -55,16 +55,16 @@ export const schedules = {
   'resume-schedule': act({
     needs,
     preview: (context, of) =>
-      previewOf(context, of, ({ pausedAt, passed }) => {
+      previewOf(context, of, ({ pausedAt, unrecordedTicks }) => {
         if (!pausedAt) return { text: notPaused(of.name), applies: false }
         const gaps =
-          passed === 0
+          unrecordedTicks === 0
             ? 'No tick has passed meanwhile.'
-            : `The ${passed === 1 ? 'one tick' : `${passed} ticks`} of the time between ${passed === 1 ? 'does' : 'do'} not run, and ${passed === 1 ? 'stays' : 'stay'} recorded as paused.`
+            : `The ${unrecordedTicks === 1 ? 'one tick' : `${unrecordedTicks} ticks`} of the time between ${unrecordedTicks === 1 ? 'does' : 'do'} not run, and ${unrecordedTicks === 1 ? 'stays' : 'stay'} recorded as paused.`
         return { text: `"${of.name}" ticks again by its rule. ${gaps}` }
       }),
     run: (context, of) =>
-      onSchedule(context, of, async ({ pausedAt }) => {
+      withSchedule(context, of, async ({ pausedAt }) => {
         const { namespace, name } = of
         if (!pausedAt) return { done: false, text: notPaused(name), result: { resumed: null } }
         await context.asMember(namespace, ({ schedules }) => schedules.resume(name))
@@ -80,23 +80,23 @@ export const schedules = {
     params: { cron: 'text', timezone: 'text', every: { number: [1_000, Number.MAX_SAFE_INTEGER] } },
     preview: (context, { namespace, name, ...rule }) =>
       previewOf(context, { namespace, name }, ({ overridden, codeRule }) => {
-        const code = ruleInWords(codeRule)
+        const code = describeRule(codeRule)
         if (isRule(rule)) {
-          readRule('override-schedule', rule)
-          const text = `"${name}" ticks by ${ruleInWords(rule)} from now on, whatever is deployed, until the override is cleared. The rule of its code is ${code}.`
+          ruleFromOptions('override-schedule', rule)
+          const text = `"${name}" ticks by ${describeRule(rule)} from now on, whatever is deployed, until the override is cleared. The rule of its code is ${code}.`
           return { text }
         }
         return { text: clearText(name, overridden, code), applies: overridden }
       }),
     run: (context, { namespace, name, ...rule }) =>
-      onSchedule(context, { namespace, name }, ({ overridden }) =>
+      withSchedule(context, { namespace, name }, ({ overridden }) =>
         context.asMember(namespace, async ({ schedules }) => {
           const isNew = isRule(rule)
           await schedules.override(name, isNew ? rule : null)
           const after = (await schedules.find(name))!
-          const words = ruleInWords(after.rule)
+          const words = describeRule(after.rule)
           const text = isNew
-            ? `"${name}" ticks by ${words}, whatever is deployed, until that is cleared (its code: ${ruleInWords(after.codeRule)}).`
+            ? `"${name}" ticks by ${words}, whatever is deployed, until that is cleared (its code: ${describeRule(after.codeRule)}).`
             : clearText(name, overridden, words)
           const result = { schedule: name, rule: after.rule, overridden: isNew }
           return { done: isNew || overridden, text, result }
@@ -119,9 +119,9 @@ function notPaused(name: string): string {
   return `"${name}" is not paused.`
 }
 
-async function onSchedule(
+async function withSchedule(
   { observer }: ActContext,
-  { namespace, name }: Of,
+  { namespace, name }: ScheduleParams,
   run: (found: ScheduleDetails) => Promise<Outcome>,
 ): Promise<Outcome> {
   const found = await observer.schedules.find(namespace, name)
@@ -131,12 +131,12 @@ async function onSchedule(
 /** Unless `consequenceOf` reports otherwise, the act applies and is harmless. */
 async function previewOf(
   { observer }: ActContext,
-  { namespace, name }: Of,
+  { namespace, name }: ScheduleParams,
   consequenceOf: (found: ScheduleDetails) => Pick<Consequence, 'text'> & Partial<Consequence>,
 ): Promise<Consequence> {
   const subject = `schedule ${name}`
   const found = await observer.schedules.find(namespace, name)
-  if (!found) return nothing(subject, await noSuchSchedule(observer, namespace, name))
+  if (!found) return inapplicable(subject, await noSuchSchedule(observer, namespace, name))
   return { subject, applies: true, dangerous: false, ...consequenceOf(found), facts: factsOf(found) }
 }
 
@@ -178,7 +178,7 @@ function factsOf(found: ScheduleDetails): (readonly [string, string])[] {
   const { rule, members, nextAt, pausedAt, overlap, runs } = found
   const latest = runs.find(({ endedAt }) => endedAt !== null)
   const facts: (readonly [string, string] | null | undefined)[] = [
-    ['Rule', rule ? ruleInWords(rule) : 'one of a newer version'],
+    ['Rule', rule ? describeRule(rule) : 'one of a newer version'],
     nextAt && ['Next tick', timeOf(nextAt)],
     pausedAt && ['Paused since', timeOf(pausedAt)],
     ['Members', String(members.length)],
@@ -206,5 +206,5 @@ export async function noSuchSchedule(observer: Observer, namespace: string, name
     name,
     rows.map((known) => known.name),
   )
-  return sentences(`Nobody has ever added a schedule "${name}".`, meant && `Did you mean "${meant}"?`)
+  return joinSentences(`Nobody has ever added a schedule "${name}".`, meant && `Did you mean "${meant}"?`)
 }

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import { memberOf } from './foreign.js'
+import { memberOf } from './user-values.js'
 
 /** Runs `onAbort` when the signal aborts (at once if it has); returns how to stop listening. */
 export function whenAborted(signal: AbortSignal | undefined, onAbort: (reason: unknown) => void): () => void {
@@ -29,14 +29,14 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /** Whether what a function threw only says that it was told to end. */
-export function saysAborted(signal: AbortSignal, error: unknown): boolean {
+export function isAbortError(signal: AbortSignal, error: unknown): boolean {
   if (!signal.aborted) return false
   if (error === signal.reason) return true
   return memberOf(error, 'cause') === signal.reason || memberOf(error, 'name') === 'AbortError'
 }
 
 /** Settles like the work, or rejects with the reason as soon as one of the signals aborts; the work goes on unheard. */
-export async function unlessAborted<T>(
+export async function orAborted<T>(
   signals: AbortSignal | readonly (AbortSignal | undefined)[] | undefined,
   work: Promise<T>,
 ): Promise<T> {
@@ -52,7 +52,7 @@ export async function unlessAborted<T>(
 }
 
 /** A signal that aborts with the first of several; `forget` when it is not needed any more. */
-export function firstToAbort(...signals: readonly (AbortSignal | undefined)[]): {
+export function combineSignals(...signals: readonly (AbortSignal | undefined)[]): {
   readonly signal: AbortSignal
   forget(): void
 } {
@@ -67,7 +67,7 @@ export function firstToAbort(...signals: readonly (AbortSignal | undefined)[]): 
 }
 
 /** The answer, or undefined when it takes longer than `ms`; it goes on by itself. */
-export async function atMost<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
+export async function resultWithin<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<undefined>((resolve) => {
     timer = setTimeout(() => resolve(undefined), ms)

@@ -11,7 +11,7 @@ const maxTraced = 16
 export class Calls {
   readonly #closing = new AbortController()
   readonly #writes = new Set<Promise<unknown>>()
-  #underWay = 0
+  #inFlight = 0
 
   /** Aborts when the room closes. */
   get closing(): AbortSignal {
@@ -33,15 +33,15 @@ export class Calls {
   async run<T>(call: string, of: () => string, work: () => Promise<T>): Promise<T> {
     this.throwIfClosed()
     const site: { stack?: string } = {}
-    if (this.#underWay < maxTraced) Error.captureStackTrace(site, this.run)
-    this.#underWay++
+    if (this.#inFlight < maxTraced) Error.captureStackTrace(site, this.run)
+    this.#inFlight++
     try {
       return await work()
     } catch (error) {
       if (error !== this.#closing.signal.reason) throw error
       throw new ClosedError('This instance', { call: `${call} of "${of()}"`, stack: site.stack })
     } finally {
-      this.#underWay--
+      this.#inFlight--
     }
   }
   /** Runs a call that writes something and waits for no other instance, such as jobs.enqueue. `written` waits for it. */
@@ -55,7 +55,7 @@ export class Calls {
   }
 
   /** Resolves when the writes that are under way now have ended, so that closing loses no write that the program does not await. */
-  async written(): Promise<void> {
+  async waitForWrites(): Promise<void> {
     // A call that was made in this turn may have to look at its arguments first.
     await new Promise(setImmediate)
     await Promise.allSettled(this.#writes)

@@ -2,7 +2,7 @@
 export type Duration = number | string
 
 /** A timer of Node.js that is set for longer ends at once. */
-export const longestTimerMs = 24 * 86_400_000
+export const maxTimerMs = 24 * 86_400_000
 
 const unitMs: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 

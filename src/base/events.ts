@@ -1,7 +1,7 @@
 import { UsageError } from './errors.js'
-import { describe } from './foreign.js'
 import { suggest } from './suggest.js'
-import { awaited, isThenable } from './thenable.js'
+import { awaitValue, isThenable } from './thenable.js'
+import { describe } from './user-values.js'
 
 /**
  * What an application can be told of, while it happens: the names of all events, and what each says. An event is news of this
@@ -13,14 +13,14 @@ export interface HoldfastEvents {
   /** The instance has reconnected and holds nothing from before. */
   'instance.reconnected': { readonly lostForMs: number }
   /** Draining has started: the instance starts no new work. */
-  'instance.draining': { readonly withinMs: number }
+  'instance.drain-started': { readonly withinMs: number }
   /** The instance was closed normally. */
   'instance.closed': Record<never, never>
 
   /** A lock was granted, immediately or after a wait. */
   'lock.acquired': LockFacts & { readonly fence: number; readonly waitedMs: number }
   /** A lock was not granted: another holder has it, or the wait timed out. */
-  'lock.busy': LockFacts & { readonly waitedMs: number }
+  'lock.refused': LockFacts & { readonly waitedMs: number }
   /** A lock was released. `reason` is set if a release was requested. */
   'lock.released': LockFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error | undefined }
   /** A lock was lost while it was held. Another holder may acquire it. */
@@ -29,7 +29,7 @@ export interface HoldfastEvents {
   /** A lease was granted. */
   'lease.acquired': LeaseFacts & { readonly fence: number; readonly waitedMs: number }
   /** A lease was not granted: another holder has it, or the wait timed out. */
-  'lease.busy': LeaseFacts & { readonly waitedMs: number }
+  'lease.refused': LeaseFacts & { readonly waitedMs: number }
   /** A lease was released. `reason` is set if a release was requested. */
   'lease.released': LeaseFacts & { readonly fence: number; readonly heldMs: number; readonly reason: Error | undefined }
   /** A lease was lost while it was held. */
@@ -67,7 +67,7 @@ export interface HoldfastEvents {
   /** A call was refused because its fingerprint differs from the first call with this key: two payloads use one key. */
   'once.mismatched': { readonly key: string }
   /** Another run of the key was in progress and did not finish before the wait timed out. */
-  'once.in-progress': { readonly key: string }
+  'once.refused': { readonly key: string }
   /** The function threw, or its result could not be recorded. */
   'once.failed': { readonly key: string; readonly durationMs: number; readonly error: unknown }
   /** Another run took over the key while the function ran. */
@@ -81,7 +81,7 @@ export interface HoldfastEvents {
   'share.failed': { readonly share: string; readonly error: unknown }
 
   /** A run of a schedule started on this instance. */
-  'schedule.began': RunFacts & { readonly lateMs: number }
+  'schedule.started': RunFacts & { readonly lateMs: number }
   /** A run ended: it was done, cancelled, returned to the fleet, or lost. */
   'schedule.ended': RunFacts & {
     readonly state: 'done' | 'cancelled' | 'returned' | 'lost'
@@ -98,7 +98,7 @@ export interface HoldfastEvents {
     readonly inTransaction: boolean
   }
   /** An attempt of a job started. */
-  'job.began': JobFacts
+  'job.started': JobFacts
   /** The function of a job finished successfully. */
   'job.done': JobFacts & { readonly durationMs: number }
   /** An attempt failed. The job is retried after its backoff, or buried (dead letter). */
@@ -108,7 +108,7 @@ export interface HoldfastEvents {
     readonly error: unknown
   }
   /** An attempt ended in another way: by an outcome of its function, by a cancellation, or because the worker stopped. */
-  'job.stopped': JobFacts & {
+  'job.ended': JobFacts & {
     readonly durationMs: number
     readonly state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'
   }
@@ -152,17 +152,17 @@ interface JobFacts {
 export type EventName = keyof HoldfastEvents
 
 // A record, so that the compiler misses what is missing.
-const known: Record<EventName, true> = {
+const knownEvents: Record<EventName, true> = {
   'instance.lost': true,
   'instance.reconnected': true,
-  'instance.draining': true,
+  'instance.drain-started': true,
   'instance.closed': true,
   'lock.acquired': true,
-  'lock.busy': true,
+  'lock.refused': true,
   'lock.released': true,
   'lock.lost': true,
   'lease.acquired': true,
-  'lease.busy': true,
+  'lease.refused': true,
   'lease.released': true,
   'lease.lost': true,
   'limit.acquired': true,
@@ -177,61 +177,61 @@ const known: Record<EventName, true> = {
   'once.done': true,
   'once.replayed': true,
   'once.mismatched': true,
-  'once.in-progress': true,
+  'once.refused': true,
   'once.failed': true,
   'once.lost': true,
   'share.gained': true,
   'share.released': true,
   'share.failed': true,
-  'schedule.began': true,
+  'schedule.started': true,
   'schedule.ended': true,
   'schedule.failed': true,
   'job.enqueued': true,
-  'job.began': true,
+  'job.started': true,
   'job.done': true,
   'job.failed': true,
-  'job.stopped': true,
+  'job.ended': true,
   'worker.failed': true,
 }
 
 /** All that there is to listen to. */
-export const eventNames = Object.keys(known) as readonly EventName[]
+export const eventNames = Object.keys(knownEvents) as readonly EventName[]
 
-type Tell<Name extends EventName> = (event: HoldfastEvents[Name]) => void
+type Listener<Name extends EventName> = (event: HoldfastEvents[Name]) => void
 
 /**
  * Who wants to be told of what. Rooms ask first, `events.to('lock.lost')?.({ … })`: without a listener that is one look into a
  * map, and what would be told is not even put together.
  */
 export class Events {
-  readonly #listeners = new Map<EventName, readonly Tell<never>[]>()
-  readonly #tellers = new Map<EventName, Tell<never>>()
+  readonly #listeners = new Map<EventName, readonly Listener<never>[]>()
+  readonly #emitters = new Map<EventName, Listener<never>>()
 
-  on<Name extends EventName>(name: Name, listener: Tell<Name>): () => void {
+  on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
     // Each call is a subscription of its own, also with a function that listens already.
-    const own: Tell<Name> = (event) => listener(event)
+    const own: Listener<Name> = (event) => listener(event)
     this.#listeners.set(name, [...(this.#listeners.get(name) ?? []), own])
-    if (!this.#tellers.has(name)) this.#tellers.set(name, (event) => this.#tell(name, event))
+    if (!this.#emitters.has(name)) this.#emitters.set(name, (event) => this.#emit(name, event))
     return () => {
       const left = (this.#listeners.get(name) ?? []).filter((one) => one !== own)
       this.#listeners.set(name, left)
-      if (left.length === 0) this.#tellers.delete(name)
+      if (left.length === 0) this.#emitters.delete(name)
     }
   }
 
   /** Tells those who listen; undefined when nobody does. */
-  to<Name extends EventName>(name: Name): Tell<Name> | undefined {
+  emitter<Name extends EventName>(name: Name): Listener<Name> | undefined {
     // The map has for each name what takes the events of that name.
-    return this.#tellers.get(name) as Tell<Name> | undefined
+    return this.#emitters.get(name) as Listener<Name> | undefined
   }
 
-  #tell(name: EventName, event: never): void {
+  #emit(name: EventName, event: never): void {
     // Who subscribes or leaves meanwhile does so for the next event.
     for (const listener of this.#listeners.get(name) ?? []) {
       try {
         const answer: unknown = listener(event)
         // An asynchronous listener must not end the process by a rejection that nobody handles.
-        if (isThenable(answer)) awaited(answer).catch(() => {})
+        if (isThenable(answer)) awaitValue(answer).catch(() => {})
       } catch {
         // What only listens must not harm the work.
       }
@@ -244,7 +244,7 @@ export function checkSubscription(name: unknown, listener: unknown): void {
   if (typeof listener !== 'function') {
     throw new UsageError(`Expected a function that is told of events, got ${describe(listener)}`)
   }
-  if (typeof name === 'string' && Object.hasOwn(known, name)) return
+  if (typeof name === 'string' && Object.hasOwn(knownEvents, name)) return
   const meant = typeof name === 'string' ? suggest(name, eventNames) : undefined
   throw new UsageError(
     `Expected the name of an event, got ${describe(name)}`,

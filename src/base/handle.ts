@@ -1,5 +1,5 @@
 import { ClosedError, type HoldfastError, UsageError } from './errors.js'
-import { describe } from './foreign.js'
+import { describe } from './user-values.js'
 
 /**
  * What everything that can be held is to its holder: a lock, a lease, a permit, a leadership. Its trust is asked for at
@@ -14,9 +14,9 @@ import { describe } from './foreign.js'
 export abstract class Handle {
   #controller: AbortController | undefined
   #loss: HoldfastError | undefined
-  #request: HoldfastError | undefined
+  #releaseRequest: HoldfastError | undefined
   #released: Promise<void> | undefined
-  readonly #since = performance.now()
+  readonly #grantedAt = performance.now()
 
   /** What is held, as the user calls it. */
   abstract get name(): string
@@ -34,7 +34,7 @@ export abstract class Handle {
     // Made when first asked for: most things are held for a moment and nobody looks.
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
-      if (this.#request) this.#controller.abort(this.#request)
+      if (this.#releaseRequest) this.#controller.abort(this.#releaseRequest)
     }
     // Notices a deadline that has passed while nothing could run.
     const { loss } = this
@@ -48,8 +48,8 @@ export abstract class Handle {
     // A loss before the release is one for good; what happens afterwards is none.
     const { loss } = this
     if (loss) this.lose(loss)
-    else if (!this.#loss) this.ended(performance.now() - this.#since, undefined, this.#request)
-    this.#released = this.giveBack()
+    else if (!this.#loss) this.reportEnd(performance.now() - this.#grantedAt, undefined, this.#releaseRequest)
+    this.#released = this.releaseOnServer()
     return this.#released
   }
 
@@ -71,7 +71,7 @@ export abstract class Handle {
   /** @internal Why it may not be believed in any more. */
   protected get loss(): HoldfastError | undefined {
     if (this.#loss || this.#released) return this.#loss
-    return this.lossNow()
+    return this.currentLoss()
   }
 
   /** @internal Tells the holder that it is lost. */
@@ -81,29 +81,29 @@ export abstract class Handle {
     this.#controller?.abort(reason)
     // Whoever closes the instance, or gives back by token, has not lost it.
     const { cause } = reason
-    const heldMs = performance.now() - this.#since
-    if (cause instanceof ClosedError) this.ended(heldMs, undefined, cause)
-    else this.ended(heldMs, reason, undefined)
+    const heldMs = performance.now() - this.#grantedAt
+    if (cause instanceof ClosedError) this.reportEnd(heldMs, undefined, cause)
+    else this.reportEnd(heldMs, reason, undefined)
   }
 
   /** @internal Asks the holder to let go; it still holds. */
-  protected askToLetGo(reason: HoldfastError): void {
-    this.#request ??= reason
+  protected requestRelease(reason: HoldfastError): void {
+    this.#releaseRequest ??= reason
     this.#controller?.abort(reason)
   }
 
   /** @internal The loss, if what vouches for it cannot be trusted at this very moment. */
-  protected abstract lossNow(): HoldfastError | undefined
+  protected abstract currentLoss(): HoldfastError | undefined
 
   /** @internal Tells who listens that it was lost, or else given back, and by what its holder was asked to. Called once. */
-  protected abstract ended(heldMs: number, lost: HoldfastError | undefined, asked: Error | undefined): void
+  protected abstract reportEnd(heldMs: number, lost: HoldfastError | undefined, releaseRequest: Error | undefined): void
 
   /** @internal Asked for once. */
-  protected abstract giveBack(): Promise<void>
+  protected abstract releaseOnServer(): Promise<void>
 }
 
 /** What a `with` was given last must be a function. */
-export function checkWork(where: string, work: unknown): void {
+export function checkCallback(where: string, work: unknown): void {
   if (typeof work === 'function') return
   throw new UsageError(`Expected the last argument of ${where} to be a function, got ${describe(work)}`)
 }

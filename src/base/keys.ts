@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { UsageError } from './errors.js'
-import { describe } from './foreign.js'
-import { checkParts } from './missing-values.js'
+import { checkNoMissingValue } from './missing-values.js'
+import { describe } from './user-values.js'
 
 /**
  * A name becomes a key, the 64-bit number that PostgreSQL locks. There are three ways, and all end in the one space
@@ -26,7 +26,7 @@ export interface Key {
 /** How many numbers a key space holds; its base is a multiple of this, so that two spaces never overlap. */
 export const numbersPerSpace = 2 ** 20
 
-const longestName = 500
+const maxNameLength = 500
 
 /**
  * Refuses what cannot be a name, or was not meant as one: see `checkNameFits` and `checkParts`. Every name and key of a user
@@ -34,7 +34,7 @@ const longestName = 500
  */
 export function checkName(given: unknown, what = 'name', hint?: string): string {
   const name = checkNameFits(given, what, hint)
-  checkParts(name, what, hint)
+  checkNoMissingValue(name, what, hint)
   return name
 }
 
@@ -43,12 +43,12 @@ export function checkNameFits(given: unknown, what: string, hint?: string): stri
   const fits =
     typeof given === 'string' &&
     given !== '' &&
-    given.length <= longestName &&
+    given.length <= maxNameLength &&
     !given.includes('\0') &&
     given.isWellFormed()
   if (fits) return given
   throw new UsageError(
-    `Expected ${what} to be a string of 1 to ${longestName} characters without zero bytes, got ${describe(given)}`,
+    `Expected ${what} to be a string of 1 to ${maxNameLength} characters without zero bytes, got ${describe(given)}`,
     hint ??
       'Use a short, stable name such as "invoice:42"; hash long content into it. Characters are counted as by JavaScript: most emoji are two.',
   )
@@ -77,6 +77,6 @@ export function numberedKey(namespace: string, space: string, base: string, numb
 }
 
 /** A 32-bit class of the two-integer space, which Holdfast keeps for itself; other schemas get other classes. */
-export function internalClass(schema: string, purpose: string): number {
+export function internalLockClass(schema: string, purpose: string): number {
   return createHash('sha256').update(`holdfast\0${schema}\0${purpose}`).digest().readInt32BE()
 }

@@ -1,5 +1,5 @@
 import { UsageError } from './errors.js'
-import { describe } from './foreign.js'
+import { describe } from './user-values.js'
 
 /**
  * Names are often built by template literals, and a template literal prints a value that is missing: `stripe:${body.id}`
@@ -12,10 +12,11 @@ import { describe } from './foreign.js'
  * - `undefined`, `NaN` or `Invalid Date` as a whole part, and `[object Object]` or its kind anywhere, are refused.
  * - `null` as a part (people are called Null), and these words next to `-` or `_`, are allowed with a warning.
  */
-const refused = /(?<![\p{L}\p{M}\p{N}_-])(?:undefined|NaN|Invalid Date)(?![\p{L}\p{M}\p{N}_-])|\[object [A-Za-z]\w*\]/u
-const doubtful = /(?<![\p{L}\p{M}\p{N}])(?:undefined|NaN|null)(?![\p{L}\p{M}\p{N}])/u
+const refusedPattern =
+  /(?<![\p{L}\p{M}\p{N}_-])(?:undefined|NaN|Invalid Date)(?![\p{L}\p{M}\p{N}_-])|\[object [A-Za-z]\w*\]/u
+const doubtfulPattern = /(?<![\p{L}\p{M}\p{N}])(?:undefined|NaN|null)(?![\p{L}\p{M}\p{N}])/u
 /** Finds nearly all names innocent, and is faster than the other two. */
-const suspect = /undefined|NaN|null|Invalid Date|\[object /
+const suspectPattern = /undefined|NaN|null|Invalid Date|\[object /
 
 const origins: Record<string, string> = {
   undefined: 'a value that is undefined',
@@ -26,15 +27,15 @@ const origins: Record<string, string> = {
 }
 
 /** The part of a name that stands for a missing value, if there is one. */
-export function missingPart(name: string): string | undefined {
-  return suspect.test(name) ? refused.exec(name)?.[0] : undefined
+export function findMissingValue(name: string): string | undefined {
+  return suspectPattern.test(name) ? refusedPattern.exec(name)?.[0] : undefined
 }
 
 /** Refuses a name with a part that stands for a missing value. `hint` says what to do where more is known than here. */
-export function checkParts(name: string, what: string, hint?: string): void {
-  const part = missingPart(name)
+export function checkNoMissingValue(name: string, what: string, hint?: string): void {
+  const part = findMissingValue(name)
   if (part === undefined) {
-    if (suspect.test(name)) warn(name, what)
+    if (suspectPattern.test(name)) warn(name, what)
     return
   }
   throw new UsageError(
@@ -44,17 +45,19 @@ export function checkParts(name: string, what: string, hint?: string): void {
   )
 }
 
-const warned = new Set<string>()
+const warnedShapes = new Set<string>()
 /** Names may come from a client, and must not fill the log. */
 const maxWarnings = 100
 
 /** Once for names that differ only in their other parts. */
 function warn(name: string, what: string): void {
-  const [part] = doubtful.exec(name) ?? []
+  const [part] = doubtfulPattern.exec(name) ?? []
   if (part === undefined) return
-  const shape = name.replace(/[\p{L}\p{M}\p{N}]+/gu, (word, at) => (at === 0 || doubtful.test(word) ? word : '*'))
-  if (warned.has(shape) || warned.size >= maxWarnings) return
-  warned.add(shape)
+  const shape = name.replace(/[\p{L}\p{M}\p{N}]+/gu, (word, at) =>
+    at === 0 || doubtfulPattern.test(word) ? word : '*',
+  )
+  if (warnedShapes.has(shape) || warnedShapes.size >= maxWarnings) return
+  warnedShapes.add(shape)
   process.emitWarning(
     `Expected ${what} to have a value in every part, got ${describe(name)}, with "${part}". If a template literal interpolated a missing value, every caller without it shares this name.`,
     { type: 'HoldfastWarning', code: 'HOLDFAST_DOUBTFUL_NAME' },

@@ -1,13 +1,13 @@
-import { formatDuration, longestTimerMs, parseDuration } from './durations.js'
+import { formatDuration, maxTimerMs, parseDuration } from './durations.js'
 import { UsageError } from './errors.js'
-import { describe, isInstance } from './foreign.js'
 import { suggest } from './suggest.js'
+import { describe, isInstance } from './user-values.js'
 
 /**
  * Options are checked once, at the door, and every complaint has one form:
  * `Expected wait to be a duration of at least 0ms, got "soon" (string)`.
  */
-export interface Rule<T> {
+export interface OptionRule<T> {
   readonly expected: string
   /** How to write it right. */
   readonly hint?: string
@@ -15,20 +15,20 @@ export interface Rule<T> {
   read(given: unknown): T | undefined
 }
 
-type Read<R> = { [K in keyof R]?: R[K] extends Rule<infer T> ? T : never }
+type ParsedOptions<R> = { [K in keyof R]?: R[K] extends OptionRule<infer T> ? T : never }
 
 /**
  * Checks an options object against its rules; unknown keys are refused with "did you mean". `elsewhere` maps names that other libraries
  * use to ours.
  */
-export function readOptions<R extends Record<string, Rule<unknown>>>(
+export function readOptions<R extends Record<string, OptionRule<unknown>>>(
   where: string,
   given: unknown,
   rules: R,
-  elsewhere: Readonly<Record<string, string>> = {},
-): Read<R> {
+  aliases: Readonly<Record<string, string>> = {},
+): ParsedOptions<R> {
   const read: Record<string, unknown> = {}
-  if (given === undefined) return read as Read<R>
+  if (given === undefined) return read as ParsedOptions<R>
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     throw new UsageError(`Expected the options of ${where} to be an object, got ${describe(given)}`)
   }
@@ -37,8 +37,8 @@ export function readOptions<R extends Record<string, Rule<unknown>>>(
     // An object has more than its own: `constructor` is no rule.
     const rule = Object.hasOwn(rules, key) ? rules[key] : undefined
     if (rule === undefined) {
-      const ours = Object.hasOwn(elsewhere, key) ? elsewhere[key] : undefined
-      throw new UsageError(unknownOption(where, key, Object.keys(rules), ours))
+      const alias = Object.hasOwn(aliases, key) ? aliases[key] : undefined
+      throw new UsageError(unknownOption(where, key, Object.keys(rules), alias))
     }
     const result = rule.read(value)
     if (result === undefined) {
@@ -46,19 +46,19 @@ export function readOptions<R extends Record<string, Rule<unknown>>>(
     }
     read[key] = result
   }
-  return read as Read<R>
+  return read as ParsedOptions<R>
 }
 
-function unknownOption(where: string, key: string, known: string[], ours: string | undefined): string {
-  const meant = ours ?? suggest(key, known)
+function unknownOption(where: string, key: string, known: string[], alias: string | undefined): string {
+  const meant = alias ?? suggest(key, known)
   const help = meant ? `did you mean "${meant}"?` : `it takes ${known.join(', ')}`
   return `${where} has no option "${key}": ${help}`
 }
 
-export function duration(atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): Rule<number> {
-  const most = Number.isFinite(atMostMs) ? ` and at most ${formatDuration(atMostMs)}` : ''
+export function duration(atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): OptionRule<number> {
+  const upperBound = Number.isFinite(atMostMs) ? ` and at most ${formatDuration(atMostMs)}` : ''
   return {
-    expected: `a duration of at least ${formatDuration(atLeastMs)}${most}`,
+    expected: `a duration of at least ${formatDuration(atLeastMs)}${upperBound}`,
     hint: "Write a number of milliseconds, or a text such as '250ms', '5s', '1m30s' or '2h'.",
     read(given) {
       const ms = parseDuration(given)
@@ -68,16 +68,16 @@ export function duration(atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): Ru
 }
 
 /** How closing and draining are asked for: how long what runs may take. No longer than a timer can wait. */
-export const closeRules = { within: duration(0, longestTimerMs) }
+export const closeOptionRules = { within: duration(0, maxTimerMs) }
 
-export function oneOf<const T extends string>(...words: T[]): Rule<T> {
+export function oneOf<const T extends string>(...words: T[]): OptionRule<T> {
   return {
     expected: words.map((word) => `"${word}"`).join(' or '),
     read: (given) => words.find((word) => word === given),
   }
 }
 
-export function wholeNumber(atLeast: number, atMost = Number.MAX_SAFE_INTEGER): Rule<number> {
+export function wholeNumber(atLeast: number, atMost = Number.MAX_SAFE_INTEGER): OptionRule<number> {
   const range = atMost === Number.MAX_SAFE_INTEGER ? `of at least ${atLeast}` : `between ${atLeast} and ${atMost}`
   return {
     expected: `a whole number ${range}`,
@@ -88,28 +88,28 @@ export function wholeNumber(atLeast: number, atMost = Number.MAX_SAFE_INTEGER): 
   }
 }
 
-export const flag: Rule<boolean> = {
+export const flag: OptionRule<boolean> = {
   expected: 'true or false',
   read: (given) => (typeof given === 'boolean' ? given : undefined),
 }
 
-export const text: Rule<string> = {
+export const text: OptionRule<string> = {
   expected: 'a string that is not empty',
   read: (given) => (typeof given === 'string' && given !== '' ? given : undefined),
 }
 
-export const abortSignal: Rule<AbortSignal> = {
+export const abortSignal: OptionRule<AbortSignal> = {
   expected: 'an AbortSignal',
   read: (given) => (isInstance(given, AbortSignal) ? given : undefined),
 }
 
 /** A function of the user's. `expected` says what it is for. */
-export function callback<T extends (...given: never[]) => unknown>(expected: string): Rule<T> {
+export function callback<T extends (...given: never[]) => unknown>(expected: string): OptionRule<T> {
   return { expected, read: (given) => (typeof given === 'function' ? (given as T) : undefined) }
 }
 
 /** A thing that a library of the user made, known by what it can do. */
-export function made<T>(expected: string, ...members: (keyof T & string)[]): Rule<T> {
+export function objectWith<T>(expected: string, ...members: (keyof T & string)[]): OptionRule<T> {
   const fits = (given: unknown): given is T =>
     (typeof given === 'object' || typeof given === 'function') &&
     given !== null &&

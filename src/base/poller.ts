@@ -1,5 +1,5 @@
 import { isRetryable } from './errors.js'
-import { Nudge } from './nudge.js'
+import { Wakeup } from './wakeup.js'
 
 export interface Polling {
   /** Whether there is something to poll for. If not, the poller stops until the next `start`. */
@@ -18,7 +18,7 @@ export class Poller {
   /** The failure of the last poll, if that has failed. */
   failure: { readonly error: unknown } | undefined
   readonly #polling: Polling
-  readonly #nudge = new Nudge()
+  readonly #nudge = new Wakeup()
   #isRunning = false
   #isClosed = false
   #running: Promise<void> | undefined
@@ -34,13 +34,13 @@ export class Poller {
 
   /** Ends a pause. If a poll is under way, another one follows without a pause. */
   wake(): void {
-    this.#nudge.give()
+    this.#nudge.signal()
   }
 
   /** Resolves when the poll that is under way has ended. */
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#nudge.give()
+    this.#nudge.signal()
     await this.#running
   }
 
@@ -49,9 +49,9 @@ export class Poller {
     let failures = 0
     let polls = 0
     this.#isRunning = true
-    if (pausesFirst) await this.#nudge.pause(pauseMs(0, 0))
+    if (pausesFirst) await this.#nudge.wait(pauseMs(0, 0))
     while (this.#isNeeded) {
-      this.#nudge.heed()
+      this.#nudge.clear()
       try {
         await this.#polling.poll()
         failures = 0
@@ -61,7 +61,7 @@ export class Poller {
         this.failure = { error }
         if (!isRetryable(error) && !this.#isClosed) this.#polling.onError?.(error)
       }
-      if (this.#isNeeded && (await this.#nudge.pause(pauseMs(failures, polls++)))) polls = 0
+      if (this.#isNeeded && (await this.#nudge.wait(pauseMs(failures, polls++)))) polls = 0
     }
     // No await since `isNeeded` was read: a `start` in between would be lost.
     this.#isRunning = false

@@ -39,12 +39,12 @@ export type SpanName = keyof Spans
 /** The one place in which something stands around what rooms do. Without it nothing does. */
 export interface Tracer {
   /** Runs `work` as a span, which ends when `work` does. What `work` answers is answered, in the same turn if it is there. */
-  around<Name extends SpanName, T>(name: Name, facts: Spans[Name], work: () => T): T
+  withSpan<Name extends SpanName, T>(name: Name, facts: Spans[Name], work: () => T): T
   /** The present span, as W3C writes it (`traceparent`), for what is carried to another process. */
-  carry(): string | undefined
+  traceparent(): string | undefined
 }
 
 /** Where rooms find the tracer, if one was given. */
-export interface Tracing {
+export interface TracerSlot {
   tracer: Tracer | undefined
 }

@@ -15,6 +15,6 @@ export function isThenable(given: unknown): given is PromiseLike<unknown> {
  * Waits for a value of the user. `await` alone is safe for every value: `Promise.resolve(given).then(…)` would call an overridden
  * `then` of a promise with our own callbacks, which could then be called twice.
  */
-export async function awaited<T>(given: PromiseLike<T> | T): Promise<T> {
+export async function awaitValue<T>(given: PromiseLike<T> | T): Promise<T> {
   return await given
 }

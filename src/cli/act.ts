@@ -10,27 +10,31 @@ import {
 } from '../acts/index.js'
 import { checkName, UsageError } from '../base/index.js'
 import { Observer } from '../observe/index.js'
-import { agree } from './confirm.js'
+import { requireConfirmation } from './confirm.js'
 import { withDatabase, withMembers } from './connect.js'
-import { Exit, exitCode, say } from './failure.js'
+import { Exit, exitCode, printMessage } from './failure.js'
+import { readTarget } from './labels.js'
 import { printDocument } from './output.js'
 import { Progress } from './progress.js'
 import type { Settings } from './settings.js'
-import { targetOf } from './who.js'
 
 type ParamsOf<Name extends ActName> = Parameters<Acts[Name]['run']>[1]
-type Act<Params> = {
+type AnyAct<Params> = {
   readonly consent?: Consent
   preview(context: ActContext, params: Params): Promise<Consequence>
   run(context: ActContext, params: Params): Promise<Outcome>
 }
 
 /** Previews an act and asks where it must be confirmed, runs it, and prints the outcome. */
-export async function act<Name extends ActName>(settings: Settings, name: Name, params: ParamsOf<Name>): Promise<void> {
-  const { done, text, result } = await withActs(settings, (context) => perform(settings, context, name, params))
+export async function runAct<Name extends ActName>(
+  settings: Settings,
+  name: Name,
+  params: ParamsOf<Name>,
+): Promise<void> {
+  const { done, text, result } = await withActs(settings, (context) => previewAndRun(settings, context, name, params))
   // The schema of the command describes it.
   if (result) printDocument(settings, result as never)
-  say(text)
+  printMessage(text)
   if (!done) throw new Exit(exitCode.conditionNotMet)
 }
 
@@ -40,8 +44,8 @@ export function actOnKey(
   name: 'release-name' | 'expire-lease' | 'break-lock',
   word: string,
 ): Promise<void> {
-  const { key, label } = targetOf(settings, word)
-  return act(settings, name, { key, name: label })
+  const { key, label } = readTarget(settings, word)
+  return runAct(settings, name, { key, name: label })
 }
 
 /** The same for an act on a queue, a schedule or a limit of the namespace. */
@@ -51,11 +55,11 @@ export function actOnName(
   word: string,
 ): Promise<void> {
   const [, what] = name.split('-')
-  return act(settings, name, { namespace: namespaceOf(settings), name: checkName(word, what) })
+  return runAct(settings, name, { namespace: namespaceOf(settings), name: checkName(word, what) })
 }
 
 export function forgetDelivery(settings: Settings, word: string): Promise<void> {
-  return act(settings, 'forget-delivery', { namespace: namespaceOf(settings), key: checkName(word, 'key') })
+  return runAct(settings, 'forget-delivery', { namespace: namespaceOf(settings), key: checkName(word, 'key') })
 }
 
 /** The same for several jobs, one after the other. A mistake in one id is found before anything is done. */
@@ -68,9 +72,9 @@ export async function actOnJobs(
   const done: number[] = []
   await withActs(settings, async (context) => {
     for (const id of ids) {
-      const outcome = await perform(settings, context, name, { id })
+      const outcome = await previewAndRun(settings, context, name, { id })
       if (outcome.done) done.push(id)
-      say(outcome.text)
+      printMessage(outcome.text)
     }
   })
   if (name === 'retry-job') printDocument<'job-retry'>(settings, { retried: done })
@@ -89,24 +93,24 @@ export async function withActs<T>(settings: Settings, work: (context: ActContext
         asMember,
         errorLine: ({ name, message }) => `${name}: ${message}`,
         reason: settings.text('reason'),
-        onProgress: (text) => progress.tell(text),
+        onProgress: (text) => progress.show(text),
       }),
     ),
   )
 }
 
-export async function perform<Name extends ActName>(
+export async function previewAndRun<Name extends ActName>(
   settings: Settings,
   context: ActContext,
   name: Name,
   params: ParamsOf<Name>,
 ): Promise<Outcome> {
-  const act = acts[name] as unknown as Act<ParamsOf<Name>>
+  const act = acts[name] as unknown as AnyAct<ParamsOf<Name>>
   if (act.consent) {
     const { text, applies, facts = [] } = await act.preview(context, params)
     if (applies) {
-      say([text, ...facts.map(([label, value]) => `  ${label}: ${value}`)].join('\n'))
-      await agree(settings, act.consent.doing, act.consent.question)
+      printMessage([text, ...facts.map(([label, value]) => `  ${label}: ${value}`)].join('\n'))
+      await requireConfirmation(settings, act.consent.doing, act.consent.question)
     }
   }
   return act.run(context, params)

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { report } from './failure.js'
+import { reportError } from './failure.js'
 import { makeProgram } from './program.js'
 import { stopWithNpm } from './signals.js'
 
@@ -25,7 +25,7 @@ let code = 0
 try {
   await makeProgram().parseAsync()
 } catch (error) {
-  code = await report(error, wantsJson())
+  code = await reportError(error, wantsJson())
 }
 // The driver's sockets, and listeners for signals, may keep a process alive that has nothing more to do.
 process.exit(code)

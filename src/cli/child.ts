@@ -1,6 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { constants } from 'node:os'
-import { descendantsOf, isTerminalsForeground, listProcesses, type Process, sendTo, stillIn } from './processes.js'
+import {
+  descendantsOf,
+  isTerminalsForeground,
+  listProcesses,
+  type Process,
+  sendSignal,
+  stillRunning,
+} from './processes.js'
 
 /** What a wrapper passes on. SIGTSTP and SIGCONT of a terminal reach the whole process group by themselves. */
 export const forwardedSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
@@ -42,24 +49,25 @@ export class Child {
     if (this.#stopping) return
     this.#stopping = true
     const pid = this.#process.pid!
-    const told = descendantsOf(pid)
+    const targets = descendantsOf(pid)
     this.#process.kill('SIGTERM')
-    for (const each of told) if (each.pid !== pid) sendTo(each, 'SIGTERM')
-    if (await this.#allGone(told, killAfterMs)) return
+    for (const each of targets) if (each.pid !== pid) sendSignal(each, 'SIGTERM')
+    if (await this.#allGone(targets, killAfterMs)) return
     const now = listProcesses()
     // What they have started meanwhile goes with them.
-    for (const each of stillIn(now, told).flatMap(({ pid }) => descendantsOf(pid, now))) sendTo(each, 'SIGKILL')
+    for (const each of stillRunning(now, targets).flatMap(({ pid }) => descendantsOf(pid, now)))
+      sendSignal(each, 'SIGKILL')
     this.#process.kill('SIGKILL')
   }
 
-  async #allGone(told: readonly Process[], withinMs: number): Promise<boolean> {
+  async #allGone(targets: readonly Process[], withinMs: number): Promise<boolean> {
     const until = performance.now() + withinMs
     for (;;) {
       const isRunning = this.#process.exitCode === null && this.#process.signalCode === null
-      if (!isRunning && stillIn(listProcesses(), told).length === 0) return true
-      const restMs = until - performance.now()
-      if (restMs <= 0) return false
-      await new Promise((resolve) => setTimeout(resolve, Math.min(50, restMs)))
+      if (!isRunning && stillRunning(listProcesses(), targets).length === 0) return true
+      const leftMs = until - performance.now()
+      if (leftMs <= 0) return false
+      await new Promise((resolve) => setTimeout(resolve, Math.min(50, leftMs)))
     }
   }
 }

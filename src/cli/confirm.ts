@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises'
 import { UsageError } from '../base/index.js'
-import { Exit, exitCode, say } from './failure.js'
+import { Exit, exitCode, printMessage } from './failure.js'
 import type { Settings } from './settings.js'
 
 /** Asks on the terminal. Anything but a yes is a no; so is the end of the input. */
@@ -16,12 +16,12 @@ export async function confirm(question: string): Promise<boolean> {
 }
 
 /** Goes on with --yes, or when somebody at the terminal agrees; otherwise ends the command, and nothing was done. */
-export async function agree(settings: Settings, doing: string, question: string): Promise<void> {
+export async function requireConfirmation(settings: Settings, action: string, question: string): Promise<void> {
   if (settings.flag('yes')) return
   if (!process.stdin.isTTY) {
-    throw new UsageError(`Nothing was done: ${doing} must be confirmed`, 'Give --yes where nobody can be asked.')
+    throw new UsageError(`Nothing was done: ${action} must be confirmed`, 'Give --yes where nobody can be asked.')
   }
   if (await confirm(question)) return
-  say('Nothing was done.')
+  printMessage('Nothing was done.')
   throw new Exit(exitCode.failed)
 }

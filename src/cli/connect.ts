@@ -11,7 +11,7 @@ export interface Connection {
 }
 
 /** Where the settings lead: to a URL, or else to where the PG* variables say, which the driver reads by itself. */
-export function connect(settings: Settings, mostConnections = 5): Connection {
+export function connect(settings: Settings, maxConnections = 5): Connection {
   const url = settings.text('url')
   if (url === undefined && !Object.keys(process.env).some((name) => /^PG(HOST|DATABASE|USER|PORT)$/.test(name))) {
     throw new UsageError('No database was given', 'Set DATABASE_URL, or PGHOST and its kin, or give --url.')
@@ -20,7 +20,7 @@ export function connect(settings: Settings, mostConnections = 5): Connection {
     url === undefined
       ? {}
       : { connectionString: checkUrl(url, url === process.env.DATABASE_URL ? 'DATABASE_URL' : '--url') }
-  const own = new OwnPool(connection, { max: mostConnections, applicationName: 'holdfast command line' })
+  const own = new OwnPool(connection, { max: maxConnections, applicationName: 'holdfast command line' })
   return {
     pool: own.pool,
     database: fromPgPool(own.pool, connection, own),

@@ -4,23 +4,23 @@
  * its doc comment has the tag `@fraction`.
  */
 
-import type { TakenPermit } from '../acts/index.js'
-import type { DemoEvent, DemoOutcome, Verdict } from '../demo/index.js'
+import type { RevokedPermit } from '../acts/index.js'
+import type { DemoEventKind, DemoOutcome, Verdict } from '../demo/index.js'
 import type { Diagnosis, Finding, FindingId } from '../doctor/index.js'
-import type { Imported, ImportSource, JobStatus } from '../jobs/index.js'
+import type { ImportResult, ImportSource, JobStatus } from '../jobs/index.js'
 import type {
-  BusyQueue,
   ContendedName,
   Cycle,
   DeliveryDetails,
   FleetInstance,
-  FoundJob,
   InstanceWork,
   LimitDetails,
   ObservedDelivery,
+  ObservedJob,
   ObservedLease,
   ObservedLimit,
   ObservedLock,
+  ObservedQueue,
   Overview,
   Participant,
   Wait,
@@ -59,7 +59,7 @@ export interface Documents {
   /** Result of `limit reset`. */
   'limit-reset': {
     /** Permits that the command took from their holders. */
-    readonly ended: readonly TakenPermit[]
+    readonly ended: readonly RevokedPermit[]
     /** Whether something was spent of the rate. The rate is full now. */
     readonly refilled: boolean
   }
@@ -73,7 +73,7 @@ export interface Documents {
     readonly forgotten: string | null
   }
   /** Jobs. */
-  'job-ls': readonly FoundJob[]
+  'job-ls': readonly ObservedJob[]
   /** One job. Null if there is no such job. */
   'job-show': JobShow | null
   /** Result of `job add`. */
@@ -94,7 +94,7 @@ export interface Documents {
     readonly cancelled: readonly number[]
   }
   /** Queues. */
-  'queue-ls': readonly BusyQueue[]
+  'queue-ls': readonly ObservedQueue[]
   /** Result of `queue pause`. */
   'queue-pause': {
     /** Name of the paused queue. */
@@ -139,7 +139,7 @@ export interface Documents {
     readonly overridden: boolean
   }
   /** Next ticks of a rule. */
-  'schedule-next': readonly ComingTick[]
+  'schedule-next': readonly UpcomingTick[]
   /** Instances, with the number of names that each holds and waits for. */
   'instance-ls': readonly FleetInstance[]
   /** One instance, and everything that it holds, waits for and runs. Null if the instance is unknown. */
@@ -185,17 +185,17 @@ export interface Documents {
 }
 
 /** The lines that commands print with `--jsonl` where these are not the rows of the document. */
-export interface Lines {
+export interface JsonLines {
   readonly graph: GraphLine
   readonly top: Overview
   readonly migrate: MigrationLine
   readonly doctor: Finding
-  readonly demo: StoryLine
+  readonly demo: DemoLine
 }
 
 /** One line of `--jsonl`: a row of the document where the document is a list. */
-export type LineOf<Name extends keyof Documents> = Name extends keyof Lines
-  ? Lines[Name]
+export type LineOf<Name extends keyof Documents> = Name extends keyof JsonLines
+  ? JsonLines[Name]
   : Documents[Name] extends readonly (infer Row)[]
     ? Row
     : Documents[Name]
@@ -228,8 +228,8 @@ export interface LockShow extends Name {
 
 /** One name and its lease. */
 export interface LeaseShow extends Name {
-  /** How the name is held. `kept`: the lease was released, and its hold keeps the name taken. `locked`: a session holds it as a lock. */
-  readonly state: 'leased' | 'kept' | 'locked' | 'free'
+  /** How the name is held. `min-hold`: the lease was released, and its minimum hold keeps the name taken. `locked`: a session holds it as a lock. */
+  readonly state: 'leased' | 'min-hold' | 'locked' | 'free'
   /** Lease of the name. Null if there is none. */
   readonly lease: ObservedLease | null
 }
@@ -265,9 +265,9 @@ export interface LimitRate {
    */
   readonly key: string
   /** Time at which everything that was spent is available again. */
-  readonly restedAt: Date
+  readonly refilledAt: Date
   /** Milliseconds until then. */
-  readonly restedInMs: number
+  readonly refilledInMs: number
 }
 
 /** A delivery and its answer. */
@@ -285,7 +285,7 @@ export interface JobShow extends Omit<JobStatus, 'result'> {
 }
 
 /** Jobs that were moved from another library, and jobs that stay there. */
-export interface JobImport extends Imported {
+export interface JobImport extends ImportResult {
   /** Library that the jobs come from. */
   readonly from: ImportSource
   /** Whether nothing was changed. */
@@ -351,7 +351,7 @@ export interface BlockedName {
   /** ID of the name in this document. */
   readonly name: string
   /** Commands that make room, the least disruptive first. Empty where only time or a worker helps. */
-  readonly waysOut: readonly string[]
+  readonly remedies: readonly string[]
 }
 
 /** A participant that waits for a name. */
@@ -401,11 +401,11 @@ export interface MigrationLine {
 /** Findings of the doctor, and the fixes that it tried. */
 export interface DoctorDocument extends Diagnosis {
   /** With `--fix`: findings that the doctor tried to fix. */
-  readonly mended: readonly Mended[]
+  readonly fixed: readonly FixAttempt[]
 }
 
 /** A finding that the doctor tried to fix. */
-export interface Mended {
+export interface FixAttempt {
   /** Kind of the finding. */
   readonly id: FindingId
   /** Subject of the finding, such as a session, a queue or a setting. */
@@ -415,7 +415,7 @@ export interface Mended {
 }
 
 /** An event of the demo. */
-export interface StoryLine {
+export interface DemoLine {
   /**
    * Seconds since the first line.
    *
@@ -423,7 +423,7 @@ export interface StoryLine {
    */
   readonly seconds: number
   /** Kind of event. */
-  readonly event: DemoEvent
+  readonly event: DemoEventKind
   /** Instance that the event is about. */
   readonly instance: string | null
   /** Pieces of work that the event is about, such as `invoice 42`. */
@@ -472,7 +472,7 @@ export interface Sample {
 }
 
 /** A future tick. */
-export interface ComingTick {
+export interface UpcomingTick {
   /** The tick. */
   readonly at: Date
   /** Local time of the tick in the time zone. */

@@ -19,43 +19,43 @@ export class Exit extends Error {
 }
 
 /** Tells what went wrong on stderr, for people or as JSON, and answers with the exit code. */
-export async function report(error: unknown, asJson: boolean): Promise<number> {
+export async function reportError(error: unknown, asJson: boolean): Promise<number> {
   if (error instanceof Exit) return error.code
-  if (error instanceof CommanderError) return reportWords(error, asJson)
+  if (error instanceof CommanderError) return reportUsageError(error, asJson)
   // Imported here, because `--help` ends here, too.
-  const { errorLine, HoldfastError, recordOf } = await import('../base/index.js')
+  const { errorLine, HoldfastError, toRecordedError } = await import('../base/index.js')
   if (error instanceof HoldfastError) {
     const { code, message, hint, retryable } = error
-    complain({ code, message, hint, retryable }, asJson)
+    printError({ code, message, hint, retryable }, asJson)
     return codeOf[code] ?? exitCode.failed
   }
   // Nothing that we foresaw, so whoever reports it needs the place.
-  complain({ code: 'INTERNAL', message: recordOf(error).stack ?? errorLine(error) }, asJson)
+  printError({ code: 'INTERNAL', message: toRecordedError(error).stack ?? errorLine(error) }, asJson)
   return exitCode.failed
 }
 
 /** A line for people, or several, beside the data. What is told may be anybody's text, which must not move the cursor. */
-export function say(message: string): void {
+export function printMessage(message: string): void {
   process.stderr.write(`${withoutSecrets(message).split('\n').map(visible).join('\n')}\n`)
 }
 
 /** Words that make no command: `error: unknown option '--jsn'`, with the suggestion in brackets on a second line. */
-function reportWords(error: CommanderError, asJson: boolean): number {
+function reportUsageError(error: CommanderError, asJson: boolean): number {
   if (error.exitCode === 0) return exitCode.done
   if (error.code !== 'commander.help') {
     const [, message = error.message, suggestion] = /^(?:error: )?(.*?)(?:\n\((.*)\))?$/s.exec(error.message) ?? []
-    complain({ code: 'USAGE', message, hint: suggestion ?? 'Add --help to see what there is.' }, asJson)
+    printError({ code: 'USAGE', message, hint: suggestion ?? 'Add --help to see what there is.' }, asJson)
   }
   // 1 is what the library says unless a command has decided otherwise.
   return error.exitCode === 1 ? exitCode.usage : error.exitCode
 }
 
-function complain(
-  what: { code: string; message: string; hint?: string | undefined; retryable?: boolean },
+function printError(
+  failure: { code: string; message: string; hint?: string | undefined; retryable?: boolean },
   asJson: boolean,
 ): void {
-  if (asJson) say(JSON.stringify({ error: what }))
-  else say(`holdfast: ${what.message}${what.hint ? `\n${what.hint}` : ''}`)
+  if (asJson) printMessage(JSON.stringify({ error: failure }))
+  else printMessage(`holdfast: ${failure.message}${failure.hint ? `\n${failure.hint}` : ''}`)
 }
 
 /** Messages do not hold passwords, but a misplaced address among the words is repeated in the complaint

@@ -1,17 +1,17 @@
-// The options of the words. Nothing here needs the rooms below, so that `--help` loads none of them.
+// The options of the commands. This file imports no room, so that `--help` loads none of them.
 import { type Command, Option } from 'commander'
 import type { Settings } from './settings.js'
 
 /** An option whose value may also come from the environment. The command line wins; an empty variable counts as unset. */
-export class TwinOption extends Option {
-  readonly twin: string
-  /** The words that it may be, for those who complete them; `Settings.oneOf` checks them. */
+export class EnvOption extends Option {
+  readonly variable: string
+  /** The allowed values, for completion. `Settings.oneOf` checks them. */
   values: readonly string[] = []
 
-  constructor(flags: string, description: string, twin?: string) {
+  constructor(flags: string, description: string, variable?: string) {
     super(flags, description)
-    this.twin = twin ?? `HOLDFAST_${this.long!.slice(2).replaceAll('-', '_').toUpperCase()}`
-    this.description = `${description} [${this.twin}]`
+    this.variable = variable ?? `HOLDFAST_${this.long!.slice(2).replaceAll('-', '_').toUpperCase()}`
+    this.description = `${description} [${this.variable}]`
   }
 
   oneOf(...values: readonly string[]): this {
@@ -20,12 +20,12 @@ export class TwinOption extends Option {
   }
 }
 
-/** One that may be given several times. */
-export function repeated(option: TwinOption): TwinOption {
-  return option.argParser((word: string, words: string[] = []) => [...words, word]) as TwinOption
+/** Lets an option be given several times. */
+export function repeated(option: EnvOption): EnvOption {
+  return option.argParser((word: string, words: string[] = []) => [...words, word]) as EnvOption
 }
 
-/** What a command was told. */
+/** Reads the options of a command. */
 export async function settingsOf(command: Command): Promise<Settings> {
   const { Settings } = await import('./settings.js')
   return new Settings(command)

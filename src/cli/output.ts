@@ -1,9 +1,9 @@
 import type { Documents, LineOf } from './documents.js'
 import type { Settings } from './settings.js'
-import { columnsFor, wrap } from './table.js'
+import { layoutFor, wrap } from './table.js'
 
 /** Of a column that people do not get. */
-export const toPrograms = null
+export const onlyWhenPiped = null
 
 /** What is told of one thing: the field, and its value. */
 export type Fact = readonly [string, string]
@@ -85,7 +85,7 @@ function table<Row>(settings: Settings, rows: readonly Row[], columns: readonly 
   const shown = columns.filter((column) => column.shown !== null)
   const cells = rows.map((row) => shown.map(({ shown, value }) => (shown ? visible(shown(row)) : plain(value(row)))))
   const titles = shown.map(({ title }) => title)
-  const layOut = columnsFor([titles, ...cells], process.stdout.columns || 80)
+  const layOut = layoutFor([titles, ...cells], process.stdout.columns || 80)
   const lines = cells.map((line, at) =>
     layOut(line, (text, column) => paint(settings, text, shown[column]!.colour?.(rows[at]!))),
   )
@@ -111,7 +111,7 @@ export function printFacts(settings: Settings, facts: readonly Fact[]): void {
 }
 
 /** The namespace of each row, which people are shown where there are several. */
-export function namespaceOf<Row extends { readonly namespace: string | null }>(rows: readonly Row[]): Column<Row> {
+export function namespaceColumn<Row extends { readonly namespace: string | null }>(rows: readonly Row[]): Column<Row> {
   const areSeveral = new Set(rows.map(({ namespace }) => namespace)).size > 1
   return {
     title: 'NAMESPACE',

@@ -15,7 +15,7 @@ export interface Process {
 /** Linux tells by files, where a slim container has no ps; elsewhere ps is part of the system. */
 export function listProcesses(): Process[] {
   try {
-    return process.platform === 'linux' ? fromProc() : fromPs()
+    return process.platform === 'linux' ? readProc() : readPs()
   } catch {
     return []
   }
@@ -39,12 +39,12 @@ export function isTerminalsForeground(): boolean {
 }
 
 /** Those that are the same processes still, and no later ones with their pids. */
-export function stillIn(all: readonly Process[], processes: readonly Process[]): Process[] {
+export function stillRunning(all: readonly Process[], processes: readonly Process[]): Process[] {
   const started = new Map(all.map(({ pid, startedAt }) => [pid, startedAt]))
   return processes.filter(({ pid, startedAt }) => started.get(pid) === startedAt)
 }
 
-export function sendTo({ pid }: Process, signal: NodeJS.Signals): void {
+export function sendSignal({ pid }: Process, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
@@ -68,7 +68,7 @@ function statOf(pid: number | string): string[] {
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-function fromProc(): Process[] {
+function readProc(): Process[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {
@@ -84,7 +84,7 @@ function fromProc(): Process[] {
     })
 }
 
-function fromPs(): Process[] {
+function readPs(): Process[] {
   const columns = 'pid=,ppid=,pgid=,tpgid=,stat=,lstart='
   const lines = execFileSync('ps', ['-axo', columns], { encoding: 'utf8' }).trim().split('\n')
   return lines

@@ -1,25 +1,25 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
-import { addBench } from './bench/words.js'
-import { addCompletion } from './completion/words.js'
-import { addDashboard } from './dashboard/words.js'
-import { addDelivery } from './delivery/words.js'
-import { addDemo } from './demo/words.js'
-import { addDev } from './dev/words.js'
-import { addDoctor } from './doctor/words.js'
-import { addGraph } from './graph/words.js'
-import { addInstance } from './instance/words.js'
-import { addJob } from './job/words.js'
-import { addLease } from './lease/words.js'
-import { addLimit } from './limit/words.js'
-import { addLock } from './lock/words.js'
-import { addMigrate } from './migrate/words.js'
-import { TwinOption } from './options.js'
-import { addQueue } from './queue/words.js'
-import { addSchedule } from './schedule/words.js'
-import { addTop } from './top/words.js'
-import { withExamples } from './words.js'
-import { addWork } from './work/words.js'
+import { addBench } from './bench/command.js'
+import { withExamples } from './command.js'
+import { addCompletion } from './completion/command.js'
+import { addDashboard } from './dashboard/command.js'
+import { addDelivery } from './delivery/command.js'
+import { addDemo } from './demo/command.js'
+import { addDev } from './dev/command.js'
+import { addDoctor } from './doctor/command.js'
+import { addGraph } from './graph/command.js'
+import { addInstance } from './instance/command.js'
+import { addJob } from './job/command.js'
+import { addLease } from './lease/command.js'
+import { addLimit } from './limit/command.js'
+import { addLock } from './lock/command.js'
+import { addMigrate } from './migrate/command.js'
+import { EnvOption } from './options.js'
+import { addQueue } from './queue/command.js'
+import { addSchedule } from './schedule/command.js'
+import { addTop } from './top/command.js'
+import { addWork } from './work/command.js'
 
 /**
  * The words of the command line. What a command does is imported when it runs, so that `--help` is fast.
@@ -91,16 +91,16 @@ function addHelp(program: Command): void {
   withExamples(help, ['holdfast help lock run'])
 }
 
-function globalOptions(): TwinOption[] {
+function globalOptions(): EnvOption[] {
   return [
-    new TwinOption('--url <url>', 'the database; PG* variables are understood, too', 'DATABASE_URL'),
-    new TwinOption('--direct-url <url>', 'the same database past a pooler, for locks'),
-    new TwinOption('--namespace <name>', 'whose names are meant (default: "default")'),
-    new TwinOption('--schema <name>', 'where Holdfast keeps its tables (default: "holdfast")'),
-    new TwinOption('--expiry <duration>', 'how long a frozen process keeps its locks (default: 10s)'),
-    new TwinOption('--json', 'one JSON document on stdout'),
-    new TwinOption('--jsonl', 'one JSON document a line'),
-    new TwinOption('--no-color', 'no colour', 'NO_COLOR'),
+    new EnvOption('--url <url>', 'the database; PG* variables are understood, too', 'DATABASE_URL'),
+    new EnvOption('--direct-url <url>', 'the same database past a pooler, for locks'),
+    new EnvOption('--namespace <name>', 'whose names are meant (default: "default")'),
+    new EnvOption('--schema <name>', 'where Holdfast keeps its tables (default: "holdfast")'),
+    new EnvOption('--expiry <duration>', 'how long a frozen process keeps its locks (default: 10s)'),
+    new EnvOption('--json', 'one JSON document on stdout'),
+    new EnvOption('--jsonl', 'one JSON document a line'),
+    new EnvOption('--no-color', 'no colour', 'NO_COLOR'),
   ]
 }
 

@@ -9,18 +9,18 @@ import type { Settings } from './settings.js'
  * progress.tell(`${done} of ${all} jobs`)
  */
 export class Progress implements Disposable {
-  readonly #isSeen: boolean
+  readonly #isVisible: boolean
 
   constructor(settings: Settings) {
     const { CI, TERM } = process.env
-    this.#isSeen = process.stderr.isTTY === true && !settings.isNegated('color') && !CI && TERM !== 'dumb'
+    this.#isVisible = process.stderr.isTTY === true && !settings.isNegated('color') && !CI && TERM !== 'dumb'
   }
 
-  tell(text: string): void {
-    if (this.#isSeen) process.stderr.write(`\r\x1b[K${text.slice(0, (process.stderr.columns || 80) - 1)}`)
+  show(text: string): void {
+    if (this.#isVisible) process.stderr.write(`\r\x1b[K${text.slice(0, (process.stderr.columns || 80) - 1)}`)
   }
 
   [Symbol.dispose](): void {
-    if (this.#isSeen) process.stderr.write('\r\x1b[K')
+    if (this.#isVisible) process.stderr.write('\r\x1b[K')
   }
 }

@@ -1,15 +1,15 @@
 import type { Command, Option } from 'commander'
 import { checkName, formatDuration, parseDuration, suggest, UsageError } from '../base/index.js'
 
-/** An option that may come from the environment, too; `TwinOption` in options.ts. */
+/** An option that may come from the environment, too; `EnvOption` in options.ts. */
 interface DeclaredOption extends Option {
-  readonly twin: string
+  readonly variable: string
 }
 
-interface Given {
+interface OptionValue {
   readonly value: unknown
   /** The word that people know it by: the option or the variable. */
-  readonly as: string
+  readonly source: string
 }
 
 /**
@@ -24,19 +24,19 @@ export class Settings {
   }
 
   text(name: string): string | undefined {
-    const given = this.#given(name)?.value
+    const given = this.#find(name)?.value
     return typeof given === 'string' && given !== '' ? given : undefined
   }
 
   /** A name of the user's, such as a namespace or a queue. */
   name(option: string): string | undefined {
-    const given = this.#given(option)
+    const given = this.#find(option)
     const text = this.text(option)
-    return text === undefined ? undefined : checkName(text, given!.as)
+    return text === undefined ? undefined : checkName(text, given!.source)
   }
 
   /** Only where it stands among the words: what the environment says for all commands is not meant for each. */
-  spoken(name: string): string | undefined {
+  fromCommandLine(name: string): string | undefined {
     for (let command: Command | null = this.#command; command; command = command.parent) {
       if (command.getOptionValueSource(name) === 'cli') return command.getOptionValue(name)
     }
@@ -44,20 +44,24 @@ export class Settings {
   }
 
   flag(name: string): boolean {
-    return this.#given(name)?.value === true
+    return this.#find(name)?.value === true
   }
 
   /** Whether `--no-…` was given. */
   isNegated(name: string): boolean {
-    return this.#given(name)?.value === false
+    return this.#find(name)?.value === false
   }
 
   durationMs(name: string, atLeastMs = 0, atMostMs = Number.POSITIVE_INFINITY): number | undefined {
-    const most = Number.isFinite(atMostMs) ? ` and at most ${formatDuration(atMostMs)}` : ''
-    return this.#read(name, `a duration of at least ${formatDuration(atLeastMs)}${most}, such as 30s or 5m`, (text) => {
-      const ms = parseDuration(text)
-      return ms !== undefined && ms >= atLeastMs && ms <= atMostMs ? ms : undefined
-    })
+    const maxText = Number.isFinite(atMostMs) ? ` and at most ${formatDuration(atMostMs)}` : ''
+    return this.#read(
+      name,
+      `a duration of at least ${formatDuration(atLeastMs)}${maxText}, such as 30s or 5m`,
+      (text) => {
+        const ms = parseDuration(text)
+        return ms !== undefined && ms >= atLeastMs && ms <= atMostMs ? ms : undefined
+      },
+    )
   }
 
   wholeNumber(name: string, atLeast: number, atMost: number): number | undefined {
@@ -75,7 +79,7 @@ export class Settings {
   }
 
   /** With its zone, or a date alone, which begins in UTC: what means another moment on each machine is refused. */
-  moment(name: string): Date | undefined {
+  time(name: string): Date | undefined {
     return this.#read(name, 'a moment with its zone, such as 2030-01-31T18:00Z, or a date', (text) => {
       const date = new Date(text)
       const isWhole = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
@@ -85,15 +89,15 @@ export class Settings {
 
   /** An option that may be given several times; in the environment, words between commas. */
   list(name: string): string[] | undefined {
-    const value = this.#given(name)?.value
+    const value = this.#find(name)?.value
     if (Array.isArray(value)) return value
     return typeof value === 'string' ? value.split(',').map((word) => word.trim()) : undefined
   }
 
   oneOf<const T extends string>(name: string, ...words: T[]): T | undefined {
     const expected = words.map((word) => `"${word}"`).join(' or ')
-    const meant = (text: string) => suggest(text, words)
-    return this.#read(name, expected, (text) => words.find((word) => word === text), meant)
+    const suggestion = (text: string) => suggest(text, words)
+    return this.#read(name, expected, (text) => words.find((word) => word === text), suggestion)
   }
 
   #read<T>(
@@ -102,39 +106,39 @@ export class Settings {
     read: (text: string) => T | undefined,
     meant: (text: string) => string | undefined = () => undefined,
   ): T | undefined {
-    const given = this.#given(name)
+    const given = this.#find(name)
     if (typeof given?.value !== 'string') return undefined
     const value = read(given.value)
     if (value === undefined) {
       const word = meant(given.value)
       throw new UsageError(
-        `Expected ${given.as} to be ${expected}, got ${JSON.stringify(given.value)}`,
+        `Expected ${given.source} to be ${expected}, got ${JSON.stringify(given.value)}`,
         word && `Did you mean ${word}?`,
       )
     }
     return value
   }
 
-  #given(name: string): Given | undefined {
+  #find(name: string): OptionValue | undefined {
     for (let command: Command | null = this.#command; command; command = command.parent) {
       const options = command.options.filter((option) => option.attributeName() === name) as DeclaredOption[]
       if (options.length === 0) continue
       if (command.getOptionValueSource(name) === 'cli') {
         const value: unknown = command.getOptionValue(name)
-        return { value, as: options.find((option) => option.negate === (value === false))?.long ?? name }
+        return { value, source: options.find((option) => option.negate === (value === false))?.long ?? name }
       }
       for (const option of options) {
-        const set = process.env[option.twin]
-        if (set) return { value: twinValue(option, set), as: option.twin }
+        const set = process.env[option.variable]
+        if (set) return { value: envValue(option, set), source: option.variable }
       }
     }
     return undefined
   }
 }
 
-function twinValue(option: DeclaredOption, set: string): unknown {
+function envValue(option: DeclaredOption, set: string): unknown {
   if (option.required || option.optional) return set
   // Any value of NO_COLOR means what it says (no-color.org); elsewhere people also write 0, false and no.
-  const isOn = option.twin === 'NO_COLOR' || !/^(0|false|no|off)$/i.test(set)
+  const isOn = option.variable === 'NO_COLOR' || !/^(0|false|no|off)$/i.test(set)
   return isOn ? !option.negate : undefined
 }

@@ -8,7 +8,7 @@ import { parentOf } from './processes.js'
 
 export const stopSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-const lookEveryMs = 500
+const pollEveryMs = 500
 
 let isStopping = false
 
@@ -36,7 +36,7 @@ export function stopWithNpm(): void {
     clearInterval(timer)
     // Ctrl-C reaches npm, its shell and this process. Their end must not count as a second signal.
     if (!isStopping) process.kill(process.pid, 'SIGTERM')
-  }, lookEveryMs)
+  }, pollEveryMs)
   timer.unref()
 }
 

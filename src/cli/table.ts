@@ -2,7 +2,7 @@
 
 export const gap = '  '
 /** Below this a column says nothing any more; rather let the terminal wrap. */
-const narrowest = 8
+const minWidth = 8
 
 const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u
@@ -23,14 +23,14 @@ export function widthsFor(lines: readonly string[][], room: number): number[] {
   // The widest gives way first, so that short columns stay whole.
   for (; over > 0; over--) {
     const widest = widths.indexOf(Math.max(...widths))
-    if (widths[widest]! <= narrowest) break
+    if (widths[widest]! <= minWidth) break
     widths[widest]!--
   }
   return widths
 }
 
 /** Decides the widths for these lines, and answers with how to lay out one of them. */
-export function columnsFor(lines: readonly string[][], room: number) {
+export function layoutFor(lines: readonly string[][], room: number) {
   const widths = widthsFor(lines, room)
   return (line: string[], paint: (text: string, column: number) => string): string =>
     line

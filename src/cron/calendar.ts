@@ -26,38 +26,40 @@ type Dates = Pick<
 
 export class Calendar {
   readonly #dates: Dates
-  readonly #hours: Places
-  readonly #minutes: Places
-  readonly #seconds: Places
-  readonly #timesADay: number
+  readonly #hours: IndexedField
+  readonly #minutes: IndexedField
+  readonly #seconds: IndexedField
+  readonly #timesPerDay: number
   readonly #masks = new Map<number, number>()
   /**
    * Whether it names fixed times of day, as `30 2 * * *` does, and not a rhythm, as does everything with `*` or a step in its
    * seconds, minutes or hours.
    */
-  readonly fixed: boolean
+  readonly hasFixedTimes: boolean
 
   /** Throws what the parser throws. */
   constructor(cron: string) {
     const pattern = new CronPattern(cron, undefined, { mode: '5-or-6-parts', fixedTimeRule: 'no-wildcard' })
-    this.fixed = pattern.isFixedTime
-    this.#hours = new Places(pattern.hour)
-    this.#minutes = new Places(pattern.minute)
-    this.#seconds = new Places(pattern.second)
+    this.hasFixedTimes = pattern.isFixedTime
+    this.#hours = new IndexedField(pattern.hour)
+    this.#minutes = new IndexedField(pattern.minute)
+    this.#seconds = new IndexedField(pattern.second)
     // Not the pattern itself: it carries ten thousand years, and there may be thousands of rules.
     const { month, day, dayOfWeek, lastDayOfMonth, lastWeekday, nearestWeekdays, starDOM, starDOW, useAndLogic } =
       pattern
     this.#dates = { month, day, dayOfWeek, lastDayOfMonth, lastWeekday, nearestWeekdays, starDOM, starDOW, useAndLogic }
-    this.#timesADay = this.#hours.all.length * this.#minutes.all.length * this.#seconds.all.length
+    this.#timesPerDay = this.#hours.values.length * this.#minutes.values.length * this.#seconds.values.length
   }
 
   /** Whether any date fits: 30 February never comes. Months of every length begin on every day of the week. */
-  get everFits(): boolean {
+  get matchesAnyDate(): boolean {
     return this.#dates.month.some(
       (wanted, month) =>
         wanted &&
         (month === 1 ? [28, 29] : [daysIn(2001, month)]).some((length) =>
-          Array.from({ length: 7 }, (_, firstWeekday) => this.#days(length, firstWeekday)).some((mask) => mask !== 0),
+          Array.from({ length: 7 }, (_, firstWeekday) => this.#cachedMask(length, firstWeekday)).some(
+            (mask) => mask !== 0,
+          ),
         ),
     )
   }
@@ -65,36 +67,36 @@ export class Calendar {
   /** The first named second at or after this one. */
   first(from: number): number {
     const date = Math.floor(from / day)
-    const rank = this.#fits(date) ? this.#rank(from - date * day) : this.#timesADay
-    if (rank < this.#timesADay) return date * day + this.#time(rank)
-    return this.#nextDay(date) * day + this.#time(0)
+    const rank = this.#matches(date) ? this.#rank(from - date * day) : this.#timesPerDay
+    if (rank < this.#timesPerDay) return date * day + this.#secondAt(rank)
+    return this.#nextDay(date) * day + this.#secondAt(0)
   }
 
   /** The last named second before this one. */
   last(before: number): number {
     const date = Math.floor(before / day)
-    const rank = this.#fits(date) ? this.#rank(before - date * day) : 0
-    if (rank > 0) return date * day + this.#time(rank - 1)
-    return this.#previousDay(date) * day + this.#time(this.#timesADay - 1)
+    const rank = this.#matches(date) ? this.#rank(before - date * day) : 0
+    if (rank > 0) return date * day + this.#secondAt(rank - 1)
+    return this.#previousDay(date) * day + this.#secondAt(this.#timesPerDay - 1)
   }
 
   /** How many named seconds there are from this one on, and before that one. */
-  count(from: number, upto: number): number {
+  count(from: number, to: number): number {
     let total = 0
-    for (let date = Math.floor(from / day); date * day < upto; date++) {
-      if (!this.#fits(date)) continue
-      total += this.#rank(Math.min(upto - date * day, day)) - this.#rank(Math.max(from - date * day, 0))
+    for (let date = Math.floor(from / day); date * day < to; date++) {
+      if (!this.#matches(date)) continue
+      total += this.#rank(Math.min(to - date * day, day)) - this.#rank(Math.max(from - date * day, 0))
     }
     return total
   }
 
   /** How many times of day come before this second of the day. */
   #rank(second: number): number {
-    const { below: hoursBelow } = this.#hours
-    const { below: minutesBelow, all: minutes } = this.#minutes
-    const { below: secondsBelow, all: seconds } = this.#seconds
+    const { countBelow: hoursBelow } = this.#hours
+    const { countBelow: minutesBelow, values: minutes } = this.#minutes
+    const { countBelow: secondsBelow, values: seconds } = this.#seconds
     const hour = Math.floor(second / 3_600)
-    if (hour > 23) return this.#timesADay
+    if (hour > 23) return this.#timesPerDay
     const minute = Math.floor((second % 3_600) / 60)
     let rank = hoursBelow[hour]! * minutes.length * seconds.length
     if (!this.#hours.has(hour)) return rank
@@ -103,15 +105,15 @@ export class Calendar {
   }
 
   /** The second of the day with this rank. */
-  #time(rank: number): number {
-    const seconds = this.#seconds.all
-    const minutes = this.#minutes.all
+  #secondAt(rank: number): number {
+    const seconds = this.#seconds.values
+    const minutes = this.#minutes.values
     const minute = Math.floor(rank / seconds.length)
     const hour = Math.floor(minute / minutes.length)
-    return this.#hours.all[hour]! * 3_600 + minutes[minute % minutes.length]! * 60 + seconds[rank % seconds.length]!
+    return this.#hours.values[hour]! * 3_600 + minutes[minute % minutes.length]! * 60 + seconds[rank % seconds.length]!
   }
 
-  #fits(date: number): boolean {
+  #matches(date: number): boolean {
     const at = new Date(date * day * 1_000)
     return ((this.#daysOf(at.getUTCFullYear(), at.getUTCMonth()) >>> (at.getUTCDate() - 1)) & 1) === 1
   }
@@ -149,11 +151,11 @@ export class Calendar {
   /** The days of a month that fit, the first of them in the lowest bit. */
   #daysOf(year: number, month: number): number {
     if (!this.#dates.month[month]) return 0
-    return this.#days(daysIn(year, month), weekday(dateNumber(year, month, 1)))
+    return this.#cachedMask(daysIn(year, month), weekday(dateNumber(year, month, 1)))
   }
 
   /** All that matters about a month are its length and the weekday that it begins on. */
-  #days(length: number, firstWeekday: number): number {
+  #cachedMask(length: number, firstWeekday: number): number {
     const key = length * 7 + firstWeekday
     const known = this.#masks.get(key)
     if (known !== undefined) return known
@@ -166,8 +168,8 @@ export class Calendar {
     const { starDOM, starDOW, useAndLogic } = this.#dates
     let mask = 0
     for (let date = 1; date <= length; date++) {
-      const byDate = this.#fitsDate(date, length, firstWeekday)
-      const byWeekday = this.#fitsWeekday(date, length, firstWeekday)
+      const byDate = this.#matchesDate(date, length, firstWeekday)
+      const byWeekday = this.#matchesWeekday(date, length, firstWeekday)
       // As in every cron: where both are given, either is enough, unless a + asks for both.
       const both = useAndLogic || starDOM || starDOW
       if (both ? byDate && byWeekday : byDate || byWeekday) mask |= 1 << (date - 1)
@@ -175,7 +177,7 @@ export class Calendar {
     return mask
   }
 
-  #fitsDate(date: number, length: number, firstWeekday: number): boolean {
+  #matchesDate(date: number, length: number, firstWeekday: number): boolean {
     const { day: dates, lastDayOfMonth, lastWeekday, nearestWeekdays } = this.#dates
     const near = (wanted: number) => nearestWorkday(wanted, length, firstWeekday)
     return (
@@ -186,25 +188,25 @@ export class Calendar {
     )
   }
 
-  #fitsWeekday(date: number, length: number, firstWeekday: number): boolean {
+  #matchesWeekday(date: number, length: number, firstWeekday: number): boolean {
     const wanted = this.#dates.dayOfWeek[(firstWeekday + date - 1) % 7]!
     return Boolean(wanted & (1 << Math.floor((date - 1) / 7)) || (wanted & lastOfMonth && date + 7 > length))
   }
 }
 
 /** The places of a field that are set, and how many of them lie below each value. */
-class Places {
-  readonly all: number[] = []
-  readonly below: number[] = []
+class IndexedField {
+  readonly values: number[] = []
+  readonly countBelow: number[] = []
   constructor(flags: readonly number[]) {
     for (const [value, isSet] of flags.entries()) {
-      this.below.push(this.all.length)
-      if (isSet) this.all.push(value)
+      this.countBelow.push(this.values.length)
+      if (isSet) this.values.push(value)
     }
   }
 
   has(value: number): boolean {
-    return this.all[this.below[value]!] === value
+    return this.values[this.countBelow[value]!] === value
   }
 }
 

@@ -26,8 +26,8 @@ const fields = [
 /** The expression in its one form: no nickname, single spaces, capitals, `*` for `?`, and seconds only where they are not 0. */
 export function readCron(given: string): { text: string; calendar: Calendar } {
   const words = given.trim().split(/\s+/)
-  const { text, calendar } = written(given, words[0]!.startsWith('@') ? nicknamed(given, words) : words)
-  if (!calendar.everFits) {
+  const { text, calendar } = normalize(given, words[0]!.startsWith('@') ? expandNickname(given, words) : words)
+  if (!calendar.matchesAnyDate) {
     throw new UsageError(
       `Expected cron to name a date that comes, got ${describe(given)}`,
       'It would never tick: no month that it names has such a day.',
@@ -36,7 +36,7 @@ export function readCron(given: string): { text: string; calendar: Calendar } {
   return { text, calendar }
 }
 
-function nicknamed(given: string, words: string[]): string[] {
+function expandNickname(given: string, words: string[]): string[] {
   const [word] = words
   const found = words.length === 1 ? nicknames[word!.toLowerCase()] : undefined
   if (found) return found.split(' ')
@@ -53,7 +53,7 @@ function nicknameHint(word: string): string | undefined {
   return meant && `Did you mean "${meant}"?`
 }
 
-function written(given: string, words: string[]): { text: string; calendar: Calendar } {
+function normalize(given: string, words: string[]): { text: string; calendar: Calendar } {
   if (words.length < 5 || words.length > 6) {
     throw new UsageError(
       `Expected cron to have five fields (minute, hour, day of the month, month, day of the week), or six with seconds in front, got ${describe(given)}`,
@@ -61,14 +61,14 @@ function written(given: string, words: string[]): { text: string; calendar: Cale
     )
   }
   const parts = words.map((word) => word.toUpperCase().replaceAll('?', '*'))
-  const calendar = attempt(parts)
-  if (!calendar) throw misread(given, words, parts)
+  const calendar = tryParse(parts)
+  if (!calendar) throw fieldError(given, words, parts)
   return { text: (parts.length === 6 && /^0+$/.test(parts[0]!) ? parts.slice(1) : parts).join(' '), calendar }
 }
 
 /** The complaint about the first field that cannot be read by itself. */
-function misread(given: string, words: string[], parts: string[]): UsageError {
-  const at = parts.findIndex((part, index) => !attempt(parts.map((_, other) => (other === index ? part : '*'))))
+function fieldError(given: string, words: string[], parts: string[]): UsageError {
+  const at = parts.findIndex((part, index) => !tryParse(parts.map((_, other) => (other === index ? part : '*'))))
   const { name, takes } = fields.slice(-parts.length)[at]!
   return new UsageError(
     `Expected the ${name} of cron to be ${takes}, got ${describe(words[at])} in ${describe(given)}`,
@@ -76,7 +76,7 @@ function misread(given: string, words: string[], parts: string[]): UsageError {
   )
 }
 
-function attempt(parts: string[]): Calendar | undefined {
+function tryParse(parts: string[]): Calendar | undefined {
   try {
     return new Calendar(parts.join(' '))
   } catch {

@@ -23,8 +23,8 @@ import {
   duration,
   formatDuration,
   messageOf,
+  type OptionRule,
   parseDuration,
-  type Rule,
   readOptions,
   suggest,
   text,
@@ -32,10 +32,10 @@ import {
 } from '../base/index.js'
 import type { Calendar } from './calendar.js'
 import { readCron } from './expression.js'
-import { isZone, type Stretch, type Zone, zoneNames, zoneOf } from './zone.js'
+import { isZone, type OffsetPeriod, type Zone, zoneNames, zoneOf } from './zone.js'
 
 /** How a rule is given: exactly one of `cron`, `every` and `at`. */
-export interface GivenRule {
+export interface RuleOptions {
   /** Five fields (minute, hour, day of the month, month, day of the week), six with seconds in front, or a nickname. */
   cron?: string | undefined
   /**
@@ -51,16 +51,16 @@ export interface GivenRule {
 
 /** When a schedule ticks. */
 export interface TickRule {
-  /** The one way to write this rule down: two rules are the same when their texts are. `ruleOf` reads it back. */
+  /** The one way to write this rule down: two rules are the same when their texts are. `ruleFromText` reads it back. */
   readonly text: string
   /** The first tick after this moment, never at it. */
   next(after: Date): Date | null
   /** The last tick before this moment, never at it. */
   previous(before: Date): Date | null
-  /** How many ticks there are after `from`, up to and including `upto`. Counts a year of seconds in milliseconds. */
-  count(from: Date, upto: Date): number
-  /** The latest ticks after `from`, up to and including `upto`: at most so many, the oldest first. */
-  between(from: Date, upto: Date, most: number): Date[]
+  /** How many ticks there are after `from`, up to and including `to`. Counts a year of seconds in milliseconds. */
+  count(from: Date, to: Date): number
+  /** The latest ticks after `from`, up to and including `to`: at most so many, the oldest first. */
+  between(from: Date, to: Date, max: number): Date[]
   /** A tick as the clocks of the rule's zone show it. */
   local(tick: Date): LocalTick
 }
@@ -75,28 +75,28 @@ export interface LocalTick {
 }
 
 const day = 86_400
-const longestEveryMs = 365 * day * 1_000
+const maxEveryMs = 365 * day * 1_000
 /** Outside of these there are no ticks: the calendar of the years before is another one, and dates have four digits. */
-const earliest = Date.UTC(1000, 0) / 1_000
-const latest = Date.UTC(10_000, 0) / 1_000
+const minSecond = Date.UTC(1000, 0) / 1_000
+const maxSecond = Date.UTC(10_000, 0) / 1_000
 
-const date: Rule<Date> = {
+const dateRule: OptionRule<Date> = {
   expected: 'a Date of the years 1000 to 9999',
-  read: (given) => (given instanceof Date && isWithin(given.getTime() / 1_000) ? given : undefined),
+  read: (given) => (given instanceof Date && isInRange(given.getTime() / 1_000) ? given : undefined),
 }
 
-const given = { cron: text, every: duration(1_000, longestEveryMs), at: date, timezone: text }
+const optionRules = { cron: text, every: duration(1_000, maxEveryMs), at: dateRule, timezone: text }
 const kinds = ['cron', 'every', 'at'] as const
 
 /**
  * Reads a rule as people give it; `where` is the call that takes it, for complaints.
  *
  * @example
- * const rule = readRule('schedules.add', { cron: '0 3 * * *', timezone: 'Europe/London' })
+ * const rule = ruleFromOptions('schedules.add', { cron: '0 3 * * *', timezone: 'Europe/London' })
  * rule.next(new Date('2026-07-01T00:00:00Z')) // 2026-07-01T02:00:00Z
  */
-export function readRule(where: string, rule: GivenRule): TickRule {
-  const { cron, every, at, timezone } = readOptions(where, rule, given)
+export function ruleFromOptions(where: string, rule: RuleOptions): TickRule {
+  const { cron, every, at, timezone } = readOptions(where, rule, optionRules)
   const kindsGiven = kinds.filter((kind) => rule?.[kind] !== undefined)
   if (kindsGiven.length !== 1) {
     const got = kindsGiven.length === 0 ? 'none' : kindsGiven.join(' and ')
@@ -111,8 +111,8 @@ export function readRule(where: string, rule: GivenRule): TickRule {
       'An interval and a moment are the same in every zone: leave it out.',
     )
   }
-  if (every !== undefined) return new IntervalRule(wholeMs(every))
-  if (at !== undefined) return new MomentRule(at)
+  if (every !== undefined) return new IntervalRule(checkWholeMs(every))
+  if (at !== undefined) return new SingleTickRule(at)
   return new CronRule(cron!, readZone(timezone ?? 'UTC'))
 }
 
@@ -120,12 +120,12 @@ export function readRule(where: string, rule: GivenRule): TickRule {
  * The rule that was written down as this text.
  *
  * @example
- * const rule = ruleOf(readRule('schedules.add', { every: '15m' }).text)
+ * const rule = ruleFromText(ruleFromOptions('schedules.add', { every: '15m' }).text)
  */
-export function ruleOf(text: string): TickRule {
+export function ruleFromText(text: string): TickRule {
   try {
     const rule = JSON.parse(text)
-    return readRule('a rule', typeof rule?.at === 'string' ? { ...rule, at: new Date(rule.at) } : rule)
+    return ruleFromOptions('a rule', typeof rule?.at === 'string' ? { ...rule, at: new Date(rule.at) } : rule)
   } catch (error) {
     throw new UsageError(
       `Expected the text of a rule, got ${describe(text)}: ${messageOf(error)}`,
@@ -139,16 +139,16 @@ export function ruleOf(text: string): TickRule {
  * read, because a newer one has written it, is null.
  *
  * @example
- * ruleInWords({ every: 900_000 }) // every 15m
+ * describeRule({ every: 900_000 }) // every 15m
  */
-export function ruleInWords(rule: GivenRule | null): string {
+export function describeRule(rule: RuleOptions | null): string {
   const { cron, every, at, timezone } = rule ?? {}
   if (cron !== undefined) return !timezone || timezone === 'UTC' ? cron : `${cron} ${timezone}`
   if (every !== undefined) return `every ${formatDuration(parseDuration(every)!)}`
   return at === undefined ? 'a rule of a newer version' : `at ${at.toISOString()}`
 }
 
-function wholeMs(every: number): number {
+function checkWholeMs(every: number): number {
   if (Number.isInteger(every)) return every
   throw new UsageError(`Expected every to be whole milliseconds, got ${every}`)
 }
@@ -176,55 +176,55 @@ class IntervalRule implements TickRule {
   }
 
   next(after: Date): Date | null {
-    return within((Math.floor(after.getTime() / this.#everyMs) + 1) * this.#everyMs)
+    return dateInRange((Math.floor(after.getTime() / this.#everyMs) + 1) * this.#everyMs)
   }
 
   previous(before: Date): Date | null {
-    return within((Math.ceil(before.getTime() / this.#everyMs) - 1) * this.#everyMs)
+    return dateInRange((Math.ceil(before.getTime() / this.#everyMs) - 1) * this.#everyMs)
   }
 
-  count(from: Date, upto: Date): number {
-    const many = Math.floor(upto.getTime() / this.#everyMs) - Math.floor(from.getTime() / this.#everyMs)
-    return Math.max(0, many)
+  count(from: Date, to: Date): number {
+    const count = Math.floor(to.getTime() / this.#everyMs) - Math.floor(from.getTime() / this.#everyMs)
+    return Math.max(0, count)
   }
 
-  between(from: Date, upto: Date, most: number): Date[] {
-    return latestOf(this, from, upto, most)
+  between(from: Date, to: Date, max: number): Date[] {
+    return latestTicks(this, from, to, max)
   }
 
   local(tick: Date): LocalTick {
-    return inUtc(tick)
+    return localInUtc(tick)
   }
 }
 
 /** Ticks once. */
-class MomentRule implements TickRule {
+class SingleTickRule implements TickRule {
   readonly text: string
-  readonly #at: number
+  readonly #atMs: number
 
   constructor(at: Date) {
-    this.#at = at.getTime()
+    this.#atMs = at.getTime()
     this.text = JSON.stringify({ at: at.toISOString() })
   }
 
   next(after: Date): Date | null {
-    return after.getTime() < this.#at ? new Date(this.#at) : null
+    return after.getTime() < this.#atMs ? new Date(this.#atMs) : null
   }
 
   previous(before: Date): Date | null {
-    return before.getTime() > this.#at ? new Date(this.#at) : null
+    return before.getTime() > this.#atMs ? new Date(this.#atMs) : null
   }
 
-  count(from: Date, upto: Date): number {
-    return from.getTime() < this.#at && this.#at <= upto.getTime() ? 1 : 0
+  count(from: Date, to: Date): number {
+    return from.getTime() < this.#atMs && this.#atMs <= to.getTime() ? 1 : 0
   }
 
-  between(from: Date, upto: Date, most: number): Date[] {
-    return latestOf(this, from, upto, most)
+  between(from: Date, to: Date, max: number): Date[] {
+    return latestTicks(this, from, to, max)
   }
 
   local(tick: Date): LocalTick {
-    return inUtc(tick)
+    return localInUtc(tick)
   }
 }
 
@@ -242,11 +242,11 @@ class CronRule implements TickRule {
   }
 
   next(after: Date): Date | null {
-    let from = Math.max(earliest, secondOf(after) + 1)
-    while (from < latest) {
+    let from = Math.max(minSecond, toSeconds(after) + 1)
+    while (from < maxSecond) {
       const number = Math.floor(from / day)
-      for (const stretch of this.#zone.day(number)) {
-        const tick = this.#firstIn(stretch, from)
+      for (const period of this.#zone.day(number)) {
+        const tick = this.#firstIn(period, from)
         if (tick !== undefined) return new Date(tick * 1_000)
       }
       // To the day before the next date that fits: no zone is further from UTC than a day, and none skips more than one.
@@ -257,97 +257,98 @@ class CronRule implements TickRule {
   }
 
   previous(before: Date): Date | null {
-    let upto = Math.min(latest, Math.ceil(before.getTime() / 1_000))
-    while (upto > earliest) {
-      const number = Math.floor((upto - 1) / day)
-      for (const stretch of this.#zone.day(number).toReversed()) {
-        const tick = this.#lastIn(stretch, upto)
+    let to = Math.min(maxSecond, Math.ceil(before.getTime() / 1_000))
+    while (to > minSecond) {
+      const number = Math.floor((to - 1) / day)
+      for (const period of this.#zone.day(number).toReversed()) {
+        const tick = this.#lastIn(period, to)
         if (tick !== undefined) return new Date(tick * 1_000)
       }
       const begin = number * day
-      upto = Math.min(begin, this.#calendar.last(begin + 2 * day) + 2 * day)
+      to = Math.min(begin, this.#calendar.last(begin + 2 * day) + 2 * day)
     }
     return null
   }
 
-  count(from: Date, upto: Date): number {
-    const first = Math.max(earliest, secondOf(from) + 1)
-    const end = Math.min(latest, secondOf(upto) + 1)
+  count(from: Date, to: Date): number {
+    const first = Math.max(minSecond, toSeconds(from) + 1)
+    const end = Math.min(maxSecond, toSeconds(to) + 1)
     let total = 0
     for (let number = Math.floor(first / day); number * day < end; number++) {
-      for (const stretch of this.#zone.day(number)) total += this.#countIn(stretch, first, end)
+      for (const period of this.#zone.day(number)) total += this.#countIn(period, first, end)
     }
     return total
   }
 
-  between(from: Date, upto: Date, most: number): Date[] {
-    return latestOf(this, from, upto, most)
+  between(from: Date, to: Date, max: number): Date[] {
+    return latestTicks(this, from, to, max)
   }
 
   local(tick: Date): LocalTick {
-    const second = secondOf(tick)
+    const second = toSeconds(tick)
     const { offset } = this.#zone.at(second)
-    return { time: written(second + offset), offset: writtenOffset(offset), note: this.#note(second) }
+    return { time: formatLocal(second + offset), offset: formatOffset(offset), note: this.#note(second) }
   }
 
-  #firstIn(stretch: Stretch, from: number): number | undefined {
-    if (from >= stretch.upto || this.#isQuiet(stretch)) return undefined
-    if (from <= stretch.from && this.#standIns(stretch) > 0) return stretch.from
-    const tick = this.#calendar.first(Math.max(from, stretch.from) + stretch.offset) - stretch.offset
-    return tick < stretch.upto ? tick : undefined
+  #firstIn(period: OffsetPeriod, from: number): number | undefined {
+    if (from >= period.to || this.#isSuppressed(period)) return undefined
+    if (from <= period.from && this.#countSkipped(period) > 0) return period.from
+    const tick = this.#calendar.first(Math.max(from, period.from) + period.offset) - period.offset
+    return tick < period.to ? tick : undefined
   }
 
-  #lastIn(stretch: Stretch, before: number): number | undefined {
-    if (before <= stretch.from || this.#isQuiet(stretch)) return undefined
-    const tick = this.#calendar.last(Math.min(before, stretch.upto) + stretch.offset) - stretch.offset
-    if (tick >= stretch.from) return tick
-    return this.#standIns(stretch) > 0 ? stretch.from : undefined
+  #lastIn(period: OffsetPeriod, before: number): number | undefined {
+    if (before <= period.from || this.#isSuppressed(period)) return undefined
+    const tick = this.#calendar.last(Math.min(before, period.to) + period.offset) - period.offset
+    if (tick >= period.from) return tick
+    return this.#countSkipped(period) > 0 ? period.from : undefined
   }
 
-  #countIn(stretch: Stretch, first: number, end: number): number {
-    const from = Math.max(first, stretch.from)
-    const upto = Math.min(end, stretch.upto)
-    if (from >= upto || this.#isQuiet(stretch)) return 0
-    const local = from + stretch.offset
-    const standsIn =
-      from === stretch.from && this.#standIns(stretch) > 0 && this.#calendar.count(local, local + 1) === 0
-    return this.#calendar.count(local, upto + stretch.offset) + (standsIn ? 1 : 0)
+  #countIn(period: OffsetPeriod, first: number, end: number): number {
+    const from = Math.max(first, period.from)
+    const to = Math.min(end, period.to)
+    if (from >= to || this.#isSuppressed(period)) return 0
+    const local = from + period.offset
+    const hasSkipped =
+      from === period.from && this.#countSkipped(period) > 0 && this.#calendar.count(local, local + 1) === 0
+    return this.#calendar.count(local, to + period.offset) + (hasSkipped ? 1 : 0)
   }
 
   /** Fixed times that came already do not come again. */
-  #isQuiet(stretch: Stretch): boolean {
-    return stretch.again && this.#calendar.fixed
+  #isSuppressed(period: OffsetPeriod): boolean {
+    return period.isRepeated && this.#calendar.hasFixedTimes
   }
 
-  /** How many skipped times the first moment of a stretch stands in for: those of its own day, for a skipped day never was. */
-  #standIns(stretch: Stretch): number {
-    if (stretch.skipped === 0 || !this.#calendar.fixed) return 0
-    const local = stretch.from + stretch.offset
-    return this.#calendar.count(Math.max(local - stretch.skipped, Math.floor(local / day) * day), local)
+  /** How many skipped times the first moment of a period stands in for: those of its own day, for a skipped day never was. */
+  #countSkipped(period: OffsetPeriod): number {
+    if (period.skipped === 0 || !this.#calendar.hasFixedTimes) return 0
+    const local = period.from + period.offset
+    return this.#calendar.count(Math.max(local - period.skipped, Math.floor(local / day) * day), local)
   }
 
   #note(second: number): string | null {
-    const stretch = this.#zone.at(second)
-    const local = second + stretch.offset
-    if (stretch.again) return `second of two ${clock(local)}`
-    if (this.#comesAgain(second, local)) return `first of two ${clock(local)}`
-    const skipped = this.#skippedBefore(second)
+    const period = this.#zone.at(second)
+    const local = second + period.offset
+    if (period.isRepeated) return `second of two ${formatTimeOfDay(local)}`
+    if (this.#isRepeatedLater(second, local)) return `first of two ${formatTimeOfDay(local)}`
+    const skipped = this.#skippedPeriodBefore(second)
     if (!skipped) return null
-    const standsIn = skipped.from === second && this.#standIns(skipped) > 0
-    return `clocks forward, ${standsIn ? 'for' : 'no'} ${this.#span(skipped)}`
+    const hasSkipped = skipped.from === second && this.#countSkipped(skipped) > 0
+    return `clocks forward, ${hasSkipped ? 'for' : 'no'} ${this.#describeSkipped(skipped)}`
   }
 
-  #comesAgain(second: number, local: number): boolean {
+  #isRepeatedLater(second: number, local: number): boolean {
     const number = Math.floor(second / day)
     return [...this.#zone.day(number), ...this.#zone.day(number + 1)].some(
-      ({ again, from, upto, offset }) => again && from > second && from + offset <= local && local < upto + offset,
+      ({ isRepeated, from, to, offset }) =>
+        isRepeated && from > second && from + offset <= local && local < to + offset,
     )
   }
 
-  /** The stretch since the tick before, if any, that begins by skipping times of this rule. */
-  #skippedBefore(second: number): Stretch | undefined {
+  /** The period since the tick before, if any, that begins by skipping times of this rule. */
+  #skippedPeriodBefore(second: number): OffsetPeriod | undefined {
     const since = this.previous(new Date(second * 1_000))
-    const first = since === null ? second : secondOf(since) + 1
+    const first = since === null ? second : toSeconds(since) + 1
     for (let number = Math.floor(second / day); number >= Math.floor(first / day); number--) {
       const found = this.#zone
         .day(number)
@@ -363,50 +364,50 @@ class CronRule implements TickRule {
     return undefined
   }
 
-  #span({ from, offset, skipped }: Stretch): string {
+  #describeSkipped({ from, offset, skipped }: OffsetPeriod): string {
     const first = this.#calendar.first(from + offset - skipped)
     const last = this.#calendar.last(from + offset)
-    if (skipped >= day) return written(first).slice(0, 10)
-    return first === last ? clock(first) : `${clock(first)}–${clock(last)}`
+    if (skipped >= day) return formatLocal(first).slice(0, 10)
+    return first === last ? formatTimeOfDay(first) : `${formatTimeOfDay(first)}–${formatTimeOfDay(last)}`
   }
 }
 
-function latestOf(rule: TickRule, from: Date, upto: Date, most: number): Date[] {
+function latestTicks(rule: TickRule, from: Date, to: Date, max: number): Date[] {
   const ticks: Date[] = []
-  let tick = rule.previous(new Date(upto.getTime() + 1))
-  while (tick && tick > from && ticks.length < most) {
+  let tick = rule.previous(new Date(to.getTime() + 1))
+  while (tick && tick > from && ticks.length < max) {
     ticks.push(tick)
     tick = rule.previous(tick)
   }
   return ticks.reverse()
 }
 
-function inUtc(tick: Date): LocalTick {
-  return { time: written(secondOf(tick)), offset: writtenOffset(0), note: null }
+function localInUtc(tick: Date): LocalTick {
+  return { time: formatLocal(toSeconds(tick)), offset: formatOffset(0), note: null }
 }
 
-function secondOf(moment: Date): number {
+function toSeconds(moment: Date): number {
   return Math.floor(moment.getTime() / 1_000)
 }
 
-function isWithin(second: number): boolean {
-  return earliest <= second && second < latest
+function isInRange(second: number): boolean {
+  return minSecond <= second && second < maxSecond
 }
 
-function within(ms: number): Date | null {
-  return isWithin(ms / 1_000) ? new Date(ms) : null
+function dateInRange(ms: number): Date | null {
+  return isInRange(ms / 1_000) ? new Date(ms) : null
 }
 
-function written(local: number): string {
+function formatLocal(local: number): string {
   return new Date(local * 1_000).toISOString().slice(0, 19).replace('T', ' ')
 }
 
 /** The time of day, with seconds only where there are any. */
-function clock(local: number): string {
-  return written(local).slice(11).replace(/:00$/, '')
+function formatTimeOfDay(local: number): string {
+  return formatLocal(local).slice(11).replace(/:00$/, '')
 }
 
-function writtenOffset(offset: number): string {
+function formatOffset(offset: number): string {
   const size = new Date(Math.abs(offset) * 1_000).toISOString().slice(11, 19).replace(/:00$/, '')
   return `${offset < 0 ? '-' : '+'}${size}`
 }

@@ -2,21 +2,21 @@
  * Time zones as data: which offset from UTC holds when, and what the clocks do where it changes. All in whole seconds, because
  * that is what zones are made of. It reads the time zone tables of the runtime, never its clock and never its own zone.
  */
-export interface Stretch {
-  /** Seconds since the epoch: from this one, and before `upto`. */
+export interface OffsetPeriod {
+  /** Seconds since the epoch: from this one, and before `to`. */
   readonly from: number
-  readonly upto: number
+  readonly to: number
   /** Local time minus UTC. */
   readonly offset: number
   /** How much local time is skipped at `from`, because the clocks go forward there; mostly 0. */
   readonly skipped: number
-  /** The clocks went back: every local time of this stretch has been there before. */
-  readonly again: boolean
+  /** The clocks went back: every local time of this period has been there before. */
+  readonly isRepeated: boolean
 }
 
 const day = 86_400
 /** Days remembered in one zone; then it begins afresh, so that a long look back fills no memory. */
-const mostDays = 4_096
+const maxCachedDays = 4_096
 const zones = new Map<string, Zone>()
 
 /** The zone of this name. Whether there is one is asked before, with `isZone`. */
@@ -55,35 +55,35 @@ export function zoneNames(): string[] {
 export interface ClockChange {
   readonly at: Date
   /** Until when local times come again; `at` where they are skipped. */
-  readonly upto: Date
+  readonly until: Date
   readonly kind: 'skipped' | 'twice'
   /** The local times that this is about, such as `01:00:00` to `02:00:00`. */
-  readonly local: readonly [from: string, upto: string]
+  readonly local: readonly [from: string, to: string]
 }
 
 /**
- * When the clocks of a zone change, at or after `from` and before `upto`.
+ * When the clocks of a zone change, at or after `from` and before `to`.
  *
  * @example
  * clockChanges('Europe/London', new Date('2026-03-01T00:00:00Z'), new Date('2026-04-01T00:00:00Z'))[0]?.kind // skipped
  */
-export function clockChanges(timezone: string, from: Date, upto: Date): ClockChange[] {
-  const [first, end] = [from.getTime() / 1_000, upto.getTime() / 1_000]
+export function clockChanges(timezone: string, from: Date, to: Date): ClockChange[] {
+  const [first, end] = [from.getTime() / 1_000, to.getTime() / 1_000]
   const zone = zoneOf(timezone)
   const found: ClockChange[] = []
-  let before: Stretch | undefined
+  let before: OffsetPeriod | undefined
   for (let number = Math.floor(first / day); number * day < end; number++) {
-    for (const stretch of zone.day(number)) {
+    for (const period of zone.day(number)) {
       // One that runs over midnight stands in two days.
-      const isNew = stretch.skipped > 0 || (stretch.again && !before?.again)
-      before = stretch
-      if (!isNew || stretch.from < first || stretch.from >= end) continue
-      const kind = stretch.skipped > 0 ? 'skipped' : 'twice'
-      const local = stretch.from + stretch.offset
-      const changed = kind === 'skipped' ? [local - stretch.skipped, local] : [local, stretch.upto + stretch.offset]
+      const isNew = period.skipped > 0 || (period.isRepeated && !before?.isRepeated)
+      before = period
+      if (!isNew || period.from < first || period.from >= end) continue
+      const kind = period.skipped > 0 ? 'skipped' : 'twice'
+      const local = period.from + period.offset
+      const changed = kind === 'skipped' ? [local - period.skipped, local] : [local, period.to + period.offset]
       found.push({
-        at: new Date(stretch.from * 1_000),
-        upto: new Date((kind === 'skipped' ? stretch.from : stretch.upto) * 1_000),
+        at: new Date(period.from * 1_000),
+        until: new Date((kind === 'skipped' ? period.from : period.to) * 1_000),
         kind,
         local: [clockTime(changed[0]!), clockTime(changed[1]!)],
       })
@@ -99,61 +99,61 @@ function clockTime(second: number): string {
 export class Zone {
   readonly #format: Intl.DateTimeFormat
   readonly #offsets = new Map<number, number>()
-  readonly #stretches = new Map<number, readonly Stretch[]>()
+  readonly #periods = new Map<number, readonly OffsetPeriod[]>()
 
   constructor(name: string) {
     this.#format = new Intl.DateTimeFormat('en-US', { timeZone: name, timeZoneName: 'longOffset' })
   }
 
-  /** The stretches of one UTC day, counted from the epoch, in order and without a hole. */
-  day(number: number): readonly Stretch[] {
-    const known = this.#stretches.get(number)
+  /** The periods of one UTC day, counted from the epoch, in order and without a hole. */
+  day(number: number): readonly OffsetPeriod[] {
+    const known = this.#periods.get(number)
     if (known) return known
-    if (this.#stretches.size >= mostDays) this.#stretches.clear()
-    const stretches = this.#cut(number)
-    this.#stretches.set(number, stretches)
-    return stretches
+    if (this.#periods.size >= maxCachedDays) this.#periods.clear()
+    const periods = this.#periodsOf(number)
+    this.#periods.set(number, periods)
+    return periods
   }
 
-  at(second: number): Stretch {
-    return this.day(Math.floor(second / day)).find(({ upto }) => second < upto)!
+  at(second: number): OffsetPeriod {
+    return this.day(Math.floor(second / day)).find(({ to }) => second < to)!
   }
 
-  #cut(number: number): Stretch[] {
+  #periodsOf(number: number): OffsetPeriod[] {
     const first = number * day
     const last = first + day
     // What the clocks did on the day before matters, too: all its local times may be there again.
     const changes = [...this.#changes(first - day, first), ...this.#changes(first, last)]
     if (changes.length === 0) {
-      return [{ from: first, upto: last, offset: this.#offsetAt(last - 1), skipped: 0, again: false }]
+      return [{ from: first, to: last, offset: this.#offsetAt(last - 1), skipped: 0, isRepeated: false }]
     }
     const edges = new Set([first, last])
     for (const { at, gained } of changes) {
       for (const edge of [at, at - gained]) if (edge > first && edge < last) edges.add(edge)
     }
     const cuts = [...edges].sort((a, b) => a - b)
-    return cuts.slice(1).map((upto, index) => {
+    return cuts.slice(1).map((to, index) => {
       const from = cuts[index]!
       const change = changes.find(({ at }) => at === from)
       return {
         from,
-        upto,
+        to,
         offset: this.#offsetAt(from),
         skipped: Math.max(0, change?.gained ?? 0),
-        again: changes.some(({ at, gained }) => at <= from && from < at - gained),
+        isRepeated: changes.some(({ at, gained }) => at <= from && from < at - gained),
       }
     })
   }
 
-  /** The changes of offset at or after `from` and before `upto`, which are midnights of UTC. */
-  #changes(from: number, upto: number): { at: number; gained: number }[] {
+  /** The changes of offset at or after `from` and before `to`, which are midnights of UTC. */
+  #changes(from: number, to: number): { at: number; gained: number }[] {
     const changes: { at: number; gained: number }[] = []
     // A change at the very midnight belongs to the day that begins with it.
     let known = from - 1
     let offset = this.#offsetAt(known)
-    while (offset !== this.#offsetAt(upto - 1)) {
+    while (offset !== this.#offsetAt(to - 1)) {
       let same = known
-      let other = upto - 1
+      let other = to - 1
       while (other - same > 1) {
         const middle = Math.floor((same + other) / 2)
         if (this.#offsetAt(middle) === offset) same = middle
@@ -170,16 +170,16 @@ export class Zone {
   #offsetAt(second: number): number {
     const known = this.#offsets.get(second)
     if (known !== undefined) return known
-    const offset = this.#askOffset(second)
+    const offset = this.#readOffset(second)
     // Only the ends of days are asked for again.
     if (second % day === day - 1 || second % day === -1) {
-      if (this.#offsets.size >= mostDays) this.#offsets.clear()
+      if (this.#offsets.size >= maxCachedDays) this.#offsets.clear()
       this.#offsets.set(second, offset)
     }
     return offset
   }
 
-  #askOffset(second: number): number {
+  #readOffset(second: number): number {
     const [, sign, hours, minutes, seconds] =
       /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/.exec(this.#format.format(second * 1_000)) ?? []
     if (!sign) return 0

@@ -5,7 +5,7 @@ import { escapeHtml, headersWith, htmlResponse } from './headers.js'
 import { Refusal } from './refusal.js'
 
 /** Beside us in the package; and where the sources themselves are run, what was built last. */
-const places = ['./ui/', '../../dist/dashboard/ui/'].map((path) => new URL(path, import.meta.url))
+const directories = ['./ui/', '../../dist/dashboard/ui/'].map((path) => new URL(path, import.meta.url))
 
 const types: Record<string, string> = {
   '.js': 'text/javascript; charset=utf-8',
@@ -19,32 +19,32 @@ interface Asset {
   readonly zipped: Buffer
 }
 
-interface Built {
+interface BuiltPage {
   readonly html: string
   readonly assets: ReadonlyMap<string, Asset>
 }
 
-let found: Built | undefined
+let loadedPage: BuiltPage | undefined
 
 /** The page as it was built, read once. */
-function built(): Built {
-  found ??= read()
-  return found
+function builtPage(): BuiltPage {
+  loadedPage ??= loadPage()
+  return loadedPage
 }
 
-function read(): Built {
-  const place = places.find((one) => existsSync(new URL('index.html', one)))
-  if (place === undefined) {
+function loadPage(): BuiltPage {
+  const directory = directories.find((one) => existsSync(new URL('index.html', one)))
+  if (directory === undefined) {
     throw new Refusal(500, 'NOT_BUILT', 'The page of the dashboard has not been built', 'Run `npm run build`.')
   }
   const assets = new Map<string, Asset>()
-  for (const name of readdirSync(new URL('assets/', place))) {
+  for (const name of readdirSync(new URL('assets/', directory))) {
     const type = types[extname(name)]
     if (type === undefined) continue
-    const body = readFileSync(new URL(`assets/${name}`, place))
+    const body = readFileSync(new URL(`assets/${name}`, directory))
     assets.set(name, { type, body, zipped: gzipSync(body) })
   }
-  return { html: readFileSync(new URL('index.html', place), 'utf8'), assets }
+  return { html: readFileSync(new URL('index.html', directory), 'utf8'), assets }
 }
 
 /**
@@ -54,12 +54,12 @@ function read(): Built {
 export function pageResponse(path: string): Response {
   const last = path.slice(path.lastIndexOf('/') + 1)
   const base = last === '' ? './' : `./${last}/`
-  return htmlResponse(200, built().html.replace('<head>', `<head>\n    <base href="${escapeHtml(base)}" />`))
+  return htmlResponse(200, builtPage().html.replace('<head>', `<head>\n    <base href="${escapeHtml(base)}" />`))
 }
 
 /** Names change with what is in them, so a copy is good for ever. */
 export function assetResponse(name: string, accepted: string | null): Response {
-  const asset = built().assets.get(name)
+  const asset = builtPage().assets.get(name)
   if (asset === undefined) throw new Refusal(404, 'NOT_FOUND', 'There is no such file')
   const isZipped = /\bgzip\b/.test(accepted ?? '')
   const headers = headersWith({

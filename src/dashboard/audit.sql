@@ -18,7 +18,7 @@ forgotten as (
     limit 1000
   )
 )
-insert into holdfast.audit (visitor, act, subject, params, consequence, because)
+insert into holdfast.audit (visitor, act, subject, params, consequence, reason)
 select $1, $2, $3, $4::text::jsonb, $5, $6
 from caught_up
 returning id::text as id
@@ -31,7 +31,7 @@ select
   visitor,
   act,
   left(subject, 300) as subject,
-  left(because, 500) as reason,
+  left(reason, 500) as reason,
   left(consequence, 500) as consequence,
   (extract(epoch from ended_at) * 1000)::float8 as ended_ms,
   left(outcome, 500) as outcome,

@@ -1,6 +1,6 @@
 import { Refusal } from './refusal.js'
 
-const mostBytes = 16_384
+const maxBytes = 16_384
 
 /** The body as JSON. Nothing else is taken: a form of another site cannot send it. */
 export async function readJson(request: Request): Promise<unknown> {
@@ -21,7 +21,7 @@ async function readText(request: Request): Promise<string> {
   let bytes = 0
   for await (const chunk of request.body ?? []) {
     bytes += chunk.byteLength
-    if (bytes > mostBytes) throw new Refusal(413, 'TOO_LARGE', `Expected a body of at most ${mostBytes} bytes`)
+    if (bytes > maxBytes) throw new Refusal(413, 'TOO_LARGE', `Expected a body of at most ${maxBytes} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()

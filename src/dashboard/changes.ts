@@ -5,11 +5,11 @@ const toleranceMs = 400
  * Whether two answers, so long apart, say the same. An age or a time left (a number whose name ends with `Ms`) that only
  * went with the clock is no change.
  */
-export function isSame(before: unknown, after: unknown, wentMs: number, name = ''): boolean {
+export function isSame(before: unknown, after: unknown, elapsedMs: number, name = ''): boolean {
   if (Object.is(before, after)) return true
   if (typeof before === 'number' && typeof after === 'number') {
-    const wentBy = Math.abs(after - before)
-    return name.endsWith('Ms') && Math.abs(wentBy - wentMs) <= toleranceMs
+    const change = Math.abs(after - before)
+    return name.endsWith('Ms') && Math.abs(change - elapsedMs) <= toleranceMs
   }
   if (typeof before !== 'object' || typeof after !== 'object' || before === null || after === null) return false
   if (before instanceof Date) return after instanceof Date && before.getTime() === after.getTime()
@@ -19,7 +19,7 @@ export function isSame(before: unknown, after: unknown, wentMs: number, name = '
   return (
     keys.length === Object.keys(other).length &&
     keys.every(
-      (key) => Object.hasOwn(other, key) && isSame(one[key], other[key], wentMs, Array.isArray(before) ? name : key),
+      (key) => Object.hasOwn(other, key) && isSame(one[key], other[key], elapsedMs, Array.isArray(before) ? name : key),
     )
   )
 }

@@ -4,13 +4,13 @@ import { describe, HoldfastError, isInstance } from '../base/index.js'
 import { type Auth, readVisitor } from './options.js'
 import { Refusal } from './refusal.js'
 
-export interface Admitted {
+export interface AuthenticatedVisitor {
   readonly name: string
   readonly rights: readonly ActName[]
 }
 
 /** Where a request came from, as far as that is known beside what it says itself. */
-export interface From {
+export interface RequestSource {
   /** The address at the other end of the connection. */
   readonly remoteAddress?: string | undefined
   /** The request as Node.js made it. */
@@ -18,12 +18,16 @@ export interface From {
 }
 
 /** Who comes. Throws a refusal for whoever may not. */
-export async function admit(request: Request, from: From, auth: Auth | undefined): Promise<Admitted> {
+export async function authenticate(
+  request: Request,
+  from: RequestSource,
+  auth: Auth | undefined,
+): Promise<AuthenticatedVisitor> {
   if (auth === undefined) {
-    admitLoopback(request, from)
+    requireLoopback(request, from)
     return { name: 'loopback', rights: actNames }
   }
-  let visitor: Admitted | null
+  let visitor: AuthenticatedVisitor | null
   try {
     visitor = readVisitor(await auth(request, from.incoming))
   } catch (error) {
@@ -37,38 +41,38 @@ export async function admit(request: Request, from: From, auth: Auth | undefined
   return visitor
 }
 
-const forwarding = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via']
-const closed = 'This dashboard has no auth, so it answers only to its own machine'
-const wayOut = 'Give dashboard({ auth }) a function that says who comes.'
+const proxyHeaders = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via']
+const loopbackOnly = 'This dashboard has no auth, so it answers only to its own machine'
+const hint = 'Give dashboard({ auth }) a function that says who comes.'
 
 /** Without auth: from this machine, by a name of this machine, and with nobody between who may have let in the world. */
-function admitLoopback(request: Request, { remoteAddress }: From): void {
+function requireLoopback(request: Request, { remoteAddress }: RequestSource): void {
   if (remoteAddress === undefined) {
     throw new Refusal(
       403,
       'AUTH_REQUIRED',
-      `${closed}, and where this request comes from is not known`,
-      `${wayOut} Or tell where it comes from: board.fetch(request, { remoteAddress }).`,
+      `${loopbackOnly}, and where this request comes from is not known`,
+      `${hint} Or tell where it comes from: board.fetch(request, { remoteAddress }).`,
     )
   }
-  if (!isLoopbackAddress(remoteAddress)) throw new Refusal(403, 'AUTH_REQUIRED', closed, wayOut)
-  const proxy = forwarding.find((name) => request.headers.has(name))
+  if (!isLoopbackAddress(remoteAddress)) throw new Refusal(403, 'AUTH_REQUIRED', loopbackOnly, hint)
+  const proxy = proxyHeaders.find((name) => request.headers.has(name))
   if (proxy) {
     throw new Refusal(
       403,
       'AUTH_REQUIRED',
-      `${closed}, and this request came through a proxy (it has ${proxy})`,
-      wayOut,
+      `${loopbackOnly}, and this request came through a proxy (it has ${proxy})`,
+      hint,
     )
   }
   // Any site can have its name lead here; the browser then takes this page for a part of it.
   if (!isLoopbackName(hostOf(request))) {
-    throw new Refusal(403, 'AUTH_REQUIRED', `${closed}, by a name such as localhost or 127.0.0.1`, wayOut)
+    throw new Refusal(403, 'AUTH_REQUIRED', `${loopbackOnly}, by a name such as localhost or 127.0.0.1`, hint)
   }
   // A proxy may hide itself, but the browser still says which site it believes to be on.
   const origin = request.headers.get('origin')
   if (origin !== null && !isLoopbackName(originHost(origin) ?? '')) {
-    throw new Refusal(403, 'AUTH_REQUIRED', `${closed}, and this request comes from ${describe(origin)}`, wayOut)
+    throw new Refusal(403, 'AUTH_REQUIRED', `${loopbackOnly}, and this request comes from ${describe(origin)}`, hint)
   }
 }
 

@@ -1,21 +1,21 @@
 import { ClosedError, isInstance, UsageError } from '../base/index.js'
 import { version } from '../index.js'
-import { Acting } from './acting.js'
 import { assetResponse, pageResponse } from './assets.js'
+import { AuditedActs } from './audited-acts.js'
 import { readJson } from './body.js'
-import { Ground } from './ground.js'
-import { type Admitted, admit, type From, refuseCrossSite } from './guard.js'
+import { DashboardContext } from './dashboard-context.js'
+import { type AuthenticatedVisitor, authenticate, type RequestSource, refuseCrossSite } from './guard.js'
 import { escapeHtml, htmlResponse, jsonResponse } from './headers.js'
 import { Hub } from './hub.js'
 import { Streams } from './live.js'
 import type { Settings } from './options.js'
-import { overhear } from './overhear.js'
-import { psqlOf } from './psql.js'
-import { questionAs, questionOf } from './questions.js'
+import { statementListOf } from './psql.js'
+import { recordQueries } from './record-queries.js'
 import { redactWith } from './redact.js'
 import { Refusal } from './refusal.js'
-import { saidOf } from './said.js'
-import type { ErrorSaid, Me } from './wire.js'
+import { errorBody } from './serialize.js'
+import { parseViewRequest, viewRequest } from './view-requests.js'
+import type { ErrorBody, Me } from './wire.js'
 
 /** What is asked for, by the end of the path: where the rest of it leads is the business of who mounted us. */
 const apiPath = /\/api\/(?:(me|live)|(view|sql|act)\/([^/]+))$/
@@ -24,41 +24,41 @@ const assetPath = /\/assets\/([^/]+)$/
 /** Answers requests. */
 export class Handler {
   readonly #settings: Settings
-  readonly #ground: Ground
+  readonly #context: DashboardContext
   readonly #hub: Hub
   readonly #streams: Streams
-  readonly #acting: Acting
+  readonly #acts: AuditedActs
   #isClosed = false
 
   constructor(settings: Settings) {
     this.#settings = settings
-    this.#ground = new Ground(settings.database, settings.schema, redactWith(settings.redact))
-    this.#hub = new Hub(this.#ground)
+    this.#context = new DashboardContext(settings.database, settings.schema, redactWith(settings.redact))
+    this.#hub = new Hub(this.#context)
     this.#streams = new Streams(this.#hub)
-    this.#acting = new Acting(this.#ground, settings.readOnly)
+    this.#acts = new AuditedActs(this.#context, settings.readOnly)
   }
 
-  async answer(request: Request, from: From): Promise<Response> {
+  async handle(request: Request, from: RequestSource): Promise<Response> {
     const url = new URL(request.url)
     const api = apiPath.exec(url.pathname)
     try {
       if (api) refuseCrossSite(request)
-      const visitor = await admit(request, from, this.#settings.auth)
+      const visitor = await authenticate(request, from, this.#settings.auth)
       // To find out who it is may take a while.
       if (this.#isClosed) throw new ClosedError('The dashboard')
-      if (api) return await this.#answerApi(request, url, (api[1] ?? api[2])!, nameIn(api[3]), visitor)
-      allow(request, 'GET', 'HEAD')
+      if (api) return await this.#handleApi(request, url, (api[1] ?? api[2])!, decodeName(api[3]), visitor)
+      requireMethod(request, 'GET', 'HEAD')
       const asset = assetPath.exec(url.pathname)
-      if (asset) return assetResponse(nameIn(asset[1]), request.headers.get('accept-encoding'))
+      if (asset) return assetResponse(decodeName(asset[1]), request.headers.get('accept-encoding'))
       return pageResponse(url.pathname)
     } catch (error) {
-      const said = isInstance(error, Refusal)
+      const body = isInstance(error, Refusal)
         ? { code: error.code, message: error.message, hint: error.hint }
-        : saidOf(error)
+        : errorBody(error)
       const status = statusOf(error)
       return api || request.method === 'POST'
-        ? jsonResponse(status, JSON.stringify({ error: said }))
-        : refusalPage(status, said)
+        ? jsonResponse(status, JSON.stringify({ error: body }))
+        : refusalPage(status, body)
     }
   }
 
@@ -66,55 +66,63 @@ export class Handler {
     this.#isClosed = true
     this.#streams.close()
     this.#hub.close()
-    await this.#ground.close()
+    await this.#context.close()
   }
 
-  async #answerApi(request: Request, url: URL, kind: string, name: string, visitor: Admitted): Promise<Response> {
+  async #handleApi(
+    request: Request,
+    url: URL,
+    kind: string,
+    name: string,
+    visitor: AuthenticatedVisitor,
+  ): Promise<Response> {
     if (kind === 'act') {
-      allow(request, 'POST')
-      return json(await this.#acting.act(name, await readJson(request), visitor))
+      requireMethod(request, 'POST')
+      return json(await this.#acts.handle(name, await readJson(request), visitor))
     }
-    allow(request, 'GET')
+    requireMethod(request, 'GET')
     if (kind === 'me') return json(await this.#me(visitor))
     if (kind === 'live') {
-      const wanted = url.searchParams.getAll('view').map((as) => ({ as, question: questionAs(as) }))
-      return this.#streams.open(wanted, request.signal)
+      const views = url.searchParams.getAll('view').map((spec) => ({ spec, request: parseViewRequest(spec) }))
+      return this.#streams.open(views, request.signal)
     }
-    const question = questionOf(name, url.searchParams)
+    const requested = viewRequest(name, url.searchParams)
     if (kind === 'sql') {
-      await this.#ground.ready()
-      return json(psqlOf(await overhear(() => question.view.read(this.#ground.asking, question.params))))
+      await this.#context.ready()
+      return json(
+        statementListOf(await recordQueries(() => requested.view.read(this.#context.viewContext, requested.params))),
+      )
     }
-    const told = await this.#hub.once(question)
-    if (told.kind === 'trouble') {
-      return jsonResponse(told.error.code === 'USAGE' ? 400 : 503, JSON.stringify({ error: told.error }))
+    const message = await this.#hub.read(requested)
+    if (message.kind === 'failure') {
+      return jsonResponse(message.error.code === 'USAGE' ? 400 : 503, JSON.stringify({ error: message.error }))
     }
     return jsonResponse(
       200,
-      `{"view":${JSON.stringify(name + url.search)},"at":"${told.at.toISOString()}","data":${told.json}}`,
+      `{"view":${JSON.stringify(name + url.search)},"at":"${message.at.toISOString()}","data":${message.json}}`,
     )
   }
 
-  async #me(visitor: Admitted): Promise<Me> {
+  async #me(visitor: AuthenticatedVisitor): Promise<Me> {
     const { readOnly, schema } = this.#settings
-    const about = await this.#ground.about().catch((error) => ({ trouble: saidOf(error) }))
+    const info = await this.#context.databaseInfo().catch((error) => ({ error: errorBody(error) }))
     const known =
-      'trouble' in about
-        ? { server: null, namespaces: [], now: null, trouble: about.trouble }
-        : { server: about.server, namespaces: about.namespaces, now: about.now.toISOString(), trouble: null }
-    const rights = this.#acting.rightsOf(visitor)
-    return { visitor: visitor.name, rights, readOnly, version, schema, database: this.#ground.address, ...known }
+      'error' in info
+        ? { server: null, namespaces: [], now: null, error: info.error }
+        : { server: info.server, namespaces: info.namespaces, now: info.now.toISOString(), error: null }
+    const rights = this.#acts.rightsOf(visitor)
+    return { visitor: visitor.name, rights, readOnly, version, schema, database: this.#context.address, ...known }
   }
 }
 
-function allow(request: Request, ...methods: string[]): void {
+function requireMethod(request: Request, ...methods: string[]): void {
   if (!methods.includes(request.method)) {
     throw new Refusal(405, 'METHOD_NOT_ALLOWED', `Expected ${methods.join(' or ')}, got ${request.method}`)
   }
 }
 
 /** A part of a path. What cannot be decoded is the name of nothing. */
-function nameIn(part: string | undefined): string {
+function decodeName(part: string | undefined): string {
   try {
     return decodeURIComponent(part ?? '')
   } catch {
@@ -129,13 +137,13 @@ function json(answer: object): Response {
 function statusOf(error: unknown): number {
   if (isInstance(error, Refusal)) return error.status
   if (isInstance(error, UsageError)) return 400
-  return isInstance(error, ClosedError) || saidOf(error).code === 'DATABASE_UNREACHABLE' ? 503 : 500
+  return isInstance(error, ClosedError) || errorBody(error).code === 'DATABASE_UNREACHABLE' ? 503 : 500
 }
 
-function refusalPage(status: number, { message, hint }: ErrorSaid): Response {
-  const said = [message, hint].filter((text) => text !== null).map((text) => `<p>${escapeHtml(text)}</p>`)
+function refusalPage(status: number, { message, hint }: ErrorBody): Response {
+  const paragraphs = [message, hint].filter((text) => text !== null).map((text) => `<p>${escapeHtml(text)}</p>`)
   return htmlResponse(
     status,
-    `<!doctype html><html lang="en"><meta charset="utf-8"><title>Holdfast</title><h1>Holdfast</h1>${said.join('')}</html>\n`,
+    `<!doctype html><html lang="en"><meta charset="utf-8"><title>Holdfast</title><h1>Holdfast</h1>${paragraphs.join('')}</html>\n`,
   )
 }

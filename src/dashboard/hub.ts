@@ -1,36 +1,36 @@
 import { ClosedError } from '../base/index.js'
 import { isSame } from './changes.js'
-import type { Ground } from './ground.js'
+import type { DashboardContext } from './dashboard-context.js'
 import { Refusal } from './refusal.js'
-import { jsonOf, saidOf } from './said.js'
+import { errorBody, toJson } from './serialize.js'
 import type { AnyView } from './view.js'
-import type { ErrorSaid } from './wire.js'
+import type { ErrorBody } from './wire.js'
 
 /** So many questions are asked at a time. */
-const mostWatches = 100
+const maxSubscriptions = 100
 /** How soon a database that is gone is looked for again. */
 const retryMs = 1_000
 
 /** What whoever watches is told. `json` is the data. */
-export type Told =
-  | { readonly kind: 'picture'; readonly at: Date; readonly json: string }
-  | { readonly kind: 'trouble'; readonly error: ErrorSaid }
+export type LiveMessage =
+  | { readonly kind: 'snapshot'; readonly at: Date; readonly json: string }
+  | { readonly kind: 'failure'; readonly error: ErrorBody }
 
 /** A view with its parameters, as it can be asked. */
-export interface Question {
+export interface ViewRequest {
   /** The same for the same question. */
   readonly id: string
   readonly view: AnyView
   readonly params: Parameters<AnyView['read']>[1]
 }
 
-interface Watch {
-  readonly question: Question
-  readonly listeners: Set<(told: Told) => void>
+interface Subscription {
+  readonly request: ViewRequest
+  readonly listeners: Set<(message: LiveMessage) => void>
   dueAt: number
   /** The latest that was told: pictures are compared with it. */
-  picture: { readonly told: Told & { kind: 'picture' }; readonly data: unknown } | undefined
-  trouble: ErrorSaid | undefined
+  snapshot: { readonly message: LiveMessage & { kind: 'snapshot' }; readonly data: unknown } | undefined
+  failure: ErrorBody | undefined
 }
 
 /**
@@ -38,50 +38,56 @@ interface Watch {
  * database never gets them in a burst. Tells those who watch what has changed. Nobody watching: nothing is asked.
  */
 export class Hub {
-  readonly #ground: Ground
-  readonly #watches = new Map<string, Watch>()
+  readonly #context: DashboardContext
+  readonly #subscriptions = new Map<string, Subscription>()
   #timer: NodeJS.Timeout | undefined
-  #isAsking = false
+  #isPolling = false
 
-  constructor(ground: Ground) {
-    this.#ground = ground
+  constructor(context: DashboardContext) {
+    this.#context = context
   }
 
   /** How many questions are watched. */
   get size(): number {
-    return this.#watches.size
+    return this.#subscriptions.size
   }
 
   /** Tells the listener what is known, at once if somebody else watches it already, and then what changes. Returns how to stop. */
-  watch(question: Question, listener: (told: Told) => void): () => void {
-    let watch = this.#watches.get(question.id)
-    if (watch === undefined) {
-      if (this.#watches.size >= mostWatches) {
-        throw new Refusal(503, 'TOO_MANY_VIEWS', `${mostWatches} views are watched already`, 'Close some pages.')
+  subscribe(request: ViewRequest, listener: (message: LiveMessage) => void): () => void {
+    let subscription = this.#subscriptions.get(request.id)
+    if (subscription === undefined) {
+      if (this.#subscriptions.size >= maxSubscriptions) {
+        throw new Refusal(503, 'TOO_MANY_VIEWS', `${maxSubscriptions} views are watched already`, 'Close some pages.')
       }
-      watch = { question, listeners: new Set(), dueAt: performance.now(), picture: undefined, trouble: undefined }
-      this.#watches.set(question.id, watch)
+      subscription = {
+        request,
+        listeners: new Set(),
+        dueAt: performance.now(),
+        snapshot: undefined,
+        failure: undefined,
+      }
+      this.#subscriptions.set(request.id, subscription)
     }
-    const { listeners, picture, trouble } = watch
+    const { listeners, snapshot, failure } = subscription
     listeners.add(listener)
-    if (picture) listener(picture.told)
-    if (trouble) listener({ kind: 'trouble', error: trouble })
-    this.#wake()
+    if (snapshot) listener(snapshot.message)
+    if (failure) listener({ kind: 'failure', error: failure })
+    this.#schedule()
     return () => {
       listeners.delete(listener)
-      if (listeners.size === 0 && this.#watches.get(question.id)?.listeners === listeners) {
-        this.#watches.delete(question.id)
+      if (listeners.size === 0 && this.#subscriptions.get(request.id)?.listeners === listeners) {
+        this.#subscriptions.delete(request.id)
       }
     }
   }
 
   /** One answer, in its turn; at once if somebody else watches it already. */
-  once(question: Question): Promise<Told> {
+  read(request: ViewRequest): Promise<LiveMessage> {
     return new Promise((resolve) => {
-      let latest: Told
-      const stop = this.watch(question, (told) => {
-        latest = told
-        // The listener may be called before it knows how to stop, and with a picture before the trouble that came after it.
+      let latest: LiveMessage
+      const stop = this.subscribe(request, (message) => {
+        latest = message
+        // The listener may be called before it knows how to stop, and with a snapshot before the failure that came after it.
         queueMicrotask(() => {
           stop()
           resolve(latest)
@@ -92,81 +98,85 @@ export class Hub {
 
   close(): void {
     clearTimeout(this.#timer)
-    for (const watch of this.#watches.values()) tellTrouble(watch, saidOf(new ClosedError('The dashboard')))
-    this.#watches.clear()
+    for (const subscription of this.#subscriptions.values())
+      publishFailure(subscription, errorBody(new ClosedError('The dashboard')))
+    this.#subscriptions.clear()
   }
 
-  #wake(): void {
-    if (this.#isAsking) return
+  #schedule(): void {
+    if (this.#isPolling) return
     clearTimeout(this.#timer)
-    const next = this.#next()
-    if (next) this.#timer = setTimeout(() => void this.#askAll(), Math.max(0, next.dueAt - performance.now())).unref()
+    const next = this.#nextDue()
+    if (next) this.#timer = setTimeout(() => void this.#pollDue(), Math.max(0, next.dueAt - performance.now())).unref()
   }
 
-  #next(): Watch | undefined {
-    let next: Watch | undefined
-    for (const watch of this.#watches.values()) if (!next || watch.dueAt < next.dueAt) next = watch
+  #nextDue(): Subscription | undefined {
+    let next: Subscription | undefined
+    for (const subscription of this.#subscriptions.values())
+      if (!next || subscription.dueAt < next.dueAt) next = subscription
     return next
   }
 
-  async #askAll(): Promise<void> {
-    this.#isAsking = true
-    for (let next = this.#next(); next && next.dueAt <= performance.now(); next = this.#next()) await this.#ask(next)
-    this.#isAsking = false
-    this.#wake()
+  async #pollDue(): Promise<void> {
+    this.#isPolling = true
+    for (let next = this.#nextDue(); next && next.dueAt <= performance.now(); next = this.#nextDue())
+      await this.#poll(next)
+    this.#isPolling = false
+    this.#schedule()
   }
 
-  async #ask(watch: Watch): Promise<void> {
-    const { view, params } = watch.question
+  async #poll(subscription: Subscription): Promise<void> {
+    const { view, params } = subscription.request
     const begunAt = performance.now()
     try {
-      await this.#ground.ready()
-      const offset = await this.#ground.clockOffset()
+      await this.#context.ready()
+      const offset = await this.#context.clockOffset()
       const askedAt = performance.now()
-      const data = await view.read(this.#ground.asking, params)
+      const data = await view.read(this.#context.viewContext, params)
       const endedAt = performance.now()
-      this.#tell(watch, data, new Date((askedAt + endedAt) / 2 + offset))
+      this.#publish(subscription, data, new Date((askedAt + endedAt) / 2 + offset))
       // One that takes long is asked less often.
-      watch.dueAt = endedAt + Math.max(view.everyMs, 2 * (endedAt - begunAt))
+      subscription.dueAt = endedAt + Math.max(view.intervalMs, 2 * (endedAt - begunAt))
     } catch (error) {
-      const said = saidOf(error)
+      const body = errorBody(error)
       const tookMs = performance.now() - begunAt
-      if (said.code === 'DATABASE_UNREACHABLE' && !(await this.#ground.answers())) this.#tellGone(watch, said)
+      if (body.code === 'DATABASE_UNREACHABLE' && !(await this.#context.isReachable()))
+        this.#publishUnreachable(subscription, body)
       else {
-        watch.dueAt = performance.now() + Math.max(retryMs, view.everyMs, 2 * tookMs)
-        tellTrouble(watch, said.code === 'DATABASE_UNREACHABLE' ? unanswered(error as Error) : said)
+        subscription.dueAt = performance.now() + Math.max(retryMs, view.intervalMs, 2 * tookMs)
+        publishFailure(subscription, body.code === 'DATABASE_UNREACHABLE' ? unansweredError(error as Error) : body)
       }
     }
   }
 
   /** It is gone for all of them, so one of them finds out when it is back, and not each in its turn. */
-  #tellGone(watch: Watch, said: ErrorSaid): void {
+  #publishUnreachable(subscription: Subscription, body: ErrorBody): void {
     const again = performance.now() + retryMs
-    watch.dueAt = again
-    for (const other of this.#watches.values()) {
+    subscription.dueAt = again
+    for (const other of this.#subscriptions.values()) {
       other.dueAt = Math.max(other.dueAt, again)
-      tellTrouble(other, said)
+      publishFailure(other, body)
     }
   }
 
-  #tell(watch: Watch, data: unknown, at: Date): void {
-    const { picture, trouble } = watch
-    if (picture && !trouble && isSame(picture.data, data, at.getTime() - picture.told.at.getTime())) return
-    const told = { kind: 'picture', at, json: jsonOf(data) } as const
-    watch.picture = { told, data }
-    watch.trouble = undefined
+  #publish(subscription: Subscription, data: unknown, at: Date): void {
+    const { snapshot, failure } = subscription
+    if (snapshot && !failure && isSame(snapshot.data, data, at.getTime() - snapshot.message.at.getTime())) return
+    const message = { kind: 'snapshot', at, json: toJson(data) } as const
+    subscription.snapshot = { message, data }
+    subscription.failure = undefined
     // The others need not wait for their turn of retrying.
-    if (trouble?.code === 'DATABASE_UNREACHABLE') {
-      for (const other of this.#watches.values()) {
-        if (other.trouble?.code === trouble.code) other.dueAt = performance.now()
+    if (failure?.code === 'DATABASE_UNREACHABLE') {
+      for (const other of this.#subscriptions.values()) {
+        if (other.failure?.code === failure.code) other.dueAt = performance.now()
       }
     }
-    for (const listener of watch.listeners) listener(told)
+    for (const listener of subscription.listeners) listener(message)
   }
 }
 
 /** Of one question alone: the database answers others. */
-function unanswered({ message, cause }: Error): ErrorSaid {
+function unansweredError({ message, cause }: Error): ErrorBody {
   return {
     code: 'UNANSWERED',
     message: `The database is there, but gave no answer to this: ${cause instanceof Error ? cause.message : message}`,
@@ -174,8 +184,8 @@ function unanswered({ message, cause }: Error): ErrorSaid {
   }
 }
 
-function tellTrouble(watch: Watch, error: ErrorSaid): void {
-  if (watch.trouble?.code === error.code && watch.trouble.message === error.message) return
-  watch.trouble = error
-  for (const listener of watch.listeners) listener({ kind: 'trouble', error })
+function publishFailure(subscription: Subscription, error: ErrorBody): void {
+  if (subscription.failure?.code === error.code && subscription.failure.message === error.message) return
+  subscription.failure = error
+  for (const listener of subscription.listeners) listener({ kind: 'failure', error })
 }

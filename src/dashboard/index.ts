@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type FastifyLike, pluginFor } from './fastify.js'
 import { Handler } from './handler.js'
-import { answerNode } from './node.js'
+import { handleNode } from './node.js'
 import { type DashboardOptions, readSettings } from './options.js'
 
 export type { ActName, Consequence } from '../acts/index.js'
@@ -49,13 +49,13 @@ export interface Dashboard {
 export function dashboard(options: DashboardOptions): Dashboard {
   const handler = new Handler(readSettings(options))
   const node: Dashboard['node'] = (request, response, next) => {
-    answerNode((asked, from) => handler.answer(asked, from), request, response).catch((error) => {
+    handleNode((asked, from) => handler.handle(asked, from), request, response).catch((error) => {
       if (next) next(error)
       else response.destroy(error)
     })
   }
   return {
-    fetch: (request, from) => handler.answer(request, { remoteAddress: from?.remoteAddress }),
+    fetch: (request, from) => handler.handle(request, { remoteAddress: from?.remoteAddress }),
     node,
     fastify: pluginFor(node),
     close: () => handler.close(),

@@ -1,26 +1,26 @@
 import { headersWith } from './headers.js'
-import type { Hub, Question, Told } from './hub.js'
+import type { Hub, LiveMessage, ViewRequest } from './hub.js'
 import { Refusal } from './refusal.js'
 
-const mostStreams = 100
-const mostViews = 16
+const maxStreams = 100
+const maxViews = 16
 /** Proxies end connections on which nothing comes. */
-const beatMs = 15_000
+const keepAliveMs = 15_000
 /** Then the browser opens it anew, and whoever may not come any more is refused. */
-const longestMs = 600_000
-const waitingBytes = 65_536
+const maxStreamMs = 600_000
+const bufferBytes = 65_536
 
 /** What one stream asks for: a question, and how the visitor wrote it. */
-export interface Wanted {
-  readonly as: string
-  readonly question: Question
+export interface StreamedView {
+  readonly spec: string
+  readonly request: ViewRequest
 }
 
 /** The streams of events that are open. */
 export class Streams {
   readonly #hub: Hub
   readonly #open = new Set<Stream>()
-  #beat: NodeJS.Timeout | undefined
+  #keepAlive: NodeJS.Timeout | undefined
 
   constructor(hub: Hub) {
     this.#hub = hub
@@ -31,24 +31,24 @@ export class Streams {
     return this.#open.size
   }
 
-  open(wanted: readonly Wanted[], signal: AbortSignal): Response {
-    if (wanted.length === 0 || wanted.length > mostViews) {
-      throw new Refusal(400, 'USAGE', `Expected 1 to ${mostViews} views, got ${wanted.length}`)
+  open(views: readonly StreamedView[], signal: AbortSignal): Response {
+    if (views.length === 0 || views.length > maxViews) {
+      throw new Refusal(400, 'USAGE', `Expected 1 to ${maxViews} views, got ${views.length}`)
     }
-    if (this.#open.size >= mostStreams) {
-      throw new Refusal(503, 'TOO_MANY_STREAMS', `${mostStreams} pages are open already`, 'Close some of them.')
+    if (this.#open.size >= maxStreams) {
+      throw new Refusal(503, 'TOO_MANY_STREAMS', `${maxStreams} pages are open already`, 'Close some of them.')
     }
     const stream = new Stream(() => {
       this.#open.delete(stream)
       if (this.#open.size > 0) return
-      clearInterval(this.#beat)
-      this.#beat = undefined
+      clearInterval(this.#keepAlive)
+      this.#keepAlive = undefined
     })
     this.#open.add(stream)
-    stream.begin(this.#hub, wanted)
-    this.#beat ??= setInterval(() => {
-      for (const one of this.#open) one.beat()
-    }, beatMs).unref()
+    stream.subscribe(this.#hub, views)
+    this.#keepAlive ??= setInterval(() => {
+      for (const one of this.#open) one.keepAlive()
+    }, keepAliveMs).unref()
     if (signal.aborted) stream.end()
     signal.addEventListener('abort', () => stream.end(), { once: true })
     const headers = headersWith({
@@ -68,64 +68,65 @@ export class Streams {
 /** One page that watches. What it has not taken yet is replaced by what is newer: it can be slow, and never is far behind. */
 class Stream {
   readonly readable: ReadableStream<Uint8Array>
-  readonly #waiting = new Map<string, string>()
-  readonly #stops: (() => void)[] = []
+  readonly #pending = new Map<string, string>()
+  readonly #unsubscribers: (() => void)[] = []
   readonly #onEnd: () => void
-  readonly #over: NodeJS.Timeout
+  readonly #lifetime: NodeJS.Timeout
   #controller!: ReadableStreamDefaultController<Uint8Array>
-  #isOver = false
+  #isEnded = false
 
   constructor(onEnd: () => void) {
     this.#onEnd = onEnd
-    this.#over = setTimeout(() => this.end(), longestMs).unref()
+    this.#lifetime = setTimeout(() => this.end(), maxStreamMs).unref()
     this.readable = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
           this.#controller = controller
         },
         pull: () => this.#flush(),
-        cancel: () => this.#leave(),
+        cancel: () => this.#release(),
       },
-      { highWaterMark: waitingBytes, size: (chunk) => chunk.byteLength },
+      { highWaterMark: bufferBytes, size: (chunk) => chunk.byteLength },
     )
     this.#send('retry: 1000\n\n')
   }
 
-  begin(hub: Hub, wanted: readonly Wanted[]): void {
+  subscribe(hub: Hub, views: readonly StreamedView[]): void {
     try {
-      for (const { as, question } of wanted) this.#stops.push(hub.watch(question, (told) => this.#tell(as, told)))
+      for (const { spec, request } of views)
+        this.#unsubscribers.push(hub.subscribe(request, (message) => this.#write(spec, message)))
     } catch (error) {
       this.end()
       throw error
     }
   }
 
-  beat(): void {
+  keepAlive(): void {
     if (this.#controller.desiredSize! > 0) this.#send(': still here\n\n')
   }
 
   end(): void {
-    if (this.#isOver) return
-    this.#leave()
+    if (this.#isEnded) return
+    this.#release()
     this.#controller.close()
   }
 
-  #tell(as: string, told: Told): void {
-    const view = JSON.stringify(as)
+  #write(spec: string, message: LiveMessage): void {
+    const view = JSON.stringify(spec)
     const frame =
-      told.kind === 'trouble'
-        ? `event: trouble\ndata: {"view":${view},"error":${JSON.stringify(told.error)}}\n\n`
-        : `event: view\ndata: {"view":${view},"at":"${told.at.toISOString()}","data":${told.json}}\n\n`
+      message.kind === 'failure'
+        ? `event: failure\ndata: {"view":${view},"error":${JSON.stringify(message.error)}}\n\n`
+        : `event: view\ndata: {"view":${view},"at":"${message.at.toISOString()}","data":${message.json}}\n\n`
     // Last in the row, also when an older one was waiting.
-    this.#waiting.delete(as)
-    this.#waiting.set(as, frame)
+    this.#pending.delete(spec)
+    this.#pending.set(spec, frame)
     this.#flush()
   }
 
   #flush(): void {
-    for (const [as, frame] of this.#waiting) {
-      if (this.#isOver || this.#controller.desiredSize! <= 0) return
-      this.#waiting.delete(as)
+    for (const [spec, frame] of this.#pending) {
+      if (this.#isEnded || this.#controller.desiredSize! <= 0) return
+      this.#pending.delete(spec)
       this.#send(frame)
     }
   }
@@ -134,12 +135,12 @@ class Stream {
     this.#controller.enqueue(Buffer.from(text))
   }
 
-  #leave(): void {
-    if (this.#isOver) return
-    this.#isOver = true
-    clearTimeout(this.#over)
-    for (const stop of this.#stops) stop()
-    this.#waiting.clear()
+  #release(): void {
+    if (this.#isEnded) return
+    this.#isEnded = true
+    clearTimeout(this.#lifetime)
+    for (const stop of this.#unsubscribers) stop()
+    this.#pending.clear()
     this.#onEnd()
   }
 }

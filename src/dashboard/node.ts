@@ -1,33 +1,33 @@
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
-import type { From } from './guard.js'
+import type { RequestSource } from './guard.js'
 
 /** What routers and body parsers have put on a request. */
-type Parsed = IncomingMessage & { body?: unknown; originalUrl?: string }
+type ParsedRequest = IncomingMessage & { body?: unknown; originalUrl?: string }
 
-type Answer = (request: Request, from: From) => Promise<Response>
+type Handle = (request: Request, from: RequestSource) => Promise<Response>
 
 /** Answers a request of Node.js by a handler of the web standard. */
-export async function answerNode(answer: Answer, incoming: Parsed, outgoing: ServerResponse): Promise<void> {
-  const gone = new AbortController()
-  outgoing.once('close', () => gone.abort())
+export async function handleNode(handle: Handle, incoming: ParsedRequest, outgoing: ServerResponse): Promise<void> {
+  const closed = new AbortController()
+  outgoing.once('close', () => closed.abort())
   let request: Request
   try {
-    request = requestOf(incoming, gone.signal)
+    request = requestOf(incoming, closed.signal)
   } catch {
     outgoing.writeHead(400, { connection: 'close' }).end()
     return
   }
-  const response = await answer(request, { remoteAddress: incoming.socket.remoteAddress, incoming })
+  const response = await handle(request, { remoteAddress: incoming.socket.remoteAddress, incoming })
   outgoing.writeHead(response.status, Object.fromEntries(response.headers))
   // The rest of a body that nobody wants.
   if (!incoming.complete) incoming.resume()
   if (incoming.method === 'HEAD' || response.body === null) outgoing.end()
-  else await send(response.body, outgoing, gone.signal)
+  else await send(response.body, outgoing, closed.signal)
 }
 
-function requestOf(incoming: Parsed, signal: AbortSignal): Request {
+function requestOf(incoming: ParsedRequest, signal: AbortSignal): Request {
   const { method = 'GET', headers, originalUrl, url = '/' } = incoming
   const protocol = (incoming.socket as TLSSocket).encrypted ? 'https' : 'http'
   const given = new Headers()
@@ -51,15 +51,15 @@ function requestOf(incoming: Parsed, signal: AbortSignal): Request {
 }
 
 /** As it comes, or what a parser has made of it. */
-function bodyOf(incoming: Parsed): ReadableStream | Uint8Array<ArrayBuffer> | string {
+function bodyOf(incoming: ParsedRequest): ReadableStream | Uint8Array<ArrayBuffer> | string {
   const { body } = incoming
-  if (body === undefined) return piecesOf(incoming)
+  if (body === undefined) return chunksOf(incoming)
   if (body instanceof Uint8Array) return new Uint8Array(body)
   return typeof body === 'string' ? body : JSON.stringify(body)
 }
 
 /** Nothing is taken before somebody asks for it: most of what is refused is refused before its body is read. */
-function piecesOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
+function chunksOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
   const pieces = incoming.iterator({ destroyOnReturn: false })
   return new ReadableStream<Uint8Array>(
     {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { type ActName, actNames } from '../acts/index.js'
-import { callback, describe, flag, made, readOptions, suggest, text, UsageError } from '../base/index.js'
+import { callback, describe, flag, objectWith, readOptions, suggest, text, UsageError } from '../base/index.js'
 import { checkSchemaName, checkUrl, type PgPool } from '../postgres/index.js'
 import type { Redact } from './redact.js'
 
@@ -35,7 +35,7 @@ export interface DashboardOptions {
 
 const rules = {
   url: text,
-  pool: made<PgPool>('a pool of node-postgres', 'connect', 'query', 'on', 'options'),
+  pool: objectWith<PgPool>('a pool of node-postgres', 'connect', 'query', 'on', 'options'),
   schema: text,
   auth: callback<Auth>('a function that says who comes'),
   readOnly: flag,

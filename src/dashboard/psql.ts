@@ -1,22 +1,22 @@
-import { statementOf } from '../postgres/index.js'
-import type { Asked } from './overhear.js'
-import type { SqlSaid } from './wire.js'
+import { statementByText } from '../postgres/index.js'
+import type { RecordedQuery } from './record-queries.js'
+import type { StatementList } from './wire.js'
 
 /** What was asked, ready for psql: each statement once, with its values written in. */
-export function psqlOf(asked: readonly Asked[]): SqlSaid {
-  const statements = asked.map(({ text, values }) => ({
-    says: statementOf(text)?.says ?? '',
-    text: `${writtenIn(text, values)};`,
+export function statementListOf(queries: readonly RecordedQuery[]): StatementList {
+  const statements = queries.map(({ text, values }) => ({
+    purpose: statementByText(text)?.purpose ?? '',
+    text: `${withValues(text, values)};`,
   }))
   return { statements: [...new Map(statements.map((one) => [one.text, one])).values()] }
 }
 
 /** Strings, quoted names, comments and bodies are left alone; $1 and its kin become literals. */
-const pieces = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$\$[\s\S]*?\$\$|\$(\d+)/g
+const tokens = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$\$[\s\S]*?\$\$|\$(\d+)/g
 
 /** The statement with its values in it. */
-export function writtenIn(text: string, values: readonly unknown[]): string {
-  return text.replace(pieces, (piece, number?: string) => (number ? literal(values[Number(number) - 1]) : piece))
+export function withValues(text: string, values: readonly unknown[]): string {
+  return text.replace(tokens, (piece, number?: string) => (number ? literal(values[Number(number) - 1]) : piece))
 }
 
 /**
@@ -46,14 +46,14 @@ function arrayOf(values: readonly unknown[]): string {
 }
 
 /** What cannot be seen, or turns round what can be, is spelt out: somebody will paste this. */
-const unseen = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
+const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
 
 function quote(text: string): string {
   const quoted = text.replaceAll("'", "''")
   if (!/[\\\p{Cc}\p{Cf}\u2028\u2029]/u.test(quoted)) return `'${quoted}'`
-  const spelt = quoted.replaceAll('\\', '\\\\').replace(unseen, (character) => {
+  const escaped = quoted.replaceAll('\\', '\\\\').replace(invisible, (character) => {
     const code = character.codePointAt(0)!.toString(16)
     return code.length <= 4 ? `\\u${code.padStart(4, '0')}` : `\\U${code.padStart(8, '0')}`
   })
-  return `E'${spelt}'`
+  return `E'${escaped}'`
 }

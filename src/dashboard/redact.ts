@@ -17,7 +17,7 @@ export interface Payload {
 export type Redact = (payload: unknown, about: Payload) => unknown
 
 /** What is shown where the hook itself fails: never the payload. */
-const failed = 'not shown: redact failed'
+const notShown = 'not shown: redact failed'
 
 /** A hook that fails must not show what it was to hide. */
 export function redactWith(hook: Redact | undefined): Redact {
@@ -26,7 +26,7 @@ export function redactWith(hook: Redact | undefined): Redact {
     try {
       return hook(payload, about)
     } catch {
-      return failed
+      return notShown
     }
   }
 }

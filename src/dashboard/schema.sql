@@ -10,7 +10,7 @@ create table holdfast.audit (
   act text not null,
   subject text not null,
   params jsonb not null,
-  because text,
+  reason text,
   consequence text not null,
   ended_at timestamptz,
   outcome text,
@@ -24,7 +24,7 @@ comment on column holdfast.audit.visitor is 'Who, as auth said; loopback for who
 comment on column holdfast.audit.act is 'What, by the name of the right to do it.';
 comment on column holdfast.audit.subject is 'To what.';
 comment on column holdfast.audit.params is 'With which parameters.';
-comment on column holdfast.audit.because is 'Why, as the visitor said; null when they did not.';
+comment on column holdfast.audit.reason is 'Why, as the visitor said; null when they did not.';
 comment on column holdfast.audit.consequence is 'What would happen, as it was known a moment before.';
 comment on column holdfast.audit.ended_at is 'When it was done, or had failed; null when the dashboard died, or lost the database, meanwhile.';
 comment on column holdfast.audit.outcome is 'What became of it; null when it failed, or that is not known.';

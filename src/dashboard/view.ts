@@ -1,4 +1,4 @@
-import type { NoParams, ParamKinds, ParamsRead } from '../acts/index.js'
+import type { NoParams, ParamKinds, ParsedParams } from '../acts/index.js'
 import type { Holdfast } from '../index.js'
 import type { Observer } from '../observe/index.js'
 import type { Executor, Reader } from '../postgres/index.js'
@@ -6,7 +6,7 @@ import type { Audit } from './audit.js'
 import type { Redact } from './redact.js'
 
 /** What a view asks. */
-export interface Asking {
+export interface ViewContext {
   readonly executor: Executor & Reader
   readonly observer: Observer
   /** Where Holdfast keeps its tables. */
@@ -24,16 +24,16 @@ export interface Asking {
 /**
  * One question that the dashboard can ask, under a name. Whoever watches it is told the answer when it has changed.
  *
- * - It asks little: whoever watches costs so much every `everyMs`, and all who watch the same cost it once.
+ * - It asks little: whoever watches costs so much every `intervalMs`, and all who watch the same cost it once.
  * - What it says is bounded: at most 200 rows of a kind. Long texts are cut on the way.
  * - Moments are those of the database. Ages and times left (`…Ms`) may stand beside them: they count from the moment of the
  *   answer, which is told with it, and are no change as long as they only go with the clock.
  */
 export interface View<Needs extends ParamKinds, Params extends ParamKinds, Data> {
-  readonly everyMs: number
+  readonly intervalMs: number
   readonly needs: Needs
   readonly params: Params
-  read(asking: Asking, params: ParamsRead<Needs, Params>): Promise<Data>
+  read(context: ViewContext, params: ParsedParams<Needs, Params>): Promise<Data>
 }
 
 /** Any view, whatever it needs. */
@@ -44,7 +44,7 @@ export type AnyView = View<ParamKinds, ParamKinds, unknown>
  *
  * @example
  * const lock = view({
- *   everyMs: 1_000,
+ *   intervalMs: 1_000,
  *   needs: { key: 'key' },
  *   read: ({ observer }, { key }) => observer.locks({ key }),
  * })
@@ -54,10 +54,10 @@ export function view<
   const Needs extends ParamKinds = NoParams,
   const Params extends ParamKinds = NoParams,
 >(definition: {
-  readonly everyMs: number
+  readonly intervalMs: number
   readonly needs?: Needs
   readonly params?: Params
-  read(asking: Asking, params: ParamsRead<Needs, Params>): Promise<Data>
+  read(context: ViewContext, params: ParsedParams<Needs, Params>): Promise<Data>
 }): View<Needs, Params, Data> {
   const { needs = {} as Needs, params = {} as Params } = definition
   return { ...definition, needs, params }

@@ -1,21 +1,21 @@
 import {
   type Blocker,
-  blockersOf,
+  blockerIds,
   buildGraph,
   type ContendedName,
   type Participant,
+  type Remedy,
+  remediesFor,
   type WaitGraph,
-  type WayOut,
-  waysOutOf,
 } from '../observe/index.js'
 
 /** So many names, so many who hold and so many who wait for each, and so many rows of the tree go over the wire. */
-const mostNames = 60
-const mostOfEach = 20
-const mostRows = 200
+const maxNames = 60
+const maxPerName = 20
+const maxRows = 200
 
 /** Who waits for whom, as the page draws it. */
-export interface WaitsPicture {
+export interface WaitGraphView {
   /** How many calls are held up. */
   readonly calls: number
   /** Who blocks others and waits for nobody, whoever blocks most first; where all wait for each other, one of each circle. */
@@ -38,7 +38,7 @@ export interface DrawnHolding extends Pick<ContendedName['holders'][number], 'pa
   readonly forMs: number | null
   readonly freeInMs: number | null
   /** How it can be got out of the way, the mildest first. */
-  readonly ways: readonly WayOut[]
+  readonly remedies: readonly Remedy[]
 }
 
 export interface DrawnWait {
@@ -62,13 +62,21 @@ export interface TreeRow {
 }
 
 /** Nobody waits. */
-const calm: WaitsPicture = { calls: 0, roots: [], cycles: [], participants: [], names: [], tree: [], isPartial: false }
+const emptyView: WaitGraphView = {
+  calls: 0,
+  roots: [],
+  cycles: [],
+  participants: [],
+  names: [],
+  tree: [],
+  isPartial: false,
+}
 
-export function pictureOf(graph?: WaitGraph): WaitsPicture {
-  if (!graph || graph.names.length === 0) return calm
+export function waitGraphView(graph?: WaitGraph): WaitGraphView {
+  if (!graph || graph.names.length === 0) return emptyView
   const { cycles } = graph
   const calls = graph.names.reduce((sum, { waits, waiting }) => sum + Math.max(waiting, callsOf(waits)), 0)
-  const kept = cut(graph)
+  const kept = relevantNames(graph)
   const { participants, names, roots } = buildGraph(kept, graph.participants)
   const byId = new Map(participants.map((one) => [one.id, one]))
   const tree = roots.flatMap((root) => [...rowsOf(root, 0)])
@@ -79,11 +87,11 @@ export function pictureOf(graph?: WaitGraph): WaitsPicture {
       .sort((one, other) => other.blocks - one.blocks),
     cycles,
     participants,
-    names: names.map((name) => drawn(name, byId)),
-    tree: tree.slice(0, mostRows),
+    names: names.map((name) => drawName(name, byId)),
+    tree: tree.slice(0, maxRows),
     isPartial:
       graph.isPartial ||
-      tree.length > mostRows ||
+      tree.length > maxRows ||
       kept.length < graph.names.length ||
       kept.some(({ waits, waiting }) => callsOf(waits) < waiting),
   }
@@ -94,21 +102,21 @@ function callsOf(waits: ContendedName['waits']): number {
 }
 
 /** What matters most of a graph that is too large: circles, then who is in the way of others, then who waits longest. */
-function cut({ names, cycles }: WaitGraph): ContendedName[] {
+function relevantNames({ names, cycles }: WaitGraph): ContendedName[] {
   const sides = cycles.flatMap((cycle) => cycle.sides)
   const inCircle = new Set(sides.flatMap(({ holds, waitsFor }) => [holds, waitsFor]))
-  const blocking = new Set(names.flatMap(blockersOf))
+  const blocking = new Set(names.flatMap(blockerIds))
   const matters = new Set([...sides.map(({ participant }) => participant), ...blocking])
-  const few = <One extends { participant: string }>(all: readonly One[]) => {
-    if (all.length <= mostOfEach) return all
+  const limited = <One extends { participant: string }>(all: readonly One[]) => {
+    if (all.length <= maxPerName) return all
     const first = [...all].sort((a, b) => Number(matters.has(b.participant)) - Number(matters.has(a.participant)))
-    const chosen = new Set(first.slice(0, mostOfEach))
+    const chosen = new Set(first.slice(0, maxPerName))
     return all.filter((one) => chosen.has(one))
   }
   return [...names]
     .sort((a, b) => Number(inCircle.has(b.id)) - Number(inCircle.has(a.id)) || b.waiting - a.waiting)
-    .slice(0, mostNames)
-    .map((name) => ({ ...name, holders: few(name.holders), waits: few(name.waits) }))
+    .slice(0, maxNames)
+    .map((name) => ({ ...name, holders: limited(name.holders), waits: limited(name.waits) }))
 }
 
 /** How many others wait for it, or for somebody who does. */
@@ -116,38 +124,38 @@ function blockedBy(id: string, names: readonly ContendedName[]): number {
   const found = new Set([id])
   for (const one of found) {
     for (const name of names) {
-      if (blockersOf(name).includes(one)) for (const { participant } of name.waits) found.add(participant)
+      if (blockerIds(name).includes(one)) for (const { participant } of name.waits) found.add(participant)
     }
   }
   return found.size - 1
 }
 
-function drawn(name: ContendedName, byId: ReadonlyMap<string, Participant>): DrawnName {
+function drawName(name: ContendedName, byId: ReadonlyMap<string, Participant>): DrawnName {
   // Each permit is a row of its own, and so is each wait for one.
-  const holders = merged(
+  const holders = mergeBy(
     name.holders,
     ({ participant, job }) => `${participant} ${job}`,
     (one, other) => ({
       ...one,
       weight: one.weight + other.weight,
-      forMs: longer(one.forMs, other.forMs),
+      forMs: longest(one.forMs, other.forMs),
     }),
   )
-  const waits = merged(
+  const waits = mergeBy(
     name.waits,
     ({ participant, mode }) => `${participant} ${mode}`,
     (one, other) => ({
       ...one,
       requests: one.requests + other.requests,
-      forMs: longer(one.forMs, other.forMs),
+      forMs: longest(one.forMs, other.forMs),
     }),
   )
   return {
     ...name,
     holders: holders.map((holding) => {
       const { participant, how, mode, job, weight, forMs, freeInMs } = holding
-      const ways = waysOutOf(name, holding, byId.get(participant)!)
-      return { participant, how, mode, job, weight, forMs, freeInMs, ways }
+      const remedies = remediesFor(name, holding, byId.get(participant)!)
+      return { participant, how, mode, job, weight, forMs, freeInMs, remedies: remedies }
     }),
     waits: waits.map(({ participant, mode, weight, requests, forMs, behind }) => {
       return { participant, mode, weight, requests, forMs, behind }
@@ -155,7 +163,7 @@ function drawn(name: ContendedName, byId: ReadonlyMap<string, Participant>): Dra
   }
 }
 
-function merged<One>(all: readonly One[], keyOf: (one: One) => string, both: (one: One, other: One) => One): One[] {
+function mergeBy<One>(all: readonly One[], keyOf: (one: One) => string, both: (one: One, other: One) => One): One[] {
   const found = new Map<string, One>()
   for (const one of all) {
     const known = found.get(keyOf(one))
@@ -164,7 +172,7 @@ function merged<One>(all: readonly One[], keyOf: (one: One) => string, both: (on
   return [...found.values()]
 }
 
-function longer(one: number | null, other: number | null): number | null {
+function longest(one: number | null, other: number | null): number | null {
   return one === null || other === null ? (one ?? other) : Math.max(one, other)
 }
 

@@ -1,5 +1,5 @@
 // What goes between the server and the page, as types only: the page imports them and none of the code.
-import type { ActName, Acts, Consequence, Outcome as FullOutcome, ParamsRead } from '../acts/index.js'
+import type { ActName, Acts, Consequence, Outcome as FullOutcome, ParsedParams } from '../acts/index.js'
 import type { ViewName, Views } from './views/index.js'
 
 export type { ActName, Consequence, ViewName }
@@ -14,24 +14,24 @@ export type Wire<T> = unknown extends T
       : { readonly [Name in keyof T]: Wire<T[Name]> }
 
 /** What a view says. */
-export type Says<Name extends ViewName> = Wire<Awaited<ReturnType<Views[Name]['read']>>>
+export type ViewData<Name extends ViewName> = Wire<Awaited<ReturnType<Views[Name]['read']>>>
 
 /** The parameters of a view. */
-export type ParamsOf<Name extends ViewName> = Wire<ParamsRead<Views[Name]['needs'], Views[Name]['params']>>
+export type ParamsOf<Name extends ViewName> = Wire<ParsedParams<Views[Name]['needs'], Views[Name]['params']>>
 
 /** The parameters of an act. */
-export type ActParamsOf<Name extends ActName> = Wire<ParamsRead<Acts[Name]['needs'], Acts[Name]['params']>>
+export type ActParamsOf<Name extends ActName> = Wire<ParsedParams<Acts[Name]['needs'], Acts[Name]['params']>>
 
 /** What went wrong, as it is told everywhere. */
-export interface ErrorSaid {
+export interface ErrorBody {
   readonly code: string
   readonly message: string
   readonly hint: string | null
 }
 
 /** Of every answer that is not 200. */
-export interface Refused {
-  readonly error: ErrorSaid
+export interface ErrorResponse {
+  readonly error: ErrorBody
 }
 
 /** `GET api/me` */
@@ -51,30 +51,30 @@ export interface Me {
   /** By the database's clock; null while it cannot be asked. */
   readonly now: string | null
   /** Why the database cannot be asked. */
-  readonly trouble: ErrorSaid | null
+  readonly error: ErrorBody | null
 }
 
 /** `GET api/view/NAME?params`; and the data of `event: view`, whose `view` is `NAME?params` as it was asked for. */
-export interface Picture<Name extends ViewName = ViewName> {
+export interface ViewSnapshot<Name extends ViewName = ViewName> {
   readonly view: string
   /** By the database's clock: from here ages and times left count. */
   readonly at: string
-  readonly data: Says<Name>
+  readonly data: ViewData<Name>
 }
 
-/** The data of `event: trouble`: nothing new until this is over. */
-export interface TroubleSaid {
+/** The data of `event: failure`: nothing new until this is over. */
+export interface ViewFailure {
   readonly view: string
-  readonly error: ErrorSaid
+  readonly error: ErrorBody
 }
 
 /** `GET api/sql/NAME?params` */
-export interface SqlSaid {
-  readonly statements: readonly { readonly says: string; readonly text: string }[]
+export interface StatementList {
+  readonly statements: readonly { readonly purpose: string; readonly text: string }[]
 }
 
 /** `POST api/act/NAME` */
-export interface ActAsked<Name extends ActName = ActName> {
+export interface ActRequest<Name extends ActName = ActName> {
   readonly params: ActParamsOf<Name>
   /** Only tells what would happen. */
   readonly preview?: boolean
@@ -83,7 +83,7 @@ export interface ActAsked<Name extends ActName = ActName> {
 }
 
 /** The answer to a preview. */
-export interface Previewed {
+export interface PreviewResponse {
   readonly consequence: Consequence
 }
 
@@ -91,6 +91,6 @@ export interface Previewed {
 export type Outcome = Omit<FullOutcome, 'result'>
 
 /** The answer to the act. */
-export interface Acted {
+export interface ActResponse {
   readonly outcome: Outcome
 }

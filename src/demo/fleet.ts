@@ -1,8 +1,8 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { atMost } from '../base/index.js'
-import type { Ground } from './ground.js'
-import type { Orders, Said } from './said.js'
+import { resultWithin } from '../base/index.js'
+import type { DemoDatabase } from './database.js'
+import type { InstanceMessage, InstanceOptions } from './messages.js'
 
 const program = fileURLToPath(new URL('./instance.js', import.meta.url))
 /** Runs may come to their end, on a machine that is busy with them. */
@@ -32,19 +32,23 @@ export class Member {
   readonly #process: ChildProcess
   #freezer: ChildProcess | undefined
 
-  constructor(orders: Orders, hear: (member: Member, said: Said) => void, gone: (member: Member, how: string) => void) {
-    this.name = orders.name
+  constructor(
+    options: InstanceOptions,
+    onMessage: (member: Member, message: InstanceMessage) => void,
+    onEnded: (member: Member, how: string) => void,
+  ) {
+    this.name = options.name
     this.#process = fork(program, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-    this.#process.on('message', (said) => hear(this, said as Said))
+    this.#process.on('message', (said) => onMessage(this, said as InstanceMessage))
     this.#process.on('error', () => {}) // It is gone, which `exit` tells.
     this.ended = new Promise((resolve) => {
       this.#process.once('exit', (status, signal) => {
         this.state = 'gone'
-        gone(this, signal ?? `status ${status}`)
+        onEnded(this, signal ?? `status ${status}`)
         resolve()
       })
     })
-    this.#tell(orders)
+    this.#send(options)
   }
 
   get pid(): number {
@@ -83,45 +87,45 @@ export class Member {
   async close(): Promise<void> {
     await this.thaw()
     this.isExpectedToEnd = true
-    this.#tell('close')
+    this.#send('close')
     const ended = this.ended.then(() => true)
-    if (!(await atMost(closeMs, ended))) this.kill()
+    if (!(await resultWithin(closeMs, ended))) this.kill()
     await ended
   }
 
-  #tell(message: Orders | 'close'): void {
+  #send(message: InstanceOptions | 'close'): void {
     this.#process.send(message, () => {}) // Whether it arrived shows by its end.
   }
 }
 
 interface FleetListener {
-  hear(member: Member, said: Said): void
-  gone(member: Member, how: string): void
+  onMessage(member: Member, message: InstanceMessage): void
+  onEnded(member: Member, how: string): void
 }
 
 /** The instances, those that were killed included until they have been replaced. */
 export class Fleet {
-  readonly #ground: Ground
+  readonly #database: DemoDatabase
   readonly #expiryMs: number
   readonly #listener: FleetListener
   readonly #members = new Set<Member>()
   #started = 0
 
-  constructor(ground: Ground, expiryMs: number, listener: FleetListener) {
-    this.#ground = ground
+  constructor(database: DemoDatabase, expiryMs: number, listener: FleetListener) {
+    this.#database = database
     this.#expiryMs = expiryMs
     this.#listener = listener
   }
 
   start(): Member {
-    const { url, directUrl, schema, tables } = this.#ground
-    const orders = { name: nameOf(this.#started++), url, directUrl, schema, tables, expiryMs: this.#expiryMs }
+    const { url, directUrl, schema, tables } = this.#database
+    const options = { name: nameOf(this.#started++), url, directUrl, schema, tables, expiryMs: this.#expiryMs }
     const member = new Member(
-      orders,
-      (from, said) => this.#listener.hear(from, said),
+      options,
+      (from, message) => this.#listener.onMessage(from, message),
       (who, how) => {
         this.#members.delete(who)
-        this.#listener.gone(who, how)
+        this.#listener.onEnded(who, how)
       },
     )
     this.#members.add(member)

@@ -1,4 +1,4 @@
-export { Conductor, type DemoOutcome, type Losses } from './conductor.js'
-export { type Ground, openGround } from './ground.js'
-export type { DemoEvent, Happening, Narrator } from './narrator.js'
+export { type DemoDatabase, openDemoDatabase } from './database.js'
 export type { Verdict } from './proof.js'
+export type { DemoEvent, DemoEventKind, DemoReporter } from './reporter.js'
+export { type DemoOutcome, DemoRunner, type LossSummary } from './runner.js'

@@ -2,8 +2,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { Holdfast, HoldfastError, type HoldfastOptions, HostsClient } from '../index.js'
-import { type Desk, departments } from './company/index.js'
-import type { Orders, Said } from './said.js'
+import { type DepartmentContext, departments } from './company/index.js'
+import type { InstanceMessage, InstanceOptions } from './messages.js'
 import { WebServer } from './web-server.js'
 
 // What the terminal or a supervisor sends to the whole group is for the demo, which tells us. And when the demo is gone,
@@ -12,7 +12,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 process.on('disconnect', () => process.exit())
 
 let opening: Promise<() => Promise<void>>
-process.on('message', async (message: Orders | 'close') => {
+process.on('message', async (message: InstanceOptions | 'close') => {
   if (message !== 'close') {
     opening = open(message)
     return
@@ -22,15 +22,15 @@ process.on('message', async (message: Orders | 'close') => {
   process.exit()
 })
 
-const failures = ['schedule.failed', 'job.failed', 'share.failed', 'election.failed', 'worker.failed'] as const
+const failureEvents = ['schedule.failed', 'job.failed', 'share.failed', 'election.failed', 'worker.failed'] as const
 
-function say(said: Said): void {
+function send(message: InstanceMessage): void {
   // Whoever listened may be gone in this moment; then this process ends, too.
-  if (process.connected) process.send!(said, undefined, undefined, () => {})
+  if (process.connected) process.send!(message, undefined, undefined, () => {})
 }
 
 /** Answers with how to close it. */
-async function open({ name, url, directUrl, schema, tables, expiryMs }: Orders): Promise<() => Promise<void>> {
+async function open({ name, url, directUrl, schema, tables, expiryMs }: InstanceOptions): Promise<() => Promise<void>> {
   const pool = new pg.Pool({
     connectionString: url,
     Client: HostsClient,
@@ -40,40 +40,40 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Orders):
     options: `-c search_path=${tables} -c idle_in_transaction_session_timeout=${expiryMs}`,
   })
   pool.on('error', () => {}) // A session that ended while it was idle: the pool opens another.
-  const holdfast = await openPatiently({ pool, directUrl, schema, expiry: expiryMs })
+  const holdfast = await openWithRetry({ pool, directUrl, schema, expiry: expiryMs })
   const server = new WebServer()
   const closing = new AbortController()
 
-  const trouble = (error: unknown) => {
+  const sendTrouble = (error: unknown) => {
     const { name, message } = error as Error
-    say({ say: 'trouble', error: `${name}: ${message}` })
+    send({ type: 'trouble', error: `${name}: ${message}` })
   }
-  for (const event of failures) holdfast.on(event, ({ error }) => trouble(error))
-  const desk: Desk = {
+  for (const event of failureEvents) holdfast.on(event, ({ error }) => sendTrouble(error))
+  const context: DepartmentContext = {
     name,
     holdfast,
     pool,
     serve: (path, handler) => server.on(path, handler),
-    async work(kind, which, run) {
-      say({ say: 'begins', kind, which: String(which) })
+    async record(kind, subject, run) {
+      send({ type: 'work-started', kind, subject: String(subject) })
       let isDone = false
       try {
         const result = await run()
         isDone = true
         return result
       } finally {
-        say({ say: 'ends', kind, which: String(which), isDone })
+        send({ type: 'work-ended', kind, subject: String(subject), isDone })
       }
     },
     async repeat(pauseMs, turn) {
       while (!closing.signal.aborted) {
         await pause(pauseMs * (0.5 + Math.random()), undefined, { signal: closing.signal }).catch(() => {})
-        if (!closing.signal.aborted) await turn().catch(trouble)
+        if (!closing.signal.aborted) await turn().catch(sendTrouble)
       }
     },
   }
-  for (const department of departments) department(desk)
-  say({ say: 'open', port: await server.listen() })
+  for (const department of departments) department(context)
+  send({ type: 'open', port: await server.listen() })
 
   return async () => {
     await server.close()
@@ -84,7 +84,7 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Orders):
 }
 
 /** Tries again what may succeed later: the machine may have too much to do with all of us. */
-async function openPatiently(options: HoldfastOptions): Promise<Holdfast> {
+async function openWithRetry(options: HoldfastOptions): Promise<Holdfast> {
   for (;;) {
     try {
       return await Holdfast.open(options)

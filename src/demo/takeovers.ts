@@ -19,54 +19,54 @@ export interface Loss {
 }
 
 /** A job that nobody takes over by then is told of as such. */
-const patienceMs = 20_000
+const takeoverTimeoutMs = 20_000
 
 /** Watches how long it takes until what a lost instance did runs elsewhere. */
 export class Takeovers {
   readonly #losses = new Set<Loss>()
-  readonly #isOver: (loss: Loss) => void
+  readonly #onComplete: (loss: Loss) => void
 
   /** Calls back when all of it runs elsewhere, or it is not going to. */
-  constructor(isOver: (loss: Loss) => void) {
-    this.#isOver = isOver
+  constructor(onComplete: (loss: Loss) => void) {
+    this.#onComplete = onComplete
   }
 
-  lost(victim: Member, how: Loss['how']): void {
+  instanceLost(victim: Member, how: Loss['how']): void {
     if (victim.works.size === 0) return
     const loss: Loss = { victim, how, at: performance.now(), takeovers: [], left: new Set(victim.works) }
     this.#losses.add(loss)
-    setTimeout(() => this.#end(loss), patienceMs).unref()
+    setTimeout(() => this.#complete(loss), takeoverTimeoutMs).unref()
   }
 
   /** True when this is the work of a lost instance that begins again. */
-  begins(by: Member, work: string): boolean {
+  workStarted(by: Member, work: string): boolean {
     let isTakeover = false
     for (const loss of this.#losses) {
       if (loss.victim === by || !loss.left.delete(work)) continue
       isTakeover = true
       loss.takeovers.push({ work, by: by.name, afterMs: performance.now() - loss.at })
-      if (loss.left.size === 0) this.#end(loss)
+      if (loss.left.size === 0) this.#complete(loss)
     }
     return isTakeover
   }
 
   /** The lost instance had just done it: its word was still under way. */
-  ends(victim: Member, work: string): void {
+  workEnded(victim: Member, work: string): void {
     for (const loss of this.#losses) {
-      if (loss.victim === victim && loss.left.delete(work) && loss.left.size === 0) this.#end(loss)
+      if (loss.victim === victim && loss.left.delete(work) && loss.left.size === 0) this.#complete(loss)
     }
   }
 
   /** It works again: what nobody has taken over is its own. */
-  thawed(victim: Member): void {
+  instanceThawed(victim: Member): void {
     for (const loss of this.#losses) {
       if (loss.victim !== victim) continue
       loss.left.clear()
-      this.#end(loss)
+      this.#complete(loss)
     }
   }
 
-  #end(loss: Loss): void {
-    if (this.#losses.delete(loss)) this.#isOver(loss)
+  #complete(loss: Loss): void {
+    if (this.#losses.delete(loss)) this.#onComplete(loss)
   }
 }

@@ -1,6 +1,6 @@
 import { quoteIdentifier } from '../postgres/index.js'
-import { type Finding, finding, type Mend, type Severity } from './finding.js'
-import type { Check, Patient } from './patient.js'
+import type { Check, DoctorContext } from './doctor-context.js'
+import { type Finding, type Fix, finding, type Severity } from './finding.js'
 
 interface LockTable {
   used: number
@@ -14,17 +14,17 @@ interface Connections {
   name: string | null
   used: number
   ours: number
-  most: number
+  max: number
 }
 
 /** What is shared with everybody on the server, and ends for all at once. */
 export const capacity: Check = {
   name: 'room in the lock table and for connections',
   needsSchema: false,
-  async look(patient) {
-    const [locks] = await patient.ask<LockTable>('lock_table')
-    const connections = await patient.ask<Connections>('connections')
-    return [...lockTable(locks!), ...connections.flatMap((limit) => short(patient, limit))]
+  async run(context) {
+    const [locks] = await context.query<LockTable>('lock_table_use')
+    const connections = await context.query<Connections>('connections')
+    return [...lockTable(locks!), ...connections.flatMap((limit) => connectionsShort(context, limit))]
   },
 }
 
@@ -39,19 +39,19 @@ function lockTable({ used, advisory, each, budget }: LockTable): Finding[] {
     finding({
       id: 'lock-table-full',
       severity,
-      seen: `${used.toLocaleString('en-US')} things are locked, of ${budget.toLocaleString('en-US')} that the lock table was made for; ${advisory.toLocaleString('en-US')} are advisory locks`,
+      text: `${used.toLocaleString('en-US')} things are locked, of ${budget.toLocaleString('en-US')} that the lock table was made for; ${advisory.toLocaleString('en-US')} are advisory locks`,
       why: 'When it is full, every statement that needs a lock fails, of all databases (SQLSTATE 53200).',
       facts: { used, advisory, budget, max_locks_per_transaction: each },
-      mend: {
-        what: 'Raise it, which takes effect when the server is started anew; or hold fewer names at a time (leases and limits are rows, and take none).',
+      fix: {
+        text: 'Raise it, which takes effect when the server is started anew; or hold fewer names at a time (leases and limits are rows, and take none).',
         sql: [`alter system set max_locks_per_transaction = ${Math.ceil((each * used * 4) / budget / 64) * 64}`],
       },
     }),
   ]
 }
 
-function short(patient: Patient, { limited, name, used, ours, most }: Connections): Finding[] {
-  const severity = severityOf(used / most, 0.8, 0.95)
+function connectionsShort(context: DoctorContext, { limited, name, used, ours, max }: Connections): Finding[] {
+  const severity = severityOf(used / max, 0.8, 0.95)
   if (!severity) return []
   const place = limited === 'server' ? 'The server' : `The ${limited} ${name}`
   return [
@@ -59,29 +59,34 @@ function short(patient: Patient, { limited, name, used, ours, most }: Connection
       id: 'connections-short',
       severity,
       subject: name ?? limited,
-      seen: `${place} has ${used} connections, of ${most} that it takes; ${ours} of them are the fleet's`,
+      text: `${place} has ${used} connections, of ${max} that it takes; ${ours} of them are the fleet's`,
       why: 'When none is left, an instance that has lost its session cannot come back, and no new one can open.',
-      facts: { limited, name, used, fleet: ours, most },
-      mend: more(patient, limited, name, used),
+      facts: { limited, name, used, fleet: ours, most: max },
+      fix: moreConnections(context, limited, name, used),
     }),
   ]
 }
 
-function more({ server }: Patient, limited: Connections['limited'], name: string | null, used: number) {
+function moreConnections(
+  { server }: DoctorContext,
+  limited: Connections['limited'],
+  name: string | null,
+  used: number,
+) {
   const wanted = Math.ceil(used * 2)
-  const mend: Record<typeof limited, Pick<Mend, 'what' | 'sql'>> = {
+  const fixes: Record<typeof limited, Pick<Fix, 'text' | 'sql'>> = {
     server: {
-      what: 'Make pools smaller, or raise it, which takes effect when the server is started anew.',
+      text: 'Make pools smaller, or raise it, which takes effect when the server is started anew.',
       sql: [`alter system set max_connections = ${wanted}`],
     },
     database: {
-      what: 'Make pools smaller, or raise it.',
+      text: 'Make pools smaller, or raise it.',
       sql: [`alter database ${quoteIdentifier(server.database)} connection limit ${wanted}`],
     },
     role: {
-      what: 'Make pools smaller, or raise it.',
+      text: 'Make pools smaller, or raise it.',
       sql: [`alter role ${quoteIdentifier(name ?? '')} connection limit ${wanted}`],
     },
   }
-  return mend[limited]
+  return fixes[limited]
 }

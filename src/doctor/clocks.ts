@@ -1,51 +1,53 @@
 import { performance } from 'node:perf_hooks'
-import { clockNoticedMs, clockRiskyMs, formatDuration } from '../base/index.js'
+import { formatDuration, noticeableClockSkewMs, riskyClockSkewMs } from '../base/index.js'
+import type { Check, DoctorContext } from './doctor-context.js'
 import { type Finding, finding, type Severity } from './finding.js'
-import type { Check, Patient } from './patient.js'
 
-const looks = 5
+const attempts = 5
 
 /** Clocks of machines beside the database's. Nothing of Holdfast's depends on them; what people write by them does. */
 export const clocks: Check = {
   name: 'clocks',
   needsSchema: false,
-  async look(patient) {
-    const here = off('this machine', await aheadHere(patient), 'just now')
-    if (!patient.isInstalled) return here
-    const instances = await patient.ask<{ id: string; host: string; ahead_ms: number }>('instance_clocks')
+  async run(context) {
+    const here = offsetFindings('this machine', await aheadHere(context), 'just now')
+    if (!context.isInstalled) return here
+    const instances = await context.query<{ id: string; host: string; ahead_ms: number }>('instance_clocks')
     return [
       ...here,
-      ...instances.flatMap(({ id, host, ahead_ms }) => off(`${host} (instance ${id})`, ahead_ms, 'when it opened')),
+      ...instances.flatMap(({ id, host, ahead_ms }) =>
+        offsetFindings(`${host} (instance ${id})`, ahead_ms, 'when it opened'),
+      ),
     ]
   },
 }
 
 /** By the look that took the shortest; half of its time is what it may be wrong by. */
-async function aheadHere(patient: Patient): Promise<number> {
+async function aheadHere(context: DoctorContext): Promise<number> {
   let [shortestMs, aheadMs] = [Infinity, 0]
-  for (let look = 0; look < looks; look++) {
+  for (let look = 0; look < attempts; look++) {
     const from = performance.now()
     const before = Date.now()
-    const [row] = await patient.askPlainly<{ now_ms: number }>('clock')
+    const [row] = await context.queryAsOthers<{ now_ms: number }>('clock')
     const tookMs = performance.now() - from
     if (tookMs < shortestMs) [shortestMs, aheadMs] = [tookMs, before + tookMs / 2 - row!.now_ms]
   }
   return Math.abs(aheadMs) <= shortestMs / 2 ? 0 : aheadMs
 }
 
-function off(where: string, aheadMs: number, when: string): Finding[] {
+function offsetFindings(where: string, aheadMs: number, when: string): Finding[] {
   const byMs = Math.abs(aheadMs)
-  if (byMs < clockNoticedMs) return []
-  const severity: Severity = byMs < clockRiskyMs ? 'note' : 'risky'
+  if (byMs < noticeableClockSkewMs) return []
+  const severity: Severity = byMs < riskyClockSkewMs ? 'note' : 'risky'
   return [
     finding({
       id: 'clock-offset',
       severity,
       subject: where,
-      seen: `The clock of ${where} is ${formatDuration(byMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} the database's, ${when}`,
+      text: `The clock of ${where} is ${formatDuration(byMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} the database's, ${when}`,
       why: 'Locks, leases and ticks do not ask it. But a moment that your code computes, such as the runAt of a job, is off by as much, and so are log lines.',
       facts: { where, ahead_ms: Math.round(aheadMs) },
-      mend: { what: 'Let the machine keep time, and open the instance anew.', commands: ['timedatectl set-ntp true'] },
+      fix: { text: 'Let the machine keep time, and open the instance anew.', commands: ['timedatectl set-ntp true'] },
     }),
   ]
 }

@@ -18,7 +18,7 @@ where name in (
   'statement_timeout', 'synchronous_commit', 'track_counts', 'transaction_timeout'
 )
 
--- name: lock_table
+-- name: lock_table_use
 -- How many things are locked in the shared table, and for how many it was made.
 select
   (
@@ -48,7 +48,7 @@ select
   (select count(*) from sessions)::integer as used,
   (select count(*) from sessions where is_ours)::integer as ours,
   current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
-    - coalesce(current_setting('reserved_connections', true)::integer, 0) as most
+    - coalesce(current_setting('reserved_connections', true)::integer, 0) as max
 union all
 select
   'database',
@@ -120,7 +120,7 @@ order by 1
 -- Where a session of a pool looks. The one question that is asked with that very path, so nothing here is looked up by it.
 select pg_catalog.current_schemas(true)::pg_catalog.text[] as schemas
 
--- name: searched
+-- name: untrusted_schemas
 -- Of the schemas that a session of a pool searches ($2), those that it should not trust: one that stands before pg_catalog, or in which somebody may
 -- create beside the role itself, those who rule the database, and the owner of our schema ($1, quoted). A maker without a name is
 -- everybody.
@@ -145,7 +145,7 @@ select
     where privilege_type = 'CREATE'
       and grantee not in (select oid from trusted)
     order by 1
-  ) as makers,
+  ) as creators,
   place < catalog_at as is_before_catalog
 from searched
 join pg_namespace on nspname = schema
@@ -162,7 +162,7 @@ where schema <> 'pg_catalog'
   )
 order by place
 
--- name: hidden
+-- name: hidden_sessions
 -- How many sessions of this database the role is not shown.
 select count(*)::integer as sessions
 from pg_stat_activity
@@ -307,7 +307,7 @@ from pg_class
 where relnamespace = to_regnamespace($1::text)
   and relkind = 'S'
 
--- name: advisory
+-- name: orphaned_locks
 -- Sessions that have rested for so many milliseconds ($1), outside of any transaction, and keep locks of ours, though they are
 -- no session of a living instance: names of the registry, or numbers in our classes. A pooler may have given us such a session.
 with advisory as materialized (
@@ -356,7 +356,7 @@ where (pid = pg_backend_pid() or state = 'idle' and state_change < clock_timesta
 group by pid, usename, application_name, client_addr, state_change, backend_start
 order by state_change
 
--- name: unserved
+-- name: unserved_jobs
 -- Of the queues ($1), the kinds of those jobs that have been ready for so many milliseconds ($2), and that no worker claims: a thousand
 -- of each priority are looked at. Relies on job_order.
 with late as materialized (
@@ -365,7 +365,7 @@ with late as materialized (
     kind,
     count(*)::integer as jobs,
     max(extract(epoch from clock_timestamp() - enqueued_at) * 1000)::float8 as for_ms
-  from unnest($1::text::bigint[]) as asked (key)
+  from unnest($1::text::bigint[]) as requested (key)
   cross join generate_series(-5, 5) as level
   cross join lateral (
     select kind, enqueued_at
@@ -385,7 +385,7 @@ cross join lateral holdfast.job_unserved(pairs.queues, pairs.kinds) as claims
 join late on late.key = claims.queue and late.kind = claims.kind
 order by late.for_ms desc
 
--- name: orphans
+-- name: orphaned_schedules
 -- Schedules that tick, or would, and which no living instance has in its code.
 select
   namespace,
@@ -402,7 +402,7 @@ where next_at is not null
   )
 order by next_at
 
--- name: mending
+-- name: fix_progress
 -- How far the server is with indexes that are made, and tables that are vacuumed, by sessions in the schema ($1, quoted).
 select work.phase, work.unit, work.done::text as done, work.total::text as total
 from (
@@ -422,14 +422,14 @@ join pg_stat_activity as session on session.pid = work.pid and session.backend_t
 join pg_class as relation on relation.oid = work.relid and relation.relnamespace = to_regnamespace($1::text)
 limit 1
 
--- name: fencing
+-- name: server_generation
 -- Whether the one row is there that tells generations apart.
-select exists (select from holdfast.fencing) as there
+select exists (select from holdfast.server_generation) as there
 
 -- name: sequences
 -- Sequences that are behind the tables that they number.
 select relname::text as sequence, reached::text as reached, largest::text as largest
-from holdfast.numbers_in_tables()
+from holdfast.sequence_positions()
 join pg_class on pg_class.oid = sequence
 where largest > reached
 order by relname

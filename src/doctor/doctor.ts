@@ -2,14 +2,14 @@ import { HoldfastError, pause } from '../base/index.js'
 import { DatabaseUnreachableError, migrate } from '../postgres/index.js'
 import { capacity } from './capacity.js'
 import { clocks } from './clocks.js'
+import { connectionPath } from './connection-path.js'
+import { type Check, DoctorContext, type ExamineOptions, type Server } from './doctor-context.js'
 import { drift } from './drift.js'
 import { type Finding, finding, worstFirst } from './finding.js'
 import { fleet } from './fleet.js'
-import { horizon } from './horizon.js'
 import { notifications } from './notifications.js'
+import { openSnapshots } from './open-snapshots.js'
 import { owners } from './owners.js'
-import { path } from './path.js'
-import { type Check, Patient, type PatientOptions, type Server } from './patient.js'
 import { queues } from './queues.js'
 import { rights } from './rights.js'
 import { schedules } from './schedules.js'
@@ -36,7 +36,7 @@ export interface Diagnosis {
 /** What others build on comes first: the version of the schema, and what stands before the server. */
 const checks: readonly Check[] = [
   schema,
-  path,
+  connectionPath,
   rights,
   drift,
   sequences,
@@ -44,7 +44,7 @@ const checks: readonly Check[] = [
   capacity,
   notifications,
   owners,
-  horizon,
+  openSnapshots,
   tables,
   fleet,
   queues,
@@ -59,31 +59,31 @@ const checks: readonly Check[] = [
  *
  * @example
  * const { findings } = await examine({ database })
- * for (const { severity, seen, mend } of findings) console.log(severity, seen, mend.what)
+ * for (const { severity, seen, fix } of findings) console.log(severity, seen, fix.what)
  */
-export async function examine(options: PatientOptions): Promise<Diagnosis> {
-  const patient = new Patient(options)
-  const [server] = await patient.askPlainly<Server>('server')
-  patient.server = server!
+export async function examine(options: ExamineOptions): Promise<Diagnosis> {
+  const context = new DoctorContext(options)
+  const [server] = await context.queryAsOthers<Server>('server')
+  context.server = server!
   const findings: Finding[] = []
   let made = 0
   for (const check of checks) {
-    if (check.needsSchema && !patient.isInstalled) continue
+    if (check.needsSchema && !context.isInstalled) continue
     made++
-    findings.push(...(await check.look(patient).catch((error) => unchecked(patient, check, error))))
+    findings.push(...(await check.run(context).catch((error) => unchecked(context, check, error))))
   }
   return {
-    address: patient.database.address,
-    schema: patient.schema,
+    address: context.database.address,
+    schema: context.schema,
     server: server!.version_text,
     checks: made,
     findings: worstFirst(findings),
   }
 }
 
-const lookAgainMs = 200
+const pollMs = 200
 
-interface Mending {
+interface FixProgress {
   readonly phase: string
   readonly unit: string
   readonly done: string
@@ -91,36 +91,36 @@ interface Mending {
 }
 
 /** Does what a fixable finding says. Large tables take their time: `tell` hears how far the server is, by its own account. */
-export async function mend(
-  options: PatientOptions,
+export async function fix(
+  options: ExamineOptions,
   finding: Finding,
-  tell: (howFar: string) => void = () => {},
+  onProgress: (progress: string) => void = () => {},
 ): Promise<void> {
-  const patient = new Patient(options)
-  const over = new AbortController()
-  const watching = async () => {
-    while (!over.signal.aborted) {
-      await pause(lookAgainMs, over.signal)
-      // To tell is a courtesy; that it cannot be told keeps nothing from being mended.
-      const [now] = await patient.ask<Mending>('mending', [patient.quotedSchema]).catch(() => [])
-      if (now && !over.signal.aborted) {
-        tell(now.total === '0' ? now.phase : `${now.phase}, ${now.done} of ${now.total} ${now.unit}`)
+  const context = new DoctorContext(options)
+  const done = new AbortController()
+  const pollProgress = async () => {
+    while (!done.signal.aborted) {
+      await pause(pollMs, done.signal)
+      // To tell is a courtesy; that it cannot be told keeps nothing from being fixed.
+      const [now] = await context.query<FixProgress>('fix_progress', [context.quotedSchema]).catch(() => [])
+      if (now && !done.signal.aborted) {
+        onProgress(now.total === '0' ? now.phase : `${now.phase}, ${now.done} of ${now.total} ${now.unit}`)
       }
     }
   }
-  const watched = watching()
+  const polling = pollProgress()
   try {
-    await carryOut(patient, finding)
+    await applyFix(context, finding)
   } finally {
-    over.abort()
-    await watched
+    done.abort()
+    await polling
   }
 }
 
-async function carryOut({ database, schema }: Patient, { id, mend }: Finding): Promise<void> {
+async function applyFix({ database, schema }: DoctorContext, { id, fix }: Finding): Promise<void> {
   // The one command among them.
-  if (mend.commands.length > 0) await migrate(database, schema)
-  for (const statement of mend.sql) {
+  if (fix.commands.length > 0) await migrate(database, schema)
+  for (const statement of fix.sql) {
     await database.query(statement).catch((error) => {
       // A pooler may have given us the very session that was to be ended.
       if (id !== 'lock-of-dead-owner' || !(error instanceof DatabaseUnreachableError)) throw error
@@ -128,19 +128,19 @@ async function carryOut({ database, schema }: Patient, { id, mend }: Finding): P
   }
 }
 
-async function unchecked(patient: Patient, { name }: Check, error: unknown): Promise<Finding[]> {
+async function unchecked(context: DoctorContext, { name }: Check, error: unknown): Promise<Finding[]> {
   if (!(error instanceof HoldfastError)) throw error
   // The database itself, or only what was asked?
-  if (error instanceof DatabaseUnreachableError) await patient.askPlainly('clock')
+  if (error instanceof DatabaseUnreachableError) await context.queryAsOthers('clock')
   return [
     finding({
       id: 'unchecked',
       severity: 'unchecked',
       subject: name,
-      seen: `Could not look at ${name}: ${error.message}`,
+      text: `Could not look at ${name}: ${error.message}`,
       why: 'What was not looked at may be wrong.',
       facts: { check: name, code: error.code },
-      mend: { what: error.hint ?? 'Try again; where it takes too long, see who keeps a lock on the tables.' },
+      fix: { text: error.hint ?? 'Try again; where it takes too long, see who keeps a lock on the tables.' },
     }),
   ]
 }

@@ -60,9 +60,9 @@ export type FindingId = (typeof findingIds)[number]
 export type Fact = string | number | boolean | null
 
 /** How to fix a finding. Without SQL and commands, the text is the whole advice. */
-export interface Mend {
+export interface Fix {
   /** The fix as a sentence. */
-  readonly what: string
+  readonly text: string
   /** Statements that fix the finding: one at a time, outside of a transaction, in this order. */
   readonly sql: readonly string[]
   /** Shell commands that fix the finding. */
@@ -80,24 +80,24 @@ export interface Finding {
   /** Subject of the finding, if there may be several of one kind: a session, a queue, a setting. */
   readonly subject: string | null
   /** The finding as a sentence. */
-  readonly seen: string
+  readonly text: string
   /** Why it matters. */
   readonly why: string
   /** Numbers and names of the finding, for programs. */
   readonly facts: Readonly<Record<string, Fact>>
   /** How to fix the finding. */
-  readonly mend: Mend
+  readonly fix: Fix
 }
 
 /** What a check says; the rest is filled in. */
-export type Said = Omit<Finding, 'subject' | 'facts' | 'mend'> & {
+export type FindingInput = Omit<Finding, 'subject' | 'facts' | 'fix'> & {
   readonly subject?: string | null
   readonly facts?: Readonly<Record<string, Fact>>
-  readonly mend: Partial<Mend> & Pick<Mend, 'what'>
+  readonly fix: Partial<Fix> & Pick<Fix, 'text'>
 }
 
-export function finding({ subject = null, facts = {}, mend, ...said }: Said): Finding {
-  return { ...said, subject, facts, mend: { sql: [], commands: [], fixable: false, ...mend } }
+export function finding({ subject = null, facts = {}, fix, ...given }: FindingInput): Finding {
+  return { ...given, subject, facts, fix: { sql: [], commands: [], fixable: false, ...fix } }
 }
 
 const order: readonly Severity[] = ['wrong', 'risky', 'unchecked', 'note']
@@ -108,29 +108,29 @@ export function worstFirst(findings: readonly Finding[]): Finding[] {
 }
 
 /** Whether there is something that somebody should do something about. */
-export function isTrouble({ severity }: Pick<Finding, 'severity'>): boolean {
+export function needsAction({ severity }: Pick<Finding, 'severity'>): boolean {
   return severity === 'wrong' || severity === 'risky'
 }
 
 /** `3 jobs`, `1 job`. */
-export function counted(count: number, thing: string): string {
-  return `${count.toLocaleString('en-US')} ${count === 1 ? thing : severalOf(thing)}`
+export function formatCount(count: number, thing: string): string {
+  return `${count.toLocaleString('en-US')} ${count === 1 ? thing : pluralOf(thing)}`
 }
 
 /** `The table a is`, `The tables a and b are`. */
-export function theseAre(thing: string, names: readonly string[]): string {
-  return names.length === 1 ? `The ${thing} ${names[0]} is` : `The ${severalOf(thing)} ${listed(names)} are`
+export function theNamesAre(thing: string, names: readonly string[]): string {
+  return names.length === 1 ? `The ${thing} ${names[0]} is` : `The ${pluralOf(thing)} ${formatList(names)} are`
 }
 
-function severalOf(thing: string): string {
+function pluralOf(thing: string): string {
   return thing.endsWith('x') ? `${thing}es` : `${thing}s`
 }
 
 /** At most so many of one kind are told one by one. */
-export const mostTold = 20
+export const maxListed = 20
 
 /** `a, b and c`; many are cut short. */
-export function listed(words: readonly string[], most = 6): string {
-  if (words.length > most) return `${words.slice(0, most).join(', ')} and ${words.length - most} more`
+export function formatList(words: readonly string[], max = 6): string {
+  if (words.length > max) return `${words.slice(0, max).join(', ')} and ${words.length - max} more`
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`
 }

@@ -1,12 +1,12 @@
-export { type Diagnosis, examine, mend } from './doctor.js'
+export { type Diagnosis, examine, fix } from './doctor.js'
+export type { ExamineOptions } from './doctor-context.js'
 export {
-  counted,
   type Fact,
   type Finding,
   type FindingId,
+  type Fix,
   findingIds,
-  isTrouble,
-  type Mend,
+  formatCount,
+  needsAction,
   type Severity,
 } from './finding.js'
-export type { PatientOptions } from './patient.js'

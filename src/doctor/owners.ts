@@ -1,7 +1,7 @@
 import { formatDuration } from '../base/index.js'
-import { counted, type Finding, finding, listed, mostTold, type Severity } from './finding.js'
-import { endSession, whoIs } from './horizon.js'
-import type { Check, Patient } from './patient.js'
+import type { Check, DoctorContext } from './doctor-context.js'
+import { type Finding, finding, formatCount, formatList, maxListed, type Severity } from './finding.js'
+import { endSession, sessionLabel } from './open-snapshots.js'
 
 interface Holder {
   pid: number
@@ -26,17 +26,17 @@ interface Holder {
 export const owners: Check = {
   name: 'locks whose owners are gone',
   needsSchema: true,
-  async look(patient): Promise<Finding[]> {
-    const all = await patient.ask<Holder>('advisory', [patient.patienceMs])
+  async run(context): Promise<Finding[]> {
+    const all = await context.query<Holder>('orphaned_locks', [context.toleranceMs])
     // Between two lives an instance has left its session, which the server ends at the expiry.
-    const holders = all.filter(({ is_of_instance, for_ms }) => !is_of_instance || for_ms > patient.expiryMs)
-    return holders.slice(0, mostTold).map((holder) => orphaned(patient, holder))
+    const holders = all.filter(({ is_of_instance, for_ms }) => !is_of_instance || for_ms > context.expiryMs)
+    return holders.slice(0, maxListed).map((holder) => orphanedLocks(context, holder))
   },
 }
 
-function orphaned(patient: Patient, holder: Holder): Finding {
+function orphanedLocks(context: DoctorContext, holder: Holder): Finding {
   const { pid, role, application, address, for_ms, locks, labels, started } = holder
-  const isPooled = patient.path === 'transaction pooler' && holder.is_from_here
+  const isPooled = context.path === 'transaction pooler' && holder.is_from_here
   const severity: Severity = holder.is_of_instance || isPooled ? 'wrong' : 'risky'
   const owner = holder.is_of_instance
     ? `its instance ${holder.instance} is gone`
@@ -47,11 +47,11 @@ function orphaned(patient: Patient, holder: Holder): Finding {
     id: 'lock-of-dead-owner',
     severity,
     subject: `session ${pid}`,
-    seen: `Session ${pid} (${whoIs({ application, role, address })}) has rested for ${formatDuration(for_ms)} and holds ${counted(locks, 'lock')}: ${listed(labels)}; ${owner}`,
+    text: `Session ${pid} (${sessionLabel({ application, role, address })}) has rested for ${formatDuration(for_ms)} and holds ${formatCount(locks, 'lock')}: ${formatList(labels)}; ${owner}`,
     why: 'Whoever wants these names waits until the session ends, and nothing ends it.',
     facts: { pid, role, application, address, locks, for_ms: Math.round(for_ms), labels: labels.join(', ') },
-    mend: {
-      what:
+    fix: {
+      text:
         severity === 'wrong'
           ? 'End the session.'
           : 'If whoever took the lock is gone, end the session; a program that does its work elsewhere meanwhile would lose it.',

@@ -1,8 +1,8 @@
-import { commandFor, formatDuration } from '../base/index.js'
-import { type BusyQueue, mostCounted } from '../observe/index.js'
-import { arrayOf } from '../postgres/index.js'
-import { counted, type Finding, finding, listed, mostTold } from './finding.js'
-import type { Check, Patient } from './patient.js'
+import { commandLine, formatDuration } from '../base/index.js'
+import { maxCounted, type ObservedQueue } from '../observe/index.js'
+import { arrayLiteral } from '../postgres/index.js'
+import type { Check, DoctorContext } from './doctor-context.js'
+import { type Finding, finding, formatCount, formatList, maxListed } from './finding.js'
 
 /** Jobs of one kind that have been ready for long, and that no worker claims. */
 interface Unserved {
@@ -18,97 +18,97 @@ interface Unserved {
 export const queues: Check = {
   name: 'queues, their workers and their jobs',
   needsSchema: true,
-  async look(patient): Promise<Finding[]> {
-    const { rows: all } = await patient.observer.work.queues()
+  async run(context): Promise<Finding[]> {
+    const { rows: all } = await context.observer.jobs.queues()
     const open = all.filter(({ ready, pausedAt }) => ready > 0 && pausedAt === null)
-    const keys = arrayOf(open.map(({ key }) => key))
-    const late = await patient.ask<Unserved>('unserved', [keys, patient.patienceMs])
+    const keys = arrayLiteral(open.map(({ key }) => key))
+    const late = await context.query<Unserved>('unserved_jobs', [keys, context.toleranceMs])
     const lateFor = (unserved: Unserved['unserved']) =>
       open
         .map((queue) => ({ queue, jobs: late.filter((one) => one.queue === queue.key && one.unserved === unserved) }))
         .filter(({ jobs }) => jobs.length > 0)
-        .slice(0, mostTold)
+        .slice(0, maxListed)
     return [
-      ...lateFor('queue').map(({ queue, jobs }) => unattended(queue, jobs)),
-      ...lateFor('kind').map(({ queue, jobs }) => unhandled(queue, jobs)),
+      ...lateFor('queue').map(({ queue, jobs }) => queueUnattended(queue, jobs)),
+      ...lateFor('kind').map(({ queue, jobs }) => kindUnhandled(queue, jobs)),
       ...all
-        .filter(({ pausedForMs, ready, waiting }) => (pausedForMs ?? 0) > patient.patienceMs && ready + waiting > 0)
-        .slice(0, mostTold)
-        .map((queue) => paused(patient, queue)),
+        .filter(({ pausedForMs, ready, waiting }) => (pausedForMs ?? 0) > context.toleranceMs && ready + waiting > 0)
+        .slice(0, maxListed)
+        .map((queue) => pausedQueue(context, queue)),
       ...all
         .filter(({ buried }) => buried > 0)
-        .slice(0, mostTold)
-        .map((queue) => buried(patient, queue)),
+        .slice(0, maxListed)
+        .map((queue) => buriedJobs(context, queue)),
     ]
   },
 }
 
-const called = ({ name, namespace, key }: BusyQueue) =>
+const queueLabel = ({ name, namespace, key }: ObservedQueue) =>
   name === null ? `The queue with the key ${key}` : `The queue ${name} (namespace ${namespace})`
 
-const many = (jobs: number, what: string) =>
-  jobs > mostCounted ? `more than ${counted(mostCounted, `${what} job`)}` : counted(jobs, `${what} job`)
+const formatJobs = (jobs: number, what: string) =>
+  jobs > maxCounted ? `more than ${formatCount(maxCounted, `${what} job`)}` : formatCount(jobs, `${what} job`)
 
-const facts = ({ name, namespace, key }: BusyQueue) => ({ queue: name, namespace, key })
+const facts = ({ name, namespace, key }: ObservedQueue) => ({ queue: name, namespace, key })
 
 /** Who has no name cannot be called by it. */
-function commands({ schema }: Patient, words: string, { name, namespace }: BusyQueue): string[] {
-  return name === null ? [] : [commandFor(words, { namespace, schema }, name)]
+function commands({ schema }: DoctorContext, command: string, { name, namespace }: ObservedQueue): string[] {
+  return name === null ? [] : [commandLine(command, { namespace, schema }, name)]
 }
 
-function unattended(queue: BusyQueue, late: readonly Unserved[]): Finding {
+function queueUnattended(queue: ObservedQueue, late: readonly Unserved[]): Finding {
   const forMs = Math.max(...late.map(({ for_ms }) => for_ms))
   return finding({
     id: 'queue-unattended',
     severity: 'risky',
     subject: queue.name ?? queue.key,
-    seen: `${called(queue)} has ${many(queue.ready, 'ready')}, the oldest for ${formatDuration(forMs)}, and nobody works on it`,
+    text: `${queueLabel(queue)} has ${formatJobs(queue.ready, 'ready')}, the oldest for ${formatDuration(forMs)}, and nobody works on it`,
     why: 'They wait until somebody does.',
     facts: { ...facts(queue), ready: queue.ready, for_ms: Math.round(forMs) },
-    mend: {
-      what: `Start a worker with the definitions of ${listed(late.map(({ kind }) => kind))}: jobs.work([…]), or \`holdfast work FILE\`.`,
+    fix: {
+      text: `Start a worker with the definitions of ${formatList(late.map(({ kind }) => kind))}: jobs.work([…]), or \`holdfast work FILE\`.`,
     },
   })
 }
 
-function unhandled(queue: BusyQueue, late: readonly Unserved[]): Finding {
-  const kinds = listed(late.map(({ kind, jobs }) => `${kind} (${jobs})`))
+function kindUnhandled(queue: ObservedQueue, late: readonly Unserved[]): Finding {
+  const kinds = formatList(late.map(({ kind, jobs }) => `${kind} (${jobs})`))
   return finding({
     id: 'kind-unhandled',
     severity: 'risky',
     subject: queue.name ?? queue.key,
-    seen: `${called(queue)} has workers, and jobs that none of them can claim. They have been ready for ${formatDuration(late[0]!.for_ms)}: ${kinds}`,
+    text: `${queueLabel(queue)} has workers, and jobs that none of them can claim. They have been ready for ${formatDuration(late[0]!.for_ms)}: ${kinds}`,
     why: 'No worker of the queue has a definition of these kinds; they wait until one has.',
     facts: { ...facts(queue), kinds: late.map(({ kind }) => kind).join(', '), for_ms: Math.round(late[0]!.for_ms) },
-    mend: {
-      what: `Give ${listed(late.map(({ kind }) => kind))} to a worker; or cancel the jobs, where the definition is gone for good.`,
+    fix: {
+      text: `Give ${formatList(late.map(({ kind }) => kind))} to a worker; or cancel the jobs, where the definition is gone for good.`,
     },
   })
 }
 
-function paused(patient: Patient, queue: BusyQueue): Finding {
+function pausedQueue(context: DoctorContext, queue: ObservedQueue): Finding {
   return finding({
     id: 'paused-queue',
     severity: 'note',
     subject: queue.name ?? queue.key,
-    seen: `${called(queue)} has been paused for ${formatDuration(queue.pausedForMs!)}, with ${many(queue.ready + queue.waiting, 'waiting')} in it`,
+    text: `${queueLabel(queue)} has been paused for ${formatDuration(queue.pausedForMs!)}, with ${formatJobs(queue.ready + queue.waiting, 'waiting')} in it`,
     why: 'Somebody may have forgotten it.',
     facts: { ...facts(queue), ready: queue.ready, waiting: queue.waiting, for_ms: queue.pausedForMs },
-    mend: { what: 'Resume it.', commands: commands(patient, 'queue resume', queue) },
+    fix: { text: 'Resume it.', commands: commands(context, 'queue resume', queue) },
   })
 }
 
-function buried(patient: Patient, queue: BusyQueue): Finding {
+function buriedJobs(context: DoctorContext, queue: ObservedQueue): Finding {
   return finding({
     id: 'buried-jobs',
     severity: 'note',
     subject: queue.name ?? queue.key,
-    seen: `${called(queue)} has ${many(queue.buried, 'buried')}`,
+    text: `${queueLabel(queue)} has ${formatJobs(queue.buried, 'buried')}`,
     why: 'They have failed for good, and are forgotten when their time is over.',
     facts: { ...facts(queue), buried: queue.buried },
-    mend: {
-      what: 'See why with `holdfast job ls --state buried`; when the cause is mended, let them run again.',
-      commands: commands(patient, 'queue redrive --yes', queue),
+    fix: {
+      text: 'See why with `holdfast job ls --state buried`; when the cause is fixed, let them run again.',
+      commands: commands(context, 'queue redrive --yes', queue),
     },
   })
 }

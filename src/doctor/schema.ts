@@ -1,76 +1,76 @@
-import { commandFor } from '../base/index.js'
+import { commandLine } from '../base/index.js'
 import {
   functionsRevision,
   isUpToDate,
-  knownVersion,
+  latestVersion,
   type SchemaState,
   schemaState,
   stepsOf,
 } from '../postgres/index.js'
-import { counted, type Finding, finding, listed } from './finding.js'
-import type { Check, Patient } from './patient.js'
+import type { Check, DoctorContext } from './doctor-context.js'
+import { type Finding, finding, formatCount, formatList } from './finding.js'
 
 /** Which migrations were applied. */
 export const schema: Check = {
   name: 'the version of the schema',
   needsSchema: false,
-  async look(patient): Promise<Finding[]> {
-    const state = await schemaState(patient.executor, patient.schema)
-    const known = knownVersion(patient.schema)
-    patient.version = state.version
-    patient.pending = stepsOf(state)
-    patient.hasOurFunctions = state.revision === functionsRevision && state.pendingFunctions.length === 0
-    if (state.version === 0) return [notInstalled(patient)]
-    if (state.version > known) return [newer(patient, state.version, state.worksFrom, known)]
+  async run(context): Promise<Finding[]> {
+    const state = await schemaState(context.executor, context.schema)
+    const known = latestVersion(context.schema)
+    context.version = state.version
+    context.pending = stepsOf(state)
+    context.hasOurFunctions = state.revision === functionsRevision && state.pendingFunctions.length === 0
+    if (state.version === 0) return [notInstalled(context)]
+    if (state.version > known) return [newerSchema(context, state.version, state.worksFrom, known)]
     if (isUpToDate(state)) return []
     return [
       finding({
         id: 'migrations-pending',
         severity: 'wrong',
-        seen: whatIsPending(patient.schema, state, known),
+        text: pendingText(context.schema, state, known),
         why: 'An instance of this version that opens with migrate: false is refused.',
         facts: { version: state.version, needed: known },
-        mend: { what: 'Apply them. Running instances go on.', commands: [migrateCommand(patient)], fixable: true },
+        fix: { text: 'Apply them. Running instances go on.', commands: [migrateCommand(context)], fixable: true },
       }),
     ]
   },
 }
 
-function whatIsPending(schema: string, { version, revision, pending, pendingFunctions }: SchemaState, known: number) {
+function pendingText(schema: string, { version, revision, pending, pendingFunctions }: SchemaState, known: number) {
   if (pending.length > 0) {
-    return `The schema ${schema} is at version ${version}, and this version of Holdfast needs ${known}: ${counted(pending.length, 'migration')} not applied`
+    return `The schema ${schema} is at version ${version}, and this version of Holdfast needs ${known}: ${formatCount(pending.length, 'migration')} not applied`
   }
-  const rooms = listed(pendingFunctions.map(({ room }) => room))
+  const rooms = formatList(pendingFunctions.map(({ room }) => room))
   return `The functions of the schema ${schema} have revision ${revision}, and this version of Holdfast has other ones, of revision ${functionsRevision}: ${rooms}`
 }
 
-function migrateCommand({ schema }: Patient): string {
-  return commandFor('migrate', { schema })
+function migrateCommand({ schema }: DoctorContext): string {
+  return commandLine('migrate', { schema })
 }
 
-function notInstalled(patient: Patient): Finding {
+function notInstalled(context: DoctorContext): Finding {
   return finding({
     id: 'not-installed',
     severity: 'wrong',
-    seen: `Holdfast is not installed in the schema ${patient.schema} of this database`,
+    text: `Holdfast is not installed in the schema ${context.schema} of this database`,
     why: 'There is nothing to coordinate with. If it should be there: is this the right database?',
-    facts: { schema: patient.schema, database: patient.server.database },
-    mend: { what: 'Install it.', commands: [migrateCommand(patient)], fixable: true },
+    facts: { schema: context.schema, database: context.server.database },
+    fix: { text: 'Install it.', commands: [migrateCommand(context)], fixable: true },
   })
 }
 
-function newer(patient: Patient, version: number, worksFrom: number, known: number): Finding {
+function newerSchema(context: DoctorContext, version: number, worksFrom: number, known: number): Finding {
   const works = worksFrom <= known
   return finding({
     id: 'schema-newer',
     severity: works ? 'note' : 'wrong',
-    seen: `The schema ${patient.schema} is at version ${version}, newer than the ${known} that this version of Holdfast knows${works ? ', and works with it' : ''}`,
+    text: `The schema ${context.schema} is at version ${version}, newer than the ${known} that this version of Holdfast knows${works ? ', and works with it' : ''}`,
     why: works
       ? 'As in the middle of a deployment. What the newer version has added is not looked at here.'
       : 'Instances of this version cannot open.',
     facts: { version, works_from: worksFrom, known },
-    mend: {
-      what: 'Use the version of Holdfast that the fleet was deployed with.',
+    fix: {
+      text: 'Use the version of Holdfast that the fleet was deployed with.',
       commands: ['npm install holdfast@latest'],
     },
   })

@@ -2,25 +2,25 @@ import {
   backoffMs,
   ClosedError,
   type Events,
+  isAbortError,
   isInstance,
+  orAborted,
   pause,
   runHolding,
-  saysAborted,
-  type Tracing,
-  unlessAborted,
+  type TracerSlot,
   whenAborted,
 } from '../base/index.js'
 import {
   type Database,
   type HealthReason,
-  type Keeper,
-  type Kept,
+  type HeldName,
+  healthReasonOf,
+  type NameLocker,
   type Presence,
   type Statement,
-  troubleOf,
 } from '../postgres/index.js'
+import type { ElectionPoller, ElectionState } from './election-poller.js'
 import { Leadership } from './leadership.js'
-import type { Lookout, Sight } from './lookout.js'
 import { electionKey, electionName } from './names.js'
 
 export interface CampaignOptions {
@@ -36,26 +36,26 @@ export interface CampaignOptions {
   eligible?: (() => boolean | Promise<boolean>) | undefined
 }
 
-export type CampaignStatements = Record<'announce' | 'resign' | 'stand' | 'withdraw', Statement>
+export type CampaignStatements = Record<'announce' | 'resign' | 'enroll' | 'withdraw', Statement>
 
 /** What a campaign stands on. */
-interface CampaignGround {
+interface CampaignContext {
   readonly database: Database
   readonly presence: Presence
-  readonly keeper: Keeper
-  readonly lookout: Lookout
+  readonly locker: NameLocker
+  readonly poller: ElectionPoller
   readonly statements: CampaignStatements
   readonly schema: string
   readonly namespace: string
   readonly events: Events
-  readonly tracing: Tracing
+  readonly tracing: TracerSlot
 }
 
 const pauseMs = 1_000
-const longestPauseMs = 60_000
-const lookAgainMs = 2_000
+const maxPauseMs = 60_000
+const recheckEveryMs = 2_000
 /** Telling who leads must not hold up the leader for longer. */
-const tellWithinMs = 1_000
+const announceTimeoutMs = 1_000
 
 /**
  * One instance's part in an election, until it is closed.
@@ -78,37 +78,37 @@ const tellWithinMs = 1_000
 export class Campaign {
   /** The name of the election. */
   readonly name: string
-  readonly #ground: CampaignGround
+  readonly #context: CampaignContext
   readonly #work: (leadership: Leadership) => unknown
   readonly #options: CampaignOptions
-  readonly #hint: readonly [channel: string, payload: string]
+  readonly #notification: readonly [channel: string, payload: string]
   readonly #closing = new AbortController()
   readonly #running: Promise<void>
-  #standing: AbortController | undefined
+  #candidacy: AbortController | undefined
   #leadership: Leadership | undefined
-  #ending: Promise<void> = Promise.resolve()
+  #termEnding: Promise<void> = Promise.resolve()
   /** Under which number the fleet was told that this instance leads, and the telling itself. */
-  #toldAs: number | undefined
-  #telling: Promise<unknown> = Promise.resolve()
+  #announcedAs: number | undefined
+  #announcing: Promise<unknown> = Promise.resolve()
   /** Under which number it is a preferred candidate, and the writing of it. */
   #enrolledAs: number | undefined
   #enrolling: Promise<void> = Promise.resolve()
   /** Whether it is eligible, while that is being asked. */
-  #asking: Promise<boolean> | undefined
+  #checkingEligibility: Promise<boolean> | undefined
   #failure: { readonly error: unknown } | undefined
 
   /** @internal */
   constructor(
     name: string,
-    ground: CampaignGround,
+    context: CampaignContext,
     work: (leadership: Leadership) => unknown,
     options: CampaignOptions,
   ) {
     this.name = name
-    this.#ground = ground
+    this.#context = context
     this.#work = work
     this.#options = options
-    this.#hint = [ground.schema, `election ${electionKey(ground.namespace, name)}`]
+    this.#notification = [context.schema, `election-changed ${electionKey(context.namespace, name)}`]
     this.#running = this.#run()
   }
 
@@ -131,14 +131,14 @@ export class Campaign {
    * process.on('SIGUSR2', () => campaign.stepDown())
    */
   async stepDown(): Promise<void> {
-    this.#leadership?.askToStepDown('asked')
-    await this.#ending
+    this.#leadership?.requestStepDown('asked')
+    await this.#termEnding
   }
 
   /** Steps down, or stops waiting, for good. Resolves when the function has ended. Asking again is harmless. */
   close(): Promise<void> {
     this.#closing.abort(new ClosedError('The campaign'))
-    this.#leadership?.askToStepDown('closing')
+    this.#leadership?.requestStepDown('closing')
     return this.#running
   }
 
@@ -149,7 +149,7 @@ export class Campaign {
   /** @internal Why it pauses. */
   get trouble(): HealthReason | undefined {
     const what = `The campaign for "${this.name}" pauses after a failure`
-    return this.#failure && troubleOf('CAMPAIGN_FAILED', what, this.#failure.error)
+    return this.#failure && healthReasonOf('CAMPAIGN_FAILED', what, this.#failure.error)
   }
 
   /** @internal */
@@ -159,13 +159,13 @@ export class Campaign {
 
   async #run(): Promise<void> {
     const { signal } = this.#closing
-    const unfollow = this.#ground.lookout.follow(this.name, {
-      sees: (sight) => void this.#see(sight).catch((error) => this.#report(error)),
-      fails: (error) => this.#report(error),
+    const unfollow = this.#context.poller.follow(this.name, {
+      onState: (state) => void this.#onState(state).catch((error) => this.#report(error)),
+      onError: (error) => this.#report(error),
     })
     let yields = 0
     for (let failures = 0; !signal.aborted; ) {
-      let term: Term | undefined
+      let term: TermResult | undefined
       let failure: { error: unknown } | undefined
       try {
         term = await this.#runTerm()
@@ -175,12 +175,12 @@ export class Campaign {
       }
       if (signal.aborted) break
       if (failure) {
-        if (term && term.lastedMs > longestPauseMs) failures = 0
+        if (term && term.lastedMs > maxPauseMs) failures = 0
         this.#failure = failure
         this.#report(failure.error)
-        await pause(backoffMs(failures++, pauseMs * 2, longestPauseMs), signal)
+        await pause(backoffMs(failures++, pauseMs * 2, maxPauseMs), signal)
         this.#failure = undefined
-      } else if (term?.hasYielded) await pause(backoffMs(yields++, 20, lookAgainMs), signal)
+      } else if (term?.hasYielded) await pause(backoffMs(yields++, 20, recheckEveryMs), signal)
       // Whoever lost it stands again at once: others may be waiting already, and have a start.
       else if (term && !term.isLost) await pause(pauseMs, signal)
       if (term && !term.hasYielded) yields = 0
@@ -189,107 +189,107 @@ export class Campaign {
   }
 
   /** Stands, and leads for one term. Whatever happens after the grant, the name is given back. */
-  async #runTerm(): Promise<Term> {
-    const kept = await this.#stand()
+  async #runTerm(): Promise<TermResult> {
+    const heldName = await this.#acquireName()
     try {
-      const hasYielded = (await this.#announce(kept)) === 'yields'
-      return hasYielded ? { hasYielded, isLost: false, lastedMs: 0 } : await this.#lead(kept)
+      const hasYielded = (await this.#announce(heldName)) === 'yields'
+      return hasYielded ? { hasYielded, isLost: false, lastedMs: 0 } : await this.#lead(heldName)
     } finally {
-      await kept.release()
+      await heldName.release()
     }
   }
 
   /** Until the name is granted. Throws when this instance is not eligible any more. */
-  async #stand(): Promise<Kept> {
-    const { keeper, presence } = this.#ground
+  async #acquireName(): Promise<HeldName> {
+    const { locker, presence } = this.#context
     const { signal } = this.#closing
-    while (!(await unlessAborted(signal, this.#isEligible()))) {
-      await pause(lookAgainMs, signal)
+    while (!(await orAborted(signal, this.#isEligible()))) {
+      await pause(recheckEveryMs, signal)
       signal.throwIfAborted()
     }
-    await presence.whenLiving(signal)
-    const standing = new AbortController()
-    const forget = whenAborted(signal, (reason) => standing.abort(reason))
-    this.#standing = standing
+    await presence.whenPresent(signal)
+    const candidacy = new AbortController()
+    const forget = whenAborted(signal, (reason) => candidacy.abort(reason))
+    this.#candidacy = candidacy
     try {
       await this.#enroll()
-      return await keeper.acquire(electionName(this.name), { signal: standing.signal })
+      return await locker.acquire(electionName(this.name), { signal: candidacy.signal })
     } catch (error) {
       await this.#withdraw()
       throw error
     } finally {
-      this.#standing = undefined
+      this.#candidacy = undefined
       forget()
     }
   }
 
   /** Runs the function for one term. */
-  async #lead(kept: Kept): Promise<Term> {
-    const beganAt = performance.now()
-    const leadership = new Leadership(this.name, kept)
-    const outcome = () => ({ hasYielded: false, isLost: !leadership.held, lastedMs: performance.now() - beganAt })
+  async #lead(heldName: HeldName): Promise<TermResult> {
+    const startedAt = performance.now()
+    const leadership = new Leadership(this.name, heldName)
+    const outcome = () => ({ hasYielded: false, isLost: !leadership.held, lastedMs: performance.now() - startedAt })
     this.#leadership = leadership
     let ended = () => {}
-    this.#ending = new Promise((resolve) => {
+    this.#termEnding = new Promise((resolve) => {
       ended = resolve
     })
-    if (this.#closing.signal.aborted) leadership.askToStepDown('closing')
+    if (this.#closing.signal.aborted) leadership.requestStepDown('closing')
     try {
-      const { database, namespace } = this.#ground
-      const held = { handle: kept, keys: [electionKey(namespace, this.name)], address: database.address }
-      if (!leadership.signal.aborted) await runHolding(held, () => this.#workFor(leadership))
+      const { database, namespace } = this.#context
+      const held = { handle: heldName, keys: [electionKey(namespace, this.name)], address: database.address }
+      if (!leadership.signal.aborted) await runHolding(held, () => this.#runWork(leadership))
       return outcome()
     } catch (error) {
-      return saysAborted(leadership.signal, error) ? outcome() : { ...outcome(), failure: { error } }
+      return isAbortError(leadership.signal, error) ? outcome() : { ...outcome(), failure: { error } }
     } finally {
-      this.#tellEnd(leadership, performance.now() - beganAt)
+      this.#reportEnd(leadership, performance.now() - startedAt)
       this.#leadership = undefined
       await Promise.all([leadership.end(), this.#resign(leadership.term), this.#withdraw()]).finally(ended)
     }
   }
 
-  async #workFor(leadership: Leadership): Promise<void> {
-    const { events, tracing } = this.#ground
+  async #runWork(leadership: Leadership): Promise<void> {
+    const { events, tracing } = this.#context
     const { name } = this
     const { term } = leadership
-    events.to('election.elected')?.({ name, term })
+    events.emitter('election.elected')?.({ name, term })
     const { tracer } = tracing
     await (tracer
-      ? tracer.around('election term', { name, term }, () => this.#work(leadership))
+      ? tracer.withSpan('election term', { name, term }, () => this.#work(leadership))
       : this.#work(leadership))
   }
 
-  #tellEnd({ name, term, held, signal }: Leadership, ledMs: number): void {
-    const { events } = this.#ground
+  #reportEnd({ name, term, held, signal }: Leadership, ledMs: number): void {
+    const { events } = this.#context
     if (held) {
       const reason: Error | undefined = signal.aborted ? signal.reason : undefined
-      events.to('election.resigned')?.({ name, term, ledMs, reason })
-    } else events.to('election.lost')?.({ name, term, ledMs, reason: signal.reason })
+      events.emitter('election.resigned')?.({ name, term, ledMs, reason })
+    } else events.emitter('election.lost')?.({ name, term, ledMs, reason: signal.reason })
   }
 
   /** At every look of the lookout. */
-  async #see(sight: Sight): Promise<void> {
-    const number = this.#ground.presence.life?.number
-    if (this.#standing && number !== this.#enrolledAs) void this.#enroll()
+  async #onState(state: ElectionState): Promise<void> {
+    const number = this.#context.presence.epoch?.number
+    if (this.#candidacy && number !== this.#enrolledAs) void this.#enroll()
     const leadership = this.#leadership
-    if (leadership && !this.#options.preferred && sight.preferred) leadership.askToStepDown('preferred')
-    if (leadership && number !== this.#toldAs) void this.#announceAgain(leadership)
+    if (leadership && !this.#options.preferred && state.preferred) leadership.requestStepDown('preferred')
+    if (leadership && number !== this.#announcedAs) void this.#announceAgain(leadership)
     // Whoever asked last acts on the answer, however long that takes.
-    if ((leadership || this.#standing) && !this.#asking && !(await this.#isEligible())) {
-      this.#standing?.abort(new NotEligible())
-      this.#leadership?.askToStepDown('not-eligible')
+    if ((leadership || this.#candidacy) && !this.#checkingEligibility && !(await this.#isEligible())) {
+      this.#candidacy?.abort(new NotEligible())
+      this.#leadership?.requestStepDown('not-eligible')
     }
   }
 
   /** One question at a time, however long its answer takes. */
   #isEligible(): Promise<boolean> {
-    this.#asking ??= this.#ask().finally(() => {
-      this.#asking = undefined
+    this.#checkingEligibility ??= this.#callEligible().finally(() => {
+      this.#checkingEligibility = undefined
     })
-    return this.#asking
+    return this.#checkingEligibility
   }
 
-  async #ask(): Promise<boolean> {
+  async #callEligible(): Promise<boolean> {
     const { eligible } = this.#options
     try {
       return !eligible || (await eligible())
@@ -300,36 +300,36 @@ export class Campaign {
   }
 
   /** Tells the fleet who leads. It may fail: the lookout sees to it that it is told again. */
-  #announce(kept: Pick<Kept, 'fence'>): Promise<'told' | 'yields' | 'untold'> {
-    const { database, presence, statements, namespace } = this.#ground
-    const number = presence.life?.number
-    if (number === undefined) return Promise.resolve('untold')
-    const values = [namespace, this.name, presence.instanceId, number, kept.fence, this.#options.preferred ?? false]
-    const telling = database
-      .query<{ yields: boolean }>(statements.announce.text, [...values, ...this.#hint], tellWithinMs)
+  #announce(heldName: Pick<HeldName, 'fence'>): Promise<'announced' | 'yields' | 'failed'> {
+    const { database, presence, statements, namespace } = this.#context
+    const number = presence.epoch?.number
+    if (number === undefined) return Promise.resolve('failed')
+    const values = [namespace, this.name, presence.instanceId, number, heldName.fence, this.#options.preferred ?? false]
+    const announcing = database
+      .query<{ yields: boolean }>(statements.announce.text, [...values, ...this.#notification], announceTimeoutMs)
       .then(
         ([row]) => {
-          this.#toldAs = number
-          return row!.yields ? ('yields' as const) : ('told' as const)
+          this.#announcedAs = number
+          return row!.yields ? ('yields' as const) : ('announced' as const)
         },
-        () => 'untold' as const,
+        () => 'failed' as const,
       )
-    this.#telling = telling
-    return telling
+    this.#announcing = announcing
+    return announcing
   }
 
   async #announceAgain(leadership: Leadership): Promise<void> {
-    const isTold = await this.#announce({ fence: leadership.term })
-    if (isTold === 'yields') leadership.askToStepDown('preferred')
+    const outcome = await this.#announce({ fence: leadership.term })
+    if (outcome === 'yields') leadership.requestStepDown('preferred')
   }
 
   async #resign(term: number): Promise<void> {
-    const { database, statements, namespace } = this.#ground
-    await this.#telling
-    this.#toldAs = undefined
-    const values = [namespace, this.name, term, ...this.#hint]
+    const { database, statements, namespace } = this.#context
+    await this.#announcing
+    this.#announcedAs = undefined
+    const values = [namespace, this.name, term, ...this.#notification]
     // If it fails, the row is believed until the next term, or for as long as this instance is present.
-    await database.query(statements.resign.text, values, tellWithinMs).catch(() => {})
+    await database.query(statements.resign.text, values, announceTimeoutMs).catch(() => {})
   }
 
   #enroll(): Promise<void> {
@@ -338,12 +338,12 @@ export class Campaign {
   }
 
   async #enrollNow(): Promise<void> {
-    const { database, presence, statements, namespace } = this.#ground
-    const number = presence.life?.number
+    const { database, presence, statements, namespace } = this.#context
+    const number = presence.epoch?.number
     if (number === undefined) return
-    const values = [namespace, this.name, number, ...this.#hint]
+    const values = [namespace, this.name, number, ...this.#notification]
     // If it fails, the lookout sees to it that it is done again.
-    await database.query(statements.stand.text, values, tellWithinMs).then(
+    await database.query(statements.enroll.text, values, announceTimeoutMs).then(
       () => {
         this.#enrolledAs = number
       },
@@ -352,21 +352,21 @@ export class Campaign {
   }
 
   async #withdraw(): Promise<void> {
-    const { database, statements, namespace } = this.#ground
+    const { database, statements, namespace } = this.#context
     await this.#enrolling
     if (this.#enrolledAs === undefined) return
     const values = [namespace, this.name, this.#enrolledAs]
     this.#enrolledAs = undefined
-    await database.query(statements.withdraw.text, values, tellWithinMs).catch(() => {})
+    await database.query(statements.withdraw.text, values, announceTimeoutMs).catch(() => {})
   }
 
   #report(error: unknown): void {
-    this.#ground.events.to('election.failed')?.({ name: this.name, error })
+    this.#context.events.emitter('election.failed')?.({ name: this.name, error })
   }
 }
 
 /** What became of a term. */
-interface Term {
+interface TermResult {
   /** A preferred candidate leads instead. */
   readonly hasYielded: boolean
   readonly isLost: boolean

@@ -4,7 +4,7 @@
 -- A leader says that it leads: in its first moment, and again when its presence has got another number. Answers whether
 -- it has to make room for a preferred candidate instead. Never replaces a later term. Relies on candidate_pkey and
 -- election_pkey.
-with standing as materialized (
+with candidates as materialized (
   select session
   from holdfast.candidate
   where namespace = $1
@@ -13,7 +13,7 @@ with standing as materialized (
     and not $6::boolean
 ),
 preferred as materialized (
-  select exists (select from standing where holdfast.is_present(session)) as present
+  select exists (select from candidates where holdfast.is_present(session)) as present
 ),
 written as (
   insert into holdfast.election as known (namespace, name, instance, session, term, since)
@@ -28,11 +28,11 @@ written as (
   where known.term <= excluded.term
   returning term
 ),
-told as materialized (
+notified as materialized (
   select pg_notify($7, $8)
   from written
 )
-select preferred.present as yields, (select count(*) from told) as told
+select preferred.present as yields, (select count(*) from notified) as notified
 from preferred
 
 -- name: resign
@@ -48,10 +48,10 @@ with written as (
 select pg_notify($4, $5)
 from written
 
--- name: stand
+-- name: enroll
 -- A preferred candidate wants to lead, or leads. Whoever is not preferred is told, and makes room. Those of the past are
 -- removed on the way.
-with standing as materialized (
+with candidates as materialized (
   select session
   from holdfast.candidate
   where namespace = $1
@@ -60,7 +60,7 @@ with standing as materialized (
 ),
 gone as materialized (
   select session
-  from standing
+  from candidates
   where not holdfast.is_present(session)
 ),
 removed as (
@@ -83,10 +83,10 @@ where namespace = $1
   and name = $2
   and session = $3::integer
 
--- name: look
+-- name: read_elections
 -- Who leads each of some elections, and whether a preferred candidate other than session $3 is present. One row for each
 -- name. Relies on election_pkey and candidate_pkey.
-with told as materialized (
+with announced as materialized (
   select name, instance, session, term, since
   from holdfast.election
   where namespace = $1
@@ -95,10 +95,10 @@ with told as materialized (
 ),
 leads as materialized (
   select *
-  from told
+  from announced
   where holdfast.is_present(session)
 ),
-standing as materialized (
+candidates as materialized (
   select name, session
   from holdfast.candidate
   where namespace = $1
@@ -107,7 +107,7 @@ standing as materialized (
 ),
 preferred as materialized (
   select distinct name
-  from standing
+  from candidates
   where holdfast.is_present(session)
 )
 select

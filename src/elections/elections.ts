@@ -1,6 +1,5 @@
 import {
   abortSignal,
-  atMost,
   Calls,
   callback,
   describe,
@@ -8,25 +7,26 @@ import {
   flag,
   InstanceDrainingError,
   readOptions,
-  type Tracing,
+  resultWithin,
+  type TracerSlot,
   UsageError,
   whenAborted,
 } from '../base/index.js'
-import { type Database, type HealthReason, type Keeper, loadStatements, type Presence } from '../postgres/index.js'
+import { type Database, type HealthReason, loadStatements, type NameLocker, type Presence } from '../postgres/index.js'
 import { Campaign, type CampaignOptions, type CampaignStatements } from './campaign.js'
+import { ElectionPoller, type Leader } from './election-poller.js'
 import type { Leadership } from './leadership.js'
-import { type Leader, Lookout } from './lookout.js'
-import { checkElection } from './names.js'
+import { checkElectionName } from './names.js'
 
 export interface ElectionsOptions {
   readonly database: Database
   readonly presence: Presence
-  readonly keeper: Keeper
+  readonly locker: NameLocker
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
   readonly events: Events
-  readonly tracing: Tracing
+  readonly tracing: TracerSlot
 }
 
 const rules = {
@@ -45,7 +45,7 @@ const rules = {
 export class Elections {
   readonly #options: ElectionsOptions
   readonly #sql: CampaignStatements
-  readonly #lookout: Lookout
+  readonly #poller: ElectionPoller
   readonly #campaigns = new Map<string, Campaign>()
   readonly #draining = new AbortController()
   readonly #calls = new Calls()
@@ -54,9 +54,12 @@ export class Elections {
   constructor(options: ElectionsOptions) {
     const { database, presence, namespace, schema } = options
     this.#options = options
-    const sql = loadStatements<keyof CampaignStatements | 'look'>(new URL('./elections.sql', import.meta.url), schema)
+    const sql = loadStatements<keyof CampaignStatements | 'read_elections'>(
+      new URL('./elections.sql', import.meta.url),
+      schema,
+    )
     this.#sql = sql
-    this.#lookout = new Lookout({ database, presence, namespace, statement: sql.look })
+    this.#poller = new ElectionPoller({ database, presence, namespace, statement: sql.read_elections })
   }
 
   /**
@@ -75,7 +78,7 @@ export class Elections {
     work: (leadership: Leadership) => Promise<unknown> | unknown,
     options?: CampaignOptions,
   ): Campaign {
-    checkElection(name)
+    checkElectionName(name)
     if (typeof work !== 'function') {
       throw new UsageError(`Expected the second argument of elections.campaign to be a function, got ${describe(work)}`)
     }
@@ -88,8 +91,8 @@ export class Elections {
         'Keep the campaign that elections.campaign returned; close it before you begin another.',
       )
     }
-    const ground = { ...this.#options, lookout: this.#lookout, statements: this.#sql }
-    const campaign = new Campaign(name, ground, work, read)
+    const context = { ...this.#options, poller: this.#poller, statements: this.#sql }
+    const campaign = new Campaign(name, context, work, read)
     this.#campaigns.set(name, campaign)
     void campaign.whenClosed.then(() => this.#campaigns.delete(name))
     return campaign
@@ -103,9 +106,9 @@ export class Elections {
    * const leader = await holdfast.elections.leader('indexer')
    */
   async leader(name: string): Promise<Leader | null> {
-    checkElection(name)
+    checkElectionName(name)
     this.#calls.throwIfClosed()
-    return (await this.#lookout.look(name)).leader
+    return (await this.#poller.read(name)).leader
   }
 
   /**
@@ -116,15 +119,15 @@ export class Elections {
    * for await (const leader of holdfast.elections.watch('indexer', { signal })) route.to(leader?.instance)
    */
   watch(name: string, options?: { signal?: AbortSignal | undefined }): AsyncGenerator<Leader | null, void, undefined> {
-    checkElection(name)
+    checkElectionName(name)
     const { signal } = readOptions('elections.watch', options, { signal: abortSignal })
     this.#calls.throwIfClosed()
     return this.#watch(name, signal)
   }
 
   /** @internal Something has changed in the election with this key. */
-  hear(key: string): void {
-    this.#lookout.hear(key)
+  onElectionChanged(key: string): void {
+    this.#poller.onElectionChanged(key)
   }
 
   /** @internal What keeps the campaigns of this instance from leading. */
@@ -142,20 +145,20 @@ export class Elections {
   async close(): Promise<void> {
     this.#calls.close()
     const closing = [...this.#campaigns.values()].map((campaign) => campaign.close())
-    await atMost(this.#options.expiryMs, Promise.all(closing))
-    await this.#lookout.close()
+    await resultWithin(this.#options.expiryMs, Promise.all(closing))
+    await this.#poller.close()
   }
 
   async *#watch(name: string, signal: AbortSignal | undefined): AsyncGenerator<Leader | null, void, undefined> {
     let latest: Leader | null | undefined
     let wake = () => {}
     let failure: { error: unknown } | undefined
-    const unfollow = this.#lookout.follow(name, {
-      sees: ({ leader }) => {
+    const unfollow = this.#poller.follow(name, {
+      onState: ({ leader }) => {
         latest = leader
         wake()
       },
-      fails: (error) => {
+      onError: (error) => {
         failure = { error }
         wake()
       },

@@ -1,9 +1,9 @@
 import { HoldfastError } from '../base/index.js'
 
 /** Why a leader was asked to step down. */
-export type SteppingDown = 'asked' | 'preferred' | 'not-eligible' | 'closing'
+export type StepDownReason = 'asked' | 'preferred' | 'not-eligible' | 'closing'
 
-const because: Record<SteppingDown, string> = {
+const reasonTexts: Record<StepDownReason, string> = {
   asked: 'it was asked to',
   preferred: 'a preferred instance is there to lead',
   'not-eligible': 'this instance says that it is not eligible',
@@ -14,16 +14,16 @@ const because: Record<SteppingDown, string> = {
 export class SteppedDownError extends HoldfastError {
   readonly election: string
   readonly term: number
-  readonly because: SteppingDown
+  readonly reason: StepDownReason
 
-  constructor(election: string, term: number, reason: SteppingDown) {
-    super(`The leader of "${election}" steps down: ${because[reason]}`, {
+  constructor(election: string, term: number, reason: StepDownReason) {
+    super(`The leader of "${election}" steps down: ${reasonTexts[reason]}`, {
       code: 'STEPPED_DOWN',
       retryable: true,
       hint: 'Finish or stop, then return: the next leader waits for it.',
     })
     this.election = election
     this.term = term
-    this.because = reason
+    this.reason = reason
   }
 }

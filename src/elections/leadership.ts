@@ -1,5 +1,5 @@
-import { HeldWork, type Kept } from '../postgres/index.js'
-import { SteppedDownError, type SteppingDown } from './errors.js'
+import { type HeldName, HeldWork } from '../postgres/index.js'
+import { type StepDownReason, SteppedDownError } from './errors.js'
 
 /**
  * One term, as the leader has it: one unbroken leadership, from election to loss. Its signal also aborts when the leader is to step
@@ -17,17 +17,17 @@ export class Leadership extends HeldWork {
   readonly term: number
 
   /** Asks this leader to step down: its signal aborts. The next one leads when the function has returned. */
-  readonly stepDown = (): void => this.askToStepDown('asked')
+  readonly stepDown = (): void => this.requestStepDown('asked')
 
   /** @internal */
-  constructor(name: string, kept: Kept) {
-    super(kept)
+  constructor(name: string, heldName: HeldName) {
+    super(heldName)
     this.name = name
-    this.term = kept.fence
+    this.term = heldName.fence
   }
 
   /** @internal */
-  askToStepDown(because: SteppingDown): void {
-    this.letGo(new SteppedDownError(this.name, this.term, because))
+  requestStepDown(reason: StepDownReason): void {
+    this.letGo(new SteppedDownError(this.name, this.term, reason))
   }
 }

@@ -11,6 +11,6 @@ export function electionKey(namespace: string, name: string): string {
 }
 
 /** Refuses what cannot be the name of an election. */
-export function checkElection(given: unknown): void {
+export function checkElectionName(given: unknown): void {
   checkNameFits(electionName(checkName(given, 'the election')), 'the election, with what stands before it,')
 }

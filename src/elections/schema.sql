@@ -15,7 +15,7 @@ comment on column holdfast.election.namespace is 'The namespace of the election.
 comment on column holdfast.election.name is 'Its name.';
 comment on column holdfast.election.term is 'The present term, or the last one: the fence of the grant.';
 comment on column holdfast.election.instance is 'The instance that leads, or was the last to lead.';
-comment on column holdfast.election.session is 'The number of its life (see instance); null when it has stepped down.';
+comment on column holdfast.election.session is 'The number of its epoch (see instance); null when it has stepped down.';
 comment on column holdfast.election.since is 'When the term began.';
 
 create unlogged table holdfast.candidate (
@@ -28,4 +28,4 @@ comment on table holdfast.candidate is
   'Preferred candidates that lead or want to. The others do not lead while one of them is present.';
 comment on column holdfast.candidate.namespace is 'The namespace of the election.';
 comment on column holdfast.candidate.name is 'Its name.';
-comment on column holdfast.candidate.session is 'The number of the candidate''s life; the row means nothing once that is not present.';
+comment on column holdfast.candidate.session is 'The number of the candidate''s epoch; the row means nothing once that is not present.';

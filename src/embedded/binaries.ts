@@ -59,7 +59,7 @@ function isRunnable(root: string, links: Link[]): boolean {
 async function copyOf(root: string, links: Link[]): Promise<string> {
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
   const copy = join(tmpdir(), `holdfast-postgres-${version}-${process.getuid!()}`)
-  if (await isWhole(copy, root, links)) return copy
+  if (await isComplete(copy, root, links)) return copy
 
   // Made aside and moved into place, so that nobody ever sees half a copy.
   const fresh = await mkdtemp(`${copy}-`)
@@ -80,7 +80,7 @@ async function copyOf(root: string, links: Link[]): Promise<string> {
       if (!entry.isSymbolicLink()) await chmod(join(entry.parentPath, entry.name), isOpen ? 0o755 : 0o644)
     }
     for (const directory of [native, fresh]) await chmod(directory, 0o755)
-    await moveIntoPlace(fresh, copy, () => isWhole(copy, root, links))
+    await moveIntoPlace(fresh, copy, () => isComplete(copy, root, links))
   } finally {
     await rm(fresh, { recursive: true, force: true })
   }
@@ -100,7 +100,7 @@ async function moveIntoPlace(fresh: string, copy: string, isDone: () => Promise<
 }
 
 /** Checks every name: those who clean up /tmp take single old files away and leave the rest. */
-async function isWhole(copy: string, root: string, links: Link[]): Promise<boolean> {
+async function isComplete(copy: string, root: string, links: Link[]): Promise<boolean> {
   const found = await lstat(copy).catch(() => undefined)
   if (!found) return false
   // Anyone can make a directory of this name in /tmp. What stands in another's we do not run.

@@ -6,7 +6,7 @@ import { chown, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { EmbeddedError } from './errors.js'
-import { mustReach, type ServerUser, spawnAs } from './user.js'
+import { checkReachable, type ServerUser, spawnAs } from './user.js'
 import type { Watchdog } from './watchdog.js'
 
 export interface ServerStatus {
@@ -20,7 +20,7 @@ export class DataDirectory {
   readonly path: string
   readonly #user: ServerUser
   /** Where initdb finds the password, for it wants its own directory empty. */
-  readonly #aside: string | undefined
+  readonly #initDirectory: string | undefined
 
   /** Synchronous, so that the watchdog can know of the directory before anything else happens. */
   constructor(path: string | undefined, user: ServerUser) {
@@ -29,13 +29,13 @@ export class DataDirectory {
     this.path = path === undefined ? mkdtempSync(join(tmpdir(), 'holdfast-data-')) : resolve(path)
     mkdirSync(this.path, { recursive: true })
     if (readdirSync(this.path).length > 0) return
-    this.#aside = mkdtempSync(join(tmpdir(), 'holdfast-initdb-'))
-    if (user) for (const path of [this.path, this.#aside]) chownSync(path, user.uid, user.gid)
+    this.#initDirectory = mkdtempSync(join(tmpdir(), 'holdfast-initdb-'))
+    if (user) for (const path of [this.path, this.#initDirectory]) chownSync(path, user.uid, user.gid)
   }
 
   /** What nobody needs after the server. */
   get removable(): string[] {
-    return [this.temporary ? this.path : [], this.#aside ?? []].flat()
+    return [this.temporary ? this.path : [], this.#initDirectory ?? []].flat()
   }
 
   /**
@@ -43,10 +43,10 @@ export class DataDirectory {
    * loopback and, as a superuser, run programs as us. Making it and checking it costs nothing that can be felt.
    */
   async initialise(binDir: string, major: number, watchdog: Watchdog): Promise<string> {
-    await mustReach(this.path, this.#user)
+    await checkReachable(this.path, this.#user)
     // Written last, so it also tells that the directory is complete.
     const passwordFile = join(this.path, 'holdfast.password')
-    if (this.#aside === undefined) {
+    if (this.#initDirectory === undefined) {
       return readFile(passwordFile, 'utf8').catch((cause) => {
         throw new EmbeddedError(
           'EMBEDDED_DATA_NOT_OURS',
@@ -57,7 +57,7 @@ export class DataDirectory {
       })
     }
     const password = randomBytes(16).toString('hex')
-    const given = join(this.#aside, 'password')
+    const given = join(this.#initDirectory, 'password')
     await this.#write(given, password)
     const args = ['-D', this.path, '-U', 'holdfast', '--auth=scram-sha-256', `--pwfile=${given}`]
     args.push('--encoding=UTF8', '--locale=C', '--no-instructions')
@@ -65,7 +65,7 @@ export class DataDirectory {
     if (major >= 17) args.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8')
     if (this.temporary) args.push('--no-sync')
     await this.#initdb(join(binDir, 'initdb'), args, watchdog)
-    await rm(this.#aside, { recursive: true, force: true })
+    await rm(this.#initDirectory, { recursive: true, force: true })
     await this.#write(passwordFile, password)
     return password
   }
@@ -111,8 +111,8 @@ export class DataDirectory {
       const child = execFile(program, args, spawnAs(this.#user), (cause, _stdout, stderr) => {
         watchdog.watch(undefined)
         if (!cause) return resolve()
-        const said = stderr.trim() || cause.message
-        reject(new EmbeddedError('EMBEDDED_START_FAILED', `initdb failed: ${said}`, undefined, cause))
+        const output = stderr.trim() || cause.message
+        reject(new EmbeddedError('EMBEDDED_START_FAILED', `initdb failed: ${output}`, undefined, cause))
       })
       watchdog.watch(child.pid)
     })

@@ -11,9 +11,9 @@ export type StopMode = 'fast' | 'immediate' | 'smart'
 const signals = { smart: 'SIGTERM', fast: 'SIGINT', immediate: 'SIGQUIT' } as const
 
 /** Long enough for the recovery of a large directory after a crash. */
-const startMs = 60_000
+const startTimeoutMs = 60_000
 /** How long a stop may take before a harder one: a backend that hangs, or is frozen, must not hold us for ever. */
-const patienceMs = 20_000
+const stopTimeoutMs = 20_000
 
 /** PostgreSQL's first process, the parent of all its others. It does not keep ours from ending: the watchdog ends it then. */
 export class Postmaster {
@@ -50,7 +50,7 @@ export class Postmaster {
 
   /** Waits until it accepts connections. False when it has ended instead. */
   async isReady(data: DataDirectory): Promise<boolean> {
-    const deadline = Date.now() + startMs
+    const deadline = Date.now() + startTimeoutMs
     while (this.#isRunning && Date.now() < deadline) {
       const status = await data.status()
       if (status && this.#isOurs(status) && (status.state === 'ready' || status.state === 'standby')) {
@@ -70,11 +70,11 @@ export class Postmaster {
   /** Idempotent. A fast stop that does not get anywhere becomes an immediate one, and that a kill; a smart one waits. */
   async stop(mode: StopMode): Promise<void> {
     this.#child.ref()
-    const ladder = mode === 'fast' ? (['fast', 'immediate'] as const) : [mode]
-    for (const step of ladder) {
+    const modes = mode === 'fast' ? (['fast', 'immediate'] as const) : [mode]
+    for (const step of modes) {
       if (!this.#isRunning) return
       this.#child.kill(signals[step])
-      if (await this.#exitsWithin(step === 'smart' ? undefined : patienceMs)) return
+      if (await this.#exitsWithin(step === 'smart' ? undefined : stopTimeoutMs)) return
     }
     this.#child.kill('SIGKILL')
     await this.#exited

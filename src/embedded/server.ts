@@ -9,7 +9,7 @@ import { DataDirectory } from './data-directory.js'
 import { EmbeddedError } from './errors.js'
 import { findFreePort, isPortFree } from './ports.js'
 import { Postmaster, type StopMode } from './postmaster.js'
-import { chooseUser, mustReach, type ServerUser, spawnAs } from './user.js'
+import { checkReachable, chooseUser, type ServerUser, spawnAs } from './user.js'
 import { Watchdog } from './watchdog.js'
 
 export interface EmbeddedOptions {
@@ -24,8 +24,8 @@ export interface EmbeddedOptions {
 }
 
 /** How long to try again, and how long when a predecessor in the same data directory is on its way out. */
-const retryMs = 1_000
-const predecessorMs = 20_000
+const retryTimeoutMs = 1_000
+const predecessorTimeoutMs = 20_000
 
 /** A running PostgreSQL. Made by `startEmbedded`. */
 export class EmbeddedServer implements AsyncDisposable {
@@ -38,7 +38,7 @@ export class EmbeddedServer implements AsyncDisposable {
   #port = 0
   #password = ''
   #postmaster: Postmaster | undefined
-  #lastWords = ''
+  #finalLog = ''
   #restarts: Promise<void> = Promise.resolve()
   #stopped: Promise<void> | undefined
 
@@ -46,7 +46,7 @@ export class EmbeddedServer implements AsyncDisposable {
   static async start(options: EmbeddedOptions): Promise<EmbeddedServer> {
     const user = await chooseUser(options.dataDir)
     const binDir = options.binDir ?? (await findBinaries(user))
-    await mustReach(join(binDir, 'postgres'), user)
+    await checkReachable(join(binDir, 'postgres'), user)
     const server = new EmbeddedServer(options, user, binDir)
     try {
       await server.#prepare()
@@ -123,7 +123,7 @@ export class EmbeddedServer implements AsyncDisposable {
     try {
       return this.#data.logTail()
     } catch {
-      return this.#lastWords // A temporary directory is gone by then.
+      return this.#finalLog // A temporary directory is gone by then.
     }
   }
 
@@ -148,8 +148,8 @@ export class EmbeddedServer implements AsyncDisposable {
       const other = await this.#data.status()
       const isTaken = !other && !(await isPortFree(this.#port))
       const mayRetry = other !== undefined || (isTaken && wantedPort === undefined)
-      const patienceMs = other?.state === 'stopping' ? predecessorMs : retryMs
-      if (!mayRetry || Date.now() - begin > patienceMs) throw this.#whyNot(other?.pid, isTaken)
+      const timeoutMs = other?.state === 'stopping' ? predecessorTimeoutMs : retryTimeoutMs
+      if (!mayRetry || Date.now() - begin > timeoutMs) throw this.#startError(other?.pid, isTaken)
       await sleep(50)
     }
   }
@@ -159,7 +159,7 @@ export class EmbeddedServer implements AsyncDisposable {
     return Object.entries({ ...settings, port: this.#port }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   }
 
-  #whyNot(otherPid: number | undefined, isPortTaken: boolean): EmbeddedError {
+  #startError(otherPid: number | undefined, isPortTaken: boolean): EmbeddedError {
     if (otherPid !== undefined) {
       const message = `Process ${otherPid} already runs a server in ${this.dataDir}`
       return new EmbeddedError('EMBEDDED_DATA_IN_USE', message, 'Stop it first, or choose another directory.')
@@ -174,7 +174,7 @@ export class EmbeddedServer implements AsyncDisposable {
   async #stop(mode: StopMode): Promise<void> {
     await this.#restarts
     await this.#postmaster?.stop(mode)
-    this.#lastWords = this.logTail()
+    this.#finalLog = this.logTail()
     try {
       await this.#data.remove()
     } finally {

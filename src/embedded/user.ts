@@ -43,7 +43,7 @@ export function spawnAs(user: ServerUser) {
 }
 
 /** Fails early, and clearly, when the server's user cannot come to a place that we can. */
-export async function mustReach(path: string, user: ServerUser): Promise<void> {
+export async function checkReachable(path: string, user: ServerUser): Promise<void> {
   if (!user) return
   try {
     await run('sh', ['-c', '[ -x "$1" ]', 'sh', path], spawnAs(user))

@@ -43,7 +43,7 @@ export class Watchdog {
     this.#shell = shell
     this.#exited = new Promise((resolve) => shell.once('exit', () => resolve()).once('error', () => resolve()))
     shell.stdin!.on('error', () => {}) // Someone killed it. We go on, unwatched.
-    this.#hold(false)
+    this.#keepProcessAlive(false)
   }
 
   watch(pid: number | undefined): void {
@@ -52,13 +52,13 @@ export class Watchdog {
 
   /** Ends it, together with what it still watches. */
   async close(): Promise<void> {
-    this.#hold(true)
+    this.#keepProcessAlive(true)
     this.#shell.stdin!.end()
     await this.#exited
   }
 
   /** Whether it keeps our process from ending by itself. */
-  #hold(hold: boolean): void {
+  #keepProcessAlive(hold: boolean): void {
     const method = hold ? 'ref' : 'unref'
     this.#shell[method]()
     ;(this.#shell.stdin as unknown as NodeJS.Timeout)[method]()

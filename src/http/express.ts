@@ -4,10 +4,10 @@ import { bytesOf, hasBody, headerOf, peekBody, protectNode } from './node.js'
 import type { Exchange, Policy } from './policy.js'
 
 /** What body parsers and routers have put on a request. */
-type Parsed = IncomingMessage & { body?: unknown; rawBody?: unknown; originalUrl?: string }
+type ParsedRequest = IncomingMessage & { body?: unknown; rawBody?: unknown; originalUrl?: string }
 
 export function protectExpress(once: Once, policy: Policy) {
-  return (req: Parsed, res: ServerResponse, next: (error?: unknown) => void): void => {
+  return (req: ParsedRequest, res: ServerResponse, next: (error?: unknown) => void): void => {
     void protectNode(once, policy, exchangeOf(req), res, {
       proceed: () => next(),
       takeOver: () => {},
@@ -16,10 +16,10 @@ export function protectExpress(once: Once, policy: Policy) {
   }
 }
 
-function exchangeOf(req: Parsed): Exchange {
+function exchangeOf(req: ParsedRequest): Exchange {
   return {
-    requests: [req],
-    given: () => req,
+    handlerArguments: [req],
+    callbackArgument: () => req,
     method: req.method ?? '',
     path: req.originalUrl ?? req.url ?? '',
     header: (name) => headerOf(req, name),

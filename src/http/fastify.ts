@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Once } from '../once/index.js'
-import { sendRecorded } from './capture.js'
 import { bytesOf, hasBody, headerOf, protectNode } from './node.js'
 import type { Exchange, Policy } from './policy.js'
 import { problemResponse } from './response.js'
+import { sendRecorded } from './response-capture.js'
 
 /** What is used of Fastify. */
 export interface FastifyInstanceLike {
@@ -39,7 +39,7 @@ export function protectFastify(once: Once, policy: Policy) {
             fail(error, isHandled) {
               if (!isHandled) return reject(error)
               // Fastify has done its part and answers nothing more.
-              sendRecorded(reply.raw, notRecorded())
+              sendRecorded(reply.raw, notRecordedResponse())
               request.log.error({ err: error }, 'The response could not be recorded, and was not sent')
             },
           })
@@ -50,7 +50,7 @@ export function protectFastify(once: Once, policy: Policy) {
   return Object.assign(plugin, { [Symbol.for('skip-override')]: true })
 }
 
-function notRecorded() {
+function notRecordedResponse() {
   return problemResponse(
     503,
     'The response could not be recorded',
@@ -61,8 +61,8 @@ function notRecorded() {
 
 function exchangeOf(request: FastifyRequestLike): Exchange {
   return {
-    requests: [request, request.raw],
-    given: () => request,
+    handlerArguments: [request, request.raw],
+    callbackArgument: () => request,
     method: request.raw.method ?? '',
     path: request.originalUrl,
     header: (name) => headerOf(request.raw, name),

@@ -18,9 +18,9 @@ export function protectFetch<Given extends Request, Rest extends unknown[]>(
 function exchangeOf(request: Request): Exchange {
   const { pathname, search } = new URL(request.url)
   return {
-    requests: [request],
+    handlerArguments: [request],
     // A copy, so that whoever reads its body leaves the handler's unread.
-    given: () => request.clone(),
+    callbackArgument: () => request.clone(),
     method: request.method,
     path: pathname + search,
     header: (name) => request.headers.get(name),
@@ -38,10 +38,10 @@ export async function readResponse(response: Response): Promise<RecordedResponse
 }
 
 /** Statuses whose responses have no body, not even an empty one. */
-const withoutBody = new Set([204, 205, 304])
+const statusesWithoutBody = new Set([204, 205, 304])
 
 export function toResponse({ status, statusText, headers, body }: RecordedResponse): Response {
-  return new Response(withoutBody.has(status) ? null : (body as Uint8Array<ArrayBuffer>), {
+  return new Response(statusesWithoutBody.has(status) ? null : (body as Uint8Array<ArrayBuffer>), {
     status,
     statusText,
     headers: headers as [string, string][],

@@ -38,8 +38,8 @@ function exchangeOf(context: HonoContext): Exchange {
   const { raw } = context.req
   const { pathname, search } = new URL(raw.url)
   return {
-    requests: [context, raw],
-    given: () => context,
+    handlerArguments: [context, raw],
+    callbackArgument: () => context,
     method: raw.method,
     path: pathname + search,
     header: (name) => raw.headers.get(name),

@@ -1,8 +1,17 @@
 import { createHash } from 'node:crypto'
-import { checkParts, type Duration, describe, flag, missingPart, readOptions, text, UsageError } from '../base/index.js'
+import {
+  checkNoMissingValue,
+  type Duration,
+  describe,
+  findMissingValue,
+  flag,
+  readOptions,
+  text,
+  UsageError,
+} from '../base/index.js'
 import { type Once, retainRule, waitRule } from '../once/index.js'
 import { digestOf } from './fingerprint.js'
-import { type AnyRequest, aFunction, missing, type Policy } from './policy.js'
+import { type AnyRequest, functionRule, type Policy, throwMissingOption } from './policy.js'
 import { Protection } from './protection.js'
 import { problemResponse } from './response.js'
 import { readStringItem } from './string-item.js'
@@ -25,7 +34,7 @@ export interface IdempotentOptions<Given = AnyRequest> {
 }
 
 const rules = {
-  scope: aFunction('a function that says who asks'),
+  scope: functionRule('a function that says who asks'),
   required: flag,
   bare: flag,
   methods: {
@@ -40,7 +49,7 @@ const rules = {
   docs: text,
 }
 
-const longestKey = 255
+const maxKeyLength = 255
 
 /**
  * The `Idempotency-Key` header as its IETF draft describes it (draft-ietf-httpapi-idempotency-key-header): a request that
@@ -55,12 +64,12 @@ const longestKey = 255
 export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOptions<Given>): Protection {
   const read = readOptions('idempotent', options, rules)
   const { required = true, bare = false, methods = ['POST', 'PATCH'], wait, retain, docs } = read
-  const scope = read.scope ?? missing('scope', rules.scope)
+  const scope = read.scope ?? throwMissingOption('scope', rules.scope)
 
   const problem = (status: number, title: string, detail: string, headers?: Record<string, string>) =>
     problemResponse(status, title, detail, { type: docs, headers })
 
-  const refuse = (title: string, detail: string) => ({ do: 'answer', response: problem(400, title, detail) }) as const
+  const refuse = (title: string, detail: string) => ({ do: 'respond', response: problem(400, title, detail) }) as const
 
   const policy: Policy = {
     name: 'idempotent',
@@ -75,27 +84,27 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
         )
       }
       const key = readStringItem(header, bare)
-      if (key === undefined || key === '' || key.length > longestKey) {
+      if (key === undefined || key === '' || key.length > maxKeyLength) {
         return refuse(
           'Idempotency-Key is not valid',
-          `Expected one string in quotation marks, of 1 to ${longestKey} printable ASCII characters.`,
+          `Expected one string in quotation marks, of 1 to ${maxKeyLength} printable ASCII characters.`,
         )
       }
-      const missingValue = missingPart(key)
+      const missingValue = findMissingValue(key)
       if (missingValue !== undefined) {
         return refuse(
           'Idempotency-Key is not valid',
           `Expected a new key for each operation, got one with "${missingValue}", which stands for a value that is missing.`,
         )
       }
-      const caller = await scope(exchange.given())
+      const caller = await scope(exchange.callbackArgument())
       if (typeof caller !== 'string' || caller === '') {
         throw new UsageError(
           `Expected scope to answer with a string that is not empty, got ${describe(caller)}`,
           'Name the caller, such as the id of the user; or "everybody", where all callers are one.',
         )
       }
-      checkParts(caller, 'scope')
+      checkNoMissingValue(caller, 'scope')
       const fingerprint = digestOf(`${exchange.method} ${exchange.path}\n`, await exchange.body())
       return { do: 'run', key: keyOf(caller, key), options: { wait, retain, fingerprint } }
     },

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, UsageError } from '../base/index.js'
 import type { Once } from '../once/index.js'
-import { Capture, sendRecorded } from './capture.js'
 import { type Exchange, type Policy, respond } from './policy.js'
+import { ResponseCapture, sendRecorded } from './response-capture.js'
 
 /** Where a response of Node.js is answered, for Express and Fastify alike. */
-interface NodeWay {
+interface NodeHooks {
   /** Lets the handler begin. Its end is seen by what it sends. */
   proceed(): void
   /** The response is about to be sent without the handler. */
@@ -19,25 +19,25 @@ export async function protectNode(
   policy: Policy,
   exchange: Exchange,
   res: ServerResponse,
-  way: NodeWay,
+  hooks: NodeHooks,
 ): Promise<void> {
-  let capture: Capture | undefined
+  let capture: ResponseCapture | undefined
   try {
     const response = await respond(once, policy, exchange, () => {
-      capture = new Capture(res)
-      way.proceed()
+      capture = new ResponseCapture(res)
+      hooks.proceed()
       return capture.response
     })
-    if (response === undefined) way.proceed()
+    if (response === undefined) hooks.proceed()
     else if (capture) capture.send()
     else {
-      way.takeOver()
+      hooks.takeOver()
       sendRecorded(res, response)
     }
   } catch (error) {
     try {
       capture?.discard()
-      way.fail(error, capture !== undefined)
+      hooks.fail(error, capture !== undefined)
     } catch {
       // The framework, or the connection, cannot cope with it: whoever asked must not wait for ever.
       res.destroy()

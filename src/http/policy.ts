@@ -1,6 +1,6 @@
-import { describe, isInstance, type Rule, UsageError } from '../base/index.js'
+import { describe, isInstance, type OptionRule, UsageError } from '../base/index.js'
 import { type Delivery, FingerprintMismatchError, type Once, type OnceOptions } from '../once/index.js'
-import { type RecordedResponse, responseForm, withHeader } from './response.js'
+import { type RecordedResponse, responseCodec, withHeader } from './response.js'
 
 // biome-ignore lint/suspicious/noExplicitAny: whatever the framework in use gives to handlers
 export type AnyRequest = any
@@ -8,9 +8,9 @@ export type AnyRequest = any
 /** A request, whatever framework it came by. */
 export interface Exchange {
   /** What handlers are given, by which they ask for their delivery. */
-  readonly requests: readonly object[]
+  readonly handlerArguments: readonly object[]
   /** What the callbacks of the user are given. */
-  given(): unknown
+  callbackArgument(): unknown
   readonly method: string
   /** Path and query. */
   readonly path: string
@@ -23,7 +23,7 @@ export interface Exchange {
 /** What to do with a request. */
 type Plan =
   | { readonly do: 'pass' }
-  | { readonly do: 'answer'; readonly response: RecordedResponse }
+  | { readonly do: 'respond'; readonly response: RecordedResponse }
   | { readonly do: 'run'; readonly key: string; readonly options: OnceOptions }
 
 /** What webhooks and idempotent requests do differently. */
@@ -55,7 +55,7 @@ export function deliveryOf(request: object): Delivery | undefined {
 }
 
 /** A response that leaves the key free: the next try runs the handler again. */
-class NotRecorded extends Error {
+class NotRecordedSignal extends Error {
   constructor(readonly response: RecordedResponse) {
     super('A response that leaves the key free')
   }
@@ -70,19 +70,19 @@ export async function respond(
 ): Promise<RecordedResponse | undefined> {
   const plan = await policy.plan(exchange)
   if (plan.do === 'pass') return undefined
-  if (plan.do === 'answer') return plan.response
+  if (plan.do === 'respond') return plan.response
   const work = async (delivery: Delivery) => {
-    for (const request of exchange.requests) deliveries.set(request, delivery)
+    for (const request of exchange.handlerArguments) deliveries.set(request, delivery)
     const response = await handle()
-    if (response.status >= 500) throw new NotRecorded(response)
+    if (response.status >= 500) throw new NotRecordedSignal(response)
     return response
   }
   try {
-    const answer = await once.perform(policy.name, plan.key, work, plan.options, responseForm)
+    const answer = await once.runWith(policy.name, plan.key, work, plan.options, responseCodec)
     if (answer.status === 'in-progress') return policy.inFlight()
     return answer.status === 'done' ? answer.value : withHeader(answer.value, 'idempotent-replayed', 'true')
   } catch (error) {
-    if (isInstance(error, NotRecorded)) return error.response
+    if (isInstance(error, NotRecordedSignal)) return error.response
     if (isInstance(error, FingerprintMismatchError)) return policy.mismatch()
     throw error
   }
@@ -90,11 +90,11 @@ export async function respond(
 
 type Callback = (given: AnyRequest) => string | Promise<string>
 
-export function aFunction(expected: string): Rule<Callback> {
+export function functionRule(expected: string): OptionRule<Callback> {
   return { expected, read: (given) => (typeof given === 'function' ? (given as Callback) : undefined) }
 }
 
 /** Complains that an option is not there which must be. */
-export function missing(option: string, { expected }: Rule<Callback>): never {
+export function throwMissingOption(option: string, { expected }: OptionRule<Callback>): never {
   throw new UsageError(`Expected ${option} to be ${expected}, got ${describe(undefined)}`)
 }

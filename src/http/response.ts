@@ -1,4 +1,4 @@
-import type { Form } from '../once/index.js'
+import type { AnswerCodec } from '../once/index.js'
 
 /** A response, as it is recorded and replayed: by whatever framework it was made, and whichever replays it. */
 export interface RecordedResponse {
@@ -11,18 +11,18 @@ export interface RecordedResponse {
 }
 
 /** About one connection, not about the response: each replay has its own. */
-const ofTheConnection = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'trailer'])
+const connectionHeaders = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'trailer'])
 
-export const responseForm: Form<RecordedResponse> = {
-  write: ({ status, statusText, headers, body }) => ({
+export const responseCodec: AnswerCodec<RecordedResponse> = {
+  encode: ({ status, statusText, headers, body }) => ({
     value: JSON.stringify({
       status,
       statusText,
-      headers: headers.filter(([name]) => !ofTheConnection.has(name.toLowerCase())),
+      headers: headers.filter(([name]) => !connectionHeaders.has(name.toLowerCase())),
     }),
     body,
   }),
-  read: ({ value, body }) => ({ ...JSON.parse(value!), body: body ?? new Uint8Array() }),
+  decode: ({ value, body }) => ({ ...JSON.parse(value!), body: body ?? new Uint8Array() }),
   // What was refused was not done: the answer stands, and what the handler wrote before it refused is rolled back.
   keepsEffect: ({ status }) => status < 400,
 }

@@ -1,7 +1,7 @@
 import { checkName, type Duration, describe, readOptions, UsageError, wholeNumber } from '../base/index.js'
 import { type Once, retainRule, waitRule } from '../once/index.js'
 import { digestOf } from './fingerprint.js'
-import { type AnyRequest, aFunction, missing, type Policy } from './policy.js'
+import { type AnyRequest, functionRule, type Policy, throwMissingOption } from './policy.js'
 import { Protection } from './protection.js'
 import { jsonResponse, problemResponse } from './response.js'
 
@@ -25,8 +25,8 @@ export interface WebhookOptions<Given = AnyRequest> {
 }
 
 const rules = {
-  key: aFunction('a function that names the event of a request'),
-  fingerprint: aFunction('a function that returns what must be the same in each delivery of an event'),
+  key: functionRule('a function that names the event of a request'),
+  fingerprint: functionRule('a function that returns what must be the same in each delivery of an event'),
   wait: waitRule,
   retain: retainRule,
   inFlight: wholeNumber(200, 599),
@@ -62,12 +62,12 @@ const keyHint =
  */
 export function webhooks<Given = AnyRequest>(once: Once, options: WebhookOptions<Given>): Protection {
   const { key, fingerprint, wait, retain, inFlight = 202 } = readOptions('webhooks', options, rules)
-  const name = key ?? missing('key', rules.key)
+  const eventKey = key ?? throwMissingOption('key', rules.key)
   const policy: Policy = {
     name: 'webhooks',
     async plan(exchange) {
-      const event = checkName(await name(exchange.given()), 'key', keyHint)
-      const content = fingerprint ? checkContent(await fingerprint(exchange.given())) : await exchange.body()
+      const event = checkName(await eventKey(exchange.callbackArgument()), 'key', keyHint)
+      const content = fingerprint ? checkContent(await fingerprint(exchange.callbackArgument())) : await exchange.body()
       return { do: 'run', key: event, options: { wait, retain, fingerprint: digestOf(content) } }
     },
     inFlight: () => jsonResponse(inFlight, 'application/json', { status: 'in-progress' }, { 'retry-after': '1' }),

@@ -1,12 +1,12 @@
 import { backoffMs, pause } from '../base/index.js'
-import { type Anchor, arrayOf, type Life, type Session } from '../postgres/index.js'
-import type { ClaimRequest, Claims, Found, Held, Row } from './claims.js'
-import type { Ledger } from './ledger.js'
-import type { Rounds } from './rounds.js'
+import { type Anchor, arrayLiteral, type Epoch, type Session } from '../postgres/index.js'
+import type { ClaimedRow, ClaimRequest, ClaimResult, Claims, HeldJob } from './claims.js'
+import type { Maintenance } from './maintenance.js'
+import type { JobStore } from './store.js'
 
-interface LookRow {
+interface ClaimableRow {
   readonly jobs: string | null
-  readonly passed: string
+  readonly new_cursors: string
   readonly oldest: string | null
   readonly newest: string | null
   readonly last: string | null
@@ -14,7 +14,7 @@ interface LookRow {
 
 /** Of the locks that the server was made for, jobs take this part, all instances together. */
 const shareOfLocks = 0.5
-const leastShare = 16
+const minShare = 16
 
 /**
  * Claims that lock each job on the anchor's session, and write nothing on its row. What is slow, reading onward and
@@ -22,74 +22,74 @@ const leastShare = 16
  * found, looks whether it is still there, and writes the row of the claim.
  */
 export class AdvisoryClaims implements Claims {
-  readonly way = 'advisory'
-  most = leastShare
-  readonly #ledger: Ledger
+  readonly mode = 'advisory'
+  maxClaimed = minShare
+  readonly #store: JobStore
   readonly #anchor: Anchor
-  readonly #rounds: Rounds
+  readonly #maintenance: Maintenance
   #session: Session | undefined
   /** What is locked on this session. */
   #held = new Set<number>()
   #released: number[] = []
-  #turn: Promise<unknown> = Promise.resolve()
+  #queue: Promise<unknown> = Promise.resolve()
   #token = Math.floor(Math.random() * 2 ** 40)
 
-  constructor(ledger: Ledger, anchor: Anchor, rounds: Rounds) {
-    this.#ledger = ledger
+  constructor(store: JobStore, anchor: Anchor, maintenance: Maintenance) {
+    this.#store = store
     this.#anchor = anchor
-    this.#rounds = rounds
+    this.#maintenance = maintenance
   }
 
   get room(): number {
-    return this.most - this.#held.size
+    return this.maxClaimed - this.#held.size
   }
 
   /**
    * One at a time for the whole instance. A session does not exclude itself: it must know what it has before it reads what
    * nobody has.
    */
-  claim(life: Life, asked: ClaimRequest): Promise<Found> {
-    return this.#inTurn(async () => {
-      const session = this.#sessionOf(life)
-      let look = await this.#look(asked)
+  claim(epoch: Epoch, asked: ClaimRequest): Promise<ClaimResult> {
+    return this.#serialize(async () => {
+      const session = this.#sessionOf(epoch)
+      let look = await this.#findClaimable(asked)
       // Of the first look: what it says of the numbers below holds for those that go on from it, too.
       const { oldest, newest, last } = look
       const marks = { oldest, newest, last: Number(last) }
       for (;;) {
-        const seen: readonly Row[] = look.jobs === null ? [] : JSON.parse(look.jobs)
-        const isAll = seen.length < asked.most
-        if (seen.length === 0) return { ...marks, isAll, state: 'claimed', fence: 0, jobs: [], passed: undefined }
-        const [state, fence, taken] = await this.#take(session, asked.announces, seen)
+        const seen: readonly ClaimedRow[] = look.jobs === null ? [] : JSON.parse(look.jobs)
+        const isAll = seen.length < asked.maxJobs
+        if (seen.length === 0) return { ...marks, isAll, state: 'claimed', fence: 0, jobs: [], cursors: undefined }
+        const [state, fence, taken] = await this.#lockJobs(session, asked.announces, seen)
         // Whoever enqueues the same key keeps it locked, or has just changed it; it must be found when they are done.
         if (seen.some((row) => row[8]?.unique && !taken.has(row[0]))) marks.oldest = null
-        const passed: number[] = JSON.parse(look.passed)
+        const cursors: number[] = JSON.parse(look.new_cursors)
         if (taken.size > 0 || isAll || state !== 'claimed') {
-          return { ...marks, isAll, state, fence, jobs: seen.filter(([id]) => taken.has(id)), passed }
+          return { ...marks, isAll, state, fence, jobs: seen.filter(([id]) => taken.has(id)), cursors }
         }
         // Others were quicker with all of them: on from there.
-        look = await this.#look({ ...asked, starts: passed })
+        look = await this.#findClaimable({ ...asked, starts: cursors })
       }
     })
   }
 
-  placeOf({ seq }: Held): number {
+  seqOf({ seq }: HeldJob): number {
     return seq
   }
 
-  release(jobs: readonly Held[]): void {
+  release(jobs: readonly HeldJob[]): void {
     for (const { id, claim } of jobs) {
-      if (claim.life === this.#session && this.#held.delete(id)) this.#released.push(id)
+      if (claim.epoch === this.#session && this.#held.delete(id)) this.#released.push(id)
     }
     if (this.#released.length > 0) void this.#unlock()
   }
 
-  async giveBackUnknown(): Promise<void> {
+  async returnUnanswered(): Promise<void> {
     // A claim whose answer does not arrive ends with the session that it was asked on.
   }
 
-  #sessionOf(life: Life): Session {
+  #sessionOf(epoch: Epoch): Session {
     const { session } = this.#anchor
-    if (session === undefined || session !== life) throw life.loss ?? new Error('Another life has begun')
+    if (session === undefined || session !== epoch) throw epoch.loss ?? new Error('Another epoch has begun')
     if (session !== this.#session) {
       this.#session = session
       this.#held = new Set()
@@ -98,22 +98,22 @@ export class AdvisoryClaims implements Claims {
     return session
   }
 
-  async #look({ queues, priorities, starts, kinds, most, looksBack }: ClaimRequest): Promise<LookRow> {
-    const levels = [arrayOf(queues), arrayOf(priorities), arrayOf(starts)]
-    const [row] = await this.#ledger.run<LookRow>('look', [...levels, kinds, most, looksBack])
+  async #findClaimable({ queues, priorities, starts, kinds, maxJobs, looksBack }: ClaimRequest): Promise<ClaimableRow> {
+    const levels = [arrayLiteral(queues), arrayLiteral(priorities), arrayLiteral(starts)]
+    const [row] = await this.#store.run<ClaimableRow>('find_claimable', [...levels, kinds, maxJobs, looksBack])
     return row!
   }
 
-  async #take(
+  async #lockJobs(
     session: Session,
     announces: boolean,
-    seen: readonly Row[],
-  ): Promise<[Found['state'], number, Set<number>]> {
-    const ids = arrayOf(seen.map(([id]) => id))
-    const seqs = arrayOf(seen.map(([id, , , seq = id]) => seq))
-    const versions = arrayOf(seen.map((row) => row[10] ?? 'null'))
+    seen: readonly ClaimedRow[],
+  ): Promise<[ClaimResult['state'], number, Set<number>]> {
+    const ids = arrayLiteral(seen.map(([id]) => id))
+    const seqs = arrayLiteral(seen.map(([id, , , seq = id]) => seq))
+    const versions = arrayLiteral(seen.map((row) => row[10] ?? 'null'))
     try {
-      const [row] = await session.run(this.#ledger.sql.take, [
+      const [row] = await session.run(this.#store.sql.claim_by_lock, [
         session.number,
         this.#token++,
         ids,
@@ -121,16 +121,16 @@ export class AdvisoryClaims implements Claims {
         versions,
         announces,
       ])
-      const [state, fence, jobs, lives, hasOrphans] = row as unknown as [
-        Found['state'],
+      const [state, fence, jobs, sessions, hasOrphans] = row as unknown as [
+        ClaimResult['state'],
         string,
         string,
         number,
         boolean,
       ]
-      if (lives) this.most = Math.max(leastShare, Math.floor((session.lockBudget * shareOfLocks) / lives))
+      if (sessions) this.maxClaimed = Math.max(minShare, Math.floor((session.lockBudget * shareOfLocks) / sessions))
       // A lock that is free although a claim has the job: whoever had it has died just now.
-      if (hasOrphans) this.#rounds.soon(0)
+      if (hasOrphans) this.#maintenance.runWithin(0)
       const taken = new Set<number>(jobs === null ? [] : JSON.parse(jobs))
       for (const id of taken) this.#held.add(id)
       return [state, Number(fence), taken]
@@ -146,9 +146,9 @@ export class AdvisoryClaims implements Claims {
     const ids = this.#released
     this.#released = []
     try {
-      await session.run(this.#ledger.sql.unlock, [arrayOf(ids)])
+      await session.run(this.#store.sql.unlock, [arrayLiteral(ids)])
     } catch {
-      if (session.trusted) await this.#inTurn(() => this.#unlockOthers(session))
+      if (session.trusted) await this.#serialize(() => this.#unlockOthers(session))
     }
   }
 
@@ -156,7 +156,7 @@ export class AdvisoryClaims implements Claims {
   async #unlockOthers(session: Session): Promise<void> {
     for (let attempt = 0; session.trusted; attempt++) {
       try {
-        await session.run(this.#ledger.sql.unlock_others, [arrayOf([...this.#held])])
+        await session.run(this.#store.sql.unlock_others, [arrayLiteral([...this.#held])])
         return
       } catch {
         await pause(backoffMs(attempt, 50, 1_000))
@@ -164,9 +164,9 @@ export class AdvisoryClaims implements Claims {
     }
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(work)
-    this.#turn = turn.catch(() => {})
+  #serialize<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#queue.then(work)
+    this.#queue = turn.catch(() => {})
     return turn
   }
 }

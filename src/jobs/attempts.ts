@@ -1,29 +1,29 @@
-import type { Events, Tracing } from '../base/index.js'
-import { Gathering } from './batches.js'
-import type { Claimed, Claims } from './claims.js'
+import type { Events, TracerSlot } from '../base/index.js'
+import { BatchBuffer } from './batches.js'
+import type { ClaimedJob, Claims } from './claims.js'
 import type { Endings } from './endings.js'
-import { type DrainingError, JobCancelledError, recordOf } from './errors.js'
+import { type DrainingError, JobCancelledError, toRecordedError } from './errors.js'
+import type { FollowUps } from './follow-ups.js'
 import { Handlers } from './handlers.js'
-import type { Ledger } from './ledger.js'
-import type { LooseEnds } from './loose-ends.js'
+import type { Maintenance } from './maintenance.js'
 import { NoteTaker } from './notes.js'
 import { Outcomes } from './outcomes.js'
-import type { Rounds } from './rounds.js'
-import { Run, type RunGround } from './run.js'
+import { Run, type RunContext } from './run.js'
+import type { JobStore } from './store.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
 
 interface AttemptsOptions {
-  readonly ledger: Ledger
-  readonly rounds: Rounds
+  readonly store: JobStore
+  readonly maintenance: Maintenance
   readonly endings: Endings
   readonly claims: Claims
-  readonly looseEnds: LooseEnds
+  readonly followUps: FollowUps
   readonly concurrency: number
   readonly events: Events
-  readonly tracing: Tracing
-  readonly parents: RunGround['parents']
-  readonly enqueueChild: RunGround['enqueueChild']
-  /** Whether the life under which jobs were claimed still vouches for them. */
+  readonly tracing: TracerSlot
+  readonly parents: RunContext['parents']
+  readonly enqueueChild: RunContext['enqueueChild']
+  /** Whether the epoch under which jobs were claimed still vouches for them. */
   readonly isTrusted: () => boolean
   /** Aborts when nothing more is to begin. */
   readonly draining: AbortSignal
@@ -34,7 +34,7 @@ interface AttemptsOptions {
 }
 
 /** When so many at its beginning are done with, the queue is moved up. */
-const mostPassed = 4_000
+const maxQueueHead = 4_000
 
 /** The jobs that a worker has claimed: those that have not begun, and the attempts that run, each in its place until it is over. */
 export class Attempts {
@@ -42,32 +42,36 @@ export class Attempts {
   finished = 0
   readonly #options: AttemptsOptions
   readonly #endings: Endings
-  readonly #ground: RunGround
+  readonly #context: RunContext
   readonly #notes: NoteTaker
   readonly #outcomes: Outcomes
   readonly #handlers: Handlers
   readonly #suspects: Suspects
-  readonly #queue: Claimed[] = []
+  readonly #queue: ClaimedJob[] = []
   #queueHead = 0
   #isStarting = false
-  readonly #gathering = new Gathering<Claimed>(() => this.#startMore())
+  readonly #batchBuffer = new BatchBuffer<ClaimedJob>(() => this.#startMore())
   readonly #running = new Map<number, Run>()
   /** How many places are taken. A batch takes one. */
-  #taken = 0
+  #usedSlots = 0
 
   constructor(options: AttemptsOptions) {
-    const { ledger, claims, endings, events, tracing, parents, enqueueChild } = options
+    const { store, claims, endings, events, tracing, parents, enqueueChild } = options
     this.#options = options
     this.#endings = endings
-    this.#notes = new NoteTaker(ledger, claims)
-    this.#suspects = new Suspects(ledger, claims, endings)
-    this.#outcomes = new Outcomes({ ...options, notes: this.#notes, over: (run, record) => this.#over(run, record) })
+    this.#notes = new NoteTaker(store, claims)
+    this.#suspects = new Suspects(store, claims, endings)
+    this.#outcomes = new Outcomes({
+      ...options,
+      notes: this.#notes,
+      finish: (run, record) => this.#finish(run, record),
+    })
     this.#handlers = new Handlers(this.#outcomes, events, tracing)
-    this.#ground = {
-      database: ledger.database,
-      statements: ledger.transactionStatements,
-      expiryMs: ledger.expiryMs,
-      noted: (run) => this.#notes.soon(run),
+    this.#context = {
+      database: store.database,
+      statements: store.transactionStatements,
+      expiryMs: store.expiryMs,
+      onNote: (run) => this.#notes.soon(run),
       parents,
       enqueueChild,
     }
@@ -80,21 +84,21 @@ export class Attempts {
 
   /** How many have not begun. */
   get queued(): number {
-    return this.#inQueue + this.#gathering.size
+    return this.#queueLength + this.#batchBuffer.size
   }
 
-  get #inQueue(): number {
+  get #queueLength(): number {
     return this.#queue.length - this.#queueHead
   }
 
-  take(jobs: readonly Claimed[]): void {
+  add(jobs: readonly ClaimedJob[]): void {
     for (const job of jobs) this.#queue.push(job)
     this.#startMore()
   }
 
   /** Number of claimed jobs that have not begun although there is room for them. More than 0 only if this code is broken. */
   get stuck(): number {
-    return this.#taken < this.#options.concurrency ? this.#inQueue : 0
+    return this.#usedSlots < this.#options.concurrency ? this.#queueLength : 0
   }
 
   /** Those that have run for so long. */
@@ -107,14 +111,14 @@ export class Attempts {
 
   /** Nothing of it is ours for certain any more. */
   loseAll(reason: Error | undefined): void {
-    this.#takeQueue()
-    this.#gathering.takeAll()
+    this.#clearQueue()
+    this.#batchBuffer.clear()
     for (const run of this.#running.values()) run.lose(reason)
   }
 
   /** What has not begun may run elsewhere. */
   giveBackQueued(): void {
-    for (const job of [...this.#takeQueue(), ...this.#gathering.takeAll()]) this.#endings.giveBack(job)
+    for (const job of [...this.#clearQueue(), ...this.#batchBuffer.clear()]) this.#endings.giveBack(job)
   }
 
   stopAll(reason: DrainingError): void {
@@ -127,16 +131,16 @@ export class Attempts {
   }
 
   /** Resolves when all that are over have handed in their ends: some do when what they noted is written down. */
-  handedIn(): Promise<void> {
+  settled(): Promise<void> {
     return this.#notes.settled()
   }
 
   close(): void {
     this.#notes.close()
-    this.#gathering.takeAll()
+    this.#batchBuffer.clear()
   }
 
-  #takeQueue(): Claimed[] {
+  #clearQueue(): ClaimedJob[] {
     const taken = this.#queue.slice(this.#queueHead)
     this.#queue.length = 0
     this.#queueHead = 0
@@ -147,12 +151,12 @@ export class Attempts {
     // A handler that is not asynchronous ends while it is started, and asks for the next.
     if (this.#isStarting) return
     this.#isStarting = true
-    let inHand: readonly Claimed[] = []
+    let inHand: readonly ClaimedJob[] = []
     try {
-      while (this.#taken < this.#options.concurrency) {
-        const batch = this.#gathering.take(this.#inQueue === 0)
-        if (!batch && this.#inQueue === 0) break
-        inHand = batch ?? [this.#takeFirst()]
+      while (this.#usedSlots < this.#options.concurrency) {
+        const batch = this.#batchBuffer.nextBatch(this.#queueLength === 0)
+        if (!batch && this.#queueLength === 0) break
+        inHand = batch ?? [this.#shiftQueue()]
         if (this.#options.draining.aborted) for (const job of inHand) this.#endings.giveBack(job)
         // A process that was frozen must not begin what may be somebody else's.
         else if (this.#options.isTrusted()) {
@@ -169,31 +173,31 @@ export class Attempts {
     } finally {
       this.#isStarting = false
     }
-    if (this.#queueHead > mostPassed) {
+    if (this.#queueHead > maxQueueHead) {
       this.#queue.splice(0, this.#queueHead)
       this.#queueHead = 0
     }
   }
 
-  #takeFirst(): Claimed {
+  #shiftQueue(): ClaimedJob {
     const job = this.#queue[this.#queueHead]!
     this.#queue[this.#queueHead++] = undefined as never
-    if (this.#queueHead === this.#queue.length) this.#takeQueue()
+    if (this.#queueHead === this.#queue.length) this.#clearQueue()
     return job
   }
 
-  #startOne(job: Claimed): void {
+  #startOne(job: ClaimedJob): void {
     if (job.cancelled !== null) this.#cancelled(job, job.cancelled)
     // One that has its last chance does not share it.
-    else if (job.definition.batch && !hasLastChance(job)) this.#gathering.add(job)
+    else if (job.definition.batch && !hasLastChance(job)) this.#batchBuffer.add(job)
     else this.#start([job])
   }
 
   /** Begins the attempts. From here on each attempt comes to an end, even if the code that runs it fails. Never throws. */
-  #start(jobs: readonly Claimed[], batch?: { left: number }): void {
-    const runs = jobs.map((job) => new Run(job, this.#ground, batch))
+  #start(jobs: readonly ClaimedJob[], batch?: { left: number }): void {
+    const runs = jobs.map((job) => new Run(job, this.#context, batch))
     for (const run of runs) this.#running.set(run.id, run)
-    this.#taken++
+    this.#usedSlots++
     try {
       const working = batch ? this.#runBatch(runs) : this.#runOne(runs[0]!)
       void working?.catch((error) => this.#broken(runs, error))
@@ -224,7 +228,7 @@ export class Attempts {
   }
 
   async #runCautiously(run: Run): Promise<void> {
-    await this.#suspects.turnOf(run)
+    await this.#suspects.waitForLastChance(run)
     if (await this.#isMarked(run)) await this.#handlers.run(run)
   }
 
@@ -232,21 +236,21 @@ export class Attempts {
   async #isMarked(run: Run): Promise<boolean> {
     const isOurs = await this.#suspects.mark(run)
     if (isOurs && !run.isLost) return true
-    this.#over(run, () => (isOurs === undefined ? this.#endings.giveBack(run.job) : this.#endings.drop(run.job)))
+    this.#finish(run, () => (isOurs === undefined ? this.#endings.giveBack(run.job) : this.#endings.drop(run.job)))
     return false
   }
 
-  #cancelled({ id, seq, claim }: Claimed, reason: string): void {
-    const error = recordOf(new JobCancelledError(id, reason))
+  #cancelled({ id, seq, claim }: ClaimedJob, reason: string): void {
+    const error = toRecordedError(new JobCancelledError(id, reason))
     this.#endings.end({ id, seq, claim, state: 'cancelled', error, delayMs: 0, failed: false })
   }
 
   /** The attempt is over: records it, after what it noted, and makes room for the next. */
-  #over(run: Run, record: () => void): void {
+  #finish(run: Run, record: () => void): void {
     if (run.isOver) return
     run.isOver = true
     if (this.#running.get(run.id) === run) this.#running.delete(run.id)
-    if (run.batch === undefined || --run.batch.left === 0) this.#taken--
+    if (run.batch === undefined || --run.batch.left === 0) this.#usedSlots--
     this.finished++
     const written = this.#notes.whenWritten(run)
     if (written) void written.then(record)

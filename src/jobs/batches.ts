@@ -15,14 +15,14 @@ export function readBatch(given: unknown, run: BatchHandler<unknown, unknown>): 
 /** Runs the handler of a batch for a single job. */
 export function runAlone(batch: Batch): (input: unknown, job: JobContext) => Promise<unknown> {
   return async (input, job) => {
-    const [answer] = await answersOf(batch, [seenBy(job, input)])
+    const [answer] = await runHandler(batch, [toBatchJob(job, input)])
     if (isError(answer)) throw answer
     return answer
   }
 }
 
 /** What the handler is given of an attempt. It has no `tx`: a handler that used those of many would run out of connections. */
-export function seenBy(job: JobContext, input: unknown): BatchJob {
+export function toBatchJob(job: JobContext, input: unknown): BatchJob {
   const { id, kind, attempt, fence, progress, log } = job
   return {
     id,
@@ -39,7 +39,7 @@ export function seenBy(job: JobContext, input: unknown): BatchJob {
 }
 
 /** What the handler answers for each of the jobs. */
-export async function answersOf({ run }: Batch, jobs: readonly BatchJob[]): Promise<readonly unknown[]> {
+export async function runHandler({ run }: Batch, jobs: readonly BatchJob[]): Promise<readonly unknown[]> {
   const answers = await run(jobs)
   if (answers === undefined) return jobs.map(() => undefined)
   if (Array.isArray(answers) && answers.length === jobs.length) return answers
@@ -51,12 +51,12 @@ export async function answersOf({ run }: Batch, jobs: readonly BatchJob[]): Prom
 }
 
 /** What a batch is made of, before it begins. */
-interface Member {
+interface Batchable {
   readonly definition: { readonly kind: string; readonly batch?: Batch | undefined }
 }
 
 /** Jobs that wait for their batch to become full, or for its time to be over. */
-export class Gathering<Job extends Member> {
+export class BatchBuffer<Job extends Batchable> {
   readonly #onReady: () => void
   readonly #kinds = new Map<string, { readonly jobs: Job[]; isOver: boolean; timer: NodeJS.Timeout | undefined }>()
   #size = 0
@@ -91,7 +91,7 @@ export class Gathering<Job extends Member> {
   }
 
   /** A batch that is to begin now, if there is one. `isAll`: no other job is at hand. */
-  take(isAll: boolean): Job[] | undefined {
+  nextBatch(isAll: boolean): Job[] | undefined {
     for (const [kind, { jobs, isOver, timer }] of this.#kinds) {
       const isFull = jobs.length >= jobs[0]!.definition.batch!.size
       const isPatient = timer !== undefined
@@ -104,7 +104,7 @@ export class Gathering<Job extends Member> {
     return undefined
   }
 
-  takeAll(): Job[] {
+  clear(): Job[] {
     const all = [...this.#kinds.values()]
     for (const { timer } of all) clearTimeout(timer)
     this.#kinds.clear()

@@ -1,12 +1,12 @@
-import { arrayOf, type Life } from '../postgres/index.js'
+import { arrayLiteral, type Epoch } from '../postgres/index.js'
 import type { AnyDefinition } from './definition.js'
-import type { Ties } from './ties.js'
+import type { Links } from './links.js'
 
 /** How jobs are claimed. All that serve a queue at one time must do it in one way. */
-export type ClaimWay = 'rows' | 'advisory'
+export type ClaimMode = 'rows' | 'advisory'
 
-/** As job_claim and job_look write it; what is left out is the usual. */
-export type Row = [
+/** As job_claim and job_find_claimable write it; what is left out is the usual. */
+export type ClaimedRow = [
   id: number,
   /** Which of the kinds, counted from 1. */
   kind: number,
@@ -16,7 +16,7 @@ export type Row = [
   failed?: number,
   crashes?: number,
   maxCrashes?: number,
-  ties?: Ties | null,
+  links?: Links | null,
   cancelled?: string | null,
   /** Which version of its row was seen. */
   version?: number,
@@ -29,17 +29,17 @@ export interface ClaimRequest {
   readonly priorities: readonly number[]
   readonly starts: readonly number[]
   readonly kinds: readonly string[]
-  readonly most: number
+  readonly maxJobs: number
   readonly announces: boolean
   readonly looksBack: boolean
 }
 
-export interface Found {
-  readonly state: 'claimed' | 'gone' | 'unsettled'
+export interface ClaimResult {
+  readonly state: 'claimed' | 'gone' | 'in-grace'
   readonly fence: number
-  readonly jobs: readonly Row[]
+  readonly jobs: readonly ClaimedRow[]
   /** How far each level was read; undefined when nothing was found. */
-  readonly passed: readonly number[] | undefined
+  readonly cursors: readonly number[] | undefined
   /** Whether nothing more was there. */
   readonly isAll: boolean
   readonly oldest: string | null
@@ -49,14 +49,14 @@ export interface Found {
 
 /** A claim: jobs that were claimed by one statement. */
 export interface Claim {
-  readonly life: Life
+  readonly epoch: Epoch
   readonly fence: number
   /** How many of its jobs have no recorded end yet. */
-  left: number
+  unended: number
 }
 
 /** A job that this worker has claimed. */
-export interface Claimed {
+export interface ClaimedJob {
   readonly claim: Claim
   readonly definition: AnyDefinition
   readonly id: number
@@ -66,38 +66,38 @@ export interface Claimed {
   readonly failed: number
   readonly crashes: number
   readonly maxCrashes: number
-  readonly ties: Ties | null
+  readonly links: Links | null
   /** Why it is not to run: somebody cancelled it while another had locked it for a claim that came to nothing. */
   readonly cancelled: string | null
 }
 
 /** What a statement must know of a job to find out whether it still is whose it was. */
-export interface Held {
+export interface HeldJob {
   readonly id: number
   readonly seq: number
   readonly claim: Claim
 }
 
 /**
- * A way to claim jobs. There are two: `RowsClaims` writes life and fence on the rows of the jobs; `AdvisoryClaims` locks the
+ * A way to claim jobs. There are two: `RowsClaims` writes epoch and fence on the rows of the jobs; `AdvisoryClaims` locks the
  * jobs, and writes nothing on their rows. Either way a claim has one row of its own, which leads to its jobs.
  */
 export interface Claims {
-  readonly way: ClaimWay
+  readonly mode: ClaimMode
   /** How many jobs an instance may have claimed at a time. */
-  readonly most: number
+  readonly maxClaimed: number
   /** How many more it may claim now. */
   readonly room: number
-  claim(life: Life, asked: ClaimRequest): Promise<Found>
+  claim(epoch: Epoch, asked: ClaimRequest): Promise<ClaimResult>
   /** The place in the order by which a job is known, where a claim writes no fence on its row. */
-  placeOf(job: Held): number | undefined
+  seqOf(job: HeldJob): number | undefined
   /** Jobs that are not this worker's any more: their end is recorded, or somebody else has them. */
-  release(jobs: readonly Held[]): void
+  release(jobs: readonly HeldJob[]): void
   /** Gives back what was claimed by statements whose answers never arrived. */
-  giveBackUnknown(life: Life): Promise<void>
+  returnUnanswered(epoch: Epoch): Promise<void>
 }
 
 /** The places of jobs, for statements; empty where rows carry fences. */
-export function placesOf(claims: Claims, jobs: readonly Held[]): string {
-  return arrayOf(jobs.map((job) => claims.placeOf(job)).filter((place) => place !== undefined))
+export function seqsOf(claims: Claims, jobs: readonly HeldJob[]): string {
+  return arrayLiteral(jobs.map((job) => claims.seqOf(job)).filter((place) => place !== undefined))
 }

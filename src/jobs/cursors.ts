@@ -5,7 +5,7 @@ export interface Level {
 }
 
 /** From where a claim reads. */
-export type Reach = 'onward' | 'near' | 'far' | 'head'
+export type ScanStart = 'onward' | 'near' | 'far' | 'head'
 
 export const highestPriority = 5
 export const lowestPriority = -5
@@ -21,7 +21,7 @@ interface Mark {
 /** How far back the near look goes. Nearly every transaction is shorter. */
 const nearMs = 1_000
 const trailEveryMs = 200
-const mostMarks = 200
+const maxMarks = 200
 
 /**
  * How far a worker has read, in each level. Reading from the head of the index would walk over every dead entry that vacuum
@@ -57,7 +57,7 @@ export class Cursors {
   }
 
   /** From where each level is read. */
-  starts(reach: Reach): number[] {
+  starts(reach: ScanStart): number[] {
     if (reach === 'head') return this.levels.map(() => 0)
     if (reach === 'far') return this.levels.map(() => this.#floor)
     if (reach === 'onward') return this.#cursors.map((cursor) => Math.max(cursor, this.#floor))
@@ -69,8 +69,8 @@ export class Cursors {
   }
 
   /** A claim has read each level so far. */
-  passed(upto: readonly number[]): void {
-    this.#cursors = this.#cursors.map((cursor, level) => Math.max(cursor, upto[level]!))
+  advance(reached: readonly number[]): void {
+    this.#cursors = this.#cursors.map((cursor, level) => Math.max(cursor, reached[level]!))
     const now = performance.now()
     if (now - (this.#trail.at(-1)?.at ?? 0) >= trailEveryMs) this.#trail.push({ at: now, cursors: this.#cursors })
   }
@@ -79,7 +79,7 @@ export class Cursors {
    * A look back has read everything from the floor on: the floor rises to the highest mark all of whose transactions were
    * over before it.
    */
-  sawAll(from: readonly number[], oldest: bigint): void {
+  raiseFloor(from: readonly number[], oldest: bigint): void {
     if (from.some((start) => start > this.#floor)) return
     let risen = 0
     while (risen < this.#marks.length && this.#marks[risen]!.newest <= oldest) risen++
@@ -92,7 +92,7 @@ export class Cursors {
     const latest = this.#marks.at(-1)
     if (last <= (latest?.last ?? this.#floor)) return
     // While a long transaction keeps the floor down, fewer of them will do.
-    if (this.#marks.length >= mostMarks) this.#marks = this.#marks.filter((_, at) => at % 2 === 0)
+    if (this.#marks.length >= maxMarks) this.#marks = this.#marks.filter((_, at) => at % 2 === 0)
     this.#marks.push({ last, newest })
   }
 }

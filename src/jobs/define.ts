@@ -1,12 +1,12 @@
 import {
-  awaited,
+  awaitValue,
   checkName,
   type Duration,
   describe,
   duration,
   isThenable,
-  longestTimerMs,
-  made,
+  maxTimerMs,
+  objectWith,
   readOptions,
   textOf,
   UsageError,
@@ -16,7 +16,7 @@ import { readBatch, runAlone } from './batches.js'
 import type { AnyDefinition, BatchHandler, BatchOptions, JobContext, JobDefinition } from './definition.js'
 import { InvalidInputError } from './errors.js'
 import { type LaneOptions, lanePolicy } from './lanes.js'
-import type { Outcome } from './outcome.js'
+import type { JobOutcome } from './outcome.js'
 import type { Schema, Verdict } from './schema.js'
 
 export interface RetryOptions {
@@ -25,7 +25,7 @@ export interface RetryOptions {
   /** The pause after the first failure, doubled with each further one, the upper half of it at random. Default `1s`. */
   backoff?: Duration | undefined
   /** The longest pause. Default `1h`. */
-  longest?: Duration | undefined
+  maxBackoff?: Duration | undefined
 }
 
 export interface JobOptions<Input, Handled, Result> {
@@ -41,7 +41,7 @@ export interface JobOptions<Input, Handled, Result> {
   /** What holds for each lane that its jobs are enqueued in. Default: one at a time. */
   lanes?: LaneOptions | undefined
   /** The handler. What it returns, anything that JSON can carry, is the result of the job. */
-  run: (input: Handled, job: JobContext) => Promise<Result | Outcome> | Result | Outcome
+  run: (input: Handled, job: JobContext) => Promise<Result | JobOutcome> | Result | JobOutcome
   batch?: undefined
 }
 
@@ -52,13 +52,13 @@ export interface BatchJobOptions<Input, Handled, Result>
   run: BatchHandler<Handled, Result>
 }
 
-const longestMs = 3_650 * 86_400_000
+const maxDurationMs = 3_650 * 86_400_000
 
 const rules = {
-  input: made<Schema>('a schema that keeps to standardschema.dev', '~standard'),
+  input: objectWith<Schema>('a schema that keeps to standardschema.dev', '~standard'),
   queue: { expected: 'a name', read: (given: unknown) => checkName(given, 'queue') },
   retry: { expected: 'an object', read: (given: unknown) => given },
-  timeout: duration(1, longestTimerMs),
+  timeout: duration(1, maxTimerMs),
   maxCrashes: wholeNumber(1, 1_000),
   batch: { expected: 'an object', read: (given: unknown) => given },
   lanes: { expected: 'an object', read: (given: unknown) => given },
@@ -71,12 +71,12 @@ const elsewhere = {
   retries: 'retry.attempts',
   retryLimit: 'retry.attempts',
   backoff: 'retry.backoff',
-  longest: 'retry.longest',
+  maxBackoff: 'retry.maxBackoff',
 }
 const retryRules = {
   attempts: wholeNumber(1, 1_000_000),
-  backoff: duration(0, longestMs),
-  longest: duration(0, longestMs),
+  backoff: duration(0, maxDurationMs),
+  maxBackoff: duration(0, maxDurationMs),
 }
 /**
  * Defines a kind of job. Its name is written with each job: whoever works finds the definition by it.
@@ -123,7 +123,7 @@ export function defineJob(
     lanes,
     run,
   } = readOptions('defineJob', options, rules, elsewhere)
-  const { attempts = 5, backoff = 1_000, longest = 3_600_000 } = readOptions('retry', retry, retryRules)
+  const { attempts = 5, backoff = 1_000, maxBackoff = 3_600_000 } = readOptions('retry', retry, retryRules)
   if (run === undefined) throw new UsageError(`Expected run to be a function, got ${describe(options?.run)}`)
   const batch = given === undefined ? undefined : readBatch(given, run as BatchHandler<unknown, unknown>)
   return Object.freeze({
@@ -131,7 +131,7 @@ export function defineJob(
     queue,
     attempts,
     backoffMs: backoff,
-    longestMs: longest,
+    maxBackoffMs: maxBackoff,
     timeoutMs: timeout,
     maxCrashes,
     lanes: lanePolicy(lanes),
@@ -153,7 +153,7 @@ export function validated(definition: AnyDefinition, input: unknown): unknown {
   const { schema, kind } = definition
   if (!schema) return input
   const verdict = schema['~standard'].validate(input)
-  return isThenable(verdict) ? awaited(verdict).then((one) => accepted(kind, one)) : accepted(kind, verdict)
+  return isThenable(verdict) ? awaitValue(verdict).then((one) => accepted(kind, one)) : accepted(kind, verdict)
 }
 
 function accepted(kind: string, verdict: Verdict<unknown>): unknown {

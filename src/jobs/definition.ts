@@ -4,7 +4,7 @@ import type { Transaction } from '../once/index.js'
 import type { ChildOptions } from './enqueue-options.js'
 import type { JobRef } from './job-ref.js'
 import type { LanePolicy } from './lanes.js'
-import type { Outcome } from './outcome.js'
+import type { JobOutcome } from './outcome.js'
 import type { JobParent } from './parents.js'
 import type { Schema } from './schema.js'
 
@@ -44,14 +44,14 @@ export interface JobDefinition<Input = unknown, Handled = Input, Result = unknow
   readonly queue: string
   readonly attempts: number
   readonly backoffMs: number
-  readonly longestMs: number
+  readonly maxBackoffMs: number
   readonly timeoutMs: number | undefined
   readonly maxCrashes: number
   readonly lanes: LanePolicy
   readonly schema: Schema<Input, Handled> | undefined
   /** How it takes many jobs at once; `run` does it for one. */
   readonly batch?: Batch<Handled, Result> | undefined
-  readonly run: (input: Handled, job: JobContext) => Promise<Result | Outcome> | Result | Outcome
+  readonly run: (input: Handled, job: JobContext) => Promise<Result | JobOutcome> | Result | JobOutcome
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: where definitions of all types meet; a handler takes less than `unknown`
@@ -71,15 +71,15 @@ export interface BatchJob<Input = unknown>
 }
 
 /**
- * The handler of a batch. Returns nothing when all is done, or for each job, in order, its result: a value, an `Outcome`,
+ * The handler of a batch. Returns nothing when all is done, or for each job, in order, its result: a value, a `JobOutcome`,
  * or an `Error` when that one has failed. What it throws, all have failed of.
  */
 export type BatchHandler<Handled, Result> = (
   jobs: readonly BatchJob<Handled>[],
-) => BatchAnswer<Result> | Promise<BatchAnswer<Result>>
+) => BatchResults<Result> | Promise<BatchResults<Result>>
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler that returns nothing
-type BatchAnswer<Result> = readonly (Result | Outcome | Error)[] | undefined | void
+type BatchResults<Result> = readonly (Result | JobOutcome | Error)[] | undefined | void
 
 export interface Batch<Handled = unknown, Result = unknown> {
   readonly size: number

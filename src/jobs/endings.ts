@@ -1,13 +1,13 @@
 import { isRetryable, retryUntilRecorded } from '../base/index.js'
-import { arrayOf, sqlstateOf } from '../postgres/index.js'
+import { arrayLiteral, sqlstateOf } from '../postgres/index.js'
 import type { Claim } from './claims.js'
-import { type Claims, type Held, placesOf } from './claims.js'
-import { type RecordedError, recordOf } from './errors.js'
-import type { Ledger } from './ledger.js'
-import type { LooseEnds } from './loose-ends.js'
+import { type Claims, type HeldJob, seqsOf } from './claims.js'
+import { type RecordedError, toRecordedError } from './errors.js'
+import type { FollowUps } from './follow-ups.js'
+import type { JobStore } from './store.js'
 
 /** How an attempt ends, but for the usual way. */
-export interface Ending extends Held {
+export interface Ending extends HeldJob {
   readonly state: 'cancelled' | 'discarded' | 'buried' | 'retried' | 'returned'
   readonly error: RecordedError | undefined
   readonly delayMs: number
@@ -15,19 +15,19 @@ export interface Ending extends Held {
   readonly failed: boolean
 }
 
-interface Done extends Held {
+interface DoneEnding extends HeldJob {
   /** JSON; undefined for nothing. */
   readonly result: string | undefined
 }
 
 /** What job_done and job_end answer. */
-export interface Recorded {
+export interface RecordResult {
   readonly recorded: unknown[] | null
   /** See `LooseEnds`. */
-  readonly loose: string | null
+  readonly follow_ups: string | null
 }
 
-const mostTogether = 2_000
+const maxPerStatement = 2_000
 
 /**
  * Records the ends of attempts, many in one statement, each fenced by its claim. While a batch is under way the next one
@@ -36,15 +36,15 @@ const mostTogether = 2_000
  */
 export class Endings {
   /** How many were refused, because their job had been taken over. */
-  refused = 0
+  refusedEnds = 0
   /** Why ends cannot be recorded at present. */
   failure: { readonly error: unknown } | undefined
-  readonly #ledger: Ledger
+  readonly #store: JobStore
   readonly #claims: Claims
   readonly #givingUp: AbortSignal
-  readonly #looseEnds: LooseEnds
+  readonly #followUps: FollowUps
   readonly #onRecorded: () => void
-  #done: Done[] = []
+  #done: DoneEnding[] = []
   #others: Ending[] = []
   /** The fences of claims of which nothing is left. */
   #emptied: number[] = []
@@ -53,10 +53,10 @@ export class Endings {
   #running: Promise<void> | undefined
   #isScheduled = false
 
-  constructor(ledger: Ledger, claims: Claims, looseEnds: LooseEnds, givingUp: AbortSignal, onRecorded: () => void) {
-    this.#ledger = ledger
+  constructor(store: JobStore, claims: Claims, followUps: FollowUps, givingUp: AbortSignal, onRecorded: () => void) {
+    this.#store = store
     this.#claims = claims
-    this.#looseEnds = looseEnds
+    this.#followUps = followUps
     this.#givingUp = givingUp
     this.#onRecorded = onRecorded
   }
@@ -66,7 +66,7 @@ export class Endings {
     return this.#unrecorded
   }
 
-  done({ id, seq, claim }: Held, result: string | undefined): void {
+  done({ id, seq, claim }: HeldJob, result: string | undefined): void {
     this.#done.push({ id, seq, claim, result })
     this.#added()
   }
@@ -77,7 +77,7 @@ export class Endings {
   }
 
   /** It may run elsewhere, and the attempt does not count. */
-  giveBack({ id, seq, claim }: Held): void {
+  giveBack({ id, seq, claim }: HeldJob): void {
     this.end({ id, seq, claim, state: 'returned', error: undefined, delayMs: 0, failed: false })
   }
 
@@ -87,10 +87,10 @@ export class Endings {
   }
 
   /** The job is somebody else's: nothing of it will be recorded. */
-  drop(job: Held): void {
-    if (job.claim.life.trusted) this.recorded([job], [])
-    // Of a life that is over, whoever takes over finds the job by the claim: it must stay, whatever else of it ends here.
-    else this.#left([job])
+  drop(job: HeldJob): void {
+    if (job.claim.epoch.trusted) this.recorded([job], [])
+    // Of an epoch that is over, whoever takes over finds the job by the claim: it must stay, whatever else of it ends here.
+    else this.#detach([job])
   }
 
   /** Resolves when nothing is left to record, or it was given up. */
@@ -121,9 +121,9 @@ export class Endings {
 
   async #recordAll(): Promise<void> {
     while (this.#unrecorded > 0 && !this.#givingUp.aborted) {
-      const done = this.#done.splice(0, mostTogether)
-      const others = this.#others.splice(0, mostTogether)
-      const emptied = this.#emptied.splice(0, mostTogether)
+      const done = this.#done.splice(0, maxPerStatement)
+      const others = this.#others.splice(0, maxPerStatement)
+      const emptied = this.#emptied.splice(0, maxPerStatement)
       await Promise.all([this.#recordDone(done), this.#recordOthers(others, emptied)])
       this.#unrecorded -= done.length + others.length + emptied.length
       this.#onRecorded()
@@ -131,17 +131,17 @@ export class Endings {
   }
 
   /** They have left their claims. A claim is forgotten with the last of its jobs, whichever statement recorded that. */
-  recorded(batch: readonly Held[], forgotten: readonly number[]): void {
-    this.#left(batch)
+  recorded(batch: readonly HeldJob[], forgotten: readonly number[]): void {
+    this.#detach(batch)
     const before = this.#emptied.length
     for (const { claim } of batch) {
-      if (--claim.left === 0 && !forgotten.includes(claim.fence)) this.#emptied.push(claim.fence)
+      if (--claim.unended === 0 && !forgotten.includes(claim.fence)) this.#emptied.push(claim.fence)
     }
     if (this.#emptied.length > before) this.#added(this.#emptied.length - before)
   }
 
   /** Nothing more of them will come from here. */
-  #left(batch: readonly Held[]): void {
+  #detach(batch: readonly HeldJob[]): void {
     this.#claims.release(batch)
     if (this.#awaited.size === 0) return
     for (const { id } of batch) {
@@ -150,7 +150,7 @@ export class Endings {
     }
   }
 
-  async #recordDone(batch: readonly Done[]): Promise<void> {
+  async #recordDone(batch: readonly DoneEnding[]): Promise<void> {
     if (batch.length === 0) return
     const emptied = emptiedBy(batch)
     // In one order everywhere, so that statements which touch the same jobs cannot deadlock.
@@ -158,17 +158,17 @@ export class Endings {
     const hasResults = sorted.some(({ result }) => result !== undefined)
     const results = hasResults ? `[${sorted.map(({ result = '' }) => `[${result}]`).join(',')}]` : null
     const values = [
-      arrayOf(sorted.map(({ id }) => id)),
-      arrayOf(sorted.map(({ claim }) => claim.fence)),
-      placesOf(this.#claims, sorted),
+      arrayLiteral(sorted.map(({ id }) => id)),
+      arrayLiteral(sorted.map(({ claim }) => claim.fence)),
+      seqsOf(this.#claims, sorted),
       results,
-      arrayOf(emptied),
+      arrayLiteral(emptied),
     ]
     try {
-      const rows = await this.#surely<Recorded>('done', values, hasResults)
+      const rows = await this.#retryUntilRecorded<RecordResult>('done', values, hasResults)
       if (rows === undefined) return
-      this.#looseEnds.found(rows[0]!.loose)
-      if (rows[0]!.recorded) this.refused += batch.length - rows[0]!.recorded.length
+      this.#followUps.add(rows[0]!.follow_ups)
+      if (rows[0]!.recorded) this.refusedEnds += batch.length - rows[0]!.recorded.length
       this.recorded(batch, emptied)
     } catch (error) {
       // The database does not take one of the results: the others must not suffer from it.
@@ -177,8 +177,16 @@ export class Endings {
         await this.#recordDone(batch.slice(0, half))
         return this.#recordDone(batch.slice(half))
       }
-      const [{ id, seq, claim }] = batch as [Done]
-      const ending = { id, seq, claim, state: 'buried', error: recordOf(error), delayMs: 0, failed: true } as const
+      const [{ id, seq, claim }] = batch as [DoneEnding]
+      const ending = {
+        id,
+        seq,
+        claim,
+        state: 'buried',
+        error: toRecordedError(error),
+        delayMs: 0,
+        failed: true,
+      } as const
       await this.#recordOthers([ending])
     }
   }
@@ -195,9 +203,13 @@ export class Endings {
       JSON.stringify(sorted.map((ending) => endingFor(this.#claims, ending))),
       unstamped(this.#claims, batch),
     ]
-    let rows: Recorded[] | undefined
+    let rows: RecordResult[] | undefined
     try {
-      rows = await this.#surely<Recorded>('end', [...values, arrayOf([...emptiedBefore, ...emptied])], mayBeRefused)
+      rows = await this.#retryUntilRecorded<RecordResult>(
+        'end',
+        [...values, arrayLiteral([...emptiedBefore, ...emptied])],
+        mayBeRefused,
+      )
     } catch (error) {
       // The database does not take what one of them says: the others must not suffer from it.
       if (batch.length > 1) {
@@ -205,31 +217,31 @@ export class Endings {
         await this.#recordOthers(batch.slice(0, half), emptiedBefore)
         return this.#recordOthers(batch.slice(half))
       }
-      const plain = batch.map((ending) => ({ ...ending, error: recordOf(error) }))
+      const plain = batch.map((ending) => ({ ...ending, error: toRecordedError(error) }))
       return this.#recordOthers(plain, emptiedBefore, false)
     }
     if (rows === undefined) return
-    this.#looseEnds.found(rows[0]!.loose)
-    this.refused += batch.length - rows[0]!.recorded!.length
+    this.#followUps.add(rows[0]!.follow_ups)
+    this.refusedEnds += batch.length - rows[0]!.recorded!.length
     this.recorded(batch, emptied)
   }
 
   /** Tries until it succeeds; `mayBeRefused`: or until the server says that it never will. */
-  async #surely<Row>(
+  async #retryUntilRecorded<Row>(
     name: 'done' | 'end',
     values: readonly unknown[],
     mayBeRefused = false,
   ): Promise<Row[] | undefined> {
     const record = async () => {
       if (this.#givingUp.aborted) return undefined
-      const rows = await this.#ledger.run<Row>(name, values)
+      const rows = await this.#store.run<Row>(name, values)
       this.failure = undefined
       return rows
     }
     return retryUntilRecorded(this.#givingUp, record, (error) => {
       this.failure = { error }
       // It may have been recorded, and its answer lost.
-      this.#looseEnds.unsure()
+      this.#followUps.recheck()
       // After any other error: missing rights and wrong settings are also corrected at some time.
       if (mayBeRefused && /^(22|54)/.test(sqlstateOf(error) ?? '')) throw error
       return isRetryable(error) ? 2_000 : 30_000
@@ -241,21 +253,21 @@ export class Endings {
  * The claims of which nothing is left when these are recorded: the same statement forgets them. Not sooner: a claim leads
  * to the jobs of a dead worker, also to those whose record is under way.
  */
-function emptiedBy(batch: readonly Held[]): number[] {
+function emptiedBy(batch: readonly HeldJob[]): number[] {
   const ended = new Map<Claim, number>()
   for (const { claim } of batch) ended.set(claim, (ended.get(claim) ?? 0) + 1)
-  return [...ended].filter(([claim, count]) => claim.left === count).map(([claim]) => claim.fence)
+  return [...ended].filter(([claim, count]) => claim.unended === count).map(([claim]) => claim.fence)
 }
 
 /** As job_end reads it. */
 export function endingFor(claims: Claims, ending: Ending): object {
   const { id, claim, state, error, delayMs, failed } = ending
-  const seq = claims.placeOf(ending)
+  const seq = claims.seqOf(ending)
   return { id, fence: claim.fence, seq, state, error, delay_ms: Math.ceil(delayMs), failed: failed ? 1 : 0 }
 }
 
 /** The claims that wrote nothing on the rows of these jobs. */
-export function unstamped(claims: Claims, batch: readonly Held[]): string {
-  const fences = batch.filter((job) => claims.placeOf(job) !== undefined).map(({ claim }) => claim.fence)
-  return arrayOf([...new Set(fences)])
+export function unstamped(claims: Claims, batch: readonly HeldJob[]): string {
+  const fences = batch.filter((job) => claims.seqOf(job) !== undefined).map(({ claim }) => claim.fence)
+  return arrayLiteral([...new Set(fences)])
 }

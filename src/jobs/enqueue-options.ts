@@ -1,10 +1,10 @@
 // How a caller may ask for a job to be enqueued, and how that is read.
-import { checkName, type Duration, duration, made, oneOf, type readOptions, wholeNumber } from '../base/index.js'
+import { checkName, type Duration, duration, objectWith, oneOf, type readOptions, wholeNumber } from '../base/index.js'
 import type { CallerTransaction } from '../postgres/index.js'
 import { highestPriority, lowestPriority } from './cursors.js'
 import type { JobRef } from './job-ref.js'
 import type { LanePolicy } from './lanes.js'
-import type { Ties } from './ties.js'
+import type { Links } from './links.js'
 import { type UniqueOptions, uniqueRule } from './unique.js'
 
 export interface EnqueueOptions {
@@ -40,11 +40,11 @@ export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, 'unique'
 /** As for `jobs.enqueue`; the transaction is that of the job. */
 export type ChildOptions = Omit<EnqueueOptions, 'tx'>
 
-const longestMs = 3_650 * 86_400_000
+const maxDurationMs = 3_650 * 86_400_000
 
 /** For a job of a handler, whose transaction is that of its attempt. */
 export const childRules = {
-  delay: duration(0, longestMs),
+  delay: duration(0, maxDurationMs),
   runAt: {
     expected: 'a valid Date',
     read: (given: unknown) => (given instanceof Date && !Number.isNaN(given.getTime()) ? given : undefined),
@@ -60,25 +60,25 @@ const { unique: _, ...rest } = childRules
 export const workflowRules = rest
 export const enqueueRules = {
   ...childRules,
-  tx: made<CallerTransaction>('an open transaction'),
+  tx: objectWith<CallerTransaction>('an open transaction'),
 }
 
 /** What was asked for, as it was read. */
-export type Asked = ReturnType<typeof readOptions<typeof childRules>>
+export type ParsedOptions = ReturnType<typeof readOptions<typeof childRules>>
 
-/** What ties a job to others; undefined for nothing. */
-export function tiesOf(
+/** What links a job to others; undefined for nothing. */
+export function linksOf(
   { lanes }: { readonly lanes: LanePolicy },
-  { lane, after = [], ifFailed }: Asked,
-  more: Ties = {},
-): Ties | undefined {
-  const ties: Ties = {
+  { lane, after = [], ifFailed }: ParsedOptions,
+  more: Links = {},
+): Links | undefined {
+  const links: Links = {
     ...(lane === undefined ? {} : { lane: { name: lane, ...lanes } }),
     ...(after.length === 0 ? {} : { after }),
     ...(after.length === 0 || ifFailed === undefined || ifFailed === 'cancel' ? {} : { ifFailed }),
     ...more,
   }
-  return Object.values(ties).some((tie) => tie !== undefined) ? ties : undefined
+  return Object.values(links).some((link) => link !== undefined) ? links : undefined
 }
 
 function idsOf(given: unknown): number[] | undefined {

@@ -1,10 +1,10 @@
-import { Gather } from '../base/index.js'
+import { Batcher } from '../base/index.js'
 import type { Executor } from '../postgres/index.js'
-import type { Ledger } from './ledger.js'
-import type { LooseEnds } from './loose-ends.js'
+import type { FollowUps } from './follow-ups.js'
+import type { JobStore } from './store.js'
 
-/** The statement that enqueues a job: it may run now, or later, or is tied to others. */
-export type EnqueueStatement = 'enqueue' | 'enqueue_later' | 'enqueue_tied'
+/** The statement that enqueues a job: it may run now, or later, or has links to others. */
+export type EnqueueStatement = 'enqueue' | 'enqueue_later' | 'enqueue_linked'
 
 /** A job to be enqueued. */
 interface NewJob {
@@ -16,24 +16,24 @@ interface NewJob {
 
 /** Single enqueues of one turn of the event loop go out as one statement; inside a transaction of the caller, at once. */
 export class Enqueuing {
-  readonly #ledger: Ledger
-  readonly #looseEnds: LooseEnds
-  readonly #gathers: Record<EnqueueStatement, Gather<NewJob, number>>
+  readonly #store: JobStore
+  readonly #followUps: FollowUps
+  readonly #batchers: Record<EnqueueStatement, Batcher<NewJob, number>>
 
-  constructor(ledger: Ledger, looseEnds: LooseEnds) {
-    this.#ledger = ledger
-    this.#looseEnds = looseEnds
+  constructor(store: JobStore, followUps: FollowUps) {
+    this.#store = store
+    this.#followUps = followUps
     const gather = (statement: EnqueueStatement) =>
-      new Gather<NewJob, number>((asked) => this.#enqueue(statement, asked))
-    this.#gathers = {
+      new Batcher<NewJob, number>((asked) => this.#enqueue(statement, asked))
+    this.#batchers = {
       enqueue: gather('enqueue'),
       enqueue_later: gather('enqueue_later'),
-      enqueue_tied: gather('enqueue_tied'),
+      enqueue_linked: gather('enqueue_linked'),
     }
   }
 
   one(asked: NewJob, statement: EnqueueStatement): Promise<number> {
-    return this.#gathers[statement].ask(asked)
+    return this.#batchers[statement].add(asked)
   }
 
   /** Many with the same head, in one statement. */
@@ -69,12 +69,12 @@ export class Enqueuing {
     tx?: Executor,
   ): Promise<number[]> {
     const values: unknown[] = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`]
-    if (statement === 'enqueue_tied') values.push(tx === undefined)
+    if (statement === 'enqueue_linked') values.push(tx === undefined)
     const [row] = tx
-      ? await this.#ledger.runIn<{ ids: string }>(tx, statement, values)
-      : await this.#ledger.run<{ ids: string }>(statement, values)
+      ? await this.#store.runIn<{ ids: string }>(tx, statement, values)
+      : await this.#store.run<{ ids: string }>(statement, values)
     const ids = row!.ids.split(',').map(Number)
-    if (statement === 'enqueue_tied' && !tx) this.#looseEnds.entering(ids)
+    if (statement === 'enqueue_linked' && !tx) this.#followUps.admit(ids)
     return ids
   }
 
@@ -85,10 +85,10 @@ export class Enqueuing {
       if (group) group.push(at)
       else groups.set(head, [at])
     }
-    let above = 0
+    let lastInput = 0
     const heads = [...groups].map(([head, { length }]) => {
-      above += length
-      return headOf(head, above - length, above)
+      lastInput += length
+      return headOf(head, lastInput - length, lastInput)
     })
     const order = [...groups.values()].flat()
     const ids = await this.#run(
@@ -103,7 +103,7 @@ export class Enqueuing {
   }
 }
 
-/** For the inputs with the numbers above one and up to the other. */
-function headOf(head: string, above: number, upto: number): string {
-  return `${head},"above":${above},"upto":${upto}}`
+/** The head for the inputs after `afterInput`, up to and including `lastInput`, counted from 1. */
+function headOf(head: string, afterInput: number, lastInput: number): string {
+  return `${head},"after_input":${afterInput},"last_input":${lastInput}}`
 }

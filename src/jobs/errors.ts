@@ -1,6 +1,6 @@
 import { HoldfastError, type RecordedError } from '../base/index.js'
 
-export { clip, type RecordedError, recordOf } from '../base/index.js'
+export { clip, type RecordedError, toRecordedError } from '../base/index.js'
 
 /** The reason of a job's signal: somebody has cancelled it. */
 export class JobCancelledError extends HoldfastError {

@@ -1,6 +1,6 @@
 -- Jobs are enqueued, claimed, ended and cleaned up here. src/jobs/README.md has the protocol.
 
-create or replace function holdfast.job_serving() returns setof holdfast.worker
+create or replace function holdfast.job_active_workers() returns setof holdfast.worker
   language sql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -13,14 +13,14 @@ create or replace function holdfast.job_serving() returns setof holdfast.worker
         where holdfast.is_present(session)
       ))
   $$;
-comment on function holdfast.job_serving() is 'The workers that claim jobs: those that are alive, without those that are closing.';
+comment on function holdfast.job_active_workers() is 'The workers that claim jobs: those that are alive, without those that are closing.';
 
 create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) returns table (queue bigint, kind text, unserved text)
   language sql
   set search_path = pg_catalog, pg_temp
   as $$
     with serving as materialized (
-      select distinct s.queues, s.kinds from holdfast.job_serving() as s
+      select distinct s.queues, s.kinds from holdfast.job_active_workers() as s
     )
     select
       asked.queue, asked.kind,
@@ -33,11 +33,11 @@ create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) 
 comment on function holdfast.job_unserved(bigint[], text[]) is
   'Of these pairs of a queue and a kind, those whose jobs no worker claims. unserved: queue, if no worker serves the queue; kind, if none of its workers has a definition of the kind.';
 
-create or replace function holdfast.job_channel() returns text
+create or replace function holdfast.notification_channel() returns text
   language sql stable
   set search_path = pg_catalog, pg_temp
   as $$ select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace where pg_class.oid = 'holdfast.job'::regclass $$;
-comment on function holdfast.job_channel() is 'The channel on which the fleet listens: the name of this schema.';
+comment on function holdfast.notification_channel() is 'The channel on which the fleet listens: the name of this schema.';
 
 create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns void
   language plpgsql
@@ -58,28 +58,28 @@ create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns 
       limit least(jobs, 32)
     ) s;
     if chosen is not null then
-      perform pg_notify(holdfast.job_channel(), 'jobs ' || chosen);
+      perform pg_notify(holdfast.notification_channel(), 'jobs-ready ' || chosen);
     end if;
   end
   $$;
 comment on function holdfast.job_wake(bigint, bigint) is
   'Wakes workers of a queue that have nothing to do. Nobody is told while all are busy: a notification costs everybody at commit.';
 
-create or replace function holdfast.job_know_queue(key bigint, namespace text, name text) returns void
+create or replace function holdfast.job_record_queue(key bigint, namespace text, name text) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    perform from holdfast.queue where queue.key = job_know_queue.key;
+    perform from holdfast.queue where queue.key = job_record_queue.key;
     -- Whoever is just writing it may be in a long transaction, and must not be waited for.
     if not found and pg_try_advisory_xact_lock(holdfast.lock_class('queue'), key::bit(32)::integer) then
       insert into holdfast.queue (key, namespace, name)
-      values (job_know_queue.key, job_know_queue.namespace, job_know_queue.name)
+      values (job_record_queue.key, job_record_queue.namespace, job_record_queue.name)
       on conflict on constraint queue_pkey do nothing;
     end if;
   end
   $$;
-comment on function holdfast.job_know_queue(bigint, text, text) is 'Writes down the name of a queue, for people.';
+comment on function holdfast.job_record_queue(bigint, text, text) is 'Writes down the name of a queue, for people.';
 
 create or replace function holdfast.check_job_number() returns void
   language plpgsql
@@ -95,7 +95,7 @@ create or replace function holdfast.check_job_number() returns void
     floor := holdfast.largest_job_number();
     -- The ids of a new installation begin at 1.
     if floor > (select last_value - (not is_called)::integer from holdfast.job_number)
-      or not exists (select from holdfast.fencing where generation = 0)
+      or not exists (select from holdfast.server_generation where generation = 0)
     then
       floor := greatest(floor, holdfast.clock_floor());
     end if;
@@ -116,28 +116,28 @@ create or replace function holdfast.job_enqueue(heads json, inputs json) returns
     -- Numbers are drawn under a transaction id: whoever looks back knows by it which of them may still appear.
     perform pg_current_xact_id();
     with enqueued as (
-      insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes, ties)
-      select number, number, queue, priority, kind, payload, max_crashes, ties
+      insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes, links)
+      select number, number, queue, priority, kind, payload, max_crashes, links
       from (
-        select nextval('holdfast.job_number') as number, h.queue, h.priority, h.kind, e.payload, h.max_crashes, h.ties
+        select nextval('holdfast.job_number') as number, h.queue, h.priority, h.kind, e.payload, h.max_crashes, h.links
         from json_to_recordset(heads)
-          as h (queue bigint, kind text, priority smallint, max_crashes smallint, ties jsonb, above integer, upto integer)
-        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
+          as h (queue bigint, kind text, priority smallint, max_crashes smallint, links jsonb, after_input integer, last_input integer)
+        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.after_input and at <= h.last_input
         offset 0
       ) as numbered
       returning id
     )
     select array_agg(id) into ids from enqueued;
     if exists (select from holdfast.worker where sleeping) then
-      perform holdfast.job_wake(h.queue, sum(h.upto - h.above)::bigint)
-      from json_to_recordset(heads) as h (queue bigint, above integer, upto integer)
+      perform holdfast.job_wake(h.queue, sum(h.last_input - h.after_input)::bigint)
+      from json_to_recordset(heads) as h (queue bigint, after_input integer, last_input integer)
       group by h.queue;
     end if;
     return ids;
   end
   $$;
 comment on function holdfast.job_enqueue(json, json) is
-  'Enqueues jobs that may run now. Heads: [{"queue": key, "kind": …, "priority": …, "max_crashes": …, "above": …, "upto": …}], each for the inputs with these numbers, counted from 1. With "ties" that hold nothing back: {"trace": …}. Answers with their ids, in this order.';
+  'Enqueues jobs that may run now. Heads: [{"queue": key, "kind": …, "priority": …, "max_crashes": …, "after_input": …, "last_input": …}], each for the inputs with these numbers, counted from 1. With "links" that hold nothing back: {"trace": …}. Answers with their ids, in this order.';
 
 create or replace function holdfast.job_enqueue_later(heads json, inputs json) returns bigint[]
   language plpgsql
@@ -155,16 +155,16 @@ create or replace function holdfast.job_enqueue_later(heads json, inputs json) r
     end if;
     perform holdfast.check_job_number();
     with enqueued as (
-      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, links)
       select
         number, queue, priority, kind, payload, max_crashes,
-        coalesce(run_at, clock_timestamp() + make_interval(secs => delay_ms / 1000.0)), ties
+        coalesce(run_at, clock_timestamp() + make_interval(secs => delay_ms / 1000.0)), links
       from (
         select nextval('holdfast.job_number') as number, h.*, e.payload
         from json_to_recordset(heads)
           as h (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint, run_at timestamptz,
-            ties jsonb, above integer, upto integer)
-        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
+            links jsonb, after_input integer, last_input integer)
+        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.after_input and at <= h.last_input
         offset 0
       ) as numbered
       returning id
@@ -180,7 +180,7 @@ create or replace function holdfast.job_enqueue_later(heads json, inputs json) r
 comment on function holdfast.job_enqueue_later(json, json) is
   'Enqueues jobs that may not run yet: as job_enqueue, with "delay_ms" or "run_at".';
 
-create or replace function holdfast.job_ready(ids bigint[]) returns integer
+create or replace function holdfast.job_make_ready(ids bigint[]) returns integer
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -192,9 +192,9 @@ create or replace function holdfast.job_ready(ids bigint[]) returns integer
     ),
     ready as (
       insert into holdfast.job
-        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
+        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links)
       select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes,
-        log, failures, ties
+        log, failures, links
       from (select * from gone order by seq nulls last, run_at, id) as in_order
       returning queue
     ),
@@ -205,7 +205,7 @@ create or replace function holdfast.job_ready(ids bigint[]) returns integer
     return moved;
   end
   $$;
-comment on function holdfast.job_ready(bigint[]) is
+comment on function holdfast.job_make_ready(bigint[]) is
   'Waiting jobs, locked by the caller, may run now. Answers how many they are.';
 
 create or replace function holdfast.job_admit(ids bigint[]) returns integer
@@ -219,26 +219,26 @@ create or replace function holdfast.job_admit(ids bigint[]) returns integer
     early bigint[];
   begin
     with asked as materialized (
-      select id, stage, run_at, ties from holdfast.waiting where id = any(ids) order by id for update skip locked
+      select id, stage, run_at, links from holdfast.waiting where id = any(ids) order by id for update skip locked
     )
     select
-      array_agg(id) filter (where is_due and not ties ? 'lane' and not is_before),
-      array_agg(id) filter (where is_due and ties ? 'lane' and not is_before),
+      array_agg(id) filter (where is_due and not links ? 'lane' and not is_before),
+      array_agg(id) filter (where is_due and links ? 'lane' and not is_before),
       array_agg(id) filter (where is_before)
     into free, laned, early
     from asked
     cross join lateral (
-      select run_at <= clock_timestamp() as is_due, ties ? 'after' and not ties ? 'met' as is_before
+      select run_at <= clock_timestamp() as is_due, links ? 'after' and not links ? 'met' as is_before
     ) as facts
     where stage = 'time';
     if free is not null then
-      admitted := holdfast.job_ready(free);
+      admitted := holdfast.job_make_ready(free);
     end if;
     if laned is not null or early is not null then
       perform pg_advisory_xact_lock(holdfast.lock_class('job follow-ups'), 0);
     end if;
     if early is not null then
-      free := holdfast.job_await(early);
+      free := holdfast.job_wait_for_dependencies(early);
       if free <> '{}' then
         -- Nothing has to go before them any more.
         admitted := admitted + holdfast.job_admit(free);
@@ -251,9 +251,9 @@ create or replace function holdfast.job_admit(ids bigint[]) returns integer
   end
   $$;
 comment on function holdfast.job_admit(bigint[]) is
-  'Lets jobs with ties that are due go on, as far as what ties them allows. Answers how many may run now.';
+  'Lets jobs with links that are due go on, as far as what links them allows. Answers how many may run now.';
 
-create or replace function holdfast.job_free_keys(tied jsonb) returns void
+create or replace function holdfast.job_free_keys(linked jsonb) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -263,9 +263,9 @@ create or replace function holdfast.job_free_keys(tied jsonb) returns void
     where ctid = any(
       array(
         select held.ctid
-        from jsonb_to_recordset(tied) as t (id bigint, queue bigint, kind text, state text, ties jsonb)
+        from jsonb_to_recordset(linked) as t (id bigint, queue bigint, kind text, state text, links jsonb)
         join holdfast.unique_job held
-          on held.queue = t.queue and held.kind = t.kind and held.key = t.ties->'unique'->>'key' and held.id = t.id
+          on held.queue = t.queue and held.kind = t.kind and held.key = t.links->'unique'->>'key' and held.id = t.id
         where case t.state
             when 'retried' then false
             when 'running' then held.until = 'started'
@@ -278,21 +278,21 @@ create or replace function holdfast.job_free_keys(tied jsonb) returns void
   end
   $$;
 comment on function holdfast.job_free_keys(jsonb) is
-  'Frees the keys of unique jobs that begin to run or leave, as job_settle is told of them; state running: they were claimed.';
+  'Frees the keys of unique jobs that begin to run or leave, as job_release_links is told of them; state running: they were claimed.';
 
-create or replace function holdfast.job_settle(tied jsonb) returns bigint[]
+create or replace function holdfast.job_release_links(linked jsonb) returns bigint[]
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    perform holdfast.job_free_keys(tied);
-    return holdfast.job_loosen(tied);
+    perform holdfast.job_free_keys(linked);
+    return holdfast.job_record_follow_ups(linked);
   end
   $$;
-comment on function holdfast.job_settle(jsonb) is
-  'Does what follows for others when jobs with ties leave the table job, or end: [{"id": …, "queue": …, "kind": …, "state": …, "ties": …}]. What may not be done in a transaction that others hold is left to job_tie_up: answers with the numbers of these loose ends.';
+comment on function holdfast.job_release_links(jsonb) is
+  'Does what follows for others when jobs with links leave the table job, or end: [{"id": …, "queue": …, "kind": …, "state": …, "links": …}]. What may not be done in a transaction that others hold is left to job_run_follow_ups: answers with the numbers of these follow-ups.';
 
-create or replace function holdfast.job_enqueue_tied(heads json, inputs json, is_alone boolean) returns bigint[]
+create or replace function holdfast.job_enqueue_linked(heads json, inputs json, is_alone boolean) returns bigint[]
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -302,37 +302,37 @@ create or replace function holdfast.job_enqueue_tied(heads json, inputs json, is
   begin
     perform holdfast.check_job_number();
     with enqueued as (
-      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
+      insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, links)
       select
         number, queue, priority, kind, payload, max_crashes,
-        coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), ties
+        coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), links
       from (
         select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload
         from (
           select
-            id, queue, kind, priority, max_crashes, above, upto,
-            case when not ties ? 'after' then delay_ms end as delay_ms,
-            case when not ties ? 'after' then run_at end as run_at,
-            holdfast.job_bind(ties, queue, delay_ms, run_at) as ties
+            id, queue, kind, priority, max_crashes, after_input, last_input,
+            case when not links ? 'after' then delay_ms end as delay_ms,
+            case when not links ? 'after' then run_at end as run_at,
+            holdfast.job_resolve_links(links, queue, delay_ms, run_at) as links
           from json_to_recordset(heads)
             as h (id bigint, queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
-              run_at timestamptz, ties jsonb, above integer, upto integer)
+              run_at timestamptz, links jsonb, after_input integer, last_input integer)
           offset 0
         ) as h
-        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.above and at <= h.upto
+        join json_array_elements(inputs) with ordinality as e (payload, at) on at > h.after_input and at <= h.last_input
         offset 0
       ) as numbered
-      returning id, ties
+      returning id, links
     )
-    select array_agg(id), coalesce(array_agg(id) filter (where not ties ?| '{lane,after}'), '{}')
+    select array_agg(id), coalesce(array_agg(id) filter (where not links ?| '{lane,after}'), '{}')
     into ids, free
     from enqueued;
-    -- What ties jobs to each other is locked for an instant only, never for as long as a transaction of the caller lasts,
-    -- nor while a disk is waited for: whoever enqueued alone calls job_tie_up then, and otherwise somebody is called.
+    -- What links jobs to each other is locked for an instant only, never for as long as a transaction of the caller lasts,
+    -- nor while a disk is waited for: whoever enqueued alone calls job_run_follow_ups then, and otherwise somebody is called.
     if is_alone then
       perform holdfast.job_admit(free);
     elsif cardinality(free) < cardinality(ids) then
-      perform holdfast.job_call();
+      perform holdfast.job_request_maintenance();
     end if;
     -- Somebody must learn when they are due.
     perform holdfast.job_wake(h.queue, 1)
@@ -341,10 +341,10 @@ create or replace function holdfast.job_enqueue_tied(heads json, inputs json, is
     return ids;
   end
   $$;
-comment on function holdfast.job_enqueue_tied(json, json, boolean) is
-  'Enqueues jobs with "ties": as job_enqueue_later. Alone in its transaction, it lets those that others have no say in go on at once. Whoever has drawn the number of a job already gives its "id".';
+comment on function holdfast.job_enqueue_linked(json, json, boolean) is
+  'Enqueues jobs with "links": as job_enqueue_later. Alone in its transaction, it lets those that others have no say in go on at once. Whoever has drawn the number of a job already gives its "id".';
 
-create or replace function holdfast.job_hold_still(job_id bigint, is_to_change boolean) returns text
+create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change boolean) returns text
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -357,7 +357,7 @@ create or replace function holdfast.job_hold_still(job_id bigint, is_to_change b
     if found then
       -- Whoever claims by advisory lock takes it before looking at the row: either they see our lock, or we see theirs.
       perform from holdfast.worker where claims = 'advisory' limit 1;
-      return case when found and not holdfast.job_at_rest(job_id) then 'taken' else 'still' end;
+      return case when found and not holdfast.job_is_unlocked(job_id) then 'taken' else 'still' end;
     end if;
     if is_to_change then
       perform from holdfast.waiting where id = job_id for update;
@@ -367,7 +367,7 @@ create or replace function holdfast.job_hold_still(job_id bigint, is_to_change b
     return case when found then 'still' else 'moved' end;
   end
   $$;
-comment on function holdfast.job_hold_still(bigint, boolean) is
+comment on function holdfast.job_lock_waiting(bigint, boolean) is
   'Locks a job that waits: nobody claims it until the end of the transaction (still), or somebody has it already, by advisory lock (taken). moved: it does not wait, or not any more where it was seen.';
 
 create or replace function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns void
@@ -388,7 +388,7 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_p
         rank = case when not is_moved then rank end,
         seq = case when not is_moved then seq end,
         run_at = case when stage = 'jobs' then run_at else coalesce(new_run_at, run_at) end,
-        ties = case when stage = 'jobs' and new_run_at is not null then ties || jsonb_build_object('runAt', new_run_at) else ties end,
+        links = case when stage = 'jobs' and new_run_at is not null then links || jsonb_build_object('runAt', new_run_at) else links end,
         failed = 0,
         crashes = 0,
         failures = null
@@ -417,20 +417,20 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_p
       returning *
     ),
     delayed as (
-      insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, ties)
-      select id, queue, new_priority, kind, input, enqueued_at, new_run_at, max_crashes, log, ties
+      insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, links)
+      select id, queue, new_priority, kind, input, enqueued_at, new_run_at, max_crashes, log, links
       from gone
-      returning id, queue, kind, ties
+      returning id, queue, kind, links
     )
     select
       jsonb_agg(
-        jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'retried', 'ties', ties, 'placed', true)
+        jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'retried', 'links', links, 'placed', true)
       )
     into moved
     from delayed;
     if moved is not null then
-      perform holdfast.job_settle(moved);
-      perform holdfast.job_call();
+      perform holdfast.job_release_links(moved);
+      perform holdfast.job_request_maintenance();
     end if;
   end
   $$;
@@ -455,7 +455,7 @@ create or replace function holdfast.job_enqueue_unique(
     at_once bigint[] := '{}';
     later bigint[] := '{}';
     found_as text;
-    new_ties jsonb;
+    new_links jsonb;
     is_new boolean;
   begin
     if patience is not null then
@@ -478,9 +478,9 @@ create or replace function holdfast.job_enqueue_unique(
         end as due_at
       from rows from (
         json_to_recordset(heads) as (queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
-          run_at timestamptz, ties jsonb, "unique" jsonb),
+          run_at timestamptz, links jsonb, "unique" jsonb),
         json_array_elements(inputs)
-      ) with ordinality as a (queue, kind, priority, max_crashes, delay_ms, run_at, ties, unique_by, payload, at)
+      ) with ordinality as a (queue, kind, priority, max_crashes, delay_ms, run_at, links, unique_by, payload, at)
       order by a.queue, a.kind collate "C", a.unique_by->>'key' collate "C", a.at
     loop
       loop
@@ -520,7 +520,7 @@ create or replace function holdfast.job_enqueue_unique(
           is_new := false;
           number := held.id;
           if held.waits and (one.existing <> 'keep' or held.until = 'started' and not is_alone) then
-            found_as := holdfast.job_hold_still(held.id, one.existing <> 'keep');
+            found_as := holdfast.job_lock_waiting(held.id, one.existing <> 'keep');
             if found_as = 'taken' and held.until = 'started' then
               -- It has its key still, so this is the moment of its claim.
               perform pg_sleep(0.001);
@@ -540,23 +540,23 @@ create or replace function holdfast.job_enqueue_unique(
       ids[one.at] := number;
       are_new[one.at] := is_new;
       continue when not is_new;
-      new_ties := coalesce(one.ties, '{}') || jsonb_build_object('unique', jsonb_build_object('key', one.key, 'until', one.until));
-      if one.ties is not null then
-        perform holdfast.job_enqueue_tied(
+      new_links := coalesce(one.links, '{}') || jsonb_build_object('unique', jsonb_build_object('key', one.key, 'until', one.until));
+      if one.links is not null then
+        perform holdfast.job_enqueue_linked(
           json_build_array(json_build_object(
             'id', number, 'queue', one.queue, 'kind', one.kind, 'priority', one.priority, 'max_crashes', one.max_crashes,
-            'run_at', one.due_at, 'ties', new_ties, 'above', 0, 'upto', 1
+            'run_at', one.due_at, 'links', new_links, 'after_input', 0, 'last_input', 1
           )),
           json_build_array(one.payload),
           is_alone
         );
       elsif one.due_at is not null then
-        insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
-        values (number, one.queue, one.priority, one.kind, one.payload, one.max_crashes, one.due_at, new_ties);
+        insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, links)
+        values (number, one.queue, one.priority, one.kind, one.payload, one.max_crashes, one.due_at, new_links);
         later := later || one.queue;
       else
-        insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes, ties)
-        values (number, number, one.queue, one.priority, one.kind, one.payload, one.max_crashes, new_ties);
+        insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes, links)
+        values (number, number, one.queue, one.priority, one.kind, one.payload, one.max_crashes, new_links);
         at_once := at_once || one.queue;
       end if;
     end loop;
@@ -571,13 +571,13 @@ create or replace function holdfast.job_enqueue_unique(
 comment on function holdfast.job_enqueue_unique(json, json, boolean, text) is
   'Enqueues jobs each of which holds a key, or finds that another job does. A head for each input, with "unique": {"key": …, "until": …, "for_ms": …, "existing": …}. Patience: for how long to wait for a transaction that is about to write such a key; null: as long as it takes.';
 
-create or replace function holdfast.job_retake_key(job_id bigint, job_queue bigint, job_kind text, ties jsonb) returns boolean
+create or replace function holdfast.job_retake_key(job_id bigint, job_queue bigint, job_kind text, links jsonb) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    wanted constant text := ties->'unique'->>'key';
-    until_when constant text := ties->'unique'->>'until';
+    wanted constant text := links->'unique'->>'key';
+    until_when constant text := links->'unique'->>'until';
   begin
     if wanted is null or until_when = 'window' then
       return true;
@@ -595,7 +595,7 @@ create or replace function holdfast.job_retake_key(job_id bigint, job_queue bigi
 comment on function holdfast.job_retake_key(bigint, bigint, text, jsonb) is
   'Whether a job that has ended may come back: it holds its key again, if it had one and no other job has it now.';
 
-create or replace function holdfast.job_sweep_keys(most integer) returns integer
+create or replace function holdfast.job_sweep_keys(max_count integer) returns integer
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -609,7 +609,7 @@ create or replace function holdfast.job_sweep_keys(most integer) returns integer
         from holdfast.unique_job
         where expires_at <= clock_timestamp()
         order by expires_at
-        limit most
+        limit max_count
         for update skip locked
       )
     );
@@ -619,33 +619,33 @@ create or replace function holdfast.job_sweep_keys(most integer) returns integer
   $$;
 comment on function holdfast.job_sweep_keys(integer) is 'Forgets keys whose window is over, so many at a time. Answers how many.';
 
-create or replace function holdfast.job_cancel(job_id bigint, reason text, out answer text, out loose bigint[])
+create or replace function holdfast.job_cancel(job_id bigint, reason text, out answer text, out follow_ups bigint[])
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    life integer;
-    tied jsonb;
+    holder_session integer;
+    linked jsonb;
     is_found boolean;
   begin
     update holdfast.job
     set cancelled = reason
     where id = job_id
       and session is not null
-    returning session into life;
+    returning session into holder_session;
     if found then
-      perform pg_notify(holdfast.job_channel(), 'jobs-cancel ' || life);
+      perform pg_notify(holdfast.notification_channel(), 'jobs-cancel-requested ' || holder_session);
       answer := 'told';
       return;
     end if;
-    if not holdfast.job_at_rest(job_id) then
+    if not holdfast.job_is_unlocked(job_id) then
       update holdfast.job
       set cancelled = reason
       where id = job_id;
       if found then
-        perform pg_notify(holdfast.job_channel(), 'jobs-cancel ' || claim.session)
+        perform pg_notify(holdfast.notification_channel(), 'jobs-cancel-requested ' || claim.session)
         from holdfast.claim
-        where upto is not null
+        where max_seq is not null
           and job_id = any(jobs);
         answer := 'told';
         return;
@@ -655,40 +655,40 @@ create or replace function holdfast.job_cancel(job_id bigint, reason text, out a
       delete from holdfast.job
       where id = job_id
         and session is null
-      returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties
+      returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links
     ),
     waiting as (
       delete from holdfast.waiting
       where id = job_id
-      returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties
+      returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links
     ),
     kept as (
       insert into holdfast.job_history
-        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
+        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links)
       select id, queue, priority, kind, payload, 'cancelled',
         json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED'),
-        enqueued_at, failed, crashes, max_crashes, log, failures, ties
+        enqueued_at, failed, crashes, max_crashes, log, failures, links
       from (select * from ready union all select * from waiting) as unstarted
-      returning id, queue, kind, ties
+      returning id, queue, kind, links
     )
     select
       count(*) > 0,
       jsonb_agg(
         jsonb_build_object(
-          'id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'ties', ties,
+          'id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'links', links,
           'placed', exists (select from ready)
         )
-      ) filter (where ties is not null)
-    into is_found, tied
+      ) filter (where links is not null)
+    into is_found, linked
     from kept;
-    if tied is not null then
-      loose := holdfast.job_settle(tied);
+    if linked is not null then
+      follow_ups := holdfast.job_release_links(linked);
     end if;
     answer := case when is_found then 'cancelled' end;
   end
   $$;
 comment on function holdfast.job_cancel(bigint, text) is
-  'A job that waits ends here (cancelled); one that runs is to stop (told); null when there is none. What follows for others is loose (see job_tie_up).';
+  'A job that waits ends here (cancelled); one that runs is to stop (told); null when there is none. Follow-ups are what other jobs need next (see job_run_follow_ups).';
 
 -- The payload may be json, jsonb or text. With one function for each of these types, a literal such as '{"to": "ada"}', whose
 -- type PostgreSQL does not know yet, would fit several of them.
@@ -742,13 +742,13 @@ create or replace function holdfast.enqueue(
       raise exception 'Expected unique_key to have 1 to 500 characters, got %', length(unique_key)
         using errcode = '22023';
     end if;
-    -- The library refuses the same names (src/base/missing-values.ts). A test compares the two.
+    -- The library refuses the same names (src/base/unmet-values.ts). A test compares the two.
     if names ~ '(^|[^[:alnum:]_-])(undefined|NaN|Invalid Date)($|[^[:alnum:]_-])|\[object [A-Za-z]\w*\]' then
       raise exception 'Expected queue, kind, unique_key, lane and namespace to have a value in every part, got "%"', names
         using errcode = '22023',
               hint = 'A template literal interpolated a value that is missing: every caller without it would share this name.';
     end if;
-    perform holdfast.job_know_queue(key, namespace, queue);
+    perform holdfast.job_record_queue(key, namespace, queue);
     inputs := '[' || input || ']';
     heads := json_build_array(json_build_object(
       'queue', key,
@@ -757,9 +757,9 @@ create or replace function holdfast.enqueue(
       'max_crashes', 3,
       'delay_ms', (extract(epoch from delay) * 1000)::bigint,
       'run_at', run_at,
-      'ties', case when lane is not null then json_build_object('lane', json_build_object('name', lane, 'max', 1)) end,
-      'above', 0,
-      'upto', 1,
+      'links', case when lane is not null then json_build_object('lane', json_build_object('name', lane, 'max', 1)) end,
+      'after_input', 0,
+      'last_input', 1,
       'unique', case
         when unique_key is not null then json_build_object('key', unique_key, 'until', 'ended', 'existing', 'keep')
       end
@@ -768,7 +768,7 @@ create or replace function holdfast.enqueue(
       return (select ids[1] from holdfast.job_enqueue_unique(heads, inputs, false, null));
     end if;
     if lane is not null then
-      return (holdfast.job_enqueue_tied(heads, inputs, false))[1];
+      return (holdfast.job_enqueue_linked(heads, inputs, false))[1];
     end if;
     if delay is null and run_at is null then
       return (holdfast.job_enqueue(heads, inputs))[1];
@@ -786,13 +786,13 @@ create or replace function holdfast.job_claim(
   priorities integer[],
   cursors bigint[],
   kinds text[],
-  most integer,
+  max_count integer,
   announces boolean,
   looks_back boolean,
   out state text,
   out fence bigint,
   out jobs text,
-  out passed text,
+  out new_cursors text,
   out oldest text,
   out newest text,
   out last bigint
@@ -805,21 +805,21 @@ create or replace function holdfast.job_claim(
     level integer;
     rows tid[] := '{}';
     more tid[];
-    upto bigint;
+    max_seq bigint;
     reached bigint[] := cursors;
     ids bigint[];
     keyed jsonb;
-    short integer := most;
+    short integer := max_count;
     is_one_kind constant boolean := cardinality(kinds) = 1;
     now constant timestamptz := clock_timestamp();
   begin
-    -- A crash that forgets a claim ends the life that it belongs to, and frees its jobs alike.
+    -- A crash that forgets a claim ends the epoch that it belongs to, and frees its jobs alike.
     perform set_config('synchronous_commit', 'off', true);
-    state := 'unsettled';
-    if not holdfast.is_settled() then
+    state := 'in-grace';
+    if not holdfast.grace_is_over() then
       return;
     end if;
-    -- Whoever takes over from a dead life excludes its late claims, and removes its row.
+    -- Whoever takes over from a dead epoch excludes its late claims, and removes its row.
     perform pg_advisory_xact_lock_shared(holdfast.lock_class('claims of a session'), session);
     perform from holdfast.worker where worker.session = job_claim.session limit 1;
     state := 'gone';
@@ -854,7 +854,7 @@ create or replace function holdfast.job_claim(
       order by l.level
     loop
       select array_agg(found.ctid), max(found.seq)
-      into more, upto
+      into more, max_seq
       from (
         select job.ctid, job.seq
         from holdfast.job
@@ -869,7 +869,7 @@ create or replace function holdfast.job_claim(
       ) as found;
       continue when more is null;
       rows := rows || more;
-      reached[level] := upto;
+      reached[level] := max_seq;
       short := short - cardinality(more);
       exit when short <= 0;
     end loop;
@@ -882,33 +882,33 @@ create or replace function holdfast.job_claim(
             fence = job_claim.fence,
             claimed_at = now
         where ctid = any(rows)
-        returning id, seq, queue, priority, kind, payload, failed, crashes, max_crashes, ties
+        returning id, seq, queue, priority, kind, payload, failed, crashes, max_crashes, links
       )
       select
         -- Most jobs have nothing to tell but these three, and to write it costs as much as the claim itself.
         '[' || string_agg(
           case
-            when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3 and ties is null
+            when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3 and links is null
             then concat('[', id, ',', case when is_one_kind then 1 else array_position(kinds, kind) end, ',', payload, ']')
             else concat(
               '[', id, ',', array_position(kinds, kind), ',', payload, ',', seq, ',', priority, ',', failed, ',', crashes,
-              ',', max_crashes, ',', coalesce(ties::text, 'null'), ']'
+              ',', max_crashes, ',', coalesce(links::text, 'null'), ']'
             )
           end,
           ','
         ) || ']',
         array_agg(id),
-        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'running', 'ties', ties))
-          filter (where ties ? 'unique')
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'running', 'links', links))
+          filter (where links ? 'unique')
       into jobs, ids, keyed
       from mine;
       if keyed is not null then
         perform holdfast.job_free_keys(keyed);
       end if;
-      passed := array_to_json(reached)::text;
+      new_cursors := array_to_json(reached)::text;
       insert into holdfast.claim (fence, session, token, jobs) values (fence, session, token, ids);
       if announces then
-        perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || session);
+        perform pg_notify(holdfast.notification_channel(), 'jobs-running ' || session);
       end if;
     end if;
     if cardinality(paused) > 0 then
@@ -926,7 +926,7 @@ create or replace function holdfast.job_claim(
           and job.seq > l.start
           and job.session is null
           and job.kind = any(kinds)
-          and job.ties ? 'unique'
+          and job.links ? 'unique'
         limit 1
       ) as skipped
     ) then
@@ -936,9 +936,9 @@ create or replace function holdfast.job_claim(
   end
   $$;
 comment on function holdfast.job_claim(integer, bigint, bigint[], integer[], bigint[], text[], integer, boolean, boolean) is
-  'Claims jobs for a life: at most so many, level by level (queue and priority), each from its cursor onward. Who looks back learns from which number on others may still appear.';
+  'Claims jobs for an epoch: at most so many, level by level (queue and priority), each from its cursor onward. Who looks back learns from which number on others may still appear.';
 
-create or replace function holdfast.job_attempt(attempt integer, claimed_at timestamptz, session integer) returns jsonb
+create or replace function holdfast.job_failure_details(attempt integer, claimed_at timestamptz, session integer) returns jsonb
   language sql volatile
   set search_path = pg_catalog, pg_temp
   as $$
@@ -946,13 +946,13 @@ create or replace function holdfast.job_attempt(attempt integer, claimed_at time
       'attempt', attempt,
       'at', clock_timestamp(),
       'claimedAt', claimed_at,
-      'instance', (select min(worker.instance) from holdfast.worker where worker.session = job_attempt.session)
+      'instance', (select min(worker.instance) from holdfast.worker where worker.session = job_failure_details.session)
     )
   $$;
-comment on function holdfast.job_attempt(integer, timestamptz, integer) is
+comment on function holdfast.job_failure_details(integer, timestamptz, integer) is
   'What is written down of an attempt that ends now without success: which it was, since when, and in which instance.';
 
-create or replace function holdfast.job_forget(fences bigint[]) returns void
+create or replace function holdfast.job_delete_claims(fences bigint[]) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -964,24 +964,24 @@ create or replace function holdfast.job_forget(fences bigint[]) returns void
         select
         from holdfast.job
         where job.id = any(claim.jobs)
-          and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
+          and (job.fence = claim.fence or job.session is null and job.seq <= claim.max_seq)
       );
   end
   $$;
-comment on function holdfast.job_forget(bigint[]) is
-  'Forgets claims of which nothing is left. Where something is left all the same, the life is over, and it is taken over.';
+comment on function holdfast.job_delete_claims(bigint[]) is
+  'Forgets claims of which nothing is left. Where something is left all the same, the epoch is over, and it is taken over.';
 
 create or replace function holdfast.job_done(
-  ids bigint[], fences bigint[], seqs bigint[], results json, emptied bigint[], out recorded bigint[], out loose bigint[]
+  ids bigint[], fences bigint[], seqs bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[]
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     ended bigint;
-    tied jsonb;
+    linked jsonb;
     -- Only claims by advisory locks know jobs by their places.
-    over constant bigint[] := case when cardinality(seqs) > 0 then holdfast.job_over(fences) else '{}' end;
+    over constant bigint[] := case when cardinality(seqs) > 0 then holdfast.job_dead_claims(fences) else '{}' end;
     unstamped bigint[];
     unstamped_fences bigint[];
   begin
@@ -1003,20 +1003,20 @@ create or replace function holdfast.job_done(
       kept as (
         insert into holdfast.job_history
           (id, queue, priority, kind, payload, state, enqueued_at, claimed_at, session, fence, failed, crashes, max_crashes,
-           progress, log, failures, ties)
+           progress, log, failures, links)
         select id, queue, priority, kind, payload, 'done', enqueued_at,
           coalesce(ended.claimed_at, claimed.claimed_at), coalesce(ended.session, claimed.session), claim,
-          failed, crashes, max_crashes, progress, log, failures, ties
+          failed, crashes, max_crashes, progress, log, failures, links
         from ended
         left join claimed on claimed.fence = ended.claim
       )
       select
         count(*),
-        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', 'done', 'ties', ties))
-          filter (where ties is not null),
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', 'done', 'links', links))
+          filter (where links is not null),
         array_agg(id) filter (where fence is null),
         array_agg(claim) filter (where fence is null)
-      into ended, tied, unstamped, unstamped_fences
+      into ended, linked, unstamped, unstamped_fences
       from ended;
     else
       with claimed as materialized (
@@ -1036,30 +1036,30 @@ create or replace function holdfast.job_done(
       kept as (
         insert into holdfast.job_history
           (id, queue, priority, kind, payload, state, result, enqueued_at, claimed_at, session, fence, failed, crashes,
-           max_crashes, progress, log, failures, ties)
+           max_crashes, progress, log, failures, links)
         select id, queue, priority, kind, payload, 'done', nullif(substr(result::text, 2, length(result::text) - 2), '')::json, enqueued_at,
           coalesce(ended.claimed_at, claimed.claimed_at), coalesce(ended.session, claimed.session), claim,
-          failed, crashes, max_crashes, progress, log, failures, ties
+          failed, crashes, max_crashes, progress, log, failures, links
         from ended
         left join claimed on claimed.fence = ended.claim
       )
       select
         count(*),
-        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', 'done', 'ties', ties))
-          filter (where ties is not null),
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', 'done', 'links', links))
+          filter (where links is not null),
         array_agg(id) filter (where fence is null),
         array_agg(claim) filter (where fence is null)
-      into ended, tied, unstamped, unstamped_fences
+      into ended, linked, unstamped, unstamped_fences
       from ended;
     end if;
     if unstamped is not null then
-      perform holdfast.job_prove(unstamped, unstamped_fences);
+      perform holdfast.job_assert_locked(unstamped, unstamped_fences);
     end if;
-    if tied is not null then
-      loose := holdfast.job_settle(tied);
+    if linked is not null then
+      follow_ups := holdfast.job_release_links(linked);
     end if;
     if cardinality(emptied) > 0 then
-      perform holdfast.job_forget(emptied);
+      perform holdfast.job_delete_claims(emptied);
     end if;
     if ended < cardinality(ids) then
       recorded := array(
@@ -1071,17 +1071,17 @@ create or replace function holdfast.job_done(
   end
   $$;
 comment on function holdfast.job_done(bigint[], bigint[], bigint[], json, bigint[]) is
-  'Records that jobs are done, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock, and forgets claims that are emptied. Recorded is null when all were, or else those that were, now or before. What follows for others is loose (see job_tie_up).';
+  'Records that jobs are done, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock, and forgets claims that are emptied. Recorded is null when all were, or else those that were, now or before. Follow-ups are what other jobs need next (see job_run_follow_ups).';
 
 create or replace function holdfast.job_end(
-  asked json, unstamped bigint[], emptied bigint[], out recorded bigint[], out loose bigint[]
+  asked json, unstamped bigint[], emptied bigint[], out recorded bigint[], out follow_ups bigint[]
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    tied jsonb;
-    over constant bigint[] := case when cardinality(unstamped) > 0 then holdfast.job_over(unstamped) else '{}' end;
+    linked jsonb;
+    over constant bigint[] := case when cardinality(unstamped) > 0 then holdfast.job_dead_claims(unstamped) else '{}' end;
     unproven bigint[];
     unproven_fences bigint[];
   begin
@@ -1127,7 +1127,7 @@ create or replace function holdfast.job_end(
         end || case
           when failed_now = 0 then '[]'
           else jsonb_build_array(
-            failure || holdfast.job_attempt(
+            failure || holdfast.job_failure_details(
               failed + crashes + 1,
               coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = ended.claim)),
               coalesce(session, (select claim.session from holdfast.claim where claim.fence = ended.claim))
@@ -1139,21 +1139,21 @@ create or replace function holdfast.job_end(
     kept as (
       insert into holdfast.job_history
         (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
-         max_crashes, progress, log, failures, ties)
+         max_crashes, progress, log, failures, links)
       select id, queue, priority, kind, payload, state, error, enqueued_at,
         coalesce(claimed_at, (select claim.claimed_at from holdfast.claim where claim.fence = told.claim)),
         coalesce(session, (select claim.session from holdfast.claim where claim.fence = told.claim)), claim,
-        failed + failed_now, crashes, max_crashes, progress, log, all_failures, ties
+        failed + failed_now, crashes, max_crashes, progress, log, all_failures, links
       from told
       where state <> 'retried'
       returning id
     ),
     retried as (
       insert into holdfast.waiting
-        (id, queue, priority, kind, payload, enqueued_at, run_at, failed, crashes, max_crashes, log, failures, ties)
+        (id, queue, priority, kind, payload, enqueued_at, run_at, failed, crashes, max_crashes, log, failures, links)
       select id, queue, priority, kind, payload, enqueued_at,
         clock_timestamp() + make_interval(secs => delay_ms / 1000.0), failed + failed_now, crashes, max_crashes, log,
-        all_failures, ties
+        all_failures, links
       from told
       where state = 'retried'
       returning id
@@ -1194,28 +1194,28 @@ create or replace function holdfast.job_end(
       ),
       (
         select jsonb_agg(
-          jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', state, 'ties', ties)
+          jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', session, 'state', state, 'links', links)
         )
         from told
-        where ties is not null
+        where links is not null
       ),
       (select array_agg(id order by id) from unstamped_ones),
       (select array_agg(claim order by id) from unstamped_ones)
-    into recorded, tied, unproven, unproven_fences;
+    into recorded, linked, unproven, unproven_fences;
     if unproven is not null then
-      perform holdfast.job_prove(unproven, unproven_fences);
+      perform holdfast.job_assert_locked(unproven, unproven_fences);
     end if;
-    if tied is not null then
-      loose := holdfast.job_settle(tied);
+    if linked is not null then
+      follow_ups := holdfast.job_release_links(linked);
     end if;
     if cardinality(emptied) > 0 then
-      perform holdfast.job_forget(emptied);
+      perform holdfast.job_delete_claims(emptied);
     end if;
     recorded := coalesce(recorded, '{}');
   end
   $$;
 comment on function holdfast.job_end(json, bigint[], bigint[]) is
-  'Ends attempts in any other way, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock (unstamped: the fences of such claims): into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). One that was cancelled does not come back, but ends so. Answers with those that were; what follows for others is loose (see job_tie_up).';
+  'Ends attempts in any other way, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock (unstamped: the fences of such claims): into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). One that was cancelled does not come back, but ends so. Answers with those that were; follow_ups are what other jobs need next (see job_run_follow_ups).';
 
 create or replace function holdfast.job_take_over(session integer) returns integer
   language plpgsql
@@ -1225,9 +1225,9 @@ create or replace function holdfast.job_take_over(session integer) returns integ
     one record;
     taken integer := 0;
     more integer;
-    tied jsonb;
+    linked jsonb;
   begin
-    -- A claim of that life may be under way: then the next round will do.
+    -- A claim of that epoch may be under way: then the next round will do.
     if not pg_try_advisory_xact_lock(holdfast.lock_class('claims of a session'), session) then
       return 0;
     end if;
@@ -1246,7 +1246,7 @@ create or replace function holdfast.job_take_over(session integer) returns integ
           end as charge
         from holdfast.job
         where job.id = any(one.jobs)
-          and (job.fence = one.fence or job.session is null and job.seq <= one.upto)
+          and (job.fence = one.fence or job.session is null and job.seq <= one.max_seq)
         order by job.id
         for update
       ),
@@ -1262,7 +1262,7 @@ create or replace function holdfast.job_take_over(session integer) returns integ
             when charge = 0 then '[]'
             else jsonb_build_array(
               '{"name": "WorkerCrashedError", "message": "Its worker died while it ran", "code": "WORKER_CRASHED"}'
-              || holdfast.job_attempt(failed + crashes + 1, one.claimed_at, one.session)
+              || holdfast.job_failure_details(failed + crashes + 1, one.claimed_at, one.session)
             )
           end as all_failures
         from claimed
@@ -1292,7 +1292,7 @@ create or replace function holdfast.job_take_over(session integer) returns integ
       kept as (
         insert into holdfast.job_history
           (id, queue, priority, kind, payload, state, error, enqueued_at, claimed_at, session, fence, failed, crashes,
-           max_crashes, progress, log, failures, ties)
+           max_crashes, progress, log, failures, links)
         select id, queue, priority, kind, payload,
           case when cancelled is null then 'buried' else 'cancelled' end,
           case
@@ -1303,9 +1303,9 @@ create or replace function holdfast.job_take_over(session integer) returns integ
             )
             else json_build_object('name', 'JobCancelledError', 'message', cancelled, 'code', 'JOB_CANCELLED')
           end,
-          enqueued_at, one.claimed_at, one.session, one.fence, failed, crashes + charge, max_crashes, progress, log, all_failures, ties
+          enqueued_at, one.claimed_at, one.session, one.fence, failed, crashes + charge, max_crashes, progress, log, all_failures, links
         from ended
-        returning id, queue, kind, state, ties
+        returning id, queue, kind, state, links
       ),
       woken as (
         select holdfast.job_wake(queue, count(*)) from back group by queue
@@ -1314,24 +1314,24 @@ create or replace function holdfast.job_take_over(session integer) returns integ
         (select count(*) from back) + (select count(*) from kept) + 0 * (select count(*) from woken),
         (
           select jsonb_agg(
-            jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', job_take_over.session, 'state', state, 'ties', ties)
+            jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'session', job_take_over.session, 'state', state, 'links', links)
           )
           from kept
-          where ties is not null
+          where links is not null
         )
-      into more, tied;
-      if tied is not null then
-        perform holdfast.job_settle(tied);
+      into more, linked;
+      if linked is not null then
+        perform holdfast.job_release_links(linked);
       end if;
       taken := taken + more;
       delete from holdfast.claim where claim.fence = one.fence;
     end loop;
-    select taken + t.moved into taken from holdfast.job_tie_up('{}', '{}', job_take_over.session) as t;
+    select taken + t.moved into taken from holdfast.job_run_follow_ups('{}', '{}', job_take_over.session) as t;
     perform from holdfast.claim where claim.session = job_take_over.session limit 1;
     if found then
       return taken;
     end if;
-    perform from holdfast.loose_end where loose_end.session = job_take_over.session limit 1;
+    perform from holdfast.follow_up where follow_up.session = job_take_over.session limit 1;
     if not found then
       delete from holdfast.worker where worker.session = job_take_over.session;
     end if;
@@ -1339,15 +1339,15 @@ create or replace function holdfast.job_take_over(session integer) returns integ
   end
   $$;
 comment on function holdfast.job_take_over(integer) is
-  'Gives back what a dead life had claimed, a hundred claims at a time: with a crash more to each job that it may have run, and to the history what has crashed too often.';
+  'Gives back what a dead epoch had claimed, a hundred claims at a time: with a crash more to each job that it may have run, and to the history what has crashed too often.';
 
-create or replace function holdfast.job_round(most integer, out due_ms integer, out moved integer)
+create or replace function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     dead integer;
-    tied bigint[];
+    linked bigint[];
   begin
     moved := 0;
     -- Somebody else is at it.
@@ -1361,24 +1361,24 @@ create or replace function holdfast.job_round(most integer, out due_ms integer, 
     end loop;
     with due as materialized (
       -- The trace that a job carries holds nothing back.
-      select id, coalesce(ties - 'trace' <> '{}', false) as is_tied
+      select id, coalesce(links - 'trace' <> '{}', false) as is_linked
       from holdfast.waiting
       where stage = 'time'
         and run_at <= clock_timestamp()
       order by run_at
-      limit most
+      limit max_count
       for update skip locked
     ),
     gone as (
       delete from holdfast.waiting
-      where id = any(array(select id from due where not is_tied))
+      where id = any(array(select id from due where not is_linked))
       returning *
     ),
     promoted as (
       insert into holdfast.job
-        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
+        (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links)
       select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes,
-        log, failures, ties
+        log, failures, links
       from (select * from gone order by run_at, id) as in_order
       returning queue
     ),
@@ -1387,15 +1387,15 @@ create or replace function holdfast.job_round(most integer, out due_ms integer, 
     )
     select
       moved + coalesce((select sum(jobs) from woken), 0),
-      (select array_agg(id) from due where is_tied)
-    into moved, tied;
-    if tied is not null
+      (select array_agg(id) from due where is_linked)
+    into moved, linked;
+    if linked is not null
       or exists (select from holdfast.lane where due_at <= clock_timestamp())
-      or exists (select from holdfast.loose_end where session = 0)
+      or exists (select from holdfast.follow_up where session = 0)
     then
-      select job_round.moved + t.moved into moved from holdfast.job_tie_up('{}', coalesce(tied, '{}'), 0) as t;
+      select job_maintain.moved + t.moved into moved from holdfast.job_run_follow_ups('{}', coalesce(linked, '{}'), 0) as t;
     end if;
-    moved := moved + holdfast.job_sweep_keys(most);
+    moved := moved + holdfast.job_sweep_keys(max_count);
     -- In milliseconds, an integer holds 24 days: neither what is due in a month nor what was due a month ago may be more.
     select greatest(0, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
     into due_ms
@@ -1414,10 +1414,10 @@ create or replace function holdfast.job_round(most integer, out due_ms integer, 
     having count(*) > 0;
   end
   $$;
-comment on function holdfast.job_round(integer) is
+comment on function holdfast.job_maintain(integer) is
   'A round of the maintenance, by whoever comes first: takes over from the dead, and lets run what is due, so many at a time. Answers with the time until the next is due, and how many moved.';
 
-create or replace function holdfast.job_days(keep integer) returns void
+create or replace function holdfast.job_roll_partitions(keep integer) returns void
   language plpgsql
   -- Made by the owner of the schema, whoever works.
   security definer
@@ -1428,7 +1428,7 @@ create or replace function holdfast.job_days(keep integer) returns void
     -- A reader of the history must not make everybody wait who ends a job.
     patience text := set_config('lock_timeout', '200ms', true);
     today constant date := (clock_timestamp() at time zone 'UTC')::date;
-    schema constant text := holdfast.job_channel();
+    schema constant text := holdfast.notification_channel();
     day date;
     past text;
   begin
@@ -1455,7 +1455,7 @@ create or replace function holdfast.job_days(keep integer) returns void
           schema, 'job_history_' || to_char(day, 'YYYYMMDD')
         );
       exception
-        -- Some have ended on that day already, and stand in the rest; or somebody reads for long.
+        -- Some have ended on that day already, and stand in the default partition; or somebody reads for long.
         when check_violation or lock_not_available then null;
       end;
     end loop;
@@ -1473,14 +1473,14 @@ create or replace function holdfast.job_days(keep integer) returns void
         when lock_not_available then null;
       end;
     end loop;
-    delete from holdfast.job_history_rest where ended_at < (today - keep)::timestamptz;
+    delete from holdfast.job_history_default where ended_at < (today - keep)::timestamptz;
   end
   $$;
-comment on function holdfast.job_days(integer) is
+comment on function holdfast.job_roll_partitions(integer) is
   'Makes the tables of the history for today and the days to come, and drops those of days whose time is over.';
 
 -- It runs as the owner, and drops what is older than it is told: not for whoever may merely look.
-revoke execute on function holdfast.job_days(integer) from public;
+revoke execute on function holdfast.job_roll_partitions(integer) from public;
 
 -- Claims by advisory locks write nothing on the rows of jobs. The session of the worker's anchor locks each job that it has claimed,
 -- until its end is recorded, and the claim's row lists the jobs. src/jobs/README.md has the proof.
@@ -1507,15 +1507,15 @@ create or replace function holdfast.job_locks() returns table (pid integer, clas
 comment on function holdfast.job_locks() is
   'The locks on jobs and those that vouch for sessions, as they are at one moment: PostgreSQL shows its lock table whole and consistent.';
 
-create or replace function holdfast.job_look(
+create or replace function holdfast.job_find_claimable(
   queues bigint[],
   priorities integer[],
   cursors bigint[],
   kinds text[],
-  most integer,
+  max_count integer,
   looks_back boolean,
   out jobs text,
-  out passed text,
+  out new_cursors text,
   out oldest text,
   out newest text,
   out last bigint
@@ -1527,9 +1527,9 @@ create or replace function holdfast.job_look(
     paused bigint[];
     more text;
     found_here integer;
-    upto bigint;
+    max_seq bigint;
     reached bigint[] := cursors;
-    short integer := most;
+    short integer := max_count;
   begin
     if looks_back then
       -- Before the look: what was running then may not be visible to it.
@@ -1544,20 +1544,20 @@ create or replace function holdfast.job_look(
       select
         string_agg(
           case
-            when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3 and ties is null and cancelled is null
+            when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3 and links is null and cancelled is null
             then concat('[', id, ',', array_position(kinds, kind), ',', payload, ']')
             else concat(
               '[', id, ',', array_position(kinds, kind), ',', payload, ',', seq, ',', priority, ',', failed, ',', crashes,
-              ',', max_crashes, ',', coalesce(ties::text, 'null'), ',', coalesce(to_json(cancelled)::text, 'null'), ',', version, ']'
+              ',', max_crashes, ',', coalesce(links::text, 'null'), ',', coalesce(to_json(cancelled)::text, 'null'), ',', version, ']'
             )
           end,
           ','
         ),
         max(seq),
         count(*)
-      into more, upto, found_here
+      into more, max_seq, found_here
       from (
-        select id, seq, priority, kind, payload, failed, crashes, max_crashes, ties, cancelled, job.xmin as version
+        select id, seq, priority, kind, payload, failed, crashes, max_crashes, links, cancelled, job.xmin as version
         from holdfast.job
         where job.queue = queues[level]
           and job.priority = priorities[level]
@@ -1571,21 +1571,21 @@ create or replace function holdfast.job_look(
       ) as ready;
       continue when more is null;
       jobs := concat_ws(',', jobs, more);
-      reached[level] := upto;
+      reached[level] := max_seq;
       short := short - found_here;
       exit when short <= 0;
     end loop;
     jobs := '[' || jobs || ']';
-    passed := array_to_json(reached)::text;
+    new_cursors := array_to_json(reached)::text;
     if cardinality(paused) > 0 then
       oldest := null;
     end if;
   end
   $$;
-comment on function holdfast.job_look(bigint[], integer[], bigint[], text[], integer, boolean) is
+comment on function holdfast.job_find_claimable(bigint[], integer[], bigint[], text[], integer, boolean) is
   'Which jobs might be claimed by advisory lock: reads as job_claim does, and takes nothing.';
 
-create or replace function holdfast.job_take(
+create or replace function holdfast.job_claim_by_lock(
   session integer,
   token bigint,
   ids bigint[],
@@ -1595,7 +1595,7 @@ create or replace function holdfast.job_take(
   out state text,
   out fence bigint,
   out jobs text,
-  out lives integer,
+  out session_count integer,
   out has_orphans boolean
 )
   language plpgsql
@@ -1610,13 +1610,13 @@ create or replace function holdfast.job_take(
     dead integer[];
     orphans bigint[] := '{}';
     ours bigint[];
-    upto bigint;
+    max_seq bigint;
   begin
-    state := 'unsettled';
-    if not holdfast.is_settled() then
+    state := 'in-grace';
+    if not holdfast.grace_is_over() then
       return;
     end if;
-    perform from holdfast.worker where worker.session = job_take.session limit 1;
+    perform from holdfast.worker where worker.session = job_claim_by_lock.session limit 1;
     state := 'gone';
     if not found then
       return;
@@ -1635,11 +1635,11 @@ create or replace function holdfast.job_take(
     select
       coalesce(array_agg(distinct worker.session) filter (where not holdfast.is_present(worker.session)), '{}'),
       count(distinct worker.session)
-    into dead, lives
+    into dead, session_count
     from holdfast.worker
     where worker.claims = 'advisory'
-      and worker.session <> job_take.session;
-    lives := lives + 1;
+      and worker.session <> job_claim_by_lock.session;
+    session_count := session_count + 1;
     if cardinality(dead) > 0 then
       orphans := array(select unnest(claim.jobs) from holdfast.claim where claim.session = any(dead));
       has_orphans := orphans && locked;
@@ -1648,9 +1648,9 @@ create or replace function holdfast.job_take(
     select
       coalesce(array_agg(job.id), '{}'),
       max(job.seq),
-      jsonb_agg(jsonb_build_object('id', job.id, 'queue', queue, 'kind', kind, 'state', 'running', 'ties', ties))
-        filter (where ties ? 'unique')
-    into ours, upto, keyed
+      jsonb_agg(jsonb_build_object('id', job.id, 'queue', queue, 'kind', kind, 'state', 'running', 'links', links))
+        filter (where links ? 'unique')
+    into ours, max_seq, keyed
     from unnest(locked, places, versions_seen) as mine (id, seq, version)
     join holdfast.job on job.id = mine.id and job.seq = mine.seq
     where job.session is null
@@ -1660,7 +1660,7 @@ create or replace function holdfast.job_take(
       and job.id <> all(orphans);
     if cardinality(ours) < cardinality(locked) then
       with doubtful as (
-        select job.id, job.seq, job.queue, job.kind, job.ties
+        select job.id, job.seq, job.queue, job.kind, job.links
         from unnest(locked, places, versions_seen) as mine (id, seq, version)
         join holdfast.job on job.id = mine.id and job.seq = mine.seq
         where job.session is null
@@ -1672,10 +1672,10 @@ create or replace function holdfast.job_take(
       )
       select
         ours || coalesce(array_agg(id), '{}'),
-        greatest(upto, max(seq)),
-        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'running', 'ties', ties))
-          filter (where ties ? 'unique')
-      into ours, upto, more_keyed
+        greatest(max_seq, max(seq)),
+        jsonb_agg(jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'running', 'links', links))
+          filter (where links ? 'unique')
+      into ours, max_seq, more_keyed
       from doubtful;
       keyed := coalesce(keyed || more_keyed, keyed, more_keyed);
       perform pg_advisory_unlock(holdfast.lock_class('job'), holdfast.job_lock_key(id))
@@ -1685,21 +1685,21 @@ create or replace function holdfast.job_take(
     if cardinality(ours) > 0 then
       -- Drawn while they are locked, so that whoever claims one of them after us has a larger one.
       fence := nextval('holdfast.fence');
-      insert into holdfast.claim (fence, session, token, jobs, upto) values (fence, session, token, ours, upto);
+      insert into holdfast.claim (fence, session, token, jobs, max_seq) values (fence, session, token, ours, max_seq);
       if keyed is not null then
         perform holdfast.job_free_keys(keyed);
       end if;
       if announces then
-        perform pg_notify(holdfast.job_channel(), 'jobs-busy ' || session);
+        perform pg_notify(holdfast.notification_channel(), 'jobs-running ' || session);
       end if;
       jobs := array_to_json(ours)::text;
     end if;
   end
   $$;
-comment on function holdfast.job_take(integer, bigint, bigint[], bigint[], bigint[], boolean) is
-  'Claims jobs for a life by locks of its session, on which alone it may run: those of the jobs that nobody else has and that still are where, and as, they were seen (versions: null for those that nobody changes while they wait). Says how many lives claim so, and whether some were left out because a dead life had them.';
+comment on function holdfast.job_claim_by_lock(integer, bigint, bigint[], bigint[], bigint[], boolean) is
+  'Claims jobs for an epoch by locks of its session, on which alone it may run: those of the jobs that nobody else has and that still are where, and as, they were seen (versions: null for those that nobody changes while they wait). Says how many sessions claim so, and whether some were left out because a dead epoch had them.';
 
-create or replace function holdfast.job_over(fences bigint[]) returns bigint[]
+create or replace function holdfast.job_dead_claims(fences bigint[]) returns bigint[]
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -1707,9 +1707,9 @@ create or replace function holdfast.job_over(fences bigint[]) returns bigint[]
     return array(select fence from holdfast.claim where fence = any(fences) and not holdfast.is_present(session));
   end
   $$;
-comment on function holdfast.job_over(bigint[]) is 'Those of the claims whose life is over.';
+comment on function holdfast.job_dead_claims(bigint[]) is 'Those of the claims whose epoch is over.';
 
-create or replace function holdfast.job_prove(ids bigint[], fences bigint[]) returns void
+create or replace function holdfast.job_assert_locked(ids bigint[], fences bigint[]) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -1726,22 +1726,22 @@ create or replace function holdfast.job_prove(ids bigint[], fences bigint[]) ret
       from unnest(ids, fences) as asked (id, fence)
       left join claimed using (fence)
       except
-      select job.object, life.object::integer
+      select job.object, session_lock.object::integer
       from held as job
-      join held as life using (pid)
+      join held as session_lock using (pid)
       where job.class = holdfast.lock_class('job')
-        and life.class = holdfast.session_class()
+        and session_lock.class = holdfast.session_class()
     ) as unproven;
     if found then
-      raise exception 'The life that had claimed these jobs is over'
+      raise exception 'The epoch that had claimed these jobs is over'
         using errcode = 'serialization_failure';
     end if;
   end
   $$;
-comment on function holdfast.job_prove(bigint[], bigint[]) is
-  'Fails unless each of the jobs, whose rows are locked, is still locked by the session that vouches for the life of its claim. As a failure of serialization: asked again, the claim is found to be over.';
+comment on function holdfast.job_assert_locked(bigint[], bigint[]) is
+  'Fails unless each of the jobs, whose rows are locked, is still locked by the session that vouches for the epoch of its claim. As a failure of serialization: asked again, the claim is found to be over.';
 
-create or replace function holdfast.job_at_rest(id bigint) returns boolean
+create or replace function holdfast.job_is_unlocked(id bigint) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -1749,23 +1749,23 @@ create or replace function holdfast.job_at_rest(id bigint) returns boolean
     return pg_try_advisory_xact_lock_shared(holdfast.lock_class('job'), holdfast.job_lock_key(id));
   end
   $$;
-comment on function holdfast.job_at_rest(bigint) is
+comment on function holdfast.job_is_unlocked(bigint) is
   'Whether nobody has the job by advisory lock. Then nobody can claim it so until the end of this transaction.';
 
-create or replace function holdfast.job_held() returns table (id bigint, session integer, claimed_at timestamptz, upto bigint)
+create or replace function holdfast.job_advisory_claims() returns table (id bigint, session integer, claimed_at timestamptz, max_seq bigint)
   language sql stable
   set search_path = pg_catalog, pg_temp
   as $$
-    select distinct on (job) job, session, claimed_at, upto
+    select distinct on (job) job, session, claimed_at, max_seq
     from holdfast.claim
     cross join lateral unnest(jobs) as claimed (job)
-    where upto is not null
+    where max_seq is not null
     order by job, fence desc
   $$;
-comment on function holdfast.job_held() is
-  'Jobs that are claimed by advisory lock, on whose rows nothing is written; for those who look. One that has come back since has a seq above upto, and is not meant.';
+comment on function holdfast.job_advisory_claims() is
+  'Jobs that are claimed by advisory lock, on whose rows nothing is written; for those who look. One that has come back since has a seq above max_seq, and is not meant.';
 
-create or replace function holdfast.job_enlist(
+create or replace function holdfast.job_register_worker(
   session integer,
   number integer,
   instance text,
@@ -1783,41 +1783,41 @@ create or replace function holdfast.job_enlist(
     perform pg_advisory_xact_lock(holdfast.lock_class('workers'), 0);
     select
       worker.instance,
-      (select key from unnest(worker.queues) as key where key = any(job_enlist.queues) limit 1)
+      (select key from unnest(worker.queues) as key where key = any(job_register_worker.queues) limit 1)
     into other_instance, other_queue
     from holdfast.worker
-    where worker.claims <> job_enlist.claims
-      and worker.queues && job_enlist.queues
+    where worker.claims <> job_register_worker.claims
+      and worker.queues && job_register_worker.queues
     limit 1;
     if not found then
       insert into holdfast.worker (session, number, instance, queues, kinds, claims)
-      values (job_enlist.session, job_enlist.number, job_enlist.instance, job_enlist.queues, job_enlist.kinds, job_enlist.claims)
+      values (job_register_worker.session, job_register_worker.number, job_register_worker.instance, job_register_worker.queues, job_register_worker.kinds, job_register_worker.claims)
       on conflict on constraint worker_pkey do update set queues = excluded.queues, kinds = excluded.kinds;
     end if;
   end
   $$;
-comment on function holdfast.job_enlist(integer, integer, text, bigint[], text[], text) is
-  'The life begins to work, unless somebody claims jobs of the same queue in the other way, or died doing so and has not been taken over: then it answers with an instance and a queue. The two ways do not see each other''s claims.';
+comment on function holdfast.job_register_worker(integer, integer, text, bigint[], text[], text) is
+  'The epoch begins to work, unless somebody claims jobs of the same queue in the other way, or died doing so and has not been taken over: then it answers with an instance and a queue. The two ways do not see each other''s claims.';
 
--- Lanes, and jobs that wait for others. One transaction at a time works on them, and waits for no other (see job_tie_up). So only
+-- Lanes, and jobs that wait for others. One transaction at a time works on them, and waits for no other (see job_run_follow_ups). So only
 -- rows that move are locked.
 
 -- Inlined, which a setting would prevent. So it names each operator with its schema.
-create or replace function holdfast.job_holds_back(state text, if_failed text) returns boolean
+create or replace function holdfast.job_blocks_dependent(state text, if_failed text) returns boolean
   language sql immutable
   as $$
     select state operator(pg_catalog.=) any(array['ready', 'running', 'waiting'])
       or state operator(pg_catalog.=) any(array['cancelled', 'buried']) and if_failed operator(pg_catalog.=) 'wait'
   $$;
-comment on function holdfast.job_holds_back(text, text) is
-  'Whether a job in this state holds back a job that waits for it, whose ties have this ifFailed. A job that has ended does so only if it failed and the other waits for its retry; otherwise the other is being released, or cancelled.';
+comment on function holdfast.job_blocks_dependent(text, text) is
+  'Whether a job in this state holds back a job that waits for it, whose links have this ifFailed. A job that has ended does so only if it failed and the other waits for its retry; otherwise the other is being released, or cancelled.';
 
-create or replace function holdfast.job_needs(jobs bigint[], most integer) returns table (job bigint, needs bigint, state text)
+create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_count integer) returns table (job bigint, needs bigint, state text)
   language sql stable
   set search_path = pg_catalog, pg_temp
   as $$
     with held as materialized (
-      select * from holdfast.job_held()
+      select * from holdfast.job_advisory_claims()
     )
     select waiting.id, needed.needs, needed.state
     from unnest(jobs) as asked (id)
@@ -1831,68 +1831,68 @@ create or replace function holdfast.job_needs(jobs bigint[], most integer) retur
           (
             select case when coalesce(j.session, held.session) is null then 'ready' else 'running' end
             from holdfast.job j
-            left join held on j.session is null and held.id = j.id and j.seq <= held.upto
+            left join held on j.session is null and held.id = j.id and j.seq <= held.max_seq
             where j.id = d.needs
           ),
           (select 'waiting' from holdfast.waiting w where w.id = d.needs),
           (select h.state from holdfast.job_history h where h.id = d.needs order by ended_at desc limit 1)
         ) as state
       ) as found
-      where holdfast.job_holds_back(found.state, waiting.ties->>'ifFailed')
-      limit most
+      where holdfast.job_blocks_dependent(found.state, waiting.links->>'ifFailed')
+      limit max_count
     ) as needed
   $$;
-comment on function holdfast.job_needs(bigint[], integer) is
+comment on function holdfast.job_unmet_dependencies(bigint[], integer) is
   'What these jobs wait for, and where that is: the jobs that hold them back, at most so many for each.';
 
-create or replace function holdfast.job_bind(ties jsonb, queue bigint, delay_ms bigint, run_at timestamptz) returns jsonb
+create or replace function holdfast.job_resolve_links(links jsonb, queue bigint, delay_ms bigint, run_at timestamptz) returns jsonb
   language sql
   as $$
     select case
-        when ties ? 'lane'
-        then jsonb_set(ties, '{lane,key}', to_jsonb(holdfast.lock_key(queue::text, 'lane/' || (ties->'lane'->>'name'))))
-        else ties
+        when links ? 'lane'
+        then jsonb_set(links, '{lane,key}', to_jsonb(holdfast.lock_key(queue::text, 'lane/' || (links->'lane'->>'name'))))
+        else links
       end
       || case
-        when ties ? 'after' and coalesce(delay_ms, 0) > 0
+        when links ? 'after' and coalesce(delay_ms, 0) > 0
         then jsonb_build_object('runAt', clock_timestamp() + make_interval(secs => delay_ms / 1000.0))
-        when ties ? 'after' and run_at is not null
+        when links ? 'after' and run_at is not null
         then jsonb_build_object('runAt', run_at)
         else '{}'
       end
   $$;
-comment on function holdfast.job_bind(jsonb, bigint, bigint, timestamptz) is
+comment on function holdfast.job_resolve_links(jsonb, bigint, bigint, timestamptz) is
   'Ties as they are written: with the key of the lane, and the time before which it may not run, if others must go before it.';
 
-create or replace function holdfast.job_loosen(tied jsonb) returns bigint[]
+create or replace function holdfast.job_record_follow_ups(linked jsonb) returns bigint[]
   language sql
   set search_path = pg_catalog, pg_temp
   as $$
     with loosened as (
-      insert into holdfast.loose_end (session, tied)
+      insert into holdfast.follow_up (session, linked)
       select coalesce((one->>'session')::integer, 0), one - 'session'
-      from jsonb_array_elements(tied) as one
-      where (one->'ties' ? 'lane' and coalesce((one->>'placed')::boolean, true))
-        or (one->'ties' ? 'awaited' and one->>'state' <> 'retried')
+      from jsonb_array_elements(linked) as one
+      where (one->'links' ? 'lane' and coalesce((one->>'placed')::boolean, true))
+        or (one->'links' ? 'awaited' and one->>'state' <> 'retried')
       returning number
     )
     select array_agg(number) from loosened
   $$;
-comment on function holdfast.job_loosen(jsonb) is
-  'Writes down the jobs from whose leaving something follows for others; as in job_settle. Answers with their numbers, for job_tie_up.';
+comment on function holdfast.job_record_follow_ups(jsonb) is
+  'Writes down the jobs from whose leaving something follows for others; as in job_release_links. Answers with their numbers, for job_run_follow_ups.';
 
-create or replace function holdfast.job_call() returns void
+create or replace function holdfast.job_request_maintenance() returns void
   language sql
   set search_path = pg_catalog, pg_temp
   as $$
-    select pg_notify(holdfast.job_channel(), 'jobs-due ' || session)
+    select pg_notify(holdfast.notification_channel(), 'jobs-maintenance-due ' || session)
     from (select session from holdfast.worker order by not sleeping, random() limit 1) as chosen
   $$;
-comment on function holdfast.job_call() is 'Calls for a round, by one of the workers.';
+comment on function holdfast.job_request_maintenance() is 'Calls for a round, by one of the workers.';
 
-create or replace function holdfast.lane_is_empty(passed bigint[]) returns boolean
+create or replace function holdfast.lane_is_empty(cursors bigint[]) returns boolean
   language sql immutable
-  as $$ select array_remove(passed, null) = '{}' $$;
+  as $$ select array_remove(cursors, null) = '{}' $$;
 comment on function holdfast.lane_is_empty(bigint[]) is 'Whether nobody is parked in a lane.';
 
 create or replace function holdfast.lane_room(max integer, active integer, every bigint, burst integer, free_at timestamptz, at timestamptz)
@@ -1931,30 +1931,30 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
     cross join lateral (select holdfast.lane_room(max, active - t.gone, every, burst, free_at, now) as room) as r
     cross join lateral (
       select parked.*
-      from unnest(l.passed) with ordinality as level (passed, at)
+      from unnest(l.cursors) with ordinality as level (cursors, at)
       cross join lateral (
         select waiting.id, waiting.lane
         from holdfast.waiting
         where waiting.lane = l.key
           and waiting.rank = level.at - 6
-          and waiting.seq > level.passed
+          and waiting.seq > level.cursors
           and waiting.stage = 'lane'
         order by waiting.seq
         limit r.room
         for update skip locked
       ) as parked
-      where level.passed is not null
+      where level.cursors is not null
         and r.room > 0
       order by level.at
       limit r.room
     ) as next;
     if chosen is not null then
-      moved := holdfast.job_ready(chosen);
+      moved := holdfast.job_make_ready(chosen);
     end if;
     update holdfast.lane
     set version = l.version + 1,
         active = l.active - l.gone + l.more,
-        passed = l.first,
+        cursors = l.first,
         free_at = case when l.every is null or l.more = 0 then l.free_at else l.rested_at end,
         due_at = case
           when holdfast.lane_is_empty(l.first) then
@@ -1978,12 +1978,12 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
             from holdfast.waiting
             where waiting.lane = l.key
               and waiting.rank = level.at - 6
-              and waiting.seq > level.passed
+              and waiting.seq > level.cursors
               and waiting.stage = 'lane'
             order by waiting.seq
             limit 1
           )
-          from unnest(l.passed) with ordinality as level (passed, at)
+          from unnest(l.cursors) with ordinality as level (cursors, at)
           order by level.at
         ) as first
       from unnest(keys, gone) as t (key, gone)
@@ -2000,7 +2000,7 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
     where lane.key = k.key
       and lane.version = (select version from holdfast.lane as l where l.key = k.key order by version desc limit 1)
       and lane.active = 0
-      and holdfast.lane_is_empty(lane.passed)
+      and holdfast.lane_is_empty(lane.cursors)
       and (lane.every is null or lane.free_at <= now);
     return moved;
   end
@@ -2022,7 +2022,7 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
     with told as materialized (
       select distinct on (p.key) p.*, w.queue, w.id
       from holdfast.waiting w
-      cross join lateral jsonb_to_record(w.ties->'lane') as p (key bigint, name text, max integer, every bigint, burst integer)
+      cross join lateral jsonb_to_record(w.links->'lane') as p (key bigint, name text, max integer, every bigint, burst integer)
       where w.id = any(ids)
       order by p.key, w.id desc
     ),
@@ -2034,7 +2034,7 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
       ) as l
     ),
     made as (
-      insert into holdfast.lane (key, queue, name, max, every, burst, told_by)
+      insert into holdfast.lane (key, queue, name, max, every, burst, updated_by_job)
       select key, queue, name, max, every, burst, id
       from told
       where not exists (select from known where known.key = told.key)
@@ -2044,25 +2044,25 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
         max = told.max,
         every = told.every,
         burst = told.burst,
-        told_by = told.id
+        updated_by_job = told.id
     from known
     join told on told.key = known.key
     where lane.key = known.key
       and lane.version = known.version
-      and lane.told_by < told.id
+      and lane.updated_by_job < told.id
       and (lane.max, lane.every, lane.burst) is distinct from (told.max, told.every, told.burst);
     -- Where nobody is parked, the first go on as far as there is room. All others are parked in their order.
     with entrant as materialized (
       select
         w.id, l.key, l.version, (-w.priority)::smallint as rank,
-        case when holdfast.lane_is_empty(l.passed)
+        case when holdfast.lane_is_empty(l.cursors)
           then holdfast.lane_room(l.max, l.active, l.every, l.burst, l.free_at, now)
           else 0
         end as room,
         row_number() over (partition by l.key order by w.priority desc, w.run_at, w.id) as place
       from holdfast.waiting w
       cross join lateral (
-        select * from holdfast.lane where lane.key = (w.ties->'lane'->>'key')::bigint order by version desc limit 1
+        select * from holdfast.lane where lane.key = (w.links->'lane'->>'key')::bigint order by version desc limit 1
       ) as l
       where w.id = any(ids)
     ),
@@ -2081,12 +2081,12 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
       returning waiting.lane as key, waiting.rank, waiting.seq
     ),
     level as materialized (
-      select key, array_agg(rank) as ranks, array_agg(passed) as passed
-      from (select key, rank, min(seq) - 1 as passed from parked group by key, rank) as first
+      select key, array_agg(rank) as ranks, array_agg(cursors) as cursors
+      from (select key, rank, min(seq) - 1 as cursors from parked group by key, rank) as first
       group by key
     ),
     counted as materialized (
-      select entered.*, level.ranks, level.passed
+      select entered.*, level.ranks, level.cursors
       from (
         select key, version, count(*) filter (where place <= room)::integer as more, max(id) as latest
         from entrant
@@ -2098,29 +2098,29 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
       update holdfast.lane
       set version = lane.version + 1,
           active = lane.active + c.more,
-          told_by = greatest(told_by, c.latest),
+          updated_by_job = greatest(updated_by_job, c.latest),
           free_at = case
             when every is null or c.more = 0 then free_at
             else greatest(free_at, now) + make_interval(secs => c.more * every / 1e6)
           end,
           -- It is in use again; lane_fill says when to look at it.
           due_at = null,
-          passed = array(
-            select coalesce(p.passed, c.passed[array_position(c.ranks, (p.at - 6)::smallint)])
-            from unnest(lane.passed) with ordinality as p (passed, at)
+          cursors = array(
+            select coalesce(p.cursors, c.cursors[array_position(c.ranks, (p.at - 6)::smallint)])
+            from unnest(lane.cursors) with ordinality as p (cursors, at)
             order by p.at
           )
       from counted c
       where lane.key = c.key
         and lane.version = c.version
-      returning lane.key, lane.passed
+      returning lane.key, lane.cursors
     )
     select
       (select array_agg(id) from entrant where place <= room),
-      (select array_agg(key) from changed where not holdfast.lane_is_empty(passed))
+      (select array_agg(key) from changed where not holdfast.lane_is_empty(cursors))
     into ready, crowded;
     if ready is not null then
-      moved := holdfast.job_ready(ready);
+      moved := holdfast.job_make_ready(ready);
     end if;
     -- Some may have room: its max was raised, or its rate says when.
     if crowded is not null then
@@ -2132,12 +2132,12 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
 comment on function holdfast.lane_enter(bigint[]) is
   'Waiting jobs that are due, locked by the caller, come to their lanes: they may run, or are parked. Answers how many may run now.';
 
-create or replace function holdfast.job_cancel_after(ids bigint[], reasons text[]) returns void
+create or replace function holdfast.job_cancel_dependents(ids bigint[], reasons text[]) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    tied jsonb;
+    linked jsonb;
   begin
     with gone as (
       delete from holdfast.waiting
@@ -2147,26 +2147,26 @@ create or replace function holdfast.job_cancel_after(ids bigint[], reasons text[
     ),
     kept as (
       insert into holdfast.job_history
-        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, ties)
+        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links)
       select id, queue, priority, kind, payload, 'cancelled',
         json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED'),
-        enqueued_at, failed, crashes, max_crashes, log, failures, ties
+        enqueued_at, failed, crashes, max_crashes, log, failures, links
       from gone
-      returning id, queue, kind, ties
+      returning id, queue, kind, links
     )
     select jsonb_agg(
-      jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'ties', ties, 'placed', false)
+      jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'links', links, 'placed', false)
     )
-    into tied
+    into linked
     from kept;
     delete from holdfast.dependency where job = any(ids);
-    perform holdfast.job_settle(tied);
+    perform holdfast.job_release_links(linked);
   end
   $$;
-comment on function holdfast.job_cancel_after(bigint[], text[]) is
+comment on function holdfast.job_cancel_dependents(bigint[], text[]) is
   'Waiting jobs, locked by the caller, end as cancelled, because what they wait for did not come to its end.';
 
-create or replace function holdfast.job_await(ids bigint[]) returns bigint[]
+create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) returns bigint[]
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -2183,9 +2183,9 @@ create or replace function holdfast.job_await(ids bigint[]) returns bigint[]
     delete from holdfast.dependency where job = any(ids);
     -- In one snapshot each of them stands in one table, or nowhere: then it ended longer ago than the history is kept.
     with pair as materialized (
-      select distinct w.id as job, w.ties->>'ifFailed' as if_failed, needs.id::bigint as needs
+      select distinct w.id as job, w.links->>'ifFailed' as if_failed, needs.id::bigint as needs
       from holdfast.waiting w
-      cross join lateral jsonb_array_elements_text(w.ties->'after') as needs (id)
+      cross join lateral jsonb_array_elements_text(w.links->'after') as needs (id)
       where w.id = any(ids)
     ),
     judged as materialized (
@@ -2196,11 +2196,11 @@ create or replace function holdfast.job_await(ids bigint[]) returns bigint[]
         ), false) as is_failed
       from pair
       cross join lateral (
-        select coalesce(bool_or(true), false) as is_live, coalesce(bool_or(ties ? 'awaited'), false) as is_awaited
+        select coalesce(bool_or(true), false) as is_live, coalesce(bool_or(links ? 'awaited'), false) as is_awaited
         from (
-          select ties from holdfast.job where id = needs
+          select links from holdfast.job where id = needs
           union all
-          select ties from holdfast.waiting where id = needs
+          select links from holdfast.waiting where id = needs
         ) as found
       ) as live
     )
@@ -2218,7 +2218,7 @@ create or replace function holdfast.job_await(ids bigint[]) returns bigint[]
         select (
           select format('The job %s, which it waited for, was %s', h.id, h.state)
           from holdfast.waiting w
-          cross join lateral jsonb_array_elements_text(w.ties->'after') with ordinality as needs (id, at)
+          cross join lateral jsonb_array_elements_text(w.links->'after') with ordinality as needs (id, at)
           join holdfast.job_history h on h.id = needs.id::bigint and h.state in ('cancelled', 'buried')
           where w.id = job
           order by needs.at
@@ -2227,27 +2227,27 @@ create or replace function holdfast.job_await(ids bigint[]) returns bigint[]
         from unnest(failed) with ordinality as f (job, at)
         order by at
       );
-      perform holdfast.job_cancel_after(failed, reasons);
+      perform holdfast.job_cancel_dependents(failed, reasons);
     end if;
     -- From now on what follows from their ends is written down. Whoever is just changing one of them is not waited for, and
     -- one that has ended meanwhile, be it just above, is not marked either: then it is judged again.
     with in_job as (
       update holdfast.job
-      set ties = coalesce(ties, '{}') || '{"awaited": true}',
+      set links = coalesce(links, '{}') || '{"awaited": true}',
           -- A cursor may have passed it while it was locked; but not the place of one that somebody has.
-          seq = case when session is null and holdfast.job_at_rest(id) then nextval('holdfast.job_number') else seq end
+          seq = case when session is null and holdfast.job_is_unlocked(id) then nextval('holdfast.job_number') else seq end
       where id = any(array(select id from holdfast.job where id = any(unmarked) order by id for update skip locked))
       returning id
     ),
     in_waiting as (
       update holdfast.waiting
-      set ties = coalesce(ties, '{}') || '{"awaited": true}'
+      set links = coalesce(links, '{}') || '{"awaited": true}'
       where id = any(array(select id from holdfast.waiting where id = any(unmarked) order by id for update skip locked))
       returning id
     ),
     in_history as (
       update holdfast.job_history
-      set ties = coalesce(ties, '{}') || '{"awaited": true}'
+      set links = coalesce(links, '{}') || '{"awaited": true}'
       where (id, ended_at) in (
         select id, ended_at
         from holdfast.job_history
@@ -2280,8 +2280,8 @@ create or replace function holdfast.job_await(ids bigint[]) returns bigint[]
     )
     update holdfast.waiting
     set stage = 'jobs',
-        missing = counted.missing
-    from (select job, count(*)::integer as missing from certain group by job) as counted
+        unmet = counted.unmet
+    from (select job, count(*)::integer as unmet from certain group by job) as counted
     where waiting.id = counted.job;
     select coalesce(array_agg(id), '{}')
     into met
@@ -2290,16 +2290,16 @@ create or replace function holdfast.job_await(ids bigint[]) returns bigint[]
       and not id = any(failed)
       and id not in (select (one->>0)::bigint from jsonb_array_elements(pairs) as one);
     update holdfast.waiting
-    set ties = ties || '{"met": true}',
-        run_at = coalesce((ties->>'runAt')::timestamptz, run_at)
+    set links = links || '{"met": true}',
+        run_at = coalesce((links->>'runAt')::timestamptz, run_at)
     where id = any(met);
     return met;
   end
   $$;
-comment on function holdfast.job_await(bigint[]) is
+comment on function holdfast.job_wait_for_dependencies(bigint[]) is
   'Jobs that others must go before, locked by the caller: they begin to wait for those that have not ended, or are cancelled. Answers with those that need not wait.';
 
-create or replace function holdfast.job_release(ended jsonb, most integer, out released bigint[], out is_all boolean)
+create or replace function holdfast.job_release_dependents(ended jsonb, max_count integer, out released bigint[], out is_all boolean)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -2314,13 +2314,13 @@ create or replace function holdfast.job_release(ended jsonb, most integer, out r
       from jsonb_to_recordset(ended) as e (id bigint, state text)
     ),
     reached_now as materialized (
-      select w.id, over.id as needs, over.state, over.is_failed and not w.ties ? 'ifFailed' as is_cancelled
+      select w.id, over.id as needs, over.state, over.is_failed and not w.links ? 'ifFailed' as is_cancelled
       from over
       join holdfast.dependency d on d.needs = over.id
       join holdfast.waiting w on w.id = d.job and w.stage = 'jobs'
       where not over.is_failed
-        or w.ties->>'ifFailed' is distinct from 'wait'
-      limit most
+        or w.links->>'ifFailed' is distinct from 'wait'
+      limit max_count
       for update of w skip locked
     ),
     gone as (
@@ -2340,10 +2340,10 @@ create or replace function holdfast.job_release(ended jsonb, most integer, out r
     ),
     fewer as (
       update holdfast.waiting
-      set missing = missing - counted.ended,
-          stage = case when missing > counted.ended then 'jobs' else 'time' end,
-          run_at = case when missing > counted.ended then run_at else coalesce((ties->>'runAt')::timestamptz, run_at) end,
-          ties = case when missing > counted.ended then ties else ties || '{"met": true}' end
+      set unmet = unmet - counted.ended,
+          stage = case when unmet > counted.ended then 'jobs' else 'time' end,
+          run_at = case when unmet > counted.ended then run_at else coalesce((links->>'runAt')::timestamptz, run_at) end,
+          links = case when unmet > counted.ended then links else links || '{"met": true}' end
       from counted
       where waiting.id = counted.id
       returning waiting.id, waiting.stage
@@ -2355,22 +2355,22 @@ create or replace function holdfast.job_release(ended jsonb, most integer, out r
       (select array_agg(reason order by id) from cancelled)
     into reached, released, failed, reasons;
     if failed is not null then
-      perform holdfast.job_cancel_after(failed, reasons);
+      perform holdfast.job_cancel_dependents(failed, reasons);
     end if;
-    is_all := reached < most and not exists (
+    is_all := reached < max_count and not exists (
       select
       from jsonb_to_recordset(ended) as e (id bigint, state text)
       join holdfast.dependency d on d.needs = e.id
       join holdfast.waiting w on w.id = d.job and w.stage = 'jobs'
       where e.state not in ('cancelled', 'buried')
-        or w.ties->>'ifFailed' is distinct from 'wait'
+        or w.links->>'ifFailed' is distinct from 'wait'
     );
   end
   $$;
-comment on function holdfast.job_release(jsonb, integer) is
+comment on function holdfast.job_release_dependents(jsonb, integer) is
   'Jobs that others wait for have ended: those that wait for nothing else are released (and answered), or cancelled with them; so many at a time.';
 
-create or replace function holdfast.job_tie_up(numbers bigint[], ids bigint[], session integer, out moved integer, out due_ms integer)
+create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids bigint[], session integer, out moved integer, out due_ms integer)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -2381,23 +2381,23 @@ create or replace function holdfast.job_tie_up(numbers bigint[], ids bigint[], s
     released bigint[];
     is_all boolean;
   begin
-    -- A crash that forgets it leaves the loose ends as well, and the rounds find them.
+    -- A crash that forgets it leaves the follow-ups as well, and the rounds find them.
     perform set_config('synchronous_commit', 'off', true);
     perform pg_advisory_xact_lock(holdfast.lock_class('job follow-ups'), 0);
     moved := 0;
     if session is not null then
-      numbers := numbers || array(select number from holdfast.loose_end where loose_end.session = job_tie_up.session limit 1000);
+      numbers := numbers || array(select number from holdfast.follow_up where follow_up.session = job_run_follow_ups.session limit 1000);
     end if;
-    with tied as (
-      delete from holdfast.loose_end where number = any(numbers) returning loose_end.tied
+    with linked as (
+      delete from holdfast.follow_up where number = any(numbers) returning follow_up.linked
     ),
     counted as (
       select key, sum(jobs)::integer as jobs
       from (
-        select (tied->'ties'->'lane'->>'key')::bigint as key, 1 as jobs
-        from tied
-        where tied->'ties' ? 'lane'
-          and coalesce((tied->>'placed')::boolean, true)
+        select (linked->'links'->'lane'->>'key')::bigint as key, 1 as jobs
+        from linked
+        where linked->'links' ? 'lane'
+          and coalesce((linked->>'placed')::boolean, true)
         union all
         select key, 0 from (
           select key from holdfast.lane where due_at <= clock_timestamp() order by due_at limit 500
@@ -2409,18 +2409,18 @@ create or replace function holdfast.job_tie_up(numbers bigint[], ids bigint[], s
       (select array_agg(key order by key) from counted),
       (select array_agg(jobs order by key) from counted),
       (
-        select jsonb_agg(jsonb_build_object('id', tied->'id', 'state', tied->'state'))
-        from tied
-        where tied->'ties' ? 'awaited'
-          and tied->>'state' <> 'retried'
+        select jsonb_agg(jsonb_build_object('id', linked->'id', 'state', linked->'state'))
+        from linked
+        where linked->'links' ? 'awaited'
+          and linked->>'state' <> 'retried'
       )
     into keys, gone, ended;
     if ended is not null then
-      select r.released, r.is_all into released, is_all from holdfast.job_release(ended, 2000) as r;
+      select r.released, r.is_all into released, is_all from holdfast.job_release_dependents(ended, 2000) as r;
       ids := ids || released;
       if not is_all then
-        insert into holdfast.loose_end (session, tied)
-        select 0, one || '{"ties": {"awaited": true}, "placed": false}' from jsonb_array_elements(ended) as one;
+        insert into holdfast.follow_up (session, linked)
+        select 0, one || '{"links": {"awaited": true}, "placed": false}' from jsonb_array_elements(ended) as one;
       end if;
     end if;
     if keys is not null then
@@ -2429,7 +2429,7 @@ create or replace function holdfast.job_tie_up(numbers bigint[], ids bigint[], s
     if cardinality(ids) > 0 then
       moved := moved + holdfast.job_admit(ids);
     end if;
-    if exists (select from holdfast.loose_end where loose_end.session = 0) then
+    if exists (select from holdfast.follow_up where follow_up.session = 0) then
       due_ms := 0;
       return;
     end if;
@@ -2444,27 +2444,27 @@ create or replace function holdfast.job_tie_up(numbers bigint[], ids bigint[], s
     having count(*) > 0;
   end
   $$;
-comment on function holdfast.job_tie_up(bigint[], bigint[], integer) is
-  'Follows up loose ends with these numbers, and those of a life; then admits waiting jobs. One at a time, for an instant. Answers how many jobs may run now, and when there is more to do: 0 says that it is loose ends of nobody (session 0).';
+comment on function holdfast.job_run_follow_ups(bigint[], bigint[], integer) is
+  'Runs the follow-ups with these numbers, and those of an epoch; then admits waiting jobs. One at a time, for an instant. Answers how many jobs may run now, and when there is more to do: 0 says that it is follow-ups that no session owns (session 0).';
 
 create or replace function holdfast.job_enqueue_workflow(jobs json) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, ties)
+    insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, links)
     select
       -- A payload of null is read as none.
       id, queue, priority, kind, coalesce(payload, 'null'), max_crashes,
       case
-        when ties ? 'after' then clock_timestamp()
+        when links ? 'after' then clock_timestamp()
         else coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0))
       end,
-      holdfast.job_bind(ties, queue, delay_ms, run_at)
+      holdfast.job_resolve_links(links, queue, delay_ms, run_at)
     from json_to_recordset(jobs)
       as j (id bigint, queue bigint, kind text, priority smallint, max_crashes smallint, delay_ms bigint,
-        run_at timestamptz, ties jsonb, payload json);
-    perform holdfast.job_call();
+        run_at timestamptz, links jsonb, payload json);
+    perform holdfast.job_request_maintenance();
   end
   $$;
 comment on function holdfast.job_enqueue_workflow(json) is
@@ -2475,11 +2475,11 @@ create or replace function holdfast.lane_faults() returns table (key bigint, nam
   set search_path = pg_catalog, pg_temp
   as $$
     with placed as (
-      select (ties->'lane'->>'key')::bigint as key from holdfast.job where ties ? 'lane'
+      select (links->'lane'->>'key')::bigint as key from holdfast.job where links ? 'lane'
       union all
-      select (tied->'ties'->'lane'->>'key')::bigint
-      from holdfast.loose_end
-      where tied->'ties' ? 'lane' and coalesce((tied->>'placed')::boolean, true)
+      select (linked->'links'->'lane'->>'key')::bigint
+      from holdfast.follow_up
+      where linked->'links' ? 'lane' and coalesce((linked->>'placed')::boolean, true)
     ),
     counted as (
       select placed.key, count(*) as jobs from placed group by placed.key

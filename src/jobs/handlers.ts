@@ -1,5 +1,5 @@
-import { type Events, isError, isThenable, type Spans, type Tracing } from '../base/index.js'
-import { answersOf, seenBy } from './batches.js'
+import { type Events, isError, isThenable, type Spans, type TracerSlot } from '../base/index.js'
+import { runHandler, toBatchJob } from './batches.js'
 import { validated } from './define.js'
 import type { Batch, BatchJob } from './definition.js'
 import type { Outcomes } from './outcomes.js'
@@ -12,9 +12,9 @@ export const stopMs = 5_000
 export class Handlers {
   readonly #outcomes: Outcomes
   readonly #events: Events
-  readonly #tracing: Tracing
+  readonly #tracing: TracerSlot
 
-  constructor(outcomes: Outcomes, events: Events, tracing: Tracing) {
+  constructor(outcomes: Outcomes, events: Events, tracing: TracerSlot) {
     this.#outcomes = outcomes
     this.#events = events
     this.#tracing = tracing
@@ -46,7 +46,7 @@ export class Handlers {
     const seen: BatchJob[] = []
     for (const run of runs) {
       try {
-        seen.push(seenBy(run, await validated(definition, run.job.input)))
+        seen.push(toBatchJob(run, await validated(definition, run.job.input)))
         taken.push(run)
       } catch (error) {
         this.#outcomes.failed(run, error)
@@ -80,23 +80,23 @@ export class Handlers {
 
   #call(run: Run, input: unknown): unknown {
     const { definition } = run.job
-    this.#events.to('job.began')?.(run.facts)
+    this.#events.emitter('job.started')?.(run.eventFields)
     const { tracer } = this.#tracing
     if (!tracer) return definition.run(input, run)
-    return tracer.around('job process', this.#spanOf([run]), () => definition.run(input, run))
+    return tracer.withSpan('job process', this.#spanOf([run]), () => definition.run(input, run))
   }
 
   #callBatch(batch: Batch, runs: readonly Run[], seen: readonly BatchJob[]): Promise<readonly unknown[]> {
-    const tell = this.#events.to('job.began')
-    if (tell) for (const run of runs) tell(run.facts)
+    const tell = this.#events.emitter('job.started')
+    if (tell) for (const run of runs) tell(run.eventFields)
     const { tracer } = this.#tracing
-    if (!tracer) return answersOf(batch, seen)
-    return tracer.around('job process', this.#spanOf(runs), () => answersOf(batch, seen))
+    if (!tracer) return runHandler(batch, seen)
+    return tracer.withSpan('job process', this.#spanOf(runs), () => runHandler(batch, seen))
   }
 
   #spanOf(runs: readonly Run[]): Spans['job process'] {
-    const { queue, kind, attempt } = runs[0]!.facts
-    const traces = runs.flatMap(({ job }) => job.ties?.trace ?? [])
+    const { queue, kind, attempt } = runs[0]!.eventFields
+    const traces = runs.flatMap(({ job }) => job.links?.trace ?? [])
     return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
   }
 

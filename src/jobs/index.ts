@@ -2,8 +2,8 @@ export { type BatchJobOptions, defineJob, type JobOptions, type RetryOptions } f
 export type { BatchHandler, BatchJob, BatchOptions, JobContext, JobDefinition } from './definition.js'
 export type { ChildOptions, EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
 export * from './errors.js'
-export type { Imported, ImportOptions } from './import/import.js'
-export { type ImportSource, importSources, type WhyLeft } from './import/source.js'
+export type { ImportOptions, ImportResult } from './import/import.js'
+export { type ImportSource, importSources, type SkipReason } from './import/source.js'
 export type { JobRef } from './job-ref.js'
 export {
   Jobs,
@@ -12,7 +12,7 @@ export {
   type WorkOptions,
 } from './jobs.js'
 export type { LaneOptions } from './lanes.js'
-export { cancel, discard, type Outcome, retryAfter } from './outcome.js'
+export { JobOutcome } from './outcome.js'
 export type { JobParent } from './parents.js'
 export type { Schema } from './schema.js'
 export type { FailedAttempt, JobStatus } from './status.js'

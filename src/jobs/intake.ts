@@ -1,65 +1,65 @@
-import { describe, type Events, readOptions, type Tracing, UsageError } from '../base/index.js'
+import { describe, type Events, readOptions, type TracerSlot, UsageError } from '../base/index.js'
 import { type CallerTransaction, type Executor, executorOf } from '../postgres/index.js'
 import { highestPriority, lowestPriority } from './cursors.js'
 import { checkDefinition, validated } from './define.js'
 import type { AnyDefinition } from './definition.js'
 import type { ChildOptions } from './enqueue-options.js'
 import {
-  type Asked,
   childRules,
   type EnqueueManyOptions,
   type EnqueueOptions,
   enqueueRules,
-  tiesOf,
+  linksOf,
+  type ParsedOptions,
 } from './enqueue-options.js'
 import { type EnqueueStatement, Enqueuing } from './enqueuing.js'
+import type { FollowUps } from './follow-ups.js'
 import type { ForeignJob } from './import/source.js'
 import type { JobRef } from './job-ref.js'
-import type { Ledger } from './ledger.js'
-import type { LooseEnds } from './loose-ends.js'
+import type { Links } from './links.js'
 import { writePayload } from './payload.js'
 import type { Queues } from './queues.js'
 import type { Run } from './run.js'
-import type { Ties } from './ties.js'
+import type { JobStore } from './store.js'
 import { readUnique, UniqueEnqueuing } from './unique.js'
-import { type Planned, planOf } from './workflow-plan.js'
+import { type PlannedJob, planOf } from './workflow-plan.js'
 import type { WorkflowBuilder, WorkflowRef } from './workflows.js'
 
 interface IntakeOptions {
-  readonly ledger: Ledger
+  readonly store: JobStore
   readonly queues: Queues
-  readonly looseEnds: LooseEnds
+  readonly followUps: FollowUps
   readonly events: Events
-  readonly tracing: Tracing
+  readonly tracing: TracerSlot
 }
 
 /** A statement takes so many at most, and so many bytes. */
-const mostTogether = 5_000
-const mostBytes = 4_000_000
+const maxPerStatement = 5_000
+const maxBytes = 4_000_000
 
 /**
  * How jobs come in: what a caller asks for is read and checked, put in the words that the database takes (a head, which jobs
  * may have in common, and a payload), sent, and told of.
  */
 export class Intake {
-  readonly #ledger: Ledger
+  readonly #store: JobStore
   readonly #queues: Queues
-  readonly #looseEnds: LooseEnds
+  readonly #followUps: FollowUps
   readonly #events: Events
-  readonly #tracing: Tracing
+  readonly #tracing: TracerSlot
   readonly #enqueuing: Enqueuing
   readonly #unique: UniqueEnqueuing
   /** The largest id that is known to have been drawn. */
   #lastNumber = 0
 
-  constructor({ ledger, queues, looseEnds, events, tracing }: IntakeOptions) {
-    this.#ledger = ledger
+  constructor({ store, queues, followUps, events, tracing }: IntakeOptions) {
+    this.#store = store
     this.#queues = queues
-    this.#looseEnds = looseEnds
+    this.#followUps = followUps
     this.#events = events
     this.#tracing = tracing
-    this.#enqueuing = new Enqueuing(ledger, looseEnds)
-    this.#unique = new UniqueEnqueuing(ledger)
+    this.#enqueuing = new Enqueuing(store, followUps)
+    this.#unique = new UniqueEnqueuing(store)
   }
 
   one(definition: AnyDefinition, input: unknown, options: EnqueueOptions | undefined): Promise<JobRef> {
@@ -75,7 +75,7 @@ export class Intake {
     options: ChildOptions | undefined,
   ): Promise<JobRef> {
     const asked = readOptions('job.enqueue', options, childRules)
-    return this.#one(definition, input, asked, executorOf(parent.tx), { workflow: parent.job.ties?.workflow })
+    return this.#one(definition, input, asked, executorOf(parent.tx), { workflow: parent.job.links?.workflow })
   }
 
   many<Input>(
@@ -99,7 +99,7 @@ export class Intake {
     const executor = tx && executorOf(tx)
     const ids = await this.#sent(plan[0]!.definition, plan.length, () => this.#workflow(plan, payloads, executor))
     const jobs = ids.map((id) => ({ id, isNew: true }))
-    for (const [at, { definition }] of plan.entries()) this.#tell(definition, [jobs[at]!], executor)
+    for (const [at, { definition }] of plan.entries()) this.#emitEnqueued(definition, [jobs[at]!], executor)
     return { id: ids[0]!, jobs }
   }
 
@@ -107,7 +107,7 @@ export class Intake {
    * Jobs that waited elsewhere, by the transaction that takes them from there. Answers with them, where they were enqueued: not where
    * another job has the key.
    */
-  async imported(jobs: readonly ForeignJob[], queue: string, from: string, tx: Executor): Promise<ForeignJob[]> {
+  async enqueueImported(jobs: readonly ForeignJob[], queue: string, from: string, tx: Executor): Promise<ForeignJob[]> {
     const key = this.#queues.keyOf(queue)
     const asked = jobs.map((job) => ({ job, ...foreign(job, key) }))
     const refs: { job: ForeignJob; id: number }[] = []
@@ -139,20 +139,20 @@ export class Intake {
     const inLanes = asked.filter(({ job }) => job.lane !== null)
     for (let at = 0, to = 0; at < inLanes.length; at = to) {
       while (to < inLanes.length && inLanes[to]!.job.key === null) to++
-      if (to > at) await enqueue('enqueue_tied', inLanes.slice(at, to))
+      if (to > at) await enqueue('enqueue_linked', inLanes.slice(at, to))
       else await enqueueUnique(inLanes.slice(at, ++to))
     }
     const told = refs.map(({ id, job }) => ({ id, failed: job.failed, line: `Imported from ${from}: ${job.id}` }))
-    await this.#ledger.runIn(tx, 'imported', [JSON.stringify(told)])
+    await this.#store.runIn(tx, 'record_import', [JSON.stringify(told)])
     return refs.map(({ job }) => job)
   }
 
   #one(
     definition: AnyDefinition,
     input: unknown,
-    asked: Asked,
+    asked: ParsedOptions,
     tx: Executor | undefined,
-    more?: Ties,
+    more?: Links,
   ): Promise<JobRef> {
     if (!this.#tracing.tracer) return this.#oneNow(definition, input, asked, tx, more)
     return this.#sent(definition, 1, () => this.#oneNow(definition, input, asked, tx, more))
@@ -161,32 +161,32 @@ export class Intake {
   async #oneNow(
     definition: AnyDefinition,
     input: unknown,
-    asked: Asked,
+    asked: ParsedOptions,
     tx: Executor | undefined,
-    more?: Ties,
+    more?: Links,
   ): Promise<JobRef> {
     const { head, statement, slotOf } = this.#headOf(definition, asked, false, more)
     const payload = await this.#payloadOf(definition, input)
     if (asked.after) await this.#checkAfter(asked.after)
     if (slotOf) {
       const one = { payload, ...slotOf(input) }
-      if (tx) return this.#toldOne(definition, (await this.#unique.many([one], tx))[0]!, tx)
+      if (tx) return this.#withEvent(definition, (await this.#unique.many([one], tx))[0]!, tx)
       const ref = await this.#unique.one(one)
-      if (statement === 'enqueue_tied') this.#looseEnds.entering([ref.id])
-      return this.#toldOne(definition, ref, tx)
+      if (statement === 'enqueue_linked') this.#followUps.admit([ref.id])
+      return this.#withEvent(definition, ref, tx)
     }
     if (tx === undefined) {
       const id = await this.#enqueuing.one({ head, payload }, statement)
-      return this.#toldOne(definition, { id, isNew: true }, tx)
+      return this.#withEvent(definition, { id, isNew: true }, tx)
     }
     const [id] = await this.#enqueuing.many(head, [payload], statement, tx)
-    return this.#toldOne(definition, { id: id!, isNew: true }, tx)
+    return this.#withEvent(definition, { id: id!, isNew: true }, tx)
   }
 
   async #many(
     definition: AnyDefinition,
     inputs: readonly unknown[],
-    asked: Asked,
+    asked: ParsedOptions,
     executor: Executor | undefined,
   ): Promise<JobRef[]> {
     const { head, statement, slotOf } = this.#headOf(definition, asked, true)
@@ -202,30 +202,30 @@ export class Intake {
     const refs: JobRef[] = []
     for (let from = 0; from < payloads.length; ) {
       let to = from
-      for (let bytes = 0; to < payloads.length && to - from < mostTogether && bytes < mostBytes; to++) {
+      for (let bytes = 0; to < payloads.length && to - from < maxPerStatement && bytes < maxBytes; to++) {
         bytes += payloads[to]!.length
       }
       const together = payloads.slice(from, to)
       if (slots) {
         const keyed = together.map((payload, at) => ({ payload, ...slots[from + at]! }))
         const unique = await this.#unique.many(keyed, executor)
-        if (statement === 'enqueue_tied' && !executor) this.#looseEnds.entering(unique.map(({ id }) => id))
+        if (statement === 'enqueue_linked' && !executor) this.#followUps.admit(unique.map(({ id }) => id))
         refs.push(...unique)
       } else {
         for (const id of await this.#enqueuing.many(head, together, statement, executor)) refs.push({ id, isNew: true })
       }
       from = to
     }
-    this.#tell(definition, refs, executor)
+    this.#emitEnqueued(definition, refs, executor)
     return refs
   }
 
   async #workflow(
-    plan: readonly Planned[],
+    plan: readonly PlannedJob[],
     payloads: readonly string[],
     executor: Executor | undefined,
   ): Promise<number[]> {
-    const [drawn] = await this.#ledger.run<{ ids: string }>('numbers', [plan.length])
+    const [drawn] = await this.#store.run<{ ids: string }>('draw_ids', [plan.length])
     const ids = drawn!.ids.split(',').map(Number)
     const awaited = new Set(plan.flatMap(({ behind }) => behind))
     const jobs = plan.map(({ definition, asked, behind }, at) => {
@@ -236,14 +236,14 @@ export class Intake {
     })
     const values = [`[${jobs.join(',')}]`]
     await (executor
-      ? this.#ledger.runIn(executor, 'enqueue_workflow', values)
-      : this.#ledger.run('enqueue_workflow', values))
-    if (!executor) this.#looseEnds.entering(ids)
+      ? this.#store.runIn(executor, 'enqueue_workflow', values)
+      : this.#store.run('enqueue_workflow', values))
+    if (!executor) this.#followUps.admit(ids)
     return ids
   }
 
   /** All that jobs with these options have in common, as the beginning of a JSON object; and what makes each unique. */
-  #headOf(definition: AnyDefinition, asked: Asked, many: boolean, more?: Ties) {
+  #headOf(definition: AnyDefinition, asked: ParsedOptions, many: boolean, more?: Links) {
     checkDefinition(definition)
     const { delay, runAt, priority = 0, unique } = asked
     if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected delay or runAt, got both')
@@ -253,13 +253,13 @@ export class Intake {
     let head = `{"queue":${this.#queues.keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
     if (delay) head += `,"delay_ms":${Math.ceil(delay)}`
     if (runAt !== undefined) head += `,"run_at":"${runAt.toISOString()}"`
-    const ties = tiesOf(definition, asked, more)
-    const trace = this.#tracing.tracer?.carry()
-    if (trace !== undefined) head += `,"ties":${JSON.stringify({ ...ties, trace })}`
-    else if (ties) head += `,"ties":${JSON.stringify(ties)}`
+    const links = linksOf(definition, asked, more)
+    const trace = this.#tracing.tracer?.traceparent()
+    if (trace !== undefined) head += `,"links":${JSON.stringify({ ...links, trace })}`
+    else if (links) head += `,"links":${JSON.stringify(links)}`
     // Nothing has to be looked after for a job that only carries its trace, unless it has a key beside.
-    const isTied = ties !== undefined || (trace !== undefined && unique !== undefined)
-    const statement: EnqueueStatement = isTied ? 'enqueue_tied' : isLater ? 'enqueue_later' : 'enqueue'
+    const isLinked = links !== undefined || (trace !== undefined && unique !== undefined)
+    const statement: EnqueueStatement = isLinked ? 'enqueue_linked' : isLater ? 'enqueue_later' : 'enqueue'
     if (unique === undefined) return { head, statement }
     const uniqueOf = readUnique(unique, isLater, many)
     const slotOf = (input: unknown) => {
@@ -280,7 +280,7 @@ export class Intake {
   async #checkAfter(ids: readonly number[]): Promise<void> {
     const largest = Math.max(0, ...ids)
     if (largest <= this.#lastNumber) return
-    const [row] = await this.#ledger.run<{ last_value: string }>('last_number', [])
+    const [row] = await this.#store.run<{ last_value: string }>('last_id', [])
     this.#lastNumber = Number(row!.last_value)
     if (largest <= this.#lastNumber) return
     throw new UsageError(
@@ -294,19 +294,19 @@ export class Intake {
     if (!tracer) return send()
     checkDefinition(definition)
     const { queue, kind } = definition
-    return tracer.around('job send', { queue, kind, count }, send)
+    return tracer.withSpan('job send', { queue, kind, count }, send)
   }
 
-  #tell({ kind, queue }: AnyDefinition, refs: readonly JobRef[], tx: Executor | undefined): void {
-    const tell = this.#events.to('job.enqueued')
+  #emitEnqueued({ kind, queue }: AnyDefinition, refs: readonly JobRef[], tx: Executor | undefined): void {
+    const tell = this.#events.emitter('job.enqueued')
     if (!tell) return
     const ids = refs.flatMap(({ id, isNew }) => (isNew ? [id] : []))
     // One whose key another has is none.
     if (ids.length > 0) tell({ kind, queue, ids, inTransaction: tx !== undefined })
   }
 
-  #toldOne(definition: AnyDefinition, ref: JobRef, tx: Executor | undefined): JobRef {
-    if (this.#events.to('job.enqueued')) this.#tell(definition, [ref], tx)
+  #withEvent(definition: AnyDefinition, ref: JobRef, tx: Executor | undefined): JobRef {
+    if (this.#events.emitter('job.enqueued')) this.#emitEnqueued(definition, [ref], tx)
     return ref
   }
 }
@@ -316,7 +316,7 @@ function foreign({ kind, priority, input, runAt, key, until, lane }: ForeignJob,
   const rank = Math.max(lowestPriority, Math.min(highestPriority, priority))
   let head = `{"queue":${queue},"kind":${JSON.stringify(kind)},"priority":${rank},"max_crashes":3`
   if (runAt !== null) head += `,"run_at":${JSON.stringify(runAt)}`
-  if (lane !== null) head += `,"ties":${JSON.stringify({ lane: { name: lane, max: 1 } })}`
+  if (lane !== null) head += `,"links":${JSON.stringify({ lane: { name: lane, max: 1 } })}`
   if (key !== null) head += `,"unique":${JSON.stringify({ key, until, existing: 'keep' })}`
   return { head, payload: input ?? 'null' }
 }

@@ -9,25 +9,25 @@ select array_to_string(holdfast.job_enqueue($1::text::json, $2::text::json), ','
 -- Jobs with a delay.
 select array_to_string(holdfast.job_enqueue_later($1::text::json, $2::text::json), ',') as ids
 
--- name: enqueue_tied
--- Jobs with ties.
-select array_to_string(holdfast.job_enqueue_tied($1::text::json, $2::text::json, $3::boolean), ',') as ids
+-- name: enqueue_linked
+-- Jobs with links.
+select array_to_string(holdfast.job_enqueue_linked($1::text::json, $2::text::json, $3::boolean), ',') as ids
 
 -- name: enqueue_unique
 -- Jobs that hold a key. See job_enqueue_unique.
 select array_to_string(ids, ',') as ids, array_to_string(are_new, ',') as fresh
 from holdfast.job_enqueue_unique($1::text::json, $2::text::json, $3::boolean, $4::text)
 
--- name: know_queue
+-- name: record_queue
 -- Writes down the name of a queue, for people.
-select holdfast.job_know_queue($1::bigint, $2, $3)
+select holdfast.job_record_queue($1::bigint, $2, $3)
 
--- name: enlist
--- See job_enlist. Flushed with the first job that the life ends, and a crash before that ends it.
+-- name: register_worker
+-- See job_register_worker. Flushed with the first job that the epoch ends, and a crash before that ends it.
 select other_instance, other_queue::text
-from holdfast.job_enlist($1::integer, $2::integer, $3, $4::text::bigint[], $5::text[], $6)
+from holdfast.job_register_worker($1::integer, $2::integer, $3, $4::text::bigint[], $5::text[], $6)
 
--- name: sleep
+-- name: set_sleeping
 -- Says whether a worker wants to be told of new jobs.
 update holdfast.worker
 set sleeping = $3
@@ -35,8 +35,8 @@ where session = $1
   and number = $2
   and sleeping <> $3
 
--- name: leave
--- A worker closes. The row of the last one of a life stays while something that it has claimed, or ended, is left to do.
+-- name: unregister_worker
+-- A worker closes. The row of the last one of an epoch stays while something that it has claimed, or ended, is left to do.
 with gone as (
   delete from holdfast.worker
   where session = $1
@@ -44,7 +44,7 @@ with gone as (
     and (
       (
         not exists (select from holdfast.claim where claim.session = $1)
-        and not exists (select from holdfast.loose_end where loose_end.session = $1)
+        and not exists (select from holdfast.follow_up where follow_up.session = $1)
       )
       or exists (select from holdfast.worker as other where other.session = $1 and other.number <> $2)
     )
@@ -65,23 +65,23 @@ where session = $1
 
 -- name: claim
 -- See job_claim.
-select state, fence, jobs, passed, oldest, newest, last
+select state, fence, jobs, new_cursors, oldest, newest, last
 from holdfast.job_claim(
   $1::integer, $2::bigint, $3::text::bigint[], $4::text::integer[], $5::text::bigint[], $6::text[], $7::integer, $8::boolean,
   $9::boolean
 )
 
--- name: look
--- See job_look.
-select jobs, passed, oldest, newest, last
-from holdfast.job_look(
+-- name: find_claimable
+-- See job_find_claimable.
+select jobs, new_cursors, oldest, newest, last
+from holdfast.job_find_claimable(
   $1::text::bigint[], $2::text::integer[], $3::text::bigint[], $4::text[], $5::integer, $6::boolean
 )
 
--- name: take
--- See job_take. On the anchor.
-select state, fence, jobs, lives, has_orphans
-from holdfast.job_take(
+-- name: claim_by_lock
+-- See job_claim_by_lock. On the anchor.
+select state, fence, jobs, session_count, has_orphans
+from holdfast.job_claim_by_lock(
   $1::integer, $2::bigint, $3::text::bigint[], $4::text::bigint[], $5::text::bigint[], $6::boolean
 )
 
@@ -104,17 +104,17 @@ from (
 
 -- name: done
 -- See job_done.
-select recorded, array_to_string(loose, ',') as loose
+select recorded, array_to_string(follow_ups, ',') as follow_ups
 from holdfast.job_done(
   $1::text::bigint[], $2::text::bigint[], $3::text::bigint[], $4::text::json, $5::text::bigint[]
 )
 
 -- name: end
 -- See job_end.
-select recorded, array_to_string(loose, ',') as loose
+select recorded, array_to_string(follow_ups, ',') as follow_ups
 from holdfast.job_end($1::text::json, $2::text::bigint[], $3::text::bigint[])
 
--- name: start
+-- name: mark_started
 -- Jobs that may have killed a worker are about to be run.
 update holdfast.job
 set started = true
@@ -123,17 +123,17 @@ where job.id = s.id
   and (job.fence = s.fence or job.session is null and job.seq = s.seq)
 returning job.id
 
--- name: watch
+-- name: check_running
 -- Those of the running jobs that are still their worker's, and why they are to stop. Tells those who have nothing to do
 -- that somebody has work, and may die of it.
 with told as materialized (
-  select pg_notify(holdfast.job_channel(), 'jobs-busy ' || $4)
+  select pg_notify(holdfast.notification_channel(), 'jobs-running ' || $4)
 )
 select job.id, job.cancelled
 from told, unnest($1::text::bigint[], $2::text::bigint[], $3::text::bigint[]) as w (id, fence, seq)
 join holdfast.job on job.id = w.id and (job.fence = w.fence or job.session is null and job.seq = w.seq)
 
--- name: note
+-- name: save_notes
 -- What handlers said of their progress, and logged.
 update holdfast.job
 set progress = coalesce(n.progress, job.progress),
@@ -154,7 +154,7 @@ where job.id = n.id
   and (job.fence = n.fence or job.session is null and job.seq = n.seq)
 
 -- name: give_back
--- Gives back what a life has claimed by statements whose answers never arrived ($2: how it calls them).
+-- Gives back what an epoch has claimed by statements whose answers never arrived ($2: how it calls them).
 with lost as materialized (
   select fence, jobs
   from holdfast.claim
@@ -171,12 +171,12 @@ select holdfast.job_end(
   array(select fence from lost)
 )
 
--- name: tie_up
--- See job_tie_up.
+-- name: run_follow_ups
+-- See job_run_follow_ups.
 select moved, due_ms
-from holdfast.job_tie_up($1::text::bigint[], $2::text::bigint[], $3::integer)
+from holdfast.job_run_follow_ups($1::text::bigint[], $2::text::bigint[], $3::integer)
 
--- name: numbers
+-- name: draw_ids
 -- Ids for the jobs of a workflow.
 with checked as materialized (
   select holdfast.check_job_number()
@@ -184,7 +184,7 @@ with checked as materialized (
 select array_to_string(array(select nextval('holdfast.job_number') from generate_series(1, $1::integer)), ',') as ids
 from checked
 
--- name: last_number
+-- name: last_id
 -- No job has a larger id.
 select last_value from holdfast.job_number
 
@@ -192,7 +192,7 @@ select last_value from holdfast.job_number
 -- See job_enqueue_workflow.
 select holdfast.job_enqueue_workflow($1::text::json)
 
--- name: imported
+-- name: record_import
 -- What jobs bring along that were enqueued elsewhere: how often they have failed, and where they were.
 with brought as materialized (
   select id, failed, line
@@ -221,7 +221,7 @@ select
   null as error
 from asked
 join holdfast.job j on j.id = asked.id
-left join holdfast.job_held() as h on j.session is null and h.id = j.id and j.seq <= h.upto
+left join holdfast.job_advisory_claims() as h on j.session is null and h.id = j.id and j.seq <= h.max_seq
 union all
 select w.id, w.kind, 'waiting', null, null
 from asked
@@ -235,41 +235,41 @@ join holdfast.job_history h on h.id = asked.id
 -- All jobs of the workflow that a job belongs to.
 with asked as materialized (
   select coalesce(
-    (select (ties->>'workflow')::bigint from holdfast.job where id = $1),
-    (select (ties->>'workflow')::bigint from holdfast.waiting where id = $1),
-    (select (ties->>'workflow')::bigint from holdfast.job_history where id = $1 limit 1),
+    (select (links->>'workflow')::bigint from holdfast.job where id = $1),
+    (select (links->>'workflow')::bigint from holdfast.waiting where id = $1),
+    (select (links->>'workflow')::bigint from holdfast.job_history where id = $1 limit 1),
     $1
   ) as workflow
 )
 select
   asked.workflow, j.id, j.kind, case when coalesce(j.session, h.session) is null then 'ready' else 'running' end as state,
-  j.ties->'after' as after, j.failed + j.crashes + (coalesce(j.session, h.session) is not null)::integer as attempts,
+  j.links->'after' as after, j.failed + j.crashes + (coalesce(j.session, h.session) is not null)::integer as attempts,
   j.enqueued_at, coalesce(j.claimed_at, h.claimed_at) as claimed_at, null::timestamptz as ended_at, null as error
 from asked
-join holdfast.job j on j.ties ? 'workflow' and (j.ties->>'workflow')::bigint = asked.workflow
-left join holdfast.job_held() as h on j.session is null and h.id = j.id and j.seq <= h.upto
+join holdfast.job j on j.links ? 'workflow' and (j.links->>'workflow')::bigint = asked.workflow
+left join holdfast.job_advisory_claims() as h on j.session is null and h.id = j.id and j.seq <= h.max_seq
 union all
 select
-  asked.workflow, w.id, w.kind, 'waiting', w.ties->'after', w.failed + w.crashes, w.enqueued_at, null, null, null
+  asked.workflow, w.id, w.kind, 'waiting', w.links->'after', w.failed + w.crashes, w.enqueued_at, null, null, null
 from asked
-join holdfast.waiting w on w.ties ? 'workflow' and (w.ties->>'workflow')::bigint = asked.workflow
+join holdfast.waiting w on w.links ? 'workflow' and (w.links->>'workflow')::bigint = asked.workflow
 union all
 select
-  asked.workflow, h.id, h.kind, h.state, h.ties->'after',
+  asked.workflow, h.id, h.kind, h.state, h.links->'after',
   h.failed + h.crashes + (h.state in ('done', 'discarded'))::integer, h.enqueued_at, h.claimed_at, h.ended_at,
   h.error::text
 from asked
-join holdfast.job_history h on h.ties ? 'workflow' and (h.ties->>'workflow')::bigint = asked.workflow
+join holdfast.job_history h on h.links ? 'workflow' and (h.links->>'workflow')::bigint = asked.workflow
 order by 2
 
--- name: round
--- See job_round. Says, too, which code the schema needs by now.
+-- name: maintain
+-- See job_maintain. Says, too, which code the schema needs by now.
 select due_ms, moved, (select max(works_from) from holdfast.migration) as works_from
-from holdfast.job_round($1::integer)
+from holdfast.job_maintain($1::integer)
 
--- name: days
--- See job_days.
-select holdfast.job_days($1::integer)
+-- name: roll_partitions
+-- See job_roll_partitions.
+select holdfast.job_roll_partitions($1::integer)
 
 -- name: find
 -- Wherever it is.
@@ -280,7 +280,7 @@ select
   coalesce(j.claimed_at, h.claimed_at) as claimed_at, null::timestamptz as ended_at, j.failed, j.crashes, j.progress, j.log, j.failures::text as failures,
   (select min(instance) from holdfast.worker where worker.session = coalesce(j.session, h.session)) as instance, j.cancelled
 from holdfast.job j
-left join holdfast.job_held() as h on j.session is null and h.id = j.id and j.seq <= h.upto
+left join holdfast.job_advisory_claims() as h on j.session is null and h.id = j.id and j.seq <= h.max_seq
 where j.id = $1
 union all
 select
@@ -314,7 +314,7 @@ with this as materialized (
   where id = $1
 ),
 held as materialized (
-  select * from holdfast.job_held()
+  select * from holdfast.job_advisory_claims()
 )
 select
   this.stage, this.kind, this.run_at, coalesce(this.run_at <= clock_timestamp(), true) as is_due, this.failed,
@@ -331,7 +331,7 @@ select
         select from holdfast.job
         where job.queue = this.queue
           and job.session is null
-          and not exists (select from held where held.id = job.id and job.seq <= held.upto)
+          and not exists (select from held where held.id = job.id and job.seq <= held.max_seq)
           and (job.priority > this.priority or job.priority = this.priority and job.seq < this.seq)
         limit 10000
       ) as before
@@ -358,9 +358,9 @@ select
       from (
         select job.id, coalesce(job.session, held.session) as session
         from holdfast.job
-        left join held on job.session is null and held.id = job.id and job.seq <= held.upto
-        where ties ? 'lane'
-          and (ties->'lane'->>'key')::bigint = this.lane
+        left join held on job.session is null and held.id = job.id and job.seq <= held.max_seq
+        where links ? 'lane'
+          and (links->'lane'->>'key')::bigint = this.lane
         order by job.id
         limit 20
       ) as placed
@@ -368,7 +368,7 @@ select
   end as running,
   case
     when this.stage = 'jobs' then (
-      select json_agg(json_build_object('id', needs, 'state', state) order by needs) from holdfast.job_needs(array[$1::bigint], 20)
+      select json_agg(json_build_object('id', needs, 'state', state) order by needs) from holdfast.job_unmet_dependencies(array[$1::bigint], 20)
     )
   end as jobs
 from this
@@ -384,15 +384,15 @@ where id = any($1::text::bigint[])
 
 -- name: cancel
 -- See job_cancel.
-select array_to_string(loose, ',') as loose
+select array_to_string(follow_ups, ',') as follow_ups
 from holdfast.job_cancel($1::bigint, $2)
 where answer is not null
 
 -- name: retry
--- A job that has ended otherwise than done, or waits, may run now; one with ties as soon as they let it.
+-- A job that has ended otherwise than done, or waits, may run now; one with links as soon as they let it.
 -- A unique one only if no other has its key.
 with candidate as materialized (
-  select id, queue, kind, ties
+  select id, queue, kind, links
   from holdfast.job_history
   where id = $1
     and state <> 'done'
@@ -401,26 +401,26 @@ with candidate as materialized (
 admitted as materialized (
   select id
   from candidate
-  where ties is null
-    or holdfast.job_retake_key(id, queue, kind, ties)
+  where links is null
+    or holdfast.job_retake_key(id, queue, kind, links)
 ),
 ended as (
   delete from holdfast.job_history
   where id = any(array(select id from admitted))
     and state <> 'done'
-  returning id, queue, priority, kind, payload, enqueued_at, max_crashes, log, failures, ties
+  returning id, queue, priority, kind, payload, enqueued_at, max_crashes, log, failures, links
 ),
 waiting as (
   delete from holdfast.waiting
   where id = $1
-    and ties is null
+    and links is null
   returning id, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures
 ),
 hurried as (
   update holdfast.waiting
   set run_at = clock_timestamp()
   where id = $1
-    and ties is not null
+    and links is not null
   returning id, queue
 ),
 back as (
@@ -428,48 +428,48 @@ back as (
     (id, seq, queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures)
   select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, 0, 0, max_crashes, log, failures
   from ended
-  where ties is null
+  where links is null
   union all
   select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log,
     failures
   from waiting
   returning id, queue
 ),
-tied as (
+linked as (
   insert into holdfast.waiting
-    (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, ties)
-  select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, ties
+    (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, links)
+  select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, links
   from ended
-  where ties is not null
+  where links is not null
   returning id, queue
 )
-select id, is_tied, holdfast.job_wake(queue, 1)
+select id, is_linked, holdfast.job_wake(queue, 1)
 from (
-  select *, false as is_tied from back
+  select *, false as is_linked from back
   union all
-  select *, true from tied
+  select *, true from linked
   union all
   select *, true from hurried
 ) as moved
 
 -- name: redrive
--- Buried jobs of a queue may run again, so many at a time; those with ties as soon as they let them, and
+-- Buried jobs of a queue may run again, so many at a time; those with links as soon as they let them, and
 -- unique ones if no other has their key. Whoever is just looking at one is waited for. Relies on job_history_failed.
 -- The first time tells when it began, for the next ones: what is buried after that is left, or what fails at once would come back for ever.
 with candidate as materialized (
-  select id, ended_at, queue, kind, ties
+  select id, ended_at, queue, kind, links
   from holdfast.job_history
   where queue = $1
     and state = 'buried'
     and ended_at < coalesce(to_timestamp($3::double precision), statement_timestamp())
     and (
-      ties is null
-      or ties->'unique'->>'until' = 'window'
+      links is null
+      or links->'unique'->>'until' = 'window'
       or not exists (
         select from holdfast.unique_job u
         where u.queue = job_history.queue
           and u.kind = job_history.kind
-          and u.key = job_history.ties->'unique'->>'key'
+          and u.key = job_history.links->'unique'->>'key'
           and (u.expires_at is null or u.expires_at > clock_timestamp())
       )
     )
@@ -479,9 +479,9 @@ with candidate as materialized (
 ),
 buried as materialized (
   select id, ended_at
-  from (select * from candidate order by ties->'unique'->>'key' collate "C") as in_order
-  where ties is null
-    or holdfast.job_retake_key(id, queue, kind, ties)
+  from (select * from candidate order by links->'unique'->>'key' collate "C") as in_order
+  where links is null
+    or holdfast.job_retake_key(id, queue, kind, links)
 ),
 ended as (
   delete from holdfast.job_history
@@ -494,25 +494,25 @@ ended as (
 back as (
   insert into holdfast.job (id, seq, queue, priority, kind, payload, enqueued_at, max_crashes, log, failures)
   select id, nextval('holdfast.job_number'), queue, priority, kind, payload, enqueued_at, max_crashes, log, failures
-  from (select * from ended where ties is null order by id) as in_order
+  from (select * from ended where links is null order by id) as in_order
   returning queue
 ),
-tied as (
+linked as (
   insert into holdfast.waiting
-    (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, ties)
-  select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, ties
+    (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, links)
+  select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, links
   from ended
-  where ties is not null
+  where links is not null
   returning queue
 ),
 woken as (
   select count(*) as jobs, holdfast.job_wake(queue, count(*))
-  from (select * from back union all select * from tied) as moved
+  from (select * from back union all select * from linked) as moved
   group by queue
 )
 select
   coalesce(sum(jobs), 0)::integer as jobs,
-  coalesce($3::double precision, extract(epoch from statement_timestamp()))::double precision as begun
+  coalesce($3::double precision, extract(epoch from statement_timestamp()))::double precision as started_at
 from woken
 
 -- name: pause

@@ -9,17 +9,17 @@ import {
   type Events,
   hasEnded,
   InstanceDrainingError,
-  longestTimerMs,
+  maxTimerMs,
   pause,
   readOptions,
-  type Tracing,
+  type TracerSlot,
   UsageError,
   whenAborted,
   wholeNumber,
 } from '../base/index.js'
 import {
   type Anchor,
-  arrayOf,
+  arrayLiteral,
   type CallerTransaction,
   type Database,
   type HealthReason,
@@ -27,22 +27,22 @@ import {
   SessionLocksUnavailableError,
 } from '../postgres/index.js'
 import { AdvisoryClaims } from './advisory-claims.js'
-import type { Claims, ClaimWay } from './claims.js'
+import type { ClaimMode, Claims } from './claims.js'
 import { checkDefinition } from './define.js'
 import type { AnyDefinition, JobDefinition } from './definition.js'
 import type { EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
 import { clip, JobFailedError } from './errors.js'
-import { type Imported, type ImportOptions, importJobs } from './import/import.js'
+import { FollowUps } from './follow-ups.js'
+import { type ImportOptions, type ImportResult, importJobs } from './import/import.js'
 import type { ImportSource } from './import/source.js'
 import { Intake } from './intake.js'
 import type { JobRef } from './job-ref.js'
-import { Ledger } from './ledger.js'
-import { LooseEnds } from './loose-ends.js'
+import { Maintenance } from './maintenance.js'
 import { parentsOf } from './parents.js'
 import { Queues } from './queues.js'
-import { Rounds } from './rounds.js'
 import { RowsClaims } from './rows-claims.js'
 import { type JobStatus, type StatusRow, statusOf } from './status.js'
+import { JobStore } from './store.js'
 import type { WaitsForRow } from './waits-for.js'
 import { Worker } from './worker.js'
 import {
@@ -76,9 +76,9 @@ export interface JobsOptions {
   readonly keepDays: number
   /** By which news reaches this instance, and on which jobs are locked. */
   readonly anchor: Anchor | undefined
-  readonly claims: ClaimWay
+  readonly claims: ClaimMode
   readonly events: Events
-  readonly tracing: Tracing
+  readonly tracing: TracerSlot
 }
 
 const workRules = {
@@ -89,7 +89,7 @@ const workRules = {
       Array.isArray(given) && given.length > 0 ? given.map((name) => checkName(name, 'queue')) : undefined,
   },
 }
-const resultRules = { wait: duration(0, longestTimerMs), signal: abortSignal }
+const resultRules = { wait: duration(0, maxTimerMs), signal: abortSignal }
 
 /**
  * Jobs: work that is written down with the data it is about, and runs somewhere, some time, to a recorded end.
@@ -101,40 +101,40 @@ const resultRules = { wait: duration(0, longestTimerMs), signal: abortSignal }
  */
 export class Jobs {
   readonly #options: JobsOptions
-  readonly #ledger: Ledger
+  readonly #store: JobStore
   readonly #queues: Queues
   readonly #intake: Intake
-  readonly #rounds: Rounds
+  readonly #maintenance: Maintenance
   readonly #claims: Claims | undefined
-  readonly #looseEnds: LooseEnds
+  readonly #followUps: FollowUps
   readonly #workers = new Set<Worker>()
   readonly #draining = new AbortController()
   readonly #calls = new Calls()
-  #begun: Promise<void> | undefined
-  #numbers = 0
+  #partitionsReady: Promise<void> | undefined
+  #nextWorkerNumber = 0
 
   /** @internal */
   constructor(options: JobsOptions) {
     this.#options = options
-    this.#ledger = new Ledger(options)
+    this.#store = new JobStore(options)
     const { keepDays, schema, namespace, claims, anchor } = options
-    this.#queues = new Queues(this.#ledger, namespace)
-    this.#rounds = new Rounds(this.#ledger, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays, schema })
-    if (claims === 'rows') this.#claims = new RowsClaims(this.#ledger)
-    else this.#claims = anchor && new AdvisoryClaims(this.#ledger, anchor, this.#rounds)
-    this.#looseEnds = new LooseEnds({
-      ledger: this.#ledger,
-      life: () => options.presence.life?.number,
+    this.#queues = new Queues(this.#store, namespace)
+    this.#maintenance = new Maintenance(this.#store, { idleMs: this.#hasListener ? 5_000 : 1_000, keepDays, schema })
+    if (claims === 'rows') this.#claims = new RowsClaims(this.#store)
+    else this.#claims = anchor && new AdvisoryClaims(this.#store, anchor, this.#maintenance)
+    this.#followUps = new FollowUps({
+      store: this.#store,
+      epoch: () => options.presence.epoch?.number,
       onMoved: () => {
         // With a listener, whoever sleeps was told.
         if (!this.#hasListener) for (const worker of this.#workers) worker.wake()
       },
-      onDue: (ms) => this.#roundSoon(ms),
+      onDue: (ms) => this.#maintainWithin(ms),
     })
     this.#intake = new Intake({
-      ledger: this.#ledger,
+      store: this.#store,
       queues: this.#queues,
-      looseEnds: this.#looseEnds,
+      followUps: this.#followUps,
       events: options.events,
       tracing: options.tracing,
     })
@@ -196,7 +196,7 @@ export class Jobs {
    * @example
    * const { imported, left } = await holdfast.jobs.importFrom('pg-boss', { kind: 'send-email', dryRun: true })
    */
-  async importFrom(from: ImportSource, options?: ImportOptions): Promise<Imported> {
+  async importFrom(from: ImportSource, options?: ImportOptions): Promise<ImportResult> {
     this.#calls.throwIfClosed()
     return importJobs(this.#options.database, this.#intake, from, options)
   }
@@ -209,7 +209,7 @@ export class Jobs {
    * const { isOver, counts } = (await holdfast.jobs.workflow(id))!
    */
   async workflow(id: number): Promise<WorkflowStatus | null> {
-    const rows = await this.#ledger.read<WorkflowRow>('workflow', [checkId(id)])
+    const rows = await this.#store.read<WorkflowRow>('workflow', [checkId(id)])
     return rows.length === 0 ? null : workflowOf(rows)
   }
 
@@ -233,17 +233,17 @@ export class Jobs {
       if (byKind.has(definition.kind)) throw new UsageError(`Two definitions are named "${definition.kind}"`)
       byKind.set(definition.kind, definition)
     }
-    if (this.#claims === undefined) throw new SessionLocksUnavailableError('not-asked-for')
+    if (this.#claims === undefined) throw new SessionLocksUnavailableError('no-anchor')
     const queues = [...new Set(given ?? definitions.map(({ queue }) => queue))]
-    this.#begun ??= this.#rounds.begin()
+    this.#partitionsReady ??= this.#maintenance.start()
     const worker = new Worker({
-      ledger: this.#ledger,
+      store: this.#store,
       presence: this.#options.presence,
-      rounds: this.#rounds,
+      maintenance: this.#maintenance,
       claims: this.#claims,
-      looseEnds: this.#looseEnds,
-      begun: this.#begun,
-      number: this.#numbers++,
+      followUps: this.#followUps,
+      partitionsReady: this.#partitionsReady,
+      number: this.#nextWorkerNumber++,
       hasListener: this.#hasListener,
       definitions: byKind,
       queues: queues.map((queue) => this.#queues.keyOf(queue)),
@@ -251,7 +251,7 @@ export class Jobs {
       concurrency,
       events: this.#options.events,
       tracing: this.#options.tracing,
-      parents: (ids) => parentsOf(this.#ledger, ids),
+      parents: (ids) => parentsOf(this.#store, ids),
       // Closing does not keep a handler from it.
       enqueueChild: (parent, definition, input, options) => this.#intake.child(parent, definition, input, options),
       onClosed: () => this.#workers.delete(worker),
@@ -274,9 +274,9 @@ export class Jobs {
   async #cancel(id: number, reason: string): Promise<boolean> {
     // It may change its table in the very moment of the question.
     for (let tries = 0; tries < 5; tries++) {
-      const [row] = await this.#ledger.run<{ loose: string | null }>('cancel', [checkId(id), clip(reason)])
+      const [row] = await this.#store.run<{ follow_ups: string | null }>('cancel', [checkId(id), clip(reason)])
       if (row) {
-        this.#looseEnds.found(row.loose)
+        this.#followUps.add(row.follow_ups)
         return true
       }
       const status = await this.find(id)
@@ -294,8 +294,8 @@ export class Jobs {
    */
   async retry(id: number): Promise<boolean> {
     checkId(id)
-    const [row] = await this.#calls.write(() => this.#ledger.write<{ is_tied: boolean }>('retry', [id]))
-    if (row?.is_tied) this.#looseEnds.entering([id])
+    const [row] = await this.#calls.write(() => this.#store.write<{ is_linked: boolean }>('retry', [id]))
+    if (row?.is_linked) this.#followUps.admit([id])
     return row !== undefined
   }
 
@@ -308,10 +308,10 @@ export class Jobs {
    */
   async find(id: number): Promise<JobStatus | null> {
     for (let tries = 0; tries < 2; tries++) {
-      const [row] = await this.#ledger.run<StatusRow>('find', [checkId(id)])
+      const [row] = await this.#store.run<StatusRow>('find', [checkId(id)])
       if (!row) continue
       const isWaiting = row.state === 'waiting' || row.state === 'ready'
-      const [why] = isWaiting ? await this.#ledger.read<WaitsForRow>('waits_for', [id]) : []
+      const [why] = isWaiting ? await this.#store.read<WaitsForRow>('waits_for', [id]) : []
       return statusOf(row, why)
     }
     return null
@@ -341,7 +341,9 @@ export class Jobs {
     try {
       for (let attempt = 0; ; attempt++) {
         giveUp.signal.throwIfAborted()
-        const [row] = await this.#ledger.run<Pick<StatusRow, 'state' | 'result' | 'error'>>('ended', [arrayOf([id])])
+        const [row] = await this.#store.run<Pick<StatusRow, 'state' | 'result' | 'error'>>('ended', [
+          arrayLiteral([id]),
+        ])
         if (row?.state === 'done') return row.result === null ? undefined : JSON.parse(row.result)
         if (row) {
           throw new JobFailedError(id, row.state as 'buried', row.error === null ? undefined : JSON.parse(row.error))
@@ -373,7 +375,7 @@ export class Jobs {
    */
   async resume(queue: string): Promise<void> {
     await this.#pause(queue, false)
-    for (const worker of this.#workers) worker.resumed()
+    for (const worker of this.#workers) worker.onQueueResumed()
   }
 
   /**
@@ -390,19 +392,19 @@ export class Jobs {
   async #redrive(queue: string): Promise<number> {
     let all = 0
     for await (const some of this.redriving(queue)) all += some
-    if (all > 0) this.#roundSoon(0)
+    if (all > 0) this.#maintainWithin(0)
     return all
   }
 
   /** @internal A thousand at a time, as long as there are any that were buried before it began: how many each time. */
   async *redriving(queue: string): AsyncGenerator<number, void> {
-    let begun: number | null = null
+    let startedAt: number | null = null
     for (;;) {
-      const values: unknown[] = [this.#queues.keyOf(queue), 1_000, begun]
-      const [row] = await this.#ledger.write<{ jobs: number; begun: number }>('redrive', values)
+      const values: unknown[] = [this.#queues.keyOf(queue), 1_000, startedAt]
+      const [row] = await this.#store.write<{ jobs: number; started_at: number }>('redrive', values)
       if (row!.jobs === 0) return
       yield row!.jobs
-      begun = row!.begun
+      startedAt = row!.started_at
     }
   }
 
@@ -417,29 +419,29 @@ export class Jobs {
   }
 
   /** @internal What the fleet says of jobs. */
-  hear(what: string, detail: string): void {
-    if (what === 'jobs-busy') {
-      this.#rounds.busy()
+  onNotification(what: string, detail: string): void {
+    if (what === 'jobs-running') {
+      this.#maintenance.noteActivity()
       return
     }
-    const life = this.#options.presence.life?.number
-    if (what === 'jobs-due') {
-      if (detail === String(life)) this.#rounds.call()
+    const epoch = this.#options.presence.epoch?.number
+    if (what === 'jobs-maintenance-due') {
+      if (detail === String(epoch)) this.#maintenance.runNow()
       return
     }
-    if (what === 'jobs-cancel') {
-      if (detail === String(life)) for (const worker of this.#workers) worker.cancelled()
+    if (what === 'jobs-cancel-requested') {
+      if (detail === String(epoch)) for (const worker of this.#workers) worker.checkCancelled()
       return
     }
     const called = new Set(detail.split(','))
     let isMine = false
     for (const worker of this.#workers) {
-      if (!called.has(`${life}.${worker.number}`)) continue
+      if (!called.has(`${epoch}.${worker.number}`)) continue
       isMine = true
       worker.wake()
     }
     // What was enqueued may have to wait, and somebody must know how long.
-    if (isMine) this.#rounds.soon(50)
+    if (isMine) this.#maintenance.runWithin(50)
   }
 
   /** @internal What keeps the workers of this instance from their work. */
@@ -454,27 +456,27 @@ export class Jobs {
   }
 
   /** @internal Resolves when what was asked for before is written. */
-  written(): Promise<void> {
-    return this.#calls.written()
+  waitForWrites(): Promise<void> {
+    return this.#calls.waitForWrites()
   }
 
   /** @internal */
   async close(): Promise<void> {
     this.#calls.close()
     await Promise.all([...this.#workers].map((worker) => worker.close()))
-    await this.#begun
-    await this.#looseEnds.close()
-    await this.#rounds.close()
+    await this.#partitionsReady
+    await this.#followUps.close()
+    await this.#maintenance.close()
   }
 
   async #pause(queue: string, pauses: boolean): Promise<void> {
     const values = [this.#queues.keyOf(queue), this.#options.namespace, queue, pauses]
-    await this.#calls.write(() => this.#ledger.run('pause', values))
+    await this.#calls.write(() => this.#store.run('pause', values))
   }
 
-  /** A round in so long, where somebody has worked. Others make rounds only while they hear of work (`jobs-busy`). */
-  #roundSoon(ms: number): void {
-    if (this.#begun) this.#rounds.soon(ms)
+  /** A round in so long, where somebody has worked. Others run it only while they hear of work (`jobs-running`). */
+  #maintainWithin(ms: number): void {
+    if (this.#partitionsReady) this.#maintenance.runWithin(ms)
   }
 
   get #hasListener(): boolean {

@@ -1,5 +1,5 @@
 import { readOptions, UsageError, wholeNumber } from '../base/index.js'
-import { eachNs, type Rate, rateRule } from '../limits/index.js'
+import { intervalNsOf, type Rate, rateRule } from '../limits/index.js'
 
 /** What holds for each lane of a definition. Lanes are named when jobs are enqueued. */
 export interface LaneOptions {
@@ -32,5 +32,5 @@ export function lanePolicy(given: unknown): LanePolicy {
     if ((given as LaneOptions | undefined)?.burst === undefined) return { max }
     throw new UsageError('Expected a rate with burst, which says how much of it may be taken at once')
   }
-  return { max, every: Number((eachNs(rate, burst) + 999n) / 1_000n), burst }
+  return { max, every: Number((intervalNsOf(rate, burst) + 999n) / 1_000n), burst }
 }

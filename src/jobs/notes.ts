@@ -1,13 +1,13 @@
 import type { Claims } from './claims.js'
-import type { Ledger } from './ledger.js'
 import type { Run } from './run.js'
+import type { JobStore } from './store.js'
 
 const flushAfterMs = 250
-const mostLines = 100
+const maxLines = 100
 
 /** Writes down what handlers say of their progress, soon after they said it, and many together. It is for people to read only. */
 export class NoteTaker {
-  readonly #ledger: Ledger
+  readonly #store: JobStore
   readonly #claims: Claims
   readonly #noted = new Set<Run>()
   /** Those whose notes the statement writes that is under way. */
@@ -16,8 +16,8 @@ export class NoteTaker {
   #written: Promise<void> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
 
-  constructor(ledger: Ledger, claims: Claims) {
-    this.#ledger = ledger
+  constructor(store: JobStore, claims: Claims) {
+    this.#store = store
     this.#claims = claims
   }
 
@@ -60,14 +60,14 @@ export class NoteTaker {
       return {
         id: run.id,
         fence: run.fence,
-        seq: this.#claims.placeOf(run.job),
+        seq: this.#claims.seqOf(run.job),
         progress,
-        ...(lines.length > 0 ? { lines: lines.slice(-mostLines) } : {}),
+        ...(lines.length > 0 ? { lines: lines.slice(-maxLines) } : {}),
       }
     })
     this.#writing = new Set(noted)
     try {
-      await this.#ledger.run('note', [JSON.stringify(asked)])
+      await this.#store.run('save_notes', [JSON.stringify(asked)])
     } finally {
       this.#writing = new Set()
     }

@@ -1,9 +1,18 @@
 import { type Duration, describe, parseDuration, textOf, UsageError } from '../base/index.js'
 
-const longestMs = 3_650 * 86_400_000
+const maxDelayMs = 3_650 * 86_400_000
 
-/** What a handler may return in the place of a result. */
-export class Outcome {
+/**
+ * Return value of a handler that ends its attempt without a result and without a failure.
+ *
+ * @example
+ * run: async ({ order }) => {
+ *   const response = await send(order)
+ *   if (response.status === 429) return JobOutcome.retryAfter('30s')
+ *   if (response.status === 410) return JobOutcome.cancel('the order was cancelled')
+ * }
+ */
+export class JobOutcome {
   readonly #isMade = true
 
   /** @internal */
@@ -15,42 +24,27 @@ export class Outcome {
     Object.freeze(this)
   }
 
-  /** @internal Whether it was made here. Cannot be forged, and runs no code of the value, whatever that is. */
-  static is(value: unknown): value is Outcome {
+  /** Runs the job again after the delay. The attempt does not count as a failure. */
+  static retryAfter(delay: Duration): JobOutcome {
+    const ms = parseDuration(delay)
+    if (ms === undefined || ms > maxDelayMs) {
+      throw new UsageError(`Expected the delay of JobOutcome.retryAfter to be a duration, got ${describe(delay)}`)
+    }
+    return new JobOutcome('retried', '', ms)
+  }
+
+  /** Ends the job as cancelled. */
+  static cancel(reason = 'Cancelled by its handler'): JobOutcome {
+    return new JobOutcome('cancelled', textOf(reason), 0)
+  }
+
+  /** Ends the job as discarded: it has nothing to do, and nothing went wrong. */
+  static discard(reason = 'Discarded by its handler'): JobOutcome {
+    return new JobOutcome('discarded', textOf(reason), 0)
+  }
+
+  /** @internal Whether a value was made by this class. A forged object is refused, and no code of the value runs. */
+  static is(value: unknown): value is JobOutcome {
     return typeof value === 'object' && value !== null && #isMade in value
   }
-}
-
-/**
- * Returned by a handler: not now, but after a while. It counts as no failure.
- *
- * @example
- * if (response.status === 429) return retryAfter('30s')
- */
-export function retryAfter(delay: Duration): Outcome {
-  const ms = parseDuration(delay)
-  if (ms === undefined || ms > longestMs) {
-    throw new UsageError(`Expected the time of retryAfter to be a duration, got ${describe(delay)}`)
-  }
-  return new Outcome('retried', '', ms)
-}
-
-/**
- * Returned by a handler: the job ends as cancelled.
- *
- * @example
- * if (order.isCancelled) return cancel('the order was cancelled')
- */
-export function cancel(reason = 'Cancelled by its handler'): Outcome {
-  return new Outcome('cancelled', textOf(reason), 0)
-}
-
-/**
- * Returned by a handler: there is nothing to do, and nothing went wrong.
- *
- * @example
- * if (user === undefined) return discard('the user is gone')
- */
-export function discard(reason = 'Discarded by its handler'): Outcome {
-  return new Outcome('discarded', textOf(reason), 0)
 }

@@ -1,8 +1,8 @@
 import { backoffMs, type Events, isInstance, messageOf } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
-import { arrayOf, type Executor } from '../postgres/index.js'
-import { type Claims, placesOf } from './claims.js'
-import { type Ending, type Endings, endingFor, type Recorded, unstamped } from './endings.js'
+import { arrayLiteral, type Executor } from '../postgres/index.js'
+import { type Claims, seqsOf } from './claims.js'
+import { type Ending, type Endings, endingFor, type RecordResult, unstamped } from './endings.js'
 import {
   DrainingError,
   InvalidInputError,
@@ -10,26 +10,26 @@ import {
   JobLostError,
   JobTimeoutError,
   NonRetryableError,
-  recordOf,
+  toRecordedError,
 } from './errors.js'
-import type { Ledger } from './ledger.js'
-import type { LooseEnds } from './loose-ends.js'
+import type { FollowUps } from './follow-ups.js'
+import type { Maintenance } from './maintenance.js'
 import type { NoteTaker } from './notes.js'
-import { Outcome } from './outcome.js'
+import { JobOutcome } from './outcome.js'
 import { writePayload } from './payload.js'
-import type { Rounds } from './rounds.js'
 import type { Run } from './run.js'
+import type { JobStore } from './store.js'
 
 export interface OutcomesOptions {
-  readonly ledger: Ledger
-  readonly rounds: Rounds
+  readonly store: JobStore
+  readonly maintenance: Maintenance
   readonly endings: Endings
   readonly claims: Claims
-  readonly looseEnds: LooseEnds
+  readonly followUps: FollowUps
   readonly events: Events
   readonly notes: NoteTaker
   /** The attempt is over, and what is given records that. */
-  readonly over: (run: Run, record: () => void) => void
+  readonly finish: (run: Run, record: () => void) => void
 }
 
 /**
@@ -46,18 +46,18 @@ export class Outcomes {
   /** Its handler has returned. Throws what the attempt has failed of all the same. */
   succeeded(run: Run, value: unknown): Promise<void> | undefined {
     if (run.isOver) return undefined
-    const { rounds, endings, over } = this.#options
+    const { maintenance, endings, finish } = this.#options
     const { job, stopReason } = run
     if (stopReason instanceof JobTimeoutError) throw stopReason
-    if (Outcome.is(value)) {
-      const error = value.reason ? { name: 'Outcome', message: value.reason } : undefined
+    if (JobOutcome.is(value)) {
+      const error = value.reason ? { name: 'JobOutcome', message: value.reason } : undefined
       const { id, seq, claim } = job
       const ending = { id, seq, claim, state: value.state, error, delayMs: value.delayMs, failed: false }
       const transaction = run.sealed()
       if (transaction) return this.#commit(run, transaction, ending)
-      if (value.state === 'retried') rounds.soon(value.delayMs)
-      this.#tellStopped(run, value.state)
-      over(run, () => endings.end(ending))
+      if (value.state === 'retried') maintenance.runWithin(value.delayMs)
+      this.#emitEnded(run, value.state)
+      finish(run, () => endings.end(ending))
       return undefined
     }
     let result: string | undefined
@@ -69,28 +69,28 @@ export class Outcomes {
     }
     const transaction = run.sealed()
     if (transaction) return this.#commit(run, transaction, result)
-    this.#tellDone(run)
-    over(run, () => endings.done(job, result))
+    this.#emitDone(run)
+    finish(run, () => endings.done(job, result))
     return undefined
   }
 
   /** Its handler has thrown, or could not be called, or does not stop. */
   failed(run: Run, error: unknown): void {
     if (run.isOver) return
-    const { rounds, endings, events, over } = this.#options
+    const { maintenance, endings, events, finish } = this.#options
     const { job, stopReason } = run
     const { definition, id, seq, claim } = job
     void run.rollback()
-    const base = { id, seq, claim, error: recordOf(error), delayMs: 0, failed: false }
+    const base = { id, seq, claim, error: toRecordedError(error), delayMs: 0, failed: false }
     if (run.isLost) {
-      this.#tellStopped(run, 'lost')
-      over(run, () => endings.drop(job))
+      this.#emitEnded(run, 'lost')
+      finish(run, () => endings.drop(job))
       return
     }
     if (stopReason instanceof JobCancelledError) {
-      const cancelled = { ...base, state: 'cancelled', error: recordOf(stopReason) } as const
-      this.#tellStopped(run, 'cancelled')
-      over(run, () => endings.end(cancelled))
+      const cancelled = { ...base, state: 'cancelled', error: toRecordedError(stopReason) } as const
+      this.#emitEnded(run, 'cancelled')
+      finish(run, () => endings.end(cancelled))
       return
     }
     if (stopReason instanceof DrainingError) {
@@ -100,11 +100,11 @@ export class Outcomes {
     const wouldFailAgain = isInstance(error, NonRetryableError) || isInstance(error, InvalidInputError)
     const isFinal = wouldFailAgain || job.failed + 1 >= definition.attempts
     const state = isFinal ? 'buried' : 'retried'
-    const delayMs = isFinal ? 0 : backoffMs(job.failed, definition.backoffMs, definition.longestMs)
-    over(run, () => endings.end({ ...base, state, delayMs, failed: true }))
-    if (!isFinal) rounds.soon(delayMs)
+    const delayMs = isFinal ? 0 : backoffMs(job.failed, definition.backoffMs, definition.maxBackoffMs)
+    finish(run, () => endings.end({ ...base, state, delayMs, failed: true }))
+    if (!isFinal) maintenance.runWithin(delayMs)
     const durationMs = performance.now() - run.startedAt
-    events.to('job.failed')?.({ ...run.facts, durationMs, state, error })
+    events.emitter('job.failed')?.({ ...run.eventFields, durationMs, state, error })
   }
 
   /** Its handler does not stop, while the worker closes. */
@@ -118,55 +118,59 @@ export class Outcomes {
   /** Records the end in the transaction of the handler, and commits both. */
   async #commit(run: Run, transaction: RunTransaction, end: Ending | string | undefined): Promise<void> {
     const { id, claim } = run.job
-    const { ledger, claims, rounds, endings, looseEnds, notes, over } = this.#options
-    let loose: string | null = null
+    const { store, claims, maintenance, endings, followUps, notes, finish } = this.#options
+    let followUpNumbers: string | null = null
     const record = async (tx: Executor) => {
       const rows =
         typeof end === 'object'
-          ? await ledger.runIn<Recorded>(tx, 'end', [
+          ? await store.runIn<RecordResult>(tx, 'end', [
               JSON.stringify([endingFor(claims, end)]),
               unstamped(claims, [end]),
               '{}',
             ])
-          : await ledger.runIn<Recorded>(tx, 'done', [
-              arrayOf([id]),
-              arrayOf([claim.fence]),
-              placesOf(claims, [run.job]),
+          : await store.runIn<RecordResult>(tx, 'done', [
+              arrayLiteral([id]),
+              arrayLiteral([claim.fence]),
+              seqsOf(claims, [run.job]),
               end === undefined ? null : `[[${end}]]`,
               '{}',
             ])
       const { recorded } = rows[0]!
-      loose = rows[0]!.loose
+      followUpNumbers = rows[0]!.follow_ups
       if (recorded !== null && recorded.length === 0) throw new JobLostError(id, claim.fence)
     }
     await notes.whenWritten(run)
     try {
       await transaction.commit(record)
-      looseEnds.found(loose)
+      followUps.add(followUpNumbers)
     } catch (error) {
-      looseEnds.unsure()
+      followUps.recheck()
       // When it was the answer to the commit that is missing, the record of the failure is refused: the job has ended.
-      if (error instanceof JobLostError) endings.refused++
+      if (error instanceof JobLostError) endings.refusedEnds++
       if (error instanceof JobLostError) run.lose()
       throw error
     }
-    if (typeof end === 'object' && end.state === 'retried') rounds.soon(end.delayMs)
-    if (typeof end === 'object') this.#tellStopped(run, end.state as 'retried' | 'cancelled' | 'discarded')
-    else this.#tellDone(run)
-    over(run, () => endings.recorded([run.job], []))
+    if (typeof end === 'object' && end.state === 'retried') maintenance.runWithin(end.delayMs)
+    if (typeof end === 'object') this.#emitEnded(run, end.state as 'retried' | 'cancelled' | 'discarded')
+    else this.#emitDone(run)
+    finish(run, () => endings.recorded([run.job], []))
   }
 
   #returned(run: Run): void {
-    const { endings, over } = this.#options
-    this.#tellStopped(run, 'returned')
-    over(run, () => endings.giveBack(run.job))
+    const { endings, finish } = this.#options
+    this.#emitEnded(run, 'returned')
+    finish(run, () => endings.giveBack(run.job))
   }
 
-  #tellDone(run: Run): void {
-    this.#options.events.to('job.done')?.({ ...run.facts, durationMs: performance.now() - run.startedAt })
+  #emitDone(run: Run): void {
+    this.#options.events.emitter('job.done')?.({ ...run.eventFields, durationMs: performance.now() - run.startedAt })
   }
 
-  #tellStopped(run: Run, state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'): void {
-    this.#options.events.to('job.stopped')?.({ ...run.facts, durationMs: performance.now() - run.startedAt, state })
+  #emitEnded(run: Run, state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'): void {
+    this.#options.events.emitter('job.ended')?.({
+      ...run.eventFields,
+      durationMs: performance.now() - run.startedAt,
+      state,
+    })
   }
 }

@@ -8,15 +8,15 @@ interface PaceOptions {
   readonly claims: Claims
   readonly concurrency: number
   /** How many jobs a place takes: those of a batch. */
-  readonly together: number
+  readonly batchSize: number
 }
 
-const mostAClaim = 1_000
+const maxPerClaim = 1_000
 /** Jobs that a worker has claimed ahead are at most what it does in this time. */
 const aheadMs = 40
-export const mostAhead = 4_000
+export const maxAhead = 4_000
 /** While so many ends are not recorded yet, nothing more is claimed. */
-const mostUnrecorded = 10_000
+const maxUnrecorded = 10_000
 const rateEveryMs = 20
 
 /**
@@ -32,7 +32,7 @@ export class Pace {
 
   constructor(options: PaceOptions) {
     this.#options = options
-    this.#ramp = options.together
+    this.#ramp = options.batchSize
   }
 
   /** How many jobs it may have claimed ahead, at the pace of late. */
@@ -41,8 +41,8 @@ export class Pace {
   }
 
   /** How many jobs to claim now; none while a later claim would be a larger one. */
-  wanted(): number {
-    const { attempts, endings, claims, concurrency, together } = this.#options
+  claimCount(): number {
+    const { attempts, endings, claims, concurrency, batchSize } = this.#options
     const now = performance.now()
     if (now - this.#rateFrom >= rateEveryMs) {
       const current = attempts.finished / (now - this.#rateFrom)
@@ -50,12 +50,12 @@ export class Pace {
       attempts.finished = 0
       this.#rateFrom = now
     }
-    if (endings.unrecorded > mostUnrecorded) return 0
-    this.#ahead = Math.min(mostAhead, Math.floor(this.#rate * aheadMs), Math.floor(claims.most / 2))
-    const free = concurrency * together + this.#ahead - attempts.running - attempts.queued
+    if (endings.unrecorded > maxUnrecorded) return 0
+    this.#ahead = Math.min(maxAhead, Math.floor(this.#rate * aheadMs), Math.floor(claims.maxClaimed / 2))
+    const free = concurrency * batchSize + this.#ahead - attempts.running - attempts.queued
     const want = Math.min(free, claims.room)
-    const few = Math.min(mostAClaim, Math.max(1, Math.floor(this.#ahead / 2)))
-    return want >= few ? Math.min(want, mostAClaim) : 0
+    const few = Math.min(maxPerClaim, Math.max(1, Math.floor(this.#ahead / 2)))
+    return want >= few ? Math.min(want, maxPerClaim) : 0
   }
 
   /** How many of those that are wanted one claim may take by now. */
@@ -64,12 +64,12 @@ export class Pace {
   }
 
   /** A claim took so many. */
-  took(jobs: number): void {
-    if (jobs >= this.#ramp) this.#ramp = Math.min(mostAClaim, this.#ramp * 4)
+  onClaimed(jobs: number): void {
+    if (jobs >= this.#ramp) this.#ramp = Math.min(maxPerClaim, this.#ramp * 4)
   }
 
   /** It has rested, or has failed: perhaps that was too much at once. */
-  beginAnew(): void {
-    this.#ramp = this.#options.together
+  reset(): void {
+    this.#ramp = this.#options.batchSize
   }
 }

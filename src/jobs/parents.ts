@@ -1,7 +1,7 @@
-import { arrayOf } from '../postgres/index.js'
+import { arrayLiteral } from '../postgres/index.js'
 import type { RecordedError } from './errors.js'
-import type { Ledger } from './ledger.js'
 import type { JobStatus, StatusRow } from './status.js'
+import type { JobStore } from './store.js'
 
 /** A job that another waited for. */
 export interface JobParent {
@@ -15,10 +15,10 @@ export interface JobParent {
 }
 
 /** What came of these jobs. */
-export async function parentsOf(ledger: Ledger, ids: readonly number[]): Promise<JobParent[]> {
+export async function parentsOf(store: JobStore, ids: readonly number[]): Promise<JobParent[]> {
   if (ids.length === 0) return []
-  const rows = await ledger.read<Pick<StatusRow, 'id' | 'kind' | 'state' | 'result' | 'error'>>('states', [
-    arrayOf(ids),
+  const rows = await store.read<Pick<StatusRow, 'id' | 'kind' | 'state' | 'result' | 'error'>>('states', [
+    arrayLiteral(ids),
   ])
   const byId = new Map(rows.map((row) => [Number(row.id), row]))
   return ids.map((id) => {

@@ -1,15 +1,15 @@
 import { checkName, hashedKey } from '../base/index.js'
-import { arrayOf } from '../postgres/index.js'
-import type { Ledger } from './ledger.js'
+import { arrayLiteral } from '../postgres/index.js'
+import type { JobStore } from './store.js'
 
 /** The queues that this instance has used: each is known to the database by its key, and its name is written down for people. */
 export class Queues {
-  readonly #ledger: Ledger
+  readonly #store: JobStore
   readonly #namespace: string
   readonly #keys = new Map<string, string>()
 
-  constructor(ledger: Ledger, namespace: string) {
-    this.#ledger = ledger
+  constructor(store: JobStore, namespace: string) {
+    this.#store = store
     this.#namespace = namespace
   }
 
@@ -24,11 +24,11 @@ export class Queues {
     const { key } = hashedKey(this.#namespace, `queue/${checkName(queue, 'queue')}`)
     this.#keys.set(queue, key)
     // For people; a job needs no row there, so nobody waits for it.
-    void this.#ledger.run('know_queue', [key, this.#namespace, queue]).catch(() => this.#keys.delete(queue))
+    void this.#store.run('record_queue', [key, this.#namespace, queue]).catch(() => this.#keys.delete(queue))
     return key
   }
 
   keysOf(queues: readonly string[]): string {
-    return arrayOf(queues.map((queue) => this.keyOf(queue)))
+    return arrayLiteral(queues.map((queue) => this.keyOf(queue)))
   }
 }

@@ -1,55 +1,55 @@
-import { arrayOf, type Life } from '../postgres/index.js'
-import type { ClaimRequest, Claims, Found } from './claims.js'
-import type { Ledger } from './ledger.js'
+import { arrayLiteral, type Epoch } from '../postgres/index.js'
+import type { ClaimRequest, ClaimResult, Claims } from './claims.js'
+import type { JobStore } from './store.js'
 
 interface ClaimRow {
-  readonly state: Found['state']
+  readonly state: ClaimResult['state']
   readonly fence: string | null
   readonly jobs: string | null
-  readonly passed: string | null
+  readonly new_cursors: string | null
   readonly oldest: string | null
   readonly newest: string | null
   readonly last: string | null
 }
 
-/** Claims that write life and fence on the row of each job. They need no state of a session, so any pooler may stand between. */
+/** Claims that write epoch and fence on the row of each job. They need no state of a session, so any pooler may stand between. */
 export class RowsClaims implements Claims {
-  readonly way = 'rows'
-  readonly most = Number.POSITIVE_INFINITY
+  readonly mode = 'rows'
+  readonly maxClaimed = Number.POSITIVE_INFINITY
   readonly room = Number.POSITIVE_INFINITY
-  readonly #ledger: Ledger
+  readonly #store: JobStore
   /** Claims without an answer, by how they are called: since when they are known to have failed. */
   readonly #unanswered = new Map<string, number>()
   #token = Math.floor(Math.random() * 2 ** 40)
 
-  constructor(ledger: Ledger) {
-    this.#ledger = ledger
+  constructor(store: JobStore) {
+    this.#store = store
   }
 
-  async claim(life: Life, asked: ClaimRequest): Promise<Found> {
+  async claim(epoch: Epoch, asked: ClaimRequest): Promise<ClaimResult> {
     const token = String(this.#token++)
     this.#unanswered.set(token, Number.POSITIVE_INFINITY)
     try {
-      const [row] = await this.#ledger.run<ClaimRow>('claim', [
-        life.number,
+      const [row] = await this.#store.run<ClaimRow>('claim', [
+        epoch.number,
         token,
-        arrayOf(asked.queues),
-        arrayOf(asked.priorities),
-        arrayOf(asked.starts),
+        arrayLiteral(asked.queues),
+        arrayLiteral(asked.priorities),
+        arrayLiteral(asked.starts),
         asked.kinds,
-        asked.most,
+        asked.maxJobs,
         asked.announces,
         asked.looksBack,
       ])
       this.#unanswered.delete(token)
-      const { state, fence, jobs, passed, oldest, newest, last } = row!
+      const { state, fence, jobs, new_cursors, oldest, newest, last } = row!
       const found = jobs === null ? [] : JSON.parse(jobs)
       return {
         state,
         fence: Number(fence),
         jobs: found,
-        passed: passed === null ? undefined : JSON.parse(passed),
-        isAll: found.length < asked.most,
+        cursors: new_cursors === null ? undefined : JSON.parse(new_cursors),
+        isAll: found.length < asked.maxJobs,
         oldest,
         newest,
         last: Number(last),
@@ -61,17 +61,17 @@ export class RowsClaims implements Claims {
     }
   }
 
-  placeOf(): undefined {
+  seqOf(): undefined {
     return undefined
   }
 
   release(): void {}
 
-  async giveBackUnknown(life: Life): Promise<void> {
+  async returnUnanswered(epoch: Epoch): Promise<void> {
     const forgetBefore = performance.now() - 60_000
     const failed = [...this.#unanswered].filter(([, at]) => at !== Number.POSITIVE_INFINITY)
     if (failed.length === 0) return
-    await this.#ledger.run('give_back', [life.number, arrayOf(failed.map(([token]) => token))])
+    await this.#store.run('give_back', [epoch.number, arrayLiteral(failed.map(([token]) => token))])
     for (const [token, at] of failed) if (at < forgetBefore) this.#unanswered.delete(token)
   }
 }

@@ -1,15 +1,15 @@
 import { formatDuration, textOf } from '../base/index.js'
 import { Attempt, type AttemptContext } from '../once/index.js'
-import type { Claimed } from './claims.js'
+import type { ClaimedJob } from './claims.js'
 import type { AnyDefinition, JobContext } from './definition.js'
 import type { ChildOptions } from './enqueue-options.js'
 import { JobLostError, JobTimeoutError } from './errors.js'
 import type { JobRef } from './job-ref.js'
 import type { JobParent } from './parents.js'
 
-export interface RunGround extends AttemptContext {
+export interface RunContext extends AttemptContext {
   /** Asks for notes to be written down soon. */
-  noted(run: Run): void
+  onNote(run: Run): void
   /** What came of jobs. */
   parents(ids: readonly number[]): Promise<JobParent[]>
   /** Enqueues a job by the transaction of its parent. */
@@ -30,19 +30,19 @@ export interface Notes {
 /** One attempt, as its handler sees it. Whatever costs something is made when it is first asked for. */
 export class Run extends Attempt implements JobContext {
   readonly startedAt = performance.now()
-  readonly #ground: RunGround
+  readonly #context: RunContext
   notes: Notes | undefined
   /** What has been decided about it is not decided again. */
   isOver = false
 
   constructor(
-    readonly job: Claimed,
-    ground: RunGround,
+    readonly job: ClaimedJob,
+    context: RunContext,
     /** The batch that it runs in: how many of it are not over yet. */
     readonly batch?: { left: number },
   ) {
-    super(job.claim.life, ground)
-    this.#ground = ground
+    super(job.claim.epoch, context)
+    this.#context = context
   }
 
   get id(): number {
@@ -62,17 +62,17 @@ export class Run extends Attempt implements JobContext {
   }
 
   /** What is told of it. */
-  get facts(): { id: number; kind: string; queue: string; attempt: number } {
+  get eventFields(): { id: number; kind: string; queue: string; attempt: number } {
     const { id, kind, attempt } = this
     return { id, kind, queue: this.job.definition.queue, attempt }
   }
 
   // Handlers take their context apart, so these must not need it.
   get enqueue(): JobContext['enqueue'] {
-    return (definition, input, options) => this.#ground.enqueueChild(this, definition, input, options)
+    return (definition, input, options) => this.#context.enqueueChild(this, definition, input, options)
   }
 
-  readonly parents = (): Promise<JobParent[]> => this.#ground.parents(this.job.ties?.after ?? [])
+  readonly parents = (): Promise<JobParent[]> => this.#context.parents(this.job.links?.after ?? [])
 
   readonly progress = (value: number): void => {
     // The column is of four bytes. An object that converts to a number would be written down as an object.
@@ -96,7 +96,7 @@ export class Run extends Attempt implements JobContext {
   #note(): Notes {
     if (this.notes === undefined) {
       this.notes = { progress: undefined, lines: [] }
-      this.#ground.noted(this)
+      this.#context.onNote(this)
     }
     return this.notes
   }

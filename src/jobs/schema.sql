@@ -1,5 +1,5 @@
 -- Jobs: what may run now and what runs (job), what may not run yet (waiting), what has ended (job_history), the workers (worker),
--- their claims (claim), unique keys (unique_job), lanes (lane), workflows (dependency), and follow-ups (loose_end).
+-- their claims (claim), unique keys (unique_job), lanes (lane), workflows (dependency), and follow-ups (follow_up).
 
 create sequence holdfast.job_number as bigint;
 comment on sequence holdfast.job_number is
@@ -36,7 +36,7 @@ create table holdfast.job (
   progress real,
   log text[],
   failures jsonb,
-  ties jsonb
+  links jsonb
 ) with (
   -- A claim writes each row anew beside its old version, and makes no index entry while the page has room for both.
   fillfactor = 40,
@@ -53,7 +53,7 @@ comment on column holdfast.job.priority is 'Larger goes first; from -5 to 5.';
 comment on column holdfast.job.kind is 'The name of its definition.';
 comment on column holdfast.job.payload is 'Its input.';
 comment on column holdfast.job.enqueued_at is 'When it was enqueued.';
-comment on column holdfast.job.session is 'The number of the life that has claimed it; null when nobody has.';
+comment on column holdfast.job.session is 'The number of the epoch that has claimed it; null when nobody has.';
 comment on column holdfast.job.fence is 'The fence of the claim. Whoever writes about a running job must know it.';
 comment on column holdfast.job.claimed_at is 'When it was claimed.';
 comment on column holdfast.job.failed is 'How many of its attempts have failed.';
@@ -64,11 +64,11 @@ comment on column holdfast.job.cancelled is 'Why it is to stop; null when it is 
 comment on column holdfast.job.progress is 'How far it is, as its handler said.';
 comment on column holdfast.job.log is 'What its handler logged: the last hundred lines.';
 comment on column holdfast.job.failures is 'What its attempts failed or crashed of, when and where: the last twenty.';
-comment on column holdfast.job.ties is 'What ties it to others; null for most jobs, which nothing does. Whatever it is, it goes with the job from table to table.';
+comment on column holdfast.job.links is 'What links it to others; null for most jobs, which nothing does. Whatever it is, it goes with the job from table to table.';
 create index job_order on holdfast.job (queue, priority, seq);
 -- Who has the places of a lane.
-create index job_lane on holdfast.job (((ties->'lane'->>'key')::bigint)) where ties ? 'lane';
-create index job_workflow on holdfast.job (((ties->>'workflow')::bigint)) where ties ? 'workflow';
+create index job_lane on holdfast.job (((links->'lane'->>'key')::bigint)) where links ? 'lane';
+create index job_workflow on holdfast.job (((links->>'workflow')::bigint)) where links ? 'workflow';
 
 create table holdfast.waiting (
   id bigint primary key,
@@ -83,12 +83,12 @@ create table holdfast.waiting (
   max_crashes smallint not null default 3,
   log text[],
   failures jsonb,
-  ties jsonb,
+  links jsonb,
   stage text not null default 'time',
   lane bigint,
   rank smallint,
   seq bigint,
-  missing integer
+  unmet integer
 );
 comment on table holdfast.waiting is
   'Jobs that may not run yet: they were delayed, an attempt has failed, or others must go before them. Columns without a comment: see job.';
@@ -105,12 +105,12 @@ comment on column holdfast.waiting.stage is 'What it waits for. time: its time, 
 comment on column holdfast.waiting.lane is 'The key of the lane that it is parked in.';
 comment on column holdfast.waiting.rank is 'Its priority turned round, so that the smaller goes first in its lane.';
 comment on column holdfast.waiting.seq is 'Its place in its lane, within its priority.';
-comment on column holdfast.waiting.missing is 'For how many jobs it waits, in the stage jobs.';
+comment on column holdfast.waiting.unmet is 'For how many jobs it waits, in the stage jobs.';
 -- For people who look into one queue.
 create index waiting_queue on holdfast.waiting (queue, run_at);
 create index waiting_run_at on holdfast.waiting (run_at) where stage = 'time';
 create index waiting_lane on holdfast.waiting (lane, rank, seq) where stage = 'lane';
-create index waiting_workflow on holdfast.waiting (((ties->>'workflow')::bigint)) where ties ? 'workflow';
+create index waiting_workflow on holdfast.waiting (((links->>'workflow')::bigint)) where links ? 'workflow';
 
 create table holdfast.job_history (
   id bigint not null,
@@ -132,7 +132,7 @@ create table holdfast.job_history (
   progress real,
   log text[],
   failures jsonb,
-  ties jsonb
+  links jsonb
 ) partition by range (ended_at);
 comment on table holdfast.job_history is
   'Jobs that have ended, by the day (UTC) of their end. A day is dropped whole when its time is over. Columns without a comment: see job.';
@@ -146,7 +146,7 @@ comment on column holdfast.job_history.error is 'Why it did not come to its end:
 comment on column holdfast.job_history.enqueued_at is 'When it was enqueued.';
 comment on column holdfast.job_history.claimed_at is 'When its last attempt was claimed; null when there was none.';
 comment on column holdfast.job_history.ended_at is 'When it ended.';
-comment on column holdfast.job_history.session is 'The number of the life that ended it, or died with it; null when nobody had it.';
+comment on column holdfast.job_history.session is 'The number of the epoch that ended it, or died with it; null when nobody had it.';
 comment on column holdfast.job_history.fence is 'The fence of its last claim.';
 comment on column holdfast.job_history.failed is 'How many of its attempts have failed.';
 comment on column holdfast.job_history.crashes is 'How many workers died while they had it.';
@@ -155,11 +155,11 @@ create unique index job_history_id on holdfast.job_history (id, ended_at);
 -- primary key of a partition.
 alter table holdfast.job_history replica identity using index job_history_id;
 create index job_history_failed on holdfast.job_history (queue, state, id) where state <> 'done';
-create index job_history_workflow on holdfast.job_history (((ties->>'workflow')::bigint)) where ties ? 'workflow';
+create index job_history_workflow on holdfast.job_history (((links->>'workflow')::bigint)) where links ? 'workflow';
 
-create table holdfast.job_history_rest partition of holdfast.job_history default;
-alter table holdfast.job_history_rest replica identity using index job_history_rest_id_ended_at_idx;
-comment on table holdfast.job_history_rest is 'Jobs that ended on a day whose table was not there yet.';
+create table holdfast.job_history_default partition of holdfast.job_history default;
+alter table holdfast.job_history_default replica identity using index job_history_default_id_ended_at_idx;
+comment on table holdfast.job_history_default is 'Jobs that ended on a day whose table was not there yet.';
 
 create table holdfast.worker (
   session integer not null,
@@ -173,13 +173,13 @@ create table holdfast.worker (
   primary key (session, number)
 ) with (fillfactor = 50);
 comment on table holdfast.worker is
-  'Who works, or worked when it died. Only a life with a row here can claim jobs; the row goes when nothing that it has claimed is left.';
-comment on column holdfast.worker.session is 'The number of the life (see instance).';
+  'Who works, or worked when it died. Only an epoch with a row here can claim jobs; the row goes when nothing that it has claimed is left.';
+comment on column holdfast.worker.session is 'The number of the epoch (see instance).';
 comment on column holdfast.worker.number is 'Which of the workers of the instance.';
 comment on column holdfast.worker.instance is 'The instance.';
 comment on column holdfast.worker.queues is 'The keys of the queues that it serves.';
 comment on column holdfast.worker.kinds is 'The names of its definitions: it claims the jobs of these kinds. Empty once it claims nothing more, because it closes.';
-comment on column holdfast.worker.claims is 'How it claims: rows, which writes on the row of each job, or advisory, which locks them (see job_take).';
+comment on column holdfast.worker.claims is 'How it claims: rows, which writes on the row of each job, or advisory, which locks them (see job_claim_by_lock).';
 comment on column holdfast.worker.sleeping is 'Whether it wants to be told of new jobs, because it has nothing to do.';
 comment on column holdfast.worker.since is 'Since when.';
 
@@ -188,7 +188,7 @@ create table holdfast.claim (
   session integer not null,
   token bigint not null,
   jobs bigint[] not null,
-  upto bigint,
+  max_seq bigint,
   claimed_at timestamptz not null default clock_timestamp()
 );
 -- To compress it would cost more than to write it.
@@ -196,10 +196,10 @@ alter table holdfast.claim alter column jobs set storage external;
 comment on table holdfast.claim is
   'Claims: which jobs were claimed together. They lead to the jobs of a dead worker; whether a job still belongs to a claim is said by its own row.';
 comment on column holdfast.claim.fence is 'The fence of the claim.';
-comment on column holdfast.claim.session is 'The number of the life that has claimed them.';
+comment on column holdfast.claim.session is 'The number of the epoch that has claimed them.';
 comment on column holdfast.claim.token is 'How the worker calls the claim, so that it finds one whose answer was lost.';
 comment on column holdfast.claim.jobs is 'Their ids. The row goes when all of them have ended.';
-comment on column holdfast.claim.upto is 'For a claim by advisory locks, which writes nothing on the rows of jobs: those that have come back with a larger seq are not meant any more. Null for the others.';
+comment on column holdfast.claim.max_seq is 'For a claim by advisory locks, which writes nothing on the rows of jobs: those that have come back with a larger seq are not meant any more. Null for the others.';
 comment on column holdfast.claim.claimed_at is 'When.';
 
 create table holdfast.unique_job (
@@ -228,9 +228,9 @@ create table holdfast.lane (
   max integer not null,
   every bigint,
   burst integer,
-  told_by bigint not null,
+  updated_by_job bigint not null,
   active integer not null default 0,
-  passed bigint[] not null default array_fill(null::bigint, '{11}'),
+  cursors bigint[] not null default array_fill(null::bigint, '{11}'),
   free_at timestamptz not null default '-infinity',
   due_at timestamptz,
   primary key (key, version)
@@ -244,25 +244,25 @@ comment on column holdfast.lane.name is 'Its name, one of those of the queue.';
 comment on column holdfast.lane.max is 'How many of its jobs may stand in the table job.';
 comment on column holdfast.lane.every is 'How many microseconds one admission takes of its rate; null when it has no rate.';
 comment on column holdfast.lane.burst is 'How many its rate admits at once, after a rest.';
-comment on column holdfast.lane.told_by is 'The latest job that entered: its max and rate are those of the lane.';
+comment on column holdfast.lane.updated_by_job is 'The latest job that entered: its max and rate are those of the lane.';
 comment on column holdfast.lane.active is 'How many of its jobs stand in the table job, or left it and were not followed up.';
-comment on column holdfast.lane.passed is
+comment on column holdfast.lane.cursors is
   'For each priority, the larger first, below which place nobody is parked any more; null where nobody is parked at all.';
 comment on column holdfast.lane.free_at is 'When its rate will have rested.';
 comment on column holdfast.lane.due_at is 'When somebody has to look at it, without that one of its jobs ends or comes.';
 create index lane_due_at on holdfast.lane (due_at) where due_at is not null;
 
-create table holdfast.loose_end (
+create table holdfast.follow_up (
   number bigint primary key default nextval('holdfast.job_number'),
   session integer not null,
-  tied jsonb not null
+  linked jsonb not null
 );
-comment on table holdfast.loose_end is
-  'Jobs with ties that left the table job, or ended, and what follows from it for others has not been done. Whoever ended them does it at once; those of the dead are found by the rounds.';
-comment on column holdfast.loose_end.number is 'Its number.';
-comment on column holdfast.loose_end.session is 'The number of the life that ended the job; 0 when it was ended from outside.';
-comment on column holdfast.loose_end.tied is 'The job: id, queue, kind, state and ties; placed is false when it did not stand in the table job.';
-create index loose_end_session on holdfast.loose_end (session);
+comment on table holdfast.follow_up is
+  'Jobs with links that left the table job, or ended, and what follows from it for others has not been done. Whoever ended them does it at once; those of the dead are found by the rounds.';
+comment on column holdfast.follow_up.number is 'Its number.';
+comment on column holdfast.follow_up.session is 'The number of the epoch that ended the job; 0 when it was ended from outside.';
+comment on column holdfast.follow_up.linked is 'The job: id, queue, kind, state and links; placed is false when it did not stand in the table job.';
+create index follow_up_session on holdfast.follow_up (session);
 
 create table holdfast.dependency (
   needs bigint not null,

@@ -1,10 +1,10 @@
 import {
+  Batcher,
   backoffMs,
   checkName,
   type Duration,
   describe,
   duration,
-  Gather,
   HoldfastError,
   oneOf,
   pause,
@@ -13,7 +13,7 @@ import {
 } from '../base/index.js'
 import { type Executor, sqlstate, sqlstateOf } from '../postgres/index.js'
 import type { JobRef } from './job-ref.js'
-import type { Ledger } from './ledger.js'
+import type { JobStore } from './store.js'
 
 /** At most one job of its queue and kind has the key. */
 export interface UniqueOptions<Key = string> {
@@ -30,11 +30,11 @@ export interface UniqueOptions<Key = string> {
   existing?: 'keep' | 'replace' | 'debounce' | undefined
 }
 
-const longestMs = 3_650 * 86_400_000
+const maxDurationMs = 3_650 * 86_400_000
 const rules = {
   key: { expected: 'a key', read: (given: unknown) => given },
   until: oneOf('started', 'ended'),
-  for: duration(1, longestMs),
+  for: duration(1, maxDurationMs),
   existing: oneOf('keep', 'replace', 'debounce'),
 }
 
@@ -45,7 +45,7 @@ export const uniqueRule = {
 }
 
 /** A job that wants a key. */
-interface UniqueAsked {
+interface NewUniqueJob {
   /** A whole JSON object. */
   readonly head: string
   readonly payload: string
@@ -104,59 +104,59 @@ export class UniqueKeyBusyError extends HoldfastError {
 
 /** For so long a statement may wait for somebody's transaction; then it is asked again, and has no connection meanwhile. */
 const patienceMs = 100
-const mostBusyMs = 30_000
+const maxBusyMs = 30_000
 
 /**
  * Enqueues unique jobs. An open transaction that has written a key keeps everybody waiting who wants it. So those of one
  * turn go out together, but not for long: then each waits for itself, those of one key in a line.
  */
 export class UniqueEnqueuing {
-  readonly #ledger: Ledger
-  readonly #gather: Gather<UniqueAsked, JobRef | undefined>
-  readonly #lines = new Map<string, Promise<unknown>>()
+  readonly #store: JobStore
+  readonly #batcher: Batcher<NewUniqueJob, JobRef | undefined>
+  readonly #queues = new Map<string, Promise<unknown>>()
 
-  constructor(ledger: Ledger) {
-    this.#ledger = ledger
-    this.#gather = new Gather(async (asked) => (await this.#try(asked)) ?? asked.map(() => undefined))
+  constructor(store: JobStore) {
+    this.#store = store
+    this.#batcher = new Batcher(async (asked) => (await this.#try(asked)) ?? asked.map(() => undefined))
   }
 
-  async one(asked: UniqueAsked): Promise<JobRef> {
-    const until = performance.now() + mostBusyMs
-    const ref = this.#lines.has(asked.slot) ? undefined : await this.#gather.ask(asked)
-    return ref ?? this.#inLine(asked, until)
+  async one(asked: NewUniqueJob): Promise<JobRef> {
+    const until = performance.now() + maxBusyMs
+    const ref = this.#queues.has(asked.slot) ? undefined : await this.#batcher.add(asked)
+    return ref ?? this.#serialize(asked, until)
   }
 
   /** In one statement; in a transaction of the caller it waits as any statement of theirs does. */
-  async many(asked: readonly UniqueAsked[], tx: Executor | undefined): Promise<JobRef[]> {
-    if (tx === undefined) return this.#patiently(asked, performance.now() + mostBusyMs)
-    return refsOf(await this.#ledger.runIn<Row>(tx, 'enqueue_unique', [...valuesOf(asked), false, null]))
+  async many(asked: readonly NewUniqueJob[], tx: Executor | undefined): Promise<JobRef[]> {
+    if (tx === undefined) return this.#patiently(asked, performance.now() + maxBusyMs)
+    return refsOf(await this.#store.runIn<UniqueRow>(tx, 'enqueue_unique', [...valuesOf(asked), false, null]))
   }
 
-  async #inLine(asked: UniqueAsked, until: number): Promise<JobRef> {
+  async #serialize(asked: NewUniqueJob, until: number): Promise<JobRef> {
     const { slot } = asked
-    const before = this.#lines.get(slot)
+    const before = this.#queues.get(slot)
     const turn = Promise.resolve(before?.catch(() => {})).then(() => this.#patiently([asked], until))
-    this.#lines.set(slot, turn)
+    this.#queues.set(slot, turn)
     try {
       return (await turn)[0]!
     } finally {
-      if (this.#lines.get(slot) === turn) this.#lines.delete(slot)
+      if (this.#queues.get(slot) === turn) this.#queues.delete(slot)
     }
   }
 
-  async #patiently(asked: readonly UniqueAsked[], until: number): Promise<JobRef[]> {
+  async #patiently(asked: readonly NewUniqueJob[], until: number): Promise<JobRef[]> {
     for (let attempt = 0; ; attempt++) {
       const refs = await this.#try(asked)
       if (refs) return refs
-      if (performance.now() >= until) throw new UniqueKeyBusyError(mostBusyMs / 1_000)
+      if (performance.now() >= until) throw new UniqueKeyBusyError(maxBusyMs / 1_000)
       await pause(backoffMs(attempt, 20, 500))
     }
   }
 
   /** Undefined when somebody's open transaction stands in the way. */
-  async #try(asked: readonly UniqueAsked[]): Promise<JobRef[] | undefined> {
+  async #try(asked: readonly NewUniqueJob[]): Promise<JobRef[] | undefined> {
     try {
-      return refsOf(await this.#ledger.run<Row>('enqueue_unique', [...valuesOf(asked), true, `${patienceMs}ms`]))
+      return refsOf(await this.#store.run<UniqueRow>('enqueue_unique', [...valuesOf(asked), true, `${patienceMs}ms`]))
     } catch (error) {
       if (sqlstateOf(error) === sqlstate.lockNotAvailable) return undefined
       throw error
@@ -164,16 +164,16 @@ export class UniqueEnqueuing {
   }
 }
 
-interface Row {
+interface UniqueRow {
   readonly ids: string
   readonly fresh: string
 }
 
-function valuesOf(asked: readonly UniqueAsked[]): unknown[] {
+function valuesOf(asked: readonly NewUniqueJob[]): unknown[] {
   return [`[${asked.map(({ head }) => head).join(',')}]`, `[${asked.map(({ payload }) => payload).join(',')}]`]
 }
 
-function refsOf([row]: readonly Row[]): JobRef[] {
+function refsOf([row]: readonly UniqueRow[]): JobRef[] {
   const areNew = row!.fresh.split(',')
   return row!.ids.split(',').map((id, at) => ({ id: Number(id), isNew: areNew[at] === 't' }))
 }

@@ -1,45 +1,45 @@
 import {
   backoffMs,
   ClosedError,
-  closeRules,
+  closeOptionRules,
   type Duration,
   type Events,
   isInstance,
   pause,
   readOptions,
-  type Tracing,
+  type TracerSlot,
 } from '../base/index.js'
 import {
-  arrayOf,
+  arrayLiteral,
+  type Epoch,
   type HealthReason,
-  type Life,
+  healthReasonOf,
   type Presence,
   SchemaVersionError,
-  troubleOf,
 } from '../postgres/index.js'
 import { Attempts } from './attempts.js'
-import type { Claim, Claimed } from './claims.js'
-import { type Claims, placesOf, type Row } from './claims.js'
-import { Cursors, type Reach } from './cursors.js'
+import type { Claim, ClaimedJob } from './claims.js'
+import { type ClaimedRow, type Claims, seqsOf } from './claims.js'
+import { Cursors, type ScanStart } from './cursors.js'
 import type { AnyDefinition } from './definition.js'
 import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError, MixedClaimsError } from './errors.js'
+import type { FollowUps } from './follow-ups.js'
 import { stopMs } from './handlers.js'
-import type { Ledger } from './ledger.js'
-import { type Look, Looks, nearEveryMs } from './looks.js'
-import type { LooseEnds } from './loose-ends.js'
-import { mostAhead, Pace } from './pace.js'
-import type { Rounds } from './rounds.js'
-import type { RunGround } from './run.js'
+import { type LookBack, LookBacks, nearEveryMs } from './look-backs.js'
+import type { Maintenance } from './maintenance.js'
+import { maxAhead, Pace } from './pace.js'
+import type { RunContext } from './run.js'
+import type { JobStore } from './store.js'
 
 interface WorkerOptions {
-  readonly ledger: Ledger
+  readonly store: JobStore
   readonly presence: Presence
-  readonly rounds: Rounds
+  readonly maintenance: Maintenance
   readonly claims: Claims
-  readonly looseEnds: LooseEnds
+  readonly followUps: FollowUps
   /** When the tables of the day are there, into which jobs end. */
-  readonly begun: Promise<void>
+  readonly partitionsReady: Promise<void>
   readonly number: number
   readonly hasListener: boolean
   readonly definitions: ReadonlyMap<string, AnyDefinition>
@@ -49,19 +49,19 @@ interface WorkerOptions {
   readonly queueNames: readonly string[]
   readonly concurrency: number
   readonly events: Events
-  readonly tracing: Tracing
-  readonly parents: RunGround['parents']
-  readonly enqueueChild: RunGround['enqueueChild']
+  readonly tracing: TracerSlot
+  readonly parents: RunContext['parents']
+  readonly enqueueChild: RunContext['enqueueChild']
   readonly onClosed: () => void
 }
 
 /** A look beside the claims takes so many jobs at most. */
-const mostALook = 100
+const maxPerLookBack = 100
 const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200
 const closeWithinMs = 30_000
-const longestPauseMs = 5_000
+const maxPauseMs = 5_000
 /** After so long without another one, a breakdown of the worker itself counts as the first. */
 const forgetBrokenMs = 60_000
 
@@ -73,7 +73,7 @@ const forgetBrokenMs = 60_000
  */
 export class Worker {
   readonly #options: WorkerOptions
-  readonly #ledger: Ledger
+  readonly #store: JobStore
   readonly #claims: Claims
   readonly #cursors: Cursors
   readonly #endings: Endings
@@ -81,56 +81,56 @@ export class Worker {
   readonly #definitions: readonly AnyDefinition[]
   readonly #attempts: Attempts
   readonly #pace: Pace
-  readonly #looks = new Looks()
+  readonly #lookBacks = new LookBacks()
   readonly #draining = new AbortController()
   readonly #givingUp = new AbortController()
-  #life: Life | undefined
-  #forgetLife = () => {}
+  #epoch: Epoch | undefined
+  #forgetEpoch = () => {}
   #wake: (() => void) | undefined
   #wasWoken = false
-  #isFlagged = false
+  #isMarkedSleeping = false
   #busySince = 0
-  #watchTimer: NodeJS.Timeout | undefined
+  #checkTimer: NodeJS.Timeout | undefined
   #lookTimer: NodeJS.Timeout | undefined
   #announcedAt = Number.NEGATIVE_INFINITY
   #working: Promise<void>
   /** A look beside the claims. */
   #lookingBack: Promise<unknown> | undefined
   #closing: Promise<void> | undefined
-  #hasBegun = false
+  #isStarted = false
   /** Something went wrong in this worker itself, since its last claim. */
   #broken: { readonly error: unknown } | undefined
   /** Why it pauses. */
   #failure: { readonly error: unknown } | undefined
   /** When the main loop began its latest step. */
-  #cameByAt = performance.now()
-  #waiting: { resolve(): void; reject(error: unknown): void }[] = []
+  #lastStepAt = performance.now()
+  #readyWaiters: { resolve(): void; reject(error: unknown): void }[] = []
 
   /** @internal */
   constructor(options: WorkerOptions) {
     this.#options = options
-    this.#ledger = options.ledger
+    this.#store = options.store
     this.#claims = options.claims
     this.#cursors = new Cursors(options.queues)
-    this.#endings = new Endings(options.ledger, options.claims, options.looseEnds, this.#givingUp.signal, () =>
-      this.#nudge(),
+    this.#endings = new Endings(options.store, options.claims, options.followUps, this.#givingUp.signal, () =>
+      this.#wakeIfNeeded(),
     )
     this.#kinds = [...options.definitions.keys()]
     this.#definitions = [...options.definitions.values()]
     this.#attempts = new Attempts({
-      ledger: options.ledger,
-      rounds: options.rounds,
+      store: options.store,
+      maintenance: options.maintenance,
       endings: this.#endings,
       claims: options.claims,
-      looseEnds: options.looseEnds,
+      followUps: options.followUps,
       concurrency: options.concurrency,
       events: options.events,
       tracing: options.tracing,
       parents: options.parents,
       enqueueChild: options.enqueueChild,
-      isTrusted: () => this.#life?.trusted === true,
+      isTrusted: () => this.#epoch?.trusted === true,
       draining: this.#draining.signal,
-      onRoom: () => this.#nudge(),
+      onRoom: () => this.#wakeIfNeeded(),
       onBroken: (error) => {
         this.#broken ??= { error }
         this.wake()
@@ -142,7 +142,7 @@ export class Worker {
       claims: this.#claims,
       concurrency: options.concurrency,
       // Kinds without batches must not be claimed for places that they will not get.
-      together: Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1)),
+      batchSize: Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1)),
     })
     this.#working = this.#work()
   }
@@ -153,8 +153,8 @@ export class Worker {
   }
 
   /** How many ends of attempts were refused because their job had been taken over. */
-  get refused(): number {
-    return this.#endings.refused
+  get refusedEnds(): number {
+    return this.#endings.refusedEnds
   }
 
   /**
@@ -167,8 +167,8 @@ export class Worker {
    */
   ready(): Promise<void> {
     if (this.#draining.signal.aborted) return Promise.reject(new ClosedError('The worker'))
-    if (this.#hasBegun) return Promise.resolve()
-    return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }))
+    if (this.#isStarted) return Promise.resolve()
+    return new Promise((resolve, reject) => this.#readyWaiters.push({ resolve, reject }))
   }
 
   /**
@@ -179,7 +179,7 @@ export class Worker {
    * process.once('SIGTERM', () => worker.close({ within: '20s' }))
    */
   close(options?: { within?: Duration | undefined }): Promise<void> {
-    const { within = closeWithinMs } = readOptions('close', options, closeRules)
+    const { within = closeWithinMs } = readOptions('close', options, closeOptionRules)
     this.#closing ??= this.#close(within).finally(this.#options.onClosed)
     return this.#closing
   }
@@ -200,12 +200,12 @@ export class Worker {
   }
 
   /** @internal Somebody has cancelled a job of this instance. */
-  cancelled(): void {
-    void this.#watch(0)
+  checkCancelled(): void {
+    void this.#checkRunning(0)
   }
 
   /** @internal A queue goes on: what was passed over while it was paused must be looked at. */
-  resumed(): void {
+  onQueueResumed(): void {
     this.#cursors.reset()
     this.wake()
   }
@@ -214,12 +214,13 @@ export class Worker {
   get trouble(): HealthReason | undefined {
     if (this.#draining.signal.aborted) return undefined
     const name = `The worker of ${this.#options.queueNames.map((queue) => `"${queue}"`).join(', ')}`
-    if (this.#failure) return troubleOf('WORKER_FAILED', `${name} cannot claim jobs`, this.#failure.error)
+    if (this.#failure) return healthReasonOf('WORKER_FAILED', `${name} cannot claim jobs`, this.#failure.error)
     const { failure } = this.#endings
-    if (failure) return troubleOf('WORKER_FAILED', `${name} cannot record the ends of jobs`, failure.error)
+    if (failure) return healthReasonOf('WORKER_FAILED', `${name} cannot record the ends of jobs`, failure.error)
     // No step of the main loop takes longer than a statement and a pause, but for the wait for a presence.
-    const stalledAfterMs = 2 * (this.#ledger.expiryMs + longestPauseMs)
-    const isStalled = performance.now() - this.#cameByAt > stalledAfterMs && this.#options.presence.life !== undefined
+    const stalledAfterMs = 2 * (this.#store.expiryMs + maxPauseMs)
+    const isStalled =
+      performance.now() - this.#lastStepAt > stalledAfterMs && this.#options.presence.epoch !== undefined
     if (isStalled || this.#attempts.stuck > 0)
       return { code: 'WORKER_STALLED', message: `${name} does not begin the jobs that it has claimed` }
     return undefined
@@ -227,15 +228,15 @@ export class Worker {
 
   async #close(withinMs: number): Promise<void> {
     this.#draining.abort(new DrainingError())
-    for (const { reject } of this.#waiting.splice(0)) reject(new ClosedError('The worker'))
+    for (const { reject } of this.#readyWaiters.splice(0)) reject(new ClosedError('The worker'))
     this.wake()
     // What they still find would be claimed for nobody.
     await Promise.all([this.#working, this.#lookingBack])
     this.#attempts.giveBackQueued()
-    const life = this.#life
-    if (life?.trusted && this.#attempts.running > 0) {
+    const epoch = this.#epoch
+    if (epoch?.trusted && this.#attempts.running > 0) {
       // Other instances must not count this worker as one that claims. Closing does not depend on it.
-      void this.#ledger.run('stop_claiming', [life.number, this.#options.number]).catch(() => {})
+      void this.#store.run('stop_claiming', [epoch.number, this.#options.number]).catch(() => {})
     }
     const deadline = performance.now() + withinMs
     await this.#untilIdle(deadline)
@@ -244,23 +245,23 @@ export class Worker {
       await this.#untilIdle(performance.now() + stopMs)
       this.#attempts.abandonAll()
     }
-    await Promise.race([this.#settled(), pause(this.#ledger.expiryMs, this.#givingUp.signal)])
+    await Promise.race([this.#settled(), pause(this.#store.expiryMs, this.#givingUp.signal)])
     this.#givingUp.abort()
-    clearInterval(this.#watchTimer)
+    clearInterval(this.#checkTimer)
     clearTimeout(this.#lookTimer)
     this.#attempts.close()
-    this.#forgetLife()
-    if (this.#life?.trusted) {
-      await this.#claims.giveBackUnknown(this.#life).catch(() => {})
-      await this.#ledger.run('leave', [this.#life.number, this.#options.number]).catch(() => {})
+    this.#forgetEpoch()
+    if (this.#epoch?.trusted) {
+      await this.#claims.returnUnanswered(this.#epoch).catch(() => {})
+      await this.#store.run('unregister_worker', [this.#epoch.number, this.#options.number]).catch(() => {})
     }
   }
 
   /** Resolves when all that has come to its end is recorded, and followed up. */
   async #settled(): Promise<void> {
-    await this.#attempts.handedIn()
+    await this.#attempts.settled()
     await this.#endings.settled()
-    await this.#options.looseEnds.settled()
+    await this.#options.followUps.settled()
   }
 
   async #untilIdle(deadline: number): Promise<void> {
@@ -273,35 +274,35 @@ export class Worker {
     }
   }
 
-  /** The main loop: one life after the other, one claim after the other. */
+  /** The main loop: one epoch after the other, one claim after the other. */
   async #work(): Promise<void> {
     for (let failures = 0, breakdowns = 0, brokenAt = 0; !this.#draining.signal.aborted; ) {
       try {
-        this.#cameByAt = performance.now()
+        this.#lastStepAt = performance.now()
         if (this.#broken) throw this.#broken.error
-        const life = await this.#options.presence.whenLiving(this.#draining.signal)
-        if (life !== this.#life) await this.#begin(life)
-        const want = this.#pace.wanted()
+        const epoch = await this.#options.presence.whenPresent(this.#draining.signal)
+        if (epoch !== this.#epoch) await this.#begin(epoch)
+        const want = this.#pace.claimCount()
         if (want === 0) {
-          await this.#nudged(1_000)
+          await this.#waitForWake(1_000)
           continue
         }
-        const most = this.#pace.atOnce(want)
+        const maxJobs = this.#pace.atOnce(want)
         // Whoever takes nothing ahead has room for what it looks back for now and then only.
         const reach = this.#pace.ahead === 0 ? this.#dueLook() : undefined
-        const found = reach ? await this.#look(reach, most) : await this.#claim('onward', most)
+        const found = reach ? await this.#look(reach, maxJobs) : await this.#claim('onward', maxJobs)
         failures = 0
         this.#failure = undefined
         if (found > 0) this.#stayAwake(found)
         else if (!reach) await this.#sleep()
       } catch (error) {
-        for (const { reject } of this.#waiting.splice(0)) reject(error)
+        for (const { reject } of this.#readyWaiters.splice(0)) reject(error)
         // It will not work again before somebody has done something about it.
-        if (isInstance(error, SchemaVersionError)) this.#hasBegun = false
+        if (isInstance(error, SchemaVersionError)) this.#isStarted = false
         if (this.#draining.signal.aborted) return
         this.#failure = { error }
-        this.#options.events.to('worker.failed')?.({ queues: this.#options.queueNames, error })
-        this.#pace.beginAnew()
+        this.#options.events.emitter('worker.failed')?.({ queues: this.#options.queueNames, error })
+        this.#pace.reset()
         if (this.#broken) {
           this.#broken = undefined
           // Claims succeed meanwhile, and say nothing about it.
@@ -310,106 +311,106 @@ export class Worker {
           failures = Math.max(failures, breakdowns++)
         }
         // Whatever it is, it may pass; doctor and the observer tell about rights and schemas.
-        await pause(backoffMs(failures++, 50, longestPauseMs), this.#draining.signal)
+        await pause(backoffMs(failures++, 50, maxPauseMs), this.#draining.signal)
       }
     }
   }
 
-  async #begin(life: Life): Promise<void> {
+  async #begin(epoch: Epoch): Promise<void> {
     const { number, presence, queues } = this.#options
-    this.#forgetLife()
-    this.#attempts.loseAll(this.#life?.loss)
+    this.#forgetEpoch()
+    this.#attempts.loseAll(this.#epoch?.loss)
     this.#cursors.reset()
-    this.#isFlagged = false
-    await this.#options.begun
-    const [other] = await this.#ledger.run<{ other_instance: string | null; other_queue: string }>('enlist', [
-      life.number,
+    this.#isMarkedSleeping = false
+    await this.#options.partitionsReady
+    const [other] = await this.#store.run<{ other_instance: string | null; other_queue: string }>('register_worker', [
+      epoch.number,
       number,
       presence.instanceId,
-      arrayOf(queues),
+      arrayLiteral(queues),
       this.#kinds,
-      this.#claims.way,
+      this.#claims.mode,
     ])
     if (other!.other_instance !== null) {
       const name = this.#options.queueNames[queues.indexOf(other!.other_queue)]!
-      throw new MixedClaimsError(this.#claims.way, name, other!.other_instance)
+      throw new MixedClaimsError(this.#claims.mode, name, other!.other_instance)
     }
-    this.#life = life
-    this.#forgetLife = life.onLoss((reason) => this.#attempts.loseAll(reason))
-    clearInterval(this.#watchTimer)
-    this.#watchTimer = setInterval(() => void this.#watch(watchEveryMs * 0.9), watchEveryMs)
+    this.#epoch = epoch
+    this.#forgetEpoch = epoch.onLoss((reason) => this.#attempts.loseAll(reason))
+    clearInterval(this.#checkTimer)
+    this.#checkTimer = setInterval(() => void this.#checkRunning(watchEveryMs * 0.9), watchEveryMs)
     this.#lookTimer ??= setTimeout(() => this.#lookBack(), nearEveryMs)
-    if (!life.trusted) throw life.loss
-    this.#isReady()
+    if (!epoch.trusted) throw epoch.loss
+    this.#resolveReady()
   }
 
-  #isReady(): void {
-    this.#hasBegun = true
-    for (const { resolve } of this.#waiting.splice(0)) resolve()
+  #resolveReady(): void {
+    this.#isStarted = true
+    for (const { resolve } of this.#readyWaiters.splice(0)) resolve()
   }
 
   /** One claim; answers how many jobs it found. */
-  async #claim(reach: Reach, most: number): Promise<number> {
-    this.#options.rounds.checkVersion()
-    const life = this.#life!
+  async #claim(reach: ScanStart, maxJobs: number): Promise<number> {
+    this.#options.maintenance.checkVersion()
+    const epoch = this.#epoch!
     const { levels } = this.#cursors
     const starts = this.#cursors.starts(reach)
     const looksBack = reach !== 'onward'
     // Whoever has nothing to do must know that somebody may die with work; from time to time is enough.
     const announces = performance.now() - this.#announcedAt >= announceEveryMs
-    const found = await this.#claims.claim(life, {
+    const found = await this.#claims.claim(epoch, {
       queues: levels.map(({ queue }) => queue),
       priorities: levels.map(({ priority }) => priority),
       starts,
       kinds: this.#kinds,
-      most,
+      maxJobs,
       announces,
       looksBack,
     })
     if (found.state === 'gone') {
-      // Somebody has taken over from this life, so it is not ours any more, whatever it believes.
-      if (this.#life === life) this.#life = undefined
+      // Somebody has taken over from this epoch, so it is not ours any more, whatever it believes.
+      if (this.#epoch === epoch) this.#epoch = undefined
       this.#attempts.loseAll(undefined)
       throw new Error('gone')
     }
-    if (found.state === 'unsettled') throw new Error('unsettled')
+    if (found.state === 'in-grace') throw new Error('in-grace')
     // First of all: a worker that has claimed jobs must begin them or give them back.
-    if (found.jobs.length > 0) this.#take(life, found.fence, found.jobs)
-    this.#isReady()
+    if (found.jobs.length > 0) this.#accept(epoch, found.fence, found.jobs)
+    this.#resolveReady()
     if (looksBack && found.isAll) {
-      if (found.oldest !== null) this.#cursors.sawAll(starts, BigInt(found.oldest))
+      if (found.oldest !== null) this.#cursors.raiseFloor(starts, BigInt(found.oldest))
       this.#cursors.mark(found.last, BigInt(found.newest!))
     }
-    if (!looksBack && found.passed) this.#cursors.passed(found.passed)
+    if (!looksBack && found.cursors) this.#cursors.advance(found.cursors)
     if (found.jobs.length > 0 && announces) this.#announcedAt = performance.now()
     return found.jobs.length
   }
 
-  #take(life: Life, fence: number, rows: readonly Row[]): void {
-    const claim: Claim = { life, fence, left: rows.length }
-    this.#options.rounds.busy()
-    if (life !== this.#life || !life.trusted) return
-    let jobs: Claimed[]
+  #accept(epoch: Epoch, fence: number, rows: readonly ClaimedRow[]): void {
+    const claim: Claim = { epoch, fence, unended: rows.length }
+    this.#options.maintenance.noteActivity()
+    if (epoch !== this.#epoch || !epoch.trusted) return
+    let jobs: ClaimedJob[]
     try {
-      jobs = [...rows].sort(inOrder).map((row) => this.#claimed(row, claim))
+      jobs = [...rows].sort(inOrder).map((row) => this.#toClaimedJob(row, claim))
     } catch (error) {
       for (const [id, , , seq = id] of rows) this.#endings.giveBack({ id, seq, claim })
       throw error
     }
-    this.#attempts.take(jobs)
+    this.#attempts.add(jobs)
   }
 
-  #claimed(row: Row, claim: Claim): Claimed {
-    const [id, kind, input, seq = id, , failed = 0, crashes = 0, maxCrashes = 3, ties = null, cancelled = null] = row
+  #toClaimedJob(row: ClaimedRow, claim: Claim): ClaimedJob {
+    const [id, kind, input, seq = id, , failed = 0, crashes = 0, maxCrashes = 3, links = null, cancelled = null] = row
     const definition = this.#definitions[kind - 1]!
-    return { claim, definition, id, seq, input, failed, crashes, maxCrashes, ties, cancelled }
+    return { claim, definition, id, seq, input, failed, crashes, maxCrashes, links, cancelled }
   }
 
-  #nudge(): void {
-    if (this.#wake && (this.#draining.signal.aborted || this.#pace.wanted() > 0)) this.#wake()
+  #wakeIfNeeded(): void {
+    if (this.#wake && (this.#draining.signal.aborted || this.#pace.claimCount() > 0)) this.#wake()
   }
 
-  async #nudged(withinMs: number): Promise<void> {
+  async #waitForWake(withinMs: number): Promise<void> {
     if (this.#draining.signal.aborted) return
     const nudged = new AbortController()
     this.#wake = () => nudged.abort()
@@ -419,34 +420,34 @@ export class Worker {
 
   #stayAwake(found: number): void {
     const now = performance.now()
-    this.#pace.took(found)
+    this.#pace.onClaimed(found)
     if (this.#busySince === 0) this.#busySince = now
-    if (this.#isFlagged && now - this.#busySince > busyBeforeAwakeMs) {
-      this.#isFlagged = false
+    if (this.#isMarkedSleeping && now - this.#busySince > busyBeforeAwakeMs) {
+      this.#isMarkedSleeping = false
       // If it does not arrive, we are told of jobs although we look anyway.
-      void this.#flag(false).catch(() => {})
+      void this.#markSleeping(false).catch(() => {})
     }
   }
 
   /** Nothing was found: asks to be told, looks again, and rests. */
   async #sleep(): Promise<void> {
     this.#busySince = 0
-    this.#pace.beginAnew()
-    if (!this.#isFlagged) {
-      await this.#flag(true)
-      this.#isFlagged = true
+    this.#pace.reset()
+    if (!this.#isMarkedSleeping) {
+      await this.#markSleeping(true)
+      this.#isMarkedSleeping = true
     }
-    const longestMs = this.#options.hasListener ? 5_000 : 1_000
-    for (let restMs = 20; ; restMs = Math.min(longestMs, restMs * 2)) {
-      this.#cameByAt = performance.now()
-      const want = this.#pace.wanted()
+    const maxRestMs = this.#options.hasListener ? 5_000 : 1_000
+    for (let restMs = 20; ; restMs = Math.min(maxRestMs, restMs * 2)) {
+      this.#lastStepAt = performance.now()
+      const want = this.#pace.claimCount()
       this.#wasWoken = false
-      const reach = this.#looks.whileIdle
+      const reach = this.#lookBacks.whileIdle
       if (want > 0 && (await this.#claim(reach, this.#pace.atOnce(want))) > 0) return
-      if (want > 0) this.#looks.idled(reach)
+      if (want > 0) this.#lookBacks.onIdleScan(reach)
       if (this.#draining.signal.aborted) return
       if (!this.#wasWoken) await this.#rest(restMs * (0.75 + Math.random() / 2))
-      if (this.#wasWoken || !this.#life?.trusted || this.#draining.signal.aborted) return
+      if (this.#wasWoken || !this.#epoch?.trusted || this.#draining.signal.aborted) return
     }
   }
 
@@ -460,8 +461,8 @@ export class Worker {
     this.#wake = undefined
   }
 
-  async #flag(sleeping: boolean): Promise<void> {
-    await this.#ledger.run('sleep', [this.#life!.number, this.#options.number, sleeping])
+  async #markSleeping(sleeping: boolean): Promise<void> {
+    await this.#store.run('set_sleeping', [this.#epoch!.number, this.#options.number, sleeping])
   }
 
   /** Looks back while it is awake; asleep, each look is one anyway. */
@@ -469,36 +470,36 @@ export class Worker {
     if (this.#draining.signal.aborted) return
     this.#lookTimer = setTimeout(() => this.#lookBack(), nearEveryMs)
     // At the cost of a few more than it has room for: a job that came late must not wait for a queue that never ends.
-    const most = Math.min(mostALook, this.#pace.ahead)
-    const reach = most > 0 && this.#attempts.queued <= mostAhead ? this.#dueLook() : undefined
-    if (reach) this.#lookingBack = this.#look(reach, most).catch(() => {})
+    const maxJobs = Math.min(maxPerLookBack, this.#pace.ahead)
+    const reach = maxJobs > 0 && this.#attempts.queued <= maxAhead ? this.#dueLook() : undefined
+    if (reach) this.#lookingBack = this.#look(reach, maxJobs).catch(() => {})
   }
 
-  #dueLook(): Look | undefined {
-    return this.#busySince === 0 || !this.#life?.trusted ? undefined : this.#looks.due()
+  #dueLook(): LookBack | undefined {
+    return this.#busySince === 0 || !this.#epoch?.trusted ? undefined : this.#lookBacks.due()
   }
 
-  #look(reach: Look, most: number): Promise<number> {
-    return this.#looks.make(reach, () => this.#claim(reach, most))
+  #look(reach: LookBack, maxJobs: number): Promise<number> {
+    return this.#lookBacks.run(reach, () => this.#claim(reach, maxJobs))
   }
 
   /** Asks about the jobs that have run for a while: whether they are still ours, and not cancelled. */
-  async #watch(olderMs: number): Promise<void> {
-    const life = this.#life
-    if (!life) return
-    await this.#claims.giveBackUnknown(life).catch(() => {})
+  async #checkRunning(olderMs: number): Promise<void> {
+    const epoch = this.#epoch
+    if (!epoch) return
+    await this.#claims.returnUnanswered(epoch).catch(() => {})
     const runs = this.#attempts.olderThan(olderMs)
     if (runs.length === 0) return
-    this.#options.rounds.busy()
-    const rows = await this.#ledger
-      .run<{ id: string; cancelled: string | null }>('watch', [
-        arrayOf(runs.map(({ id }) => id)),
-        arrayOf(runs.map(({ fence }) => fence)),
-        placesOf(
+    this.#options.maintenance.noteActivity()
+    const rows = await this.#store
+      .run<{ id: string; cancelled: string | null }>('check_running', [
+        arrayLiteral(runs.map(({ id }) => id)),
+        arrayLiteral(runs.map(({ fence }) => fence)),
+        seqsOf(
           this.#claims,
           runs.map(({ job }) => job),
         ),
-        life.number,
+        epoch.number,
       ])
       .catch(() => undefined)
     if (rows === undefined) return
@@ -513,6 +514,6 @@ export class Worker {
 }
 
 /** By priority, the larger first, and then by place. */
-function inOrder([a, , , aSeq = a, aPriority = 0]: Row, [b, , , bSeq = b, bPriority = 0]: Row): number {
+function inOrder([a, , , aSeq = a, aPriority = 0]: ClaimedRow, [b, , , bSeq = b, bPriority = 0]: ClaimedRow): number {
   return bPriority - aPriority || aSeq - bSeq
 }

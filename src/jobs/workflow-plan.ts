@@ -1,22 +1,22 @@
 import { readOptions, UsageError } from '../base/index.js'
 import { checkDefinition } from './define.js'
 import type { AnyDefinition } from './definition.js'
-import { type Asked, workflowRules } from './enqueue-options.js'
+import { type ParsedOptions, workflowRules } from './enqueue-options.js'
 import type { WorkflowBuilder } from './workflows.js'
 
 /** A job of a workflow that is still to be enqueued. */
-export interface Planned {
+export interface PlannedJob {
   readonly definition: AnyDefinition
   readonly input: unknown
   /** In `after`, only jobs that were there before. */
-  readonly asked: Asked & { readonly after: readonly number[] }
+  readonly asked: ParsedOptions & { readonly after: readonly number[] }
   /** The places in the plan of those jobs of the workflow that have to end before it. They come before it. */
   readonly behind: readonly number[]
 }
 
 /** Calls what builds a workflow; answers with its jobs, in the order in which they were added. */
-export function planOf(build: (workflow: WorkflowBuilder) => void): Planned[] {
-  const plan: Planned[] = []
+export function planOf(build: (workflow: WorkflowBuilder) => void): PlannedJob[] {
+  const plan: PlannedJob[] = []
   const places = new Map<object, number>()
   let isOver = false
   build({

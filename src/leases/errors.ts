@@ -17,9 +17,9 @@ export class LeaseTimeoutError extends HoldfastError {
 }
 
 /** The database says that it is not ours any more. The cause of a `LeaseLostError`. */
-export class LeaseTakenError extends HoldfastError {
+export class LeaseNotHeldError extends HoldfastError {
   constructor() {
-    super('it expired, or somebody has expired or released it', { code: 'LEASE_TAKEN', retryable: true })
+    super('it expired, or somebody has expired or released it', { code: 'LEASE_NOT_HELD', retryable: true })
   }
 }
 

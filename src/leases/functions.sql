@@ -7,7 +7,7 @@ create or replace function holdfast.is_leased(key bigint) returns boolean
   language plpgsql
   as $$
   declare
-    moment timestamptz;
+    checked_at timestamptz;
   begin
     perform
     from holdfast.lease
@@ -16,34 +16,34 @@ create or replace function holdfast.is_leased(key bigint) returns boolean
     if not found then
       return false;
     end if;
-    moment := holdfast.moment();
+    checked_at := holdfast.expiry_clock();
     return exists (
       select
       from holdfast.lease
       where lease.key operator(pg_catalog.=) is_leased.key
-        and expires_at operator(pg_catalog.>) moment
+        and expires_at operator(pg_catalog.>) checked_at
     );
   end
   $$;
 comment on function holdfast.is_leased(bigint) is
   'Whether somebody has a key by lease. Asked by whoever has just been granted a lock on it.';
 
-create or replace function holdfast.leased(keys bigint[]) returns bigint[]
+create or replace function holdfast.leased_keys(keys bigint[]) returns bigint[]
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    moment constant timestamptz := holdfast.moment();
+    checked_at constant timestamptz := holdfast.expiry_clock();
   begin
     return array(
       select key
       from holdfast.lease
       where key = any(keys)
-        and expires_at > moment
+        and expires_at > checked_at
     );
   end
   $$;
-comment on function holdfast.leased(bigint[]) is 'Those of the keys that somebody has by lease. For is_leased() of many at once.';
+comment on function holdfast.leased_keys(bigint[]) is 'Those of the keys that somebody has by lease. For is_leased() of many at once.';
 
 create or replace function holdfast.flush_leases() returns void
   language plpgsql
@@ -60,21 +60,21 @@ comment on function holdfast.flush_leases() is
 -- Whoever decides about a name has the transaction lock on its key meanwhile: a session that holds it as a lock excludes us,
 -- and the fence is drawn in the order of the grants. Not waited for: a name about which somebody else decides at this
 -- moment counts as taken.
-create or replace function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms integer[], holds_ms bigint[], for_instance text)
-  returns table (settled boolean, granted_fence bigint, is_fresh boolean, free_in_ms float8, is_wanted boolean)
+create or replace function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms integer[], min_holds_ms bigint[], for_instance text)
+  returns table (grace_over boolean, granted_fence bigint, is_fresh boolean, free_in_ms float8, lease_has_waiters boolean)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
     perform holdfast.flush_leases();
-    if not holdfast.is_settled() then
+    if not holdfast.grace_is_over() then
       return query select false, null::bigint, false, null::float8, null::boolean from unnest(keys);
       return;
     end if;
     return query
     with asked as materialized (
-      select key, token, ttl_ms, hold_ms, place
-      from unnest(keys, tokens, ttls_ms, holds_ms) with ordinality as a (key, token, ttl_ms, hold_ms, place)
+      select key, token, ttl_ms, min_hold_ms, place
+      from unnest(keys, tokens, ttls_ms, min_holds_ms) with ordinality as a (key, token, ttl_ms, min_hold_ms, place)
       order by key
     ),
     decided as materialized (
@@ -86,9 +86,9 @@ create or replace function holdfast.acquire_leases(keys bigint[], tokens text[],
       from decided
     ),
     granted as (
-      insert into holdfast.lease as held (key, token, instance, fence, ttl_ms, hold_ms, granted_at, expires_at)
+      insert into holdfast.lease as held (key, token, instance, fence, ttl_ms, min_hold_ms, granted_at, expires_at)
       select
-        key, token, for_instance, fence, ttl_ms, hold_ms, clock_timestamp(),
+        key, token, for_instance, fence, ttl_ms, min_hold_ms, clock_timestamp(),
         clock_timestamp() + make_interval(secs => ttl_ms / 1000.0)
       from drawn
       where by_us
@@ -98,11 +98,11 @@ create or replace function holdfast.acquire_leases(keys bigint[], tokens text[],
           -- The same token once more, in time: the same unbroken holding, of which nothing is taken back.
           fence = case when held.expires_at > clock_timestamp() then held.fence else excluded.fence end,
           granted_at = case when held.expires_at > clock_timestamp() then held.granted_at else excluded.granted_at end,
-          hold_ms = case when held.expires_at > clock_timestamp() then greatest(held.hold_ms, excluded.hold_ms) else excluded.hold_ms end,
+          min_hold_ms = case when held.expires_at > clock_timestamp() then greatest(held.min_hold_ms, excluded.min_hold_ms) else excluded.min_hold_ms end,
           ttl_ms = excluded.ttl_ms,
           expires_at = greatest(held.expires_at, excluded.expires_at),
-          wanted = held.wanted and held.expires_at > clock_timestamp(),
-          joined = (held.joined or held.instance <> excluded.instance) and held.expires_at > clock_timestamp()
+          has_waiters = held.has_waiters and held.expires_at > clock_timestamp(),
+          has_co_holders = (held.has_co_holders or held.instance <> excluded.instance) and held.expires_at > clock_timestamp()
       where held.expires_at <= clock_timestamp()
         or held.token = excluded.token
       returning key, fence
@@ -117,7 +117,7 @@ create or replace function holdfast.acquire_leases(keys bigint[], tokens text[],
         from holdfast.lease
         where lease.key = drawn.key
       ) end,
-      case when granted.fence is null then (select lease.wanted from holdfast.lease where lease.key = drawn.key) end
+      case when granted.fence is null then (select lease.has_waiters from holdfast.lease where lease.key = drawn.key) end
     from drawn
     left join granted using (key)
     order by drawn.place;
@@ -130,7 +130,7 @@ comment on function holdfast.acquire_leases(bigint[], text[], integer[], bigint[
 -- only that grant, for the same token may have been granted anew since. Without one, by the token alone. Whoever else may
 -- rely on the token is told: where it is released by the token alone, and where another instance has joined.
 create or replace function holdfast.release_leases(keys bigint[], tokens text[], fences bigint[], channel text)
-  returns table (released_key bigint, released_token text, waiters_told text, holders_told text)
+  returns table (released_key bigint, released_token text, waiters_notified text, holders_notified text)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -140,9 +140,9 @@ create or replace function holdfast.release_leases(keys bigint[], tokens text[],
       select
         lease.key,
         lease.token,
-        lease.wanted,
-        lease.granted_at + make_interval(secs => lease.hold_ms / 1000.0) as held_until,
-        lease.joined or asked.fence is null as tell_holders
+        lease.has_waiters,
+        lease.granted_at + make_interval(secs => lease.min_hold_ms / 1000.0) as kept_until,
+        lease.has_co_holders or asked.fence is null as notify_holders
       from unnest(keys, tokens, fences) as asked (key, token, fence)
       join holdfast.lease
         on lease.key = asked.key
@@ -154,18 +154,18 @@ create or replace function holdfast.release_leases(keys bigint[], tokens text[],
     released as (
       update holdfast.lease
       set token = '',
-          wanted = false,
-          joined = false,
-          expires_at = greatest(held_until, clock_timestamp())
+          has_waiters = false,
+          has_co_holders = false,
+          expires_at = greatest(kept_until, clock_timestamp())
       from rows
       where lease.key = rows.key
-      returning lease.key, rows.token, rows.tell_holders, rows.wanted and held_until <= clock_timestamp() as tell_waiters
+      returning lease.key, rows.token, rows.notify_holders, rows.has_waiters and kept_until <= clock_timestamp() as notify_waiters
     )
     select
       key,
       token,
-      case when tell_waiters then pg_notify(channel, 'lease ' || key)::text end as waiters_told,
-      case when tell_holders then pg_notify(channel, 'expire ' || key)::text end as holders_told
+      case when notify_waiters then pg_notify(channel, 'lease-released ' || key)::text end as waiters_notified,
+      case when notify_holders then pg_notify(channel, 'lease-expired ' || key)::text end as holders_notified
     from released;
   end
   $$;

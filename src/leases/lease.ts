@@ -5,23 +5,23 @@ import {
   type Events,
   Handle,
   type HoldfastError,
-  longestTimerMs,
+  maxTimerMs,
+  orAborted,
   UsageError,
-  unlessAborted,
 } from '../base/index.js'
 import { type CallerTransaction, executorOf, type Statement } from '../postgres/index.js'
 import { LeaseLostError } from './errors.js'
-import type { Holding, HoldingWatcher } from './holding.js'
+import type { LeaseHold, LeaseHoldWatcher } from './lease-hold.js'
 
 /** From a second, below which a busy process would lose it for nothing, to what a timer of Node can count. */
-export const ttlRule = duration(1_000, longestTimerMs)
+export const ttlRule = duration(1_000, maxTimerMs)
 
 /** What a lease asks of the room. */
-export interface Keeping {
+export interface LeaseOperations {
   /** Renews now, and from then on, for that long. */
-  extend(holding: Holding, ttlMs: number): Promise<void>
+  extend(holding: LeaseHold, ttlMs: number): Promise<void>
   /** One handle less relies on it; released with the last. */
-  giveBack(holding: Holding): Promise<void>
+  releaseUnused(holding: LeaseHold): Promise<void>
   readonly guard: Statement
   readonly events: Events
 }
@@ -45,21 +45,21 @@ export class Lease extends Handle {
    * who know it.
    */
   readonly token: string
-  readonly #holding: Holding
-  readonly #keeping: Keeping
-  readonly #watcher: HoldingWatcher = {
-    lost: (reason) => this.lose(this.#lostBy(reason)),
-    releaseRequested: (reason) => this.askToLetGo(reason),
+  readonly #holding: LeaseHold
+  readonly #operations: LeaseOperations
+  readonly #watcher: LeaseHoldWatcher = {
+    lost: (reason) => this.lose(this.#lossError(reason)),
+    releaseRequested: (reason) => this.requestRelease(reason),
   }
 
   /** @internal */
-  constructor(holding: Holding, keeping: Keeping) {
+  constructor(holding: LeaseHold, operations: LeaseOperations) {
     super()
     this.name = holding.key.label
     this.fence = holding.fence
     this.token = holding.token
     this.#holding = holding
-    this.#keeping = keeping
+    this.#operations = operations
     holding.watchers.add(this.#watcher)
   }
 
@@ -89,7 +89,7 @@ export class Lease extends Handle {
     if (this.isReleased) throw new UsageError('Expected a lease that is held to extend, got one that was released')
     this.throwIfLost()
     // A silent network must not keep the news of the loss from whoever waits for the answer.
-    await unlessAborted(this.signal, this.#keeping.extend(this.#holding, ttlMs))
+    await orAborted(this.signal, this.#operations.extend(this.#holding, ttlMs))
     this.throwIfLost()
   }
 
@@ -104,29 +104,29 @@ export class Lease extends Handle {
   async guard(tx: CallerTransaction): Promise<void> {
     if (this.isReleased) throw new UsageError('Expected a lease that is held to guard with, got one that was released')
     this.throwIfLost()
-    await executorOf(tx).query(this.#keeping.guard.text, [this.key, this.fence])
+    await executorOf(tx).query(this.#operations.guard.text, [this.key, this.fence])
   }
 
   /** @internal */
-  protected lossNow(): LeaseLostError | undefined {
+  protected currentLoss(): LeaseLostError | undefined {
     const reason = this.#holding.loss
-    return reason && this.#lostBy(reason)
+    return reason && this.#lossError(reason)
   }
 
   /** @internal */
-  protected async giveBack(): Promise<void> {
+  protected async releaseOnServer(): Promise<void> {
     this.#holding.watchers.delete(this.#watcher)
-    await this.#keeping.giveBack(this.#holding)
+    await this.#operations.releaseUnused(this.#holding)
   }
 
   /** @internal */
-  protected ended(heldMs: number, lost: HoldfastError | undefined, asked: Error | undefined): void {
+  protected reportEnd(heldMs: number, lost: HoldfastError | undefined, asked: Error | undefined): void {
     const { name, key, fence } = this
-    if (lost) this.#keeping.events.to('lease.lost')?.({ name, key, fence, heldMs, reason: lost })
-    else this.#keeping.events.to('lease.released')?.({ name, key, fence, heldMs, reason: asked })
+    if (lost) this.#operations.events.emitter('lease.lost')?.({ name, key, fence, heldMs, reason: lost })
+    else this.#operations.events.emitter('lease.released')?.({ name, key, fence, heldMs, reason: asked })
   }
 
-  #lostBy(reason: HoldfastError): LeaseLostError {
+  #lossError(reason: HoldfastError): LeaseLostError {
     return new LeaseLostError(this.name, this.fence, reason)
   }
 }

@@ -5,23 +5,23 @@
 -- if it was granted, and whether it was granted now or to the same token before, else in how many ms it expires. A function,
 -- because its plans are kept also where no statement of ours is prepared: to plan it anew would cost twice of what it costs
 -- to run it.
-select settled, granted_fence as fence, is_fresh as fresh, free_in_ms, is_wanted as wanted
+select grace_over, granted_fence as fence, is_fresh as fresh, free_in_ms, lease_has_waiters as has_waiters
 from holdfast.acquire_leases($1::bigint[], $2::text[], $3::integer[], $4::bigint[], $5)
 
--- name: want
+-- name: mark_waited_for
 -- Somebody waits for these names, and is to be told when they are released. In key order, like every statement that
 -- locks several rows. Relies on lease_pkey.
 with rows as materialized (
   select key
   from holdfast.lease
   where key = any($1::bigint[])
-    and not wanted
+    and not has_waiters
     and expires_at > clock_timestamp()
   order by key
   for update
 )
 update holdfast.lease
-set wanted = true
+set has_waiters = true
 where key in (select key from rows)
 
 -- name: renew_leases

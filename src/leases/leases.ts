@@ -1,41 +1,48 @@
 import { randomUUID } from 'node:crypto'
 import {
   abortSignal,
-  atMost,
   Calls,
   ClosedError,
+  checkCallback,
   checkName,
-  checkWork,
+  combineSignals,
   type Duration,
   describe,
   duration,
   type Events,
-  firstToAbort,
   hashedKey,
   type Key,
-  longestTimerMs,
+  maxTimerMs,
   pause,
   readOptions,
+  resultWithin,
   runHolding,
-  type Tracing,
+  type TracerSlot,
   text,
   UsageError,
   whileHeld,
 } from '../base/index.js'
-import { type Anchor, answerWithinMs, type Database, type Names, untilLetGo, type Waits } from '../postgres/index.js'
+import {
+  type Anchor,
+  type Database,
+  type NameRegistry,
+  responseTimeoutMs,
+  type WaitTracker,
+  waitForRelease,
+} from '../postgres/index.js'
+import { LeaseAcquirer } from './acquirer.js'
 import { LeaseTimeoutError } from './errors.js'
-import type { Holding } from './holding.js'
 import { type Lease, ttlRule } from './lease.js'
-import { Ledger } from './ledger.js'
-import { Releasing } from './releasing.js'
+import type { LeaseHold } from './lease-hold.js'
+import { LeaseReleaser } from './releaser.js'
 import { Renewals } from './renewals.js'
-import { Taking } from './taking.js'
+import { LeaseStore } from './store.js'
 
 export interface LeaseOptions {
   /** How long it lasts without a renewal, and so how long a dead holder keeps the name. From 1 s; default 30 s. */
   ttl?: Duration | undefined
   /** How long the name stays taken at least, counted from the grant, also when the work was done before. Default 0. */
-  hold?: Duration | undefined
+  minHold?: Duration | undefined
   /** How long to wait for a name that is taken. `acquire` and `with` wait without limit unless told, `tryAcquire` not at all. */
   wait?: Duration | undefined
   /** Competes only after a random time of up to this, so that not one instance wins everything. Default 0. */
@@ -49,23 +56,23 @@ export interface LeaseOptions {
 interface LeasesOptions {
   readonly database: Database
   /** Connections for renewals, where there is no anchor. */
-  readonly lifeline: Database
+  readonly keepaliveDatabase: Database
   readonly anchor: Anchor | undefined
-  readonly names: Names
+  readonly names: NameRegistry
   readonly schema: string
   readonly namespace: string
   readonly instanceId: string
   readonly events: Events
-  readonly tracing: Tracing
+  readonly tracing: TracerSlot
   /** Where long waits are written down. */
-  readonly waits: Waits
+  readonly waits: WaitTracker
 }
 
 const rules = {
   ttl: ttlRule,
-  hold: duration(0, longestTimerMs),
-  wait: duration(0, longestTimerMs),
-  spread: duration(0, longestTimerMs),
+  minHold: duration(0, maxTimerMs),
+  wait: duration(0, maxTimerMs),
+  spread: duration(0, maxTimerMs),
   token: text,
   signal: abortSignal,
 }
@@ -75,36 +82,36 @@ const rules = {
  * holder keeps the name until its time is over.
  *
  * @example
- * await holdfast.leases.with('etl', { ttl: '1m', hold: '10m' }, async ({ signal, fence }) => {
+ * await holdfast.leases.with('etl', { ttl: '1m', minHold: '10m' }, async ({ signal, fence }) => {
  *   await load({ signal, fence })
  * })
  */
 export class Leases {
   readonly #options: LeasesOptions
-  readonly #ledger: Ledger
+  readonly #store: LeaseStore
   readonly #renewals: Renewals
-  readonly #releasing: Releasing
-  readonly #taking: Taking
+  readonly #releaser: LeaseReleaser
+  readonly #acquirer: LeaseAcquirer
   readonly #calls = new Calls()
 
   /** @internal */
   constructor(options: LeasesOptions) {
     this.#options = options
-    this.#ledger = new Ledger(options)
-    this.#renewals = new Renewals(options.lifeline, options.anchor, this.#ledger.sql.renew_leases)
-    this.#releasing = new Releasing(this.#ledger, this.#calls.closing, (key) => this.released(key))
-    this.#taking = new Taking({
+    this.#store = new LeaseStore(options)
+    this.#renewals = new Renewals(options.keepaliveDatabase, options.anchor, this.#store.sql.renew_leases)
+    this.#releaser = new LeaseReleaser(this.#store, this.#calls.closing, (key) => this.onReleased(key))
+    this.#acquirer = new LeaseAcquirer({
       database: options.database,
-      ledger: this.#ledger,
+      store: this.#store,
       renewals: this.#renewals,
-      releasing: this.#releasing,
-      keeping: {
-        guard: this.#ledger.sql.guard,
+      releaser: this.#releaser,
+      operations: {
+        guard: this.#store.sql.guard,
         events: options.events,
         extend: (holding, ttlMs) => this.#renewals.extend(holding, ttlMs),
-        giveBack: (holding) => this.#giveBack(holding),
+        releaseUnused: (holding) => this.#releaseUnused(holding),
       },
-      isTold: options.anchor !== undefined,
+      hasNotifications: options.anchor !== undefined,
       waits: options.waits,
     })
   }
@@ -123,11 +130,11 @@ export class Leases {
    * Takes a name if it is free, or becomes free within `wait` if that is given; null when it is not.
    *
    * @example
-   * await using lease = await holdfast.leases.tryAcquire('cleanup', { ttl: '5m', hold: '1h', spread: '2s' })
+   * await using lease = await holdfast.leases.tryAcquire('cleanup', { ttl: '5m', minHold: '1h', spread: '2s' })
    * if (lease === null) return // another instance does it, or has done it within the hour
    */
   tryAcquire(name: string, options?: LeaseOptions): Promise<Lease | null> {
-    return this.#take('leases.tryAcquire', name, options, 0)
+    return this.#acquireWithin('leases.tryAcquire', name, options, 0)
   }
 
   /**
@@ -144,16 +151,16 @@ export class Leases {
     ...rest: [(lease: Lease) => Promise<T> | T] | [LeaseOptions, (lease: Lease) => Promise<T> | T]
   ): Promise<T> {
     const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
-    checkWork('leases.with', work)
+    checkCallback('leases.with', work)
     const { database, tracing } = this.#options
     const { tracer } = tracing
     const lease = await (tracer
-      ? tracer.around('lease wait', { name }, () => this.#acquire('leases.with', name, options))
+      ? tracer.withSpan('lease wait', { name }, () => this.#acquire('leases.with', name, options))
       : this.#acquire('leases.with', name, options))
     const { fence } = lease
     const held = { handle: lease, keys: [this.#key(name).key], address: database.address }
     const run = () => runHolding(held, () => work(lease))
-    return whileHeld(lease, () => (tracer ? tracer.around('lease hold', { name, fence }, run) : run()))
+    return whileHeld(lease, () => (tracer ? tracer.withSpan('lease hold', { name, fence }, run) : run()))
   }
 
   /**
@@ -173,25 +180,25 @@ export class Leases {
       this.#renewals.remove(holding)
       holding.lose(new ClosedError('the handle, released by its token,'))
     }
-    return this.#releasing.once({ key, token, fence: null })
+    return this.#releaser.release({ key, token, fence: null })
   }
 
   /** @internal Somebody has released a name that we may wait for. */
-  released(key: string): void {
-    this.#taking.released(key)
+  onReleased(key: string): void {
+    this.#acquirer.onReleased(key)
   }
 
   /** @internal An operator has expired a lease that we may hold: we look at once, not at the next renewal. */
-  expired(key: string): void {
+  onExpired(key: string): void {
     const holdings = [...this.#renewals].filter((holding) => holding.key.key === key)
     if (holdings.length > 0) void this.#renewals.renewNow(holdings).catch(() => {})
   }
 
   /** @internal What is held now may be kept for so long; then its holders are asked to let go. */
   async drain(withinMs: number): Promise<void> {
-    await untilLetGo([...this.#renewals], withinMs, {
+    await waitForRelease([...this.#renewals], withinMs, {
       isHeld: (holding) => this.#renewals.find(holding.key.key, holding.token) === holding,
-      ask: ({ watchers }, reason) => {
+      requestRelease: ({ watchers }, reason) => {
         for (const watcher of watchers) watcher.releaseRequested(reason)
       },
     })
@@ -207,58 +214,58 @@ export class Leases {
     }
     // By then every caller has given up, and the release of what it may still be granted is under way.
     await new Promise(setImmediate)
-    const released = holdings.map((holding) => this.#releasing.surely(holding))
+    const released = holdings.map((holding) => this.#releaser.releaseReliably(holding))
     // A pool that the program has used up must not keep it from ending: what is left expires.
-    await atMost(answerWithinMs, Promise.all([...released, this.#taking.settled()]))
+    await resultWithin(responseTimeoutMs, Promise.all([...released, this.#acquirer.settled()]))
   }
 
   async #acquire(where: string, name: string, options: LeaseOptions | undefined): Promise<Lease> {
     const askedAt = performance.now()
-    const lease = await this.#take(where, name, options, Number.POSITIVE_INFINITY)
+    const lease = await this.#acquireWithin(where, name, options, Number.POSITIVE_INFINITY)
     if (lease) return lease
     throw new LeaseTimeoutError(name, performance.now() - askedAt)
   }
 
-  async #take(
+  async #acquireWithin(
     where: string,
     name: string,
     given: LeaseOptions | undefined,
     defaultWaitMs: number,
   ): Promise<Lease | null> {
     const options = readOptions(where, given, rules)
-    const { wait: waitMs = defaultWaitMs, ttl = 30_000, hold = 0, spread = 0, token, signal } = options
+    const { wait: waitMs = defaultWaitMs, ttl = 30_000, minHold = 0, spread = 0, token, signal } = options
     const key = this.#key(name)
-    const ask = {
+    const request = {
       key,
       token: token ?? randomUUID(),
       ttlMs: Math.ceil(ttl),
-      holdMs: Math.ceil(hold),
-      isShared: token !== undefined,
+      minHoldMs: Math.ceil(minHold),
+      hasGivenToken: token !== undefined,
     }
     const { names, events } = this.#options
     names.check(key)
     const askedAt = performance.now()
-    const giveUp = firstToAbort(this.#calls.closing, signal)
-    const take = async () => {
+    const giveUp = combineSignals(this.#calls.closing, signal)
+    const acquire = async () => {
       giveUp.signal.throwIfAborted()
       if (spread > 0) await pause(Math.random() * spread, giveUp.signal)
-      return this.#taking.take(ask, waitMs, giveUp.signal)
+      return this.#acquirer.acquire(request, waitMs, giveUp.signal)
     }
     try {
-      const lease = await this.#calls.run(where, () => name, take)
+      const lease = await this.#calls.run(where, () => name, acquire)
       const waitedMs = performance.now() - askedAt
-      if (lease) events.to('lease.acquired')?.({ name, key: key.key, fence: lease.fence, waitedMs })
-      else events.to('lease.busy')?.({ name, key: key.key, waitedMs })
+      if (lease) events.emitter('lease.acquired')?.({ name, key: key.key, fence: lease.fence, waitedMs })
+      else events.emitter('lease.refused')?.({ name, key: key.key, waitedMs })
       return lease
     } finally {
       giveUp.forget()
     }
   }
 
-  async #giveBack(holding: Holding): Promise<void> {
+  async #releaseUnused(holding: LeaseHold): Promise<void> {
     if (holding.watchers.size > 0) return
     this.#renewals.remove(holding)
-    await this.#releasing.surely(holding)
+    await this.#releaser.releaseReliably(holding)
   }
 
   #key(name: string): Key {

@@ -1,11 +1,11 @@
-import { Gather } from '../base/index.js'
-import { type Anchor, answerWithinMs, type Database, despiteCollisions, type Statement } from '../postgres/index.js'
-import { LeaseTakenError } from './errors.js'
-import type { Holding } from './holding.js'
+import { Batcher } from '../base/index.js'
+import { type Anchor, type Database, responseTimeoutMs, retryOnConflict, type Statement } from '../postgres/index.js'
+import { LeaseNotHeldError } from './errors.js'
+import type { LeaseHold } from './lease-hold.js'
 
 /** The part of its life after which a renewal that failed is sent again. */
-const againAfter = 1 / 15
-const mostTogether = 5_000
+const retryAfterPart = 1 / 15
+const maxBatch = 5_000
 
 /**
  * Renews the leases of this instance: when one is due, all that are due soon go out with it in one statement, so that a
@@ -19,8 +19,8 @@ export class Renewals {
   readonly #database: Database
   readonly #anchor: Anchor | undefined
   readonly #statement: Statement
-  readonly #holdings = new Map<string, Holding>()
-  readonly #extensions = new Gather<Holding, void>(async (holdings) => {
+  readonly #holdings = new Map<string, LeaseHold>()
+  readonly #extensions = new Batcher<LeaseHold, void>(async (holdings) => {
     await this.renewNow([...new Set(holdings)])
     return holdings.map(() => undefined)
   })
@@ -34,46 +34,46 @@ export class Renewals {
     this.#statement = statement
   }
 
-  add(holding: Holding): void {
-    this.#holdings.set(idOf(holding.key.key, holding.token), holding)
-    this.#schedule(Math.min(holding.renewAt, holding.trustedUntil))
+  add(holding: LeaseHold): void {
+    this.#holdings.set(holdIdOf(holding.key.key, holding.token), holding)
+    this.#schedule(Math.min(holding.renewalDueAt, holding.trustedUntil))
   }
 
-  remove(holding: Holding): void {
-    const id = idOf(holding.key.key, holding.token)
+  remove(holding: LeaseHold): void {
+    const id = holdIdOf(holding.key.key, holding.token)
     if (this.#holdings.get(id) === holding) this.#holdings.delete(id)
     if (this.#holdings.size === 0) this.#stop()
   }
 
   /** What this instance holds by a token. */
-  find(key: string, token: string): Holding | undefined {
-    const holding = this.#holdings.get(idOf(key, token))
+  find(key: string, token: string): LeaseHold | undefined {
+    const holding = this.#holdings.get(holdIdOf(key, token))
     return holding?.trusted ? holding : undefined
   }
 
-  [Symbol.iterator](): Iterator<Holding> {
+  [Symbol.iterator](): Iterator<LeaseHold> {
     return this.#holdings.values()
   }
 
   /** Renews at once, and from then on, for `ttlMs`. Many that are asked for together go out as one statement. */
-  async extend(holding: Holding, ttlMs: number): Promise<void> {
+  async extend(holding: LeaseHold, ttlMs: number): Promise<void> {
     // Before it is sent, so that no renewal which overtakes it asks for the old time.
     holding.ttlMs = ttlMs
-    await this.#extensions.ask(holding)
+    await this.#extensions.add(holding)
   }
 
   /** Renews at once. A holding that is its holder's no more is told so. */
-  async renewNow(holdings: readonly Holding[]): Promise<void> {
+  async renewNow(holdings: readonly LeaseHold[]): Promise<void> {
     const sentAt = performance.now()
     const ttls = holdings.map(({ ttlMs }) => ttlMs)
     const renewed = new Set(
       await this.#send([holdings.map(({ key }) => key.key), holdings.map(({ token }) => token), ttls]),
     )
     for (const [at, holding] of holdings.entries()) {
-      if (renewed.has(idOf(holding.key.key, holding.token))) holding.renewed(ttls[at]!, sentAt)
+      if (renewed.has(holdIdOf(holding.key.key, holding.token))) holding.onRenewed(ttls[at]!, sentAt)
       else {
         this.remove(holding)
-        holding.lose(new LeaseTakenError())
+        holding.lose(new LeaseNotHeldError())
       }
     }
     this.#scheduleNext()
@@ -83,14 +83,14 @@ export class Renewals {
   async #send(values: unknown[][]): Promise<string[]> {
     const session = this.#isAnchorBusy ? undefined : this.#anchor?.session
     if (!session) {
-      const rows = await despiteCollisions(() =>
-        this.#database.query<{ key: string; token: string }>(this.#statement.text, values, answerWithinMs),
+      const rows = await retryOnConflict(() =>
+        this.#database.query<{ key: string; token: string }>(this.#statement.text, values, responseTimeoutMs),
       )
-      return rows.map(({ key, token }) => idOf(key, token))
+      return rows.map(({ key, token }) => holdIdOf(key, token))
     }
     this.#isAnchorBusy = true
     try {
-      return (await session.run(this.#statement, values)).map(([key, token]) => idOf(key!, token!))
+      return (await session.run(this.#statement, values)).map(([key, token]) => holdIdOf(key!, token!))
     } finally {
       this.#isAnchorBusy = false
     }
@@ -111,35 +111,36 @@ export class Renewals {
   #renewDue(): void {
     this.#timerAt = Number.POSITIVE_INFINITY
     const now = performance.now()
-    const due: Holding[] = []
+    const due: LeaseHold[] = []
     for (const holding of this.#holdings.values()) {
       // Asking notices a deadline that has passed.
       if (!holding.trusted) this.remove(holding)
-      else if (holding.renewFrom <= now) due.push(holding)
+      else if (holding.earliestRenewalAt <= now) due.push(holding)
     }
-    for (let from = 0; from < due.length; from += mostTogether) {
-      void this.#renewBatch(due.slice(from, from + mostTogether))
+    for (let from = 0; from < due.length; from += maxBatch) {
+      void this.#renewBatch(due.slice(from, from + maxBatch))
     }
     this.#scheduleNext()
   }
 
-  async #renewBatch(holdings: readonly Holding[]): Promise<void> {
+  async #renewBatch(holdings: readonly LeaseHold[]): Promise<void> {
     const now = performance.now()
     // Should no answer come: again, on another connection.
-    for (const holding of holdings) holding.postpone(now + holding.ttlMs * againAfter * 2)
+    for (const holding of holdings) holding.postpone(now + holding.ttlMs * retryAfterPart * 2)
     await this.renewNow(holdings).catch(() => {
-      for (const holding of holdings) holding.postpone(performance.now() + holding.ttlMs * againAfter)
+      for (const holding of holdings) holding.postpone(performance.now() + holding.ttlMs * retryAfterPart)
     })
     this.#scheduleNext()
   }
 
   #scheduleNext(): void {
     let next = Number.POSITIVE_INFINITY
-    for (const { renewAt, trustedUntil } of this.#holdings.values()) next = Math.min(next, renewAt, trustedUntil)
+    for (const { renewalDueAt, trustedUntil } of this.#holdings.values())
+      next = Math.min(next, renewalDueAt, trustedUntil)
     if (Number.isFinite(next)) this.#schedule(next)
   }
 }
 
-export function idOf(key: string, token: string): string {
+export function holdIdOf(key: string, token: string): string {
   return `${key} ${token}`
 }

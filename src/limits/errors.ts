@@ -1,7 +1,7 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 
 /** What was found in use by whoever was refused. */
-interface InUse {
+interface UsageWhenRefused {
   /** How much there may be in use, as the caller has it. */
   readonly max: number
   /** How much the caller asked for. */
@@ -27,7 +27,7 @@ export class LimitReachedError extends HoldfastError {
   readonly since: Date | undefined
   readonly waitedMs: number
 
-  constructor(limit: string, { max, weight, inUse, waiting, since, sinceMs, waitedMs }: InUse) {
+  constructor(limit: string, { max, weight, inUse, waiting, since, sinceMs, waitedMs }: UsageWhenRefused) {
     const oldest = sinceMs === undefined ? '' : `, the oldest for ${formatDuration(sinceMs)}`
     const queue = waiting > 0 ? `, and ${waiting} wait` : ''
     const after = waitedMs > 0 ? ` after ${formatDuration(waitedMs)} of waiting` : ''

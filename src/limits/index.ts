@@ -9,4 +9,4 @@ export {
   type RateOutcome,
 } from './limits.js'
 export type { Permit } from './permit.js'
-export { eachNs, type ParsedRate, type Rate, rateRule } from './rate.js'
+export { intervalNsOf, type ParsedRate, type Rate, rateRule } from './rate.js'

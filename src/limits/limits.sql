@@ -1,24 +1,24 @@
 -- Permits and rates. The decisions are functions of the schema (functions.sql), each one call for all that was
 -- asked in one turn of the event loop; here is how they are called, and what people see.
 
--- name: turn
--- Takes, waits and what is given back, decided in one transaction: an array for each of their facts, as text. Relies on limited_pkey, permit_pkey and permit_queue.
-select place, verdict, token, fence, used, queued, oldest_at_ms, oldest_for_ms
-from holdfast.limit_turn(
+-- name: decide_permits
+-- Takes, waits and what is given back, decided in one transaction: an array for each of their facts, as text. Relies on limit_state_pkey, permit_pkey and permit_queue.
+select ordinal, verdict, token, fence, used, queued, oldest_at_ms, oldest_for_ms
+from holdfast.limit_decide(
   $1, $2, $3, $4::text::jsonb,
   $5::text::text[], $6::text::bigint[], $7::text::bigint[], $8::text::integer[], $9::text::integer[], $10::text::integer[],
   $11::boolean
 )
 
--- name: look
+-- name: check_waits
 -- Whether what is waited for was granted meanwhile; strikes out the dead who stand before it.
-select place, verdict, fence
-from holdfast.limit_look($1, $2::text::jsonb)
+select ordinal, verdict, fence
+from holdfast.limit_check_waits($1, $2::text::jsonb)
 
--- name: consume
+-- name: decide_rates
 -- What may be spent now. Relies on rate_pkey.
-select place, verdict, after_ns, remaining
-from holdfast.rate_turn($1::text::jsonb, $2::boolean)
+select ordinal, verdict, after_ns, remaining
+from holdfast.rate_decide($1::text::jsonb, $2::boolean)
 
 -- name: sweep
 -- A piece of the tables: what is idle, and what the dead left behind.
@@ -40,7 +40,7 @@ where permit.key = $1::bigint
   and permit.weight > 0
   and permit.session = any(array(
     select session
-    from (select distinct session from holdfast.permit where key = $1::bigint offset 0) lives
+    from (select distinct session from holdfast.permit where key = $1::bigint offset 0) epochs
     where holdfast.is_present(session)
   ))
-order by permit.fence nulls last, permit.ticket
+order by permit.fence nulls last, permit.wait_order

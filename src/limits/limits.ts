@@ -2,34 +2,34 @@ import {
   abortSignal,
   backoffMs,
   Calls,
+  checkCallback,
   checkName,
-  checkWork,
+  combineSignals,
   type Duration,
   duration,
   type Events,
-  firstToAbort,
   hashedKey,
   type Key,
-  longestTimerMs,
+  maxTimerMs,
+  orAborted,
   pause,
   readOptions,
   runHolding,
-  type Tracing,
+  type TracerSlot,
   UsageError,
-  unlessAborted,
   whileHeld,
   wholeNumber,
 } from '../base/index.js'
-import { type Database, type Presence, untilLetGo, type Waits } from '../postgres/index.js'
-import { Dependents } from './dependents.js'
+import { type Database, type Presence, type WaitTracker, waitForRelease } from '../postgres/index.js'
+import { PermitAcquirer, type Refusal } from './acquirer.js'
+import { EpochDependents } from './epoch-dependents.js'
 import { LimitReachedError, LimitResetError } from './errors.js'
 import { Permit } from './permit.js'
-import { eachNs, type Rate, rateRule } from './rate.js'
-import { Rates } from './rates.js'
-import { Server } from './server.js'
-import { type Refusal, Taking } from './taking.js'
-import { type Request, Turns } from './turns.js'
-import { Waiting } from './waiting.js'
+import { PermitBatcher, type PermitRequest } from './permit-batcher.js'
+import { intervalNsOf, type Rate, rateRule } from './rate.js'
+import { RateBatcher } from './rate-batcher.js'
+import { LimitStore } from './store.js'
+import { Waitlist } from './waitlist.js'
 
 export interface LimitOptions {
   /** How much there may be in use at a time. Each decision goes by that of its own caller. */
@@ -88,29 +88,29 @@ export interface LimitsOptions {
   readonly namespace: string
   readonly expiryMs: number
   readonly events: Events
-  readonly tracing: Tracing
+  readonly tracing: TracerSlot
   /** Where long waits are written down. */
-  readonly waits: Waits
+  readonly waits: WaitTracker
 }
 
-const largest = 1_000_000_000
+const maxCount = 1_000_000_000
 
 const limitRules = {
-  max: wholeNumber(1, largest),
-  weight: wholeNumber(1, largest),
-  wait: duration(0, longestTimerMs),
+  max: wholeNumber(1, maxCount),
+  weight: wholeNumber(1, maxCount),
+  wait: duration(0, maxTimerMs),
   signal: abortSignal,
 }
 const consumeRules = {
   rate: rateRule,
-  burst: wholeNumber(1, largest),
-  cost: wholeNumber(1, largest),
-  wait: duration(0, longestTimerMs),
+  burst: wholeNumber(1, maxCount),
+  cost: wholeNumber(1, maxCount),
+  wait: duration(0, maxTimerMs),
   signal: abortSignal,
 }
 
-const mostKeysRemembered = 10_000
-const mostLooked = 500
+const keyCacheSize = 10_000
+const maxChecked = 500
 
 /**
  * Limits: so many at a time for each entity, and so many in a while. Exact over all instances; a permit is free as soon as
@@ -122,40 +122,40 @@ const mostLooked = 500
  */
 export class Limits {
   readonly #options: LimitsOptions
-  readonly #server: Server
-  readonly #turns: Turns
-  readonly #rates: Rates
-  readonly #dependents = new Dependents()
-  readonly #waiting: Waiting
-  readonly #taking: Taking
+  readonly #store: LimitStore
+  readonly #permitBatcher: PermitBatcher
+  readonly #rateBatcher: RateBatcher
+  readonly #dependents = new EpochDependents()
+  readonly #waitlist: Waitlist
+  readonly #acquirer: PermitAcquirer
   readonly #keys = new Map<string, Key>()
   readonly #permits = new Set<Permit>()
   /** Calls under way, and what is being given back. */
   readonly #underWay = new Set<Promise<unknown>>()
   readonly #calls = new Calls()
-  readonly #giveBack = (permit: Permit, request: Request) => {
+  readonly #releasePermit = (permit: Permit, request: PermitRequest) => {
     this.#permits.delete(permit)
-    this.#dependents.delete(request.life, permit)
-    return this.#tracked(this.#turns.surely('give', request))
+    this.#dependents.delete(request.epoch, permit)
+    return this.#track(this.#permitBatcher.sendReliably('release', request))
   }
 
   /** @internal */
   constructor(options: LimitsOptions) {
     this.#options = options
-    this.#server = new Server(options)
-    this.#waiting = new Waiting(this.#server, this.#dependents, options.waits)
-    this.#rates = new Rates(this.#server)
-    options.presence.onTaken(() => void this.#lookAtHeld([...this.#permits]))
-    this.#turns = new Turns(this.#server, options.presence.instanceId, (token, fence) =>
-      this.#waiting.granted(token, fence),
+    this.#store = new LimitStore(options)
+    this.#waitlist = new Waitlist(this.#store, this.#dependents, options.waits)
+    this.#rateBatcher = new RateBatcher(this.#store)
+    options.presence.onRevocation(() => void this.#checkHeld([...this.#permits]))
+    this.#permitBatcher = new PermitBatcher(this.#store, options.presence.instanceId, (token, fence) =>
+      this.#waitlist.onGranted(token, fence),
     )
-    this.#taking = new Taking({
+    this.#acquirer = new PermitAcquirer({
       ...options,
-      turns: this.#turns,
-      waiting: this.#waiting,
+      batcher: this.#permitBatcher,
+      waitlist: this.#waitlist,
       closing: this.#calls.closing,
-      hold: (request, fence) => this.#hold(request, fence),
-      tracked: (promise) => this.#tracked(promise),
+      newPermit: (request, fence) => this.#newPermit(request, fence),
+      track: (promise) => this.#track(promise),
     })
   }
 
@@ -166,9 +166,9 @@ export class Limits {
    * await using permit = await holdfast.limits.acquire('gpu', { max: 8, weight: 2, wait: '30s' })
    */
   async acquire(name: string, options: LimitOptions): Promise<Permit> {
-    const taken = await this.#take('limits.acquire', name, options)
-    if (taken instanceof Permit) return taken
-    throw new LimitReachedError(name, taken)
+    const outcome = await this.#acquire('limits.acquire', name, options)
+    if (outcome instanceof Permit) return outcome
+    throw new LimitReachedError(name, outcome)
   }
 
   /**
@@ -179,8 +179,8 @@ export class Limits {
    * if (permit === null) return
    */
   async tryAcquire(name: string, options: LimitOptions): Promise<Permit | null> {
-    const taken = await this.#take('limits.tryAcquire', name, options)
-    return taken instanceof Permit ? taken : null
+    const outcome = await this.#acquire('limits.tryAcquire', name, options)
+    return outcome instanceof Permit ? outcome : null
   }
 
   /**
@@ -191,19 +191,19 @@ export class Limits {
    * await holdfast.limits.with(`export:${userId}`, { max: 1 }, async ({ signal }) => makeExport({ signal }))
    */
   async with<T>(name: string, options: LimitOptions, work: (permit: Permit) => Promise<T> | T): Promise<T> {
-    checkWork('limits.with', work)
+    checkCallback('limits.with', work)
     const { database, tracing } = this.#options
     const { tracer } = tracing
-    const take = async () => {
-      const taken = await this.#take('limits.with', name, options)
-      if (taken instanceof Permit) return taken
-      throw new LimitReachedError(name, taken)
+    const acquire = async () => {
+      const outcome = await this.#acquire('limits.with', name, options)
+      if (outcome instanceof Permit) return outcome
+      throw new LimitReachedError(name, outcome)
     }
-    const permit = await (tracer ? tracer.around('limit wait', { name }, take) : take())
+    const permit = await (tracer ? tracer.withSpan('limit wait', { name }, acquire) : acquire())
     const { fence } = permit
     const held = { handle: permit, keys: [this.#key('limit', name).key], address: database.address }
     const run = () => runHolding(held, () => work(permit))
-    return whileHeld(permit, () => (tracer ? tracer.around('limit hold', { name, fence }, run) : run()))
+    return whileHeld(permit, () => (tracer ? tracer.withSpan('limit hold', { name, fence }, run) : run()))
   }
 
   /**
@@ -218,7 +218,7 @@ export class Limits {
     const { rate, burst: given, cost = 1, wait = 0, signal } = readOptions('limits.consume', options, consumeRules)
     if (rate === undefined) throw new UsageError(`Expected rate to be ${rateRule.expected}, got undefined`)
     const burst = given ?? rate.count
-    const each = eachNs(rate, burst)
+    const each = intervalNsOf(rate, burst)
     if (cost > burst) {
       throw new UsageError(`Expected cost to be at most the burst of ${burst}, got ${cost}: it would never be allowed`)
     }
@@ -227,21 +227,21 @@ export class Limits {
     signal?.throwIfAborted()
     const waitNs = Math.floor(wait * 1e6)
     const spend = async () => {
-      const spent = this.#tracked(this.#rates.spend({ key, name, eachNs: each, burst, cost, waitNs }))
-      const { verdict, afterMs, remaining } = await unlessAborted(signal, spent)
+      const spent = this.#track(this.#rateBatcher.add({ key, name, intervalNs: each, burst, cost, waitNs }))
+      const { verdict, afterMs, remaining } = await orAborted(signal, spent)
       if (verdict === 'allowed' && afterMs > 0) await this.#sleep(afterMs, signal)
       return { allowed: verdict === 'allowed', afterMs, remaining }
     }
     const { allowed, afterMs, remaining } = await this.#calls.run('limits.consume', () => name, spend)
     if (allowed) return { allowed, remaining }
-    this.#options.events.to('rate.refused')?.({ name, cost, retryAfterMs: afterMs })
+    this.#options.events.emitter('rate.refused')?.({ name, cost, retryAfterMs: afterMs })
     return { allowed, retryAfterMs: afterMs }
   }
 
   /** Who holds permits of a name and who waits for them, for people: it may be another the moment it is read. */
   async usage(name: string): Promise<LimitUsage> {
     const { key } = this.#key('limit', name)
-    const rows = await this.#server.run<{
+    const rows = await this.#store.run<{
       instance: string
       host: string | null
       os_pid: number | null
@@ -249,7 +249,7 @@ export class Limits {
       max: number
       fence: string | null
       since_ms: number
-    }>(this.#server.sql.usage, [key])
+    }>(this.#store.sql.usage, [key])
     const users = rows.map(({ instance, host, os_pid, weight, max, fence, since_ms }) => ({
       user: { instance, host: host ?? undefined, pid: os_pid ?? undefined, weight, max, since: new Date(since_ms) },
       fence,
@@ -264,20 +264,20 @@ export class Limits {
   }
 
   /** @internal Somebody has handed a permit to a wait that may be ours. */
-  granted(instanceId: string, token: string): void {
-    if (instanceId === this.#options.presence.instanceId) this.#waiting.hear(token)
+  onGranted(instanceId: string, token: string): void {
+    if (instanceId === this.#options.presence.instanceId) this.#waitlist.onGrantNotified(token)
   }
 
   /** @internal An operator has reset the entity with this key. */
-  reset(key: string): void {
-    void this.#lookAtHeld([...this.#permits].filter(({ request }) => request.key.key === key))
+  onReset(key: string): void {
+    void this.#checkHeld([...this.#permits].filter(({ request }) => request.key.key === key))
   }
 
   /** @internal What is held now may be kept for so long; then its holders are asked to let go. */
   async drain(withinMs: number): Promise<void> {
-    await untilLetGo([...this.#permits], withinMs, {
+    await waitForRelease([...this.#permits], withinMs, {
       isHeld: (permit) => permit.held,
-      ask: (permit, reason) => permit.letGo(reason),
+      requestRelease: (permit, reason) => permit.onReleaseRequested(reason),
     })
   }
 
@@ -285,27 +285,27 @@ export class Limits {
   async close(): Promise<void> {
     const reason = this.#calls.close()
     for (const permit of [...this.#permits]) {
-      permit.lost(reason)
+      permit.onLost(reason)
       void permit.release()
     }
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay)
-    await this.#server.close()
+    await this.#store.close()
   }
 
   /** Whether what is held is still there. What cannot be asked now is asked until it can. */
-  async #lookAtHeld(permits: readonly Permit[]): Promise<void> {
-    for (let at = 0; at < permits.length; at += mostLooked) {
-      const some = permits.slice(at, at + mostLooked)
+  async #checkHeld(permits: readonly Permit[]): Promise<void> {
+    for (let at = 0; at < permits.length; at += maxChecked) {
+      const some = permits.slice(at, at + maxChecked)
       for (let attempt = 0; some.some(({ held }) => held) && !this.#calls.closing.aborted; attempt++) {
-        const gone = await this.#waiting.gone(some.map(({ request }) => request)).catch(() => undefined)
-        for (const place of gone ?? []) some[place]!.lost(new LimitResetError())
+        const gone = await this.#waitlist.missing(some.map(({ request }) => request)).catch(() => undefined)
+        for (const ordinal of gone ?? []) some[ordinal]!.onLost(new LimitResetError())
         if (gone) break
         await pause(backoffMs(attempt, 50, 1_000), this.#calls.closing)
       }
     }
   }
 
-  async #take(where: string, name: string, given: LimitOptions): Promise<Permit | Refusal> {
+  async #acquire(where: string, name: string, given: LimitOptions): Promise<Permit | Refusal> {
     const options = readOptions(where, given, limitRules)
     const { max, weight = 1, wait: waitMs = 0, signal } = options
     if (max === undefined) throw new UsageError(`Expected max to be ${limitRules.max.expected}, got undefined`)
@@ -315,30 +315,30 @@ export class Limits {
     const key = this.#key('limit', name)
     this.#calls.throwIfClosed()
     signal?.throwIfAborted()
-    const wanted = { key, name, max, weight, waitMs, signal }
+    const acquireOptions = { key, name, max, weight, waitMs, signal }
     return this.#calls.run(
       where,
       () => name,
-      () => this.#taking.take(wanted),
+      () => this.#acquirer.acquire(acquireOptions),
     )
   }
 
-  #hold(request: Request, fence: number): Permit {
-    const permit = new Permit(request, fence, this.#giveBack, this.#options.events)
+  #newPermit(request: PermitRequest, fence: number): Permit {
+    const permit = new Permit(request, fence, this.#releasePermit, this.#options.events)
     this.#permits.add(permit)
-    this.#dependents.add(request.life, permit)
+    this.#dependents.add(request.epoch, permit)
     return permit
   }
 
   async #sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-    const giveUp = firstToAbort(this.#calls.closing, signal)
+    const giveUp = combineSignals(this.#calls.closing, signal)
     // Timers of Node may fire a millisecond early.
     await pause(ms + 1, giveUp.signal)
     giveUp.forget()
     giveUp.signal.throwIfAborted()
   }
 
-  #tracked<T>(promise: Promise<T>): Promise<T> {
+  #track<T>(promise: Promise<T>): Promise<T> {
     this.#underWay.add(promise)
     const done = () => this.#underWay.delete(promise)
     promise.then(done, done)
@@ -351,7 +351,7 @@ export class Limits {
     let key = this.#keys.get(label)
     if (key === undefined) {
       key = hashedKey(this.#options.namespace, label)
-      if (this.#keys.size >= mostKeysRemembered) this.#keys.clear()
+      if (this.#keys.size >= keyCacheSize) this.#keys.clear()
       this.#keys.set(label, key)
     }
     return key

@@ -1,6 +1,6 @@
 import { ClosedError, type Events, Handle, type HoldfastError } from '../base/index.js'
 import { PermitLostError } from './errors.js'
-import type { Request } from './turns.js'
+import type { PermitRequest } from './permit-batcher.js'
 
 /**
  * A permit that is held. It needs no renewals: it is held for as long as the instance is present, and lost with it.
@@ -19,15 +19,15 @@ export class Permit extends Handle {
   /** Larger than that of every permit of the name that was granted before. */
   readonly fence: number
   /** @internal What it was granted for. */
-  readonly request: Request
-  readonly #giveBack: (permit: Permit, request: Request) => Promise<void>
+  readonly request: PermitRequest
+  readonly #giveBack: (permit: Permit, request: PermitRequest) => Promise<void>
   readonly #events: Events
 
   /** @internal */
   constructor(
-    request: Request,
+    request: PermitRequest,
     fence: number,
-    giveBack: (permit: Permit, request: Request) => Promise<void>,
+    giveBack: (permit: Permit, request: PermitRequest) => Promise<void>,
     events: Events,
   ) {
     super()
@@ -40,31 +40,31 @@ export class Permit extends Handle {
   }
 
   /** @internal */
-  lost(reason: HoldfastError): void {
+  onLost(reason: HoldfastError): void {
     this.lose(new PermitLostError(this.name, this.fence, reason))
   }
 
   /** @internal */
-  letGo(reason: HoldfastError): void {
-    this.askToLetGo(reason)
+  onReleaseRequested(reason: HoldfastError): void {
+    this.requestRelease(reason)
   }
 
   /** @internal */
-  protected lossNow(): PermitLostError | undefined {
-    const { life } = this.request
-    if (life.trusted) return undefined
-    return new PermitLostError(this.name, this.fence, life.loss ?? new ClosedError('This instance'))
+  protected currentLoss(): PermitLostError | undefined {
+    const { epoch } = this.request
+    if (epoch.trusted) return undefined
+    return new PermitLostError(this.name, this.fence, epoch.loss ?? new ClosedError('This instance'))
   }
 
   /** @internal */
-  protected ended(heldMs: number, lost: HoldfastError | undefined): void {
+  protected reportEnd(heldMs: number, lost: HoldfastError | undefined): void {
     const { name, weight, fence } = this
-    if (lost) this.#events.to('limit.lost')?.({ name, weight, fence, heldMs, reason: lost })
-    else this.#events.to('limit.released')?.({ name, weight, fence, heldMs })
+    if (lost) this.#events.emitter('limit.lost')?.({ name, weight, fence, heldMs, reason: lost })
+    else this.#events.emitter('limit.released')?.({ name, weight, fence, heldMs })
   }
 
   /** @internal */
-  protected giveBack(): Promise<void> {
+  protected releaseOnServer(): Promise<void> {
     return this.#giveBack(this, this.request)
   }
 }

@@ -1,4 +1,4 @@
-import { type Duration, describe, formatDuration, parseDuration, type Rule, UsageError } from '../base/index.js'
+import { type Duration, describe, formatDuration, type OptionRule, parseDuration, UsageError } from '../base/index.js'
 
 /** So many in a while: `'100/min'`, `'5/s'`, `'1000/h'`, `'1/d'`, or a count and any duration. */
 export type Rate = string | { readonly count: number; readonly per: Duration }
@@ -9,14 +9,14 @@ export interface ParsedRate {
 }
 
 const units: Record<string, number> = { s: 1_000, min: 60_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-const longestMs = 366 * 86_400_000
+const maxPeriodMs = 366 * 86_400_000
 
-export const rateRule: Rule<ParsedRate> = {
+export const rateRule: OptionRule<ParsedRate> = {
   expected: 'a count and a time such as "100/min", "5/s", "1000/h", "1/d" or { count: 3, per: "10s" }',
   read(given) {
     const rate = typeof given === 'string' ? fromText(given) : fromObject(given)
     if (rate === undefined || !Number.isSafeInteger(rate.count) || rate.count < 1) return undefined
-    return rate.perMs > 0 && rate.perMs <= longestMs ? rate : undefined
+    return rate.perMs > 0 && rate.perMs <= maxPeriodMs ? rate : undefined
   },
 }
 
@@ -37,7 +37,7 @@ function fromObject(given: unknown): ParsedRate | undefined {
  * How many nanoseconds one takes, rounded up, so that a rate is never exceeded. At a million a second, the most that there may
  * be, the rounding makes it slower by a thousandth at most.
  */
-export function eachNs({ count, perMs }: ParsedRate, burst: number): bigint {
+export function intervalNsOf({ count, perMs }: ParsedRate, burst: number): bigint {
   const perNs = BigInt(Math.floor(perMs * 1e6))
   const each = (perNs + BigInt(count) - 1n) / BigInt(count)
   if (each < 1_000n) {
@@ -46,7 +46,7 @@ export function eachNs({ count, perMs }: ParsedRate, burst: number): bigint {
       'Count in larger units: kilobytes instead of bytes, for example.',
     )
   }
-  if (each * BigInt(burst) > BigInt(longestMs) * 1_000_000n) {
+  if (each * BigInt(burst) > BigInt(maxPeriodMs) * 1_000_000n) {
     throw new UsageError(`Expected the burst to be there again within 366 days, got ${describe(burst)}`)
   }
   return each

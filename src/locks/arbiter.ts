@@ -2,17 +2,17 @@ import { backoffMs, type ClosedError, type HoldfastError, type Key, whenAborted 
 import {
   type Anchor,
   DatabaseUnreachableError,
-  type Names,
+  type NameRegistry,
   type Session,
   type Statement,
   sqlstate,
   sqlstateOf,
-  type Waits,
+  type WaitTracker,
 } from '../postgres/index.js'
-import { Budget } from './budget.js'
 import { Hold, joinFreelyMs } from './hold.js'
-import { Parking, type Place, type WaitStatements } from './parking.js'
-import { type Mode, type TurnStatements, Turns } from './turns.js'
+import { LockBatcher, type LockBatchStatements, type LockMode } from './lock-batcher.js'
+import { LockBudget } from './lock-budget.js'
+import { type WaitConnection, WaitPool, type WaitStatements } from './wait-pool.js'
 
 /**
  * Decides inside one process who may have a name, and speaks for all of them to the server.
@@ -39,16 +39,16 @@ import { type Mode, type TurnStatements, Turns } from './turns.js'
  */
 export interface ArbiterOptions {
   readonly anchor: Anchor
-  readonly names: Names
-  readonly statements: TurnStatements & WaitStatements & { census: Statement }
+  readonly names: NameRegistry
+  readonly statements: LockBatchStatements & WaitStatements & { count_locks: Statement }
   readonly expiryMs: number
-  readonly parked: number
+  readonly waitConnections: number
   /** Who is told who waits. */
-  readonly waits: Waits
+  readonly waits: WaitTracker
 }
 
-export interface Ask {
-  readonly mode: Mode
+export interface AcquireOptions {
+  readonly mode: LockMode
   /** 0: only if it is free now. */
   readonly waitMs: number
   readonly signal?: AbortSignal | undefined
@@ -59,327 +59,343 @@ export interface Ask {
 }
 
 /** One acquire that has not been decided yet. */
-export interface Request {
+export interface PendingRequest {
   readonly kind: 'lock'
   readonly key: Key
-  readonly ask: Ask
-  readonly askedAt: number
+  readonly request: AcquireOptions
+  readonly requestedAt: number
   readonly settle: (outcome: Hold | null) => void
   readonly fail: (error: unknown) => void
 }
 
-interface Entry {
+interface NameState {
   readonly key: Key
-  readonly queue: Request[]
+  readonly queue: PendingRequest[]
   hold: Hold | undefined
-  place: Place | undefined
+  connection: WaitConnection | undefined
   /** Whether somebody waits for others to let go, on a place or until one is free. */
-  parked: boolean
+  isWaiting: boolean
   /** In which mode a place stands in the queue of the server now. */
-  waiting: Mode | undefined
+  waitingMode: LockMode | undefined
   /** Set while readers stand back for a writer elsewhere: when it goes off, they ask again. */
-  standBack: NodeJS.Timeout | undefined
+  readersRetryTimer: NodeJS.Timeout | undefined
   /** Whether `#work` is going on for this name. */
-  working: boolean
+  isProcessing: boolean
   onIdle: (() => void) | undefined
 }
 
 export class Arbiter {
   readonly #options: ArbiterOptions
-  readonly #entries = new Map<string, Entry>()
-  readonly #budget: Budget
-  readonly #parking: Parking
-  readonly #turnsOf = new WeakMap<Session, Turns>()
+  readonly #states = new Map<string, NameState>()
+  readonly #budget: LockBudget
+  readonly #waitPool: WaitPool
+  readonly #batchers = new WeakMap<Session, LockBatcher>()
   readonly #closing = new AbortController()
 
   constructor(options: ArbiterOptions) {
     this.#options = options
-    this.#budget = new Budget(options.statements.census)
-    const newTurns = (session: Session) => this.#turns(session)
-    this.#parking = new Parking(options.anchor, options.statements, options.expiryMs, options.parked, newTurns)
-    options.anchor.onLoss((session, reason) => this.#lose(session, reason))
+    this.#budget = new LockBudget(options.statements.count_locks)
+    const newBatcher = (session: Session) => this.#batcherOf(session)
+    this.#waitPool = new WaitPool(
+      options.anchor,
+      options.statements,
+      options.expiryMs,
+      options.waitConnections,
+      newBatcher,
+    )
+    options.anchor.onLoss((session, reason) => this.#onSessionLost(session, reason))
   }
 
   /** The hold, or null when the name was busy for as long as the request would wait. */
-  acquire(key: Key, ask: Ask): Promise<Hold | null> {
+  acquire(key: Key, options: AcquireOptions): Promise<Hold | null> {
     return new Promise((resolve, reject) => {
       if (this.#closing.signal.aborted) throw this.#closing.signal.reason
       this.#options.names.check(key)
-      const outer = ask.reading?.includes(key.key) ? this.holdOf(key.key) : undefined
+      const outer = options.reading?.includes(key.key) ? this.holdOf(key.key) : undefined
       if (outer?.mode === 'shared') {
         outer.users++
         return resolve(outer)
       }
-      if (ask.waitMs === 0 && !this.#options.anchor.session) throw reconnecting()
-      const entry = this.#entry(key)
-      if (ask.waitMs === 0 && this.#isTakenHere(entry, ask)) return resolve(null)
-      this.#enqueue(entry, ask, resolve, reject)
-      void this.#work(entry)
+      if (options.waitMs === 0 && !this.#options.anchor.session) throw reconnectingError()
+      const state = this.#stateOf(key)
+      if (options.waitMs === 0 && this.#isBusyHere(state, options)) return resolve(null)
+      this.#enqueue(state, options, resolve, reject)
+      void this.#processQueue(state)
     })
   }
 
   async release(hold: Hold): Promise<void> {
     if (--hold.users > 0) return
-    const entry = this.#entries.get(hold.key.key)
-    if (entry?.hold !== hold) return
-    entry.hold = undefined
+    const state = this.#states.get(hold.key.key)
+    if (state?.hold !== hold) return
+    state.hold = undefined
     // A place serves one name, so there is nobody to send the release together with.
-    const alone = entry.place?.turns === hold.turns
-    const released = alone ? hold.turns.releaseNow(hold.key, hold.mode) : hold.turns.release(hold.key, hold.mode)
-    void this.#work(entry)
+    const hasOwnConnection = state.connection?.batcher === hold.batcher
+    const released = hasOwnConnection
+      ? hold.batcher.releaseNow(hold.key, hold.mode)
+      : hold.batcher.release(hold.key, hold.mode)
+    void this.#processQueue(state)
     await released
   }
 
   /** What is held now, for notes and for people. */
   *holds(): Iterable<Hold> {
-    for (const entry of this.#entries.values()) if (entry.hold) yield entry.hold
+    for (const state of this.#states.values()) if (state.hold) yield state.hold
   }
 
   /** Who waits now. */
-  *waiting(): Iterable<Request> {
-    for (const entry of this.#entries.values()) yield* entry.queue
+  *waitingRequests(): Iterable<PendingRequest> {
+    for (const state of this.#states.values()) yield* state.queue
   }
 
   holdOf(key: string): Hold | undefined {
-    return this.#entries.get(key)?.hold
+    return this.#states.get(key)?.hold
   }
 
   async close(reason: ClosedError): Promise<void> {
     this.#closing.abort(reason)
-    for (const request of [...this.waiting()]) request.fail(reason)
+    for (const pending of [...this.waitingRequests()]) pending.fail(reason)
     const holds = [...this.holds()]
     for (const hold of holds) {
       hold.lose(reason)
       hold.users = 1
     }
     await Promise.all(holds.map((hold) => this.release(hold)))
-    const closing = this.#parking.close()
-    const working = [...this.#entries.values()].filter((entry) => entry.working)
-    await Promise.all(working.map((entry) => new Promise<void>((resolve) => (entry.onIdle = resolve))))
+    const closing = this.#waitPool.close()
+    const processing = [...this.#states.values()].filter((state) => state.isProcessing)
+    await Promise.all(processing.map((entry) => new Promise<void>((resolve) => (entry.onIdle = resolve))))
     await closing
   }
 
-  #entry(key: Key): Entry {
-    let entry = this.#entries.get(key.key)
-    if (entry === undefined) {
-      entry = {
+  #stateOf(key: Key): NameState {
+    let state = this.#states.get(key.key)
+    if (state === undefined) {
+      state = {
         key,
         queue: [],
         hold: undefined,
-        place: undefined,
-        parked: false,
-        waiting: undefined,
-        standBack: undefined,
-        working: false,
+        connection: undefined,
+        isWaiting: false,
+        waitingMode: undefined,
+        readersRetryTimer: undefined,
+        isProcessing: false,
         onIdle: undefined,
       }
-      this.#entries.set(key.key, entry)
+      this.#states.set(key.key, state)
     }
-    return entry
+    return state
   }
 
   /** Whether somebody of this process has the name, or is before us, in a way that excludes us; or others have it. */
-  #isTakenHere(entry: Entry, ask: Ask): boolean {
+  #isBusyHere(state: NameState, options: AcquireOptions): boolean {
     // With an empty queue it is a wait that has been given up and is about to end: nobody here needs to have the name.
-    if (entry.parked && entry.queue.length > 0) return true
-    if (ask.mode === 'exclusive') return entry.hold !== undefined || entry.queue.length > 0
-    return entry.hold?.mode === 'exclusive' || entry.queue.some((request) => request.ask.mode === 'exclusive')
+    if (state.isWaiting && state.queue.length > 0) return true
+    if (options.mode === 'exclusive') return state.hold !== undefined || state.queue.length > 0
+    return state.hold?.mode === 'exclusive' || state.queue.some((pending) => pending.request.mode === 'exclusive')
   }
 
-  #enqueue(entry: Entry, ask: Ask, resolve: (hold: Hold | null) => void, reject: (error: unknown) => void): void {
+  #enqueue(
+    state: NameState,
+    options: AcquireOptions,
+    resolve: (hold: Hold | null) => void,
+    reject: (error: unknown) => void,
+  ): void {
     let timer: NodeJS.Timeout | undefined
     let forgetSignal = () => {}
-    const leave = () => {
+    const dequeue = () => {
       clearTimeout(timer)
       forgetSignal()
-      this.#options.waits.over(request)
-      const place = entry.queue.indexOf(request)
-      if (place >= 0) entry.queue.splice(place, 1)
+      this.#options.waits.waitEnded(pending)
+      const position = state.queue.indexOf(pending)
+      if (position >= 0) state.queue.splice(position, 1)
       // Nobody needs what is waited for, or whoever is first now needs it in another mode.
-      if (entry.waiting && entry.queue[0]?.ask.mode !== entry.waiting) entry.place?.cancel()
+      if (state.waitingMode && state.queue[0]?.request.mode !== state.waitingMode) state.connection?.cancel()
     }
-    const request: Request = {
+    const pending: PendingRequest = {
       kind: 'lock',
-      key: entry.key,
-      ask,
-      askedAt: performance.now(),
+      key: state.key,
+      request: options,
+      requestedAt: performance.now(),
       settle: (outcome) => {
-        leave()
+        dequeue()
         if (outcome) outcome.users++
         resolve(outcome)
       },
       fail: (error) => {
-        leave()
+        dequeue()
         reject(error)
       },
     }
-    entry.queue.push(request)
-    if (entry.parked) this.#tellWaits(entry)
-    if (ask.waitMs > 0 && Number.isFinite(ask.waitMs)) timer = setTimeout(() => request.settle(null), ask.waitMs)
-    if (ask.signal) forgetSignal = whenAborted(ask.signal, request.fail)
+    state.queue.push(pending)
+    if (state.isWaiting) this.#reportWaits(state)
+    if (options.waitMs > 0 && Number.isFinite(options.waitMs))
+      timer = setTimeout(() => pending.settle(null), options.waitMs)
+    if (options.signal) forgetSignal = whenAborted(options.signal, pending.fail)
   }
 
   /** Brings the queue of one name forward, as far as it goes now. Runs once at a time for each name. */
-  async #work(entry: Entry): Promise<void> {
-    if (entry.working) return
-    entry.working = true
-    while (entry.queue.length > 0) {
-      const head = entry.queue[0]!
-      const { hold } = entry
+  async #processQueue(state: NameState): Promise<void> {
+    if (state.isProcessing) return
+    state.isProcessing = true
+    while (state.queue.length > 0) {
+      const head = state.queue[0]!
+      const { hold } = state
       try {
-        if (hold === undefined) await this.#ask(entry, head)
+        if (hold === undefined) await this.#requestFromServer(state, head)
         // Its release will go on from here; unless it was released while we looked.
-        else if (!(await this.#join(entry, hold, head)) && entry.hold === hold) {
-          this.#tellWaits(entry)
+        else if (!(await this.#joinHold(state, hold, head)) && state.hold === hold) {
+          this.#reportWaits(state)
           break
         }
       } catch (error) {
-        await this.#failed(entry, head, error)
+        await this.#onFailure(state, head, error)
       }
     }
     // From the last look at the queue to here nothing else can run, so nobody who asks is overlooked.
-    entry.working = false
-    if (entry.hold === undefined) this.#rest(entry)
-    entry.onIdle?.()
+    state.isProcessing = false
+    if (state.hold === undefined) this.#forgetName(state)
+    state.onIdle?.()
   }
 
   /** Nothing is held and nobody waits. */
-  #rest(entry: Entry): void {
-    if (entry.place) void this.#parking.give(entry.place)
-    entry.place = undefined
-    clearTimeout(entry.standBack)
-    this.#entries.delete(entry.key.key)
+  #forgetName(state: NameState): void {
+    if (state.connection) void this.#waitPool.release(state.connection)
+    state.connection = undefined
+    clearTimeout(state.readersRetryTimer)
+    this.#states.delete(state.key.key)
   }
 
   /** Lets the head use what this process holds already; false when it must wait for its release. */
-  async #join(entry: Entry, hold: Hold, head: Request): Promise<boolean> {
-    if (head.ask.mode !== 'shared' || hold.mode !== 'shared') return false
+  async #joinHold(state: NameState, hold: Hold, head: PendingRequest): Promise<boolean> {
+    if (head.request.mode !== 'shared' || hold.mode !== 'shared') return false
     if (performance.now() > hold.joinableUntil) {
-      if (entry.standBack || !(await this.#admitsReaders(entry.key))) {
-        this.#busy(entry)
-        this.#standBack(entry)
+      if (state.readersRetryTimer || !(await this.#admitsReaders(state.key))) {
+        this.#refuseNonWaiters(state)
+        this.#retryReadersLater(state)
         return false
       }
       hold.joinableUntil = performance.now() + joinFreelyMs
     }
     // Both may have gone while we asked.
-    if (entry.hold === hold && entry.queue[0] === head) head.settle(hold)
+    if (state.hold === hold && state.queue[0] === head) head.settle(hold)
     return true
   }
 
-  #standBack(entry: Entry): void {
-    entry.standBack ??= setTimeout(() => {
-      entry.standBack = undefined
-      void this.#work(entry)
+  #retryReadersLater(state: NameState): void {
+    state.readersRetryTimer ??= setTimeout(() => {
+      state.readersRetryTimer = undefined
+      void this.#processQueue(state)
     }, joinFreelyMs / 4)
   }
 
   async #admitsReaders(key: Key): Promise<boolean> {
-    const place = await this.#parking.take(0)
-    if (!place) return true
+    const connection = await this.#waitPool.acquire(0)
+    if (!connection) return true
     try {
-      return await place.admitsReaders(key)
+      return await connection.admitsReaders(key)
     } finally {
-      void this.#parking.give(place)
+      void this.#waitPool.release(connection)
     }
   }
 
   /** Asks the server on behalf of the head. */
-  async #ask(entry: Entry, head: Request): Promise<void> {
+  async #requestFromServer(state: NameState, head: PendingRequest): Promise<void> {
     // On a place the name was busy a moment ago. Waiting straight away, right behind the release, spares a try that
     // would most likely fail, and with it a round trip for each hand-off between processes.
-    if (entry.place && entry.queue.every(({ ask }) => ask.waitMs > 0)) return this.#park(entry)
-    const turns = entry.place?.turns ?? this.#turns(await this.#livingSession(head))
-    const fence = await turns.try(entry.key, head.ask.mode)
-    if (fence !== null) return this.#granted(entry, head.ask.mode, fence, turns)
-    this.#busy(entry)
-    if (entry.queue.length > 0) await this.#park(entry)
+    if (state.connection && state.queue.every(({ request }) => request.waitMs > 0)) return this.#waitOneSlice(state)
+    const batcher = state.connection?.batcher ?? this.#batcherOf(await this.#presentSession(head))
+    const fence = await batcher.try(state.key, head.request.mode)
+    if (fence !== null) return this.#onGranted(state, head.request.mode, fence, batcher)
+    this.#refuseNonWaiters(state)
+    if (state.queue.length > 0) await this.#waitOneSlice(state)
   }
 
-  async #livingSession(head: Request): Promise<Session> {
+  async #presentSession(head: PendingRequest): Promise<Session> {
     const { anchor } = this.#options
     const session = anchor.session
     if (session) return session
-    if (head.ask.waitMs === 0) throw reconnecting()
-    return anchor.whenLiving(this.#closing.signal)
+    if (head.request.waitMs === 0) throw reconnectingError()
+    return anchor.whenPresent(this.#closing.signal)
   }
 
-  async #park(entry: Entry): Promise<void> {
-    entry.parked = true
-    this.#tellWaits(entry)
-    await this.#waitOnPlace(entry).finally(() => {
-      entry.parked = false
+  async #waitOneSlice(state: NameState): Promise<void> {
+    state.isWaiting = true
+    this.#reportWaits(state)
+    await this.#waitOnConnection(state).finally(() => {
+      state.isWaiting = false
     })
   }
 
   /** Waits one slice on a parked place, or a moment where all places are taken. */
-  async #waitOnPlace(entry: Entry): Promise<void> {
-    entry.place ??= await this.#parking.take(backoffMs(3, 25, 250))
-    const { place, queue } = entry
+  async #waitOnConnection(state: NameState): Promise<void> {
+    state.connection ??= await this.#waitPool.acquire(backoffMs(3, 25, 250))
+    const { connection, queue } = state
     const head = queue[0]
-    if (!place || !head) return
-    const { mode } = head.ask
-    const patienceMs = Math.max(...queue.map(({ ask, askedAt }) => askedAt + ask.waitMs - performance.now()))
-    entry.waiting = mode
-    const fence = await place.wait(entry.key, mode, patienceMs).finally(() => {
-      entry.waiting = undefined
+    if (!connection || !head) return
+    const { mode } = head.request
+    const maxWaitMs = Math.max(
+      ...queue.map(({ request, requestedAt }) => requestedAt + request.waitMs - performance.now()),
+    )
+    state.waitingMode = mode
+    const fence = await connection.wait(state.key, mode, maxWaitMs).finally(() => {
+      state.waitingMode = undefined
     })
-    if (fence !== undefined) await this.#granted(entry, mode, fence, place.turns)
+    if (fence !== undefined) await this.#onGranted(state, mode, fence, connection.batcher)
   }
 
   /** The server has granted the name: to the head of the queue as it is now, if that still fits. */
-  async #granted(entry: Entry, mode: Mode, fence: number, turns: Turns): Promise<void> {
-    if (!turns.session.trusted) return
-    const head = entry.queue[0]
-    if (head === undefined || head.ask.mode !== mode) {
-      await turns.release(entry.key, mode)
+  async #onGranted(state: NameState, mode: LockMode, fence: number, batcher: LockBatcher): Promise<void> {
+    if (!batcher.session.trusted) return
+    const head = state.queue[0]
+    if (head === undefined || head.request.mode !== mode) {
+      await batcher.release(state.key, mode)
       return
     }
-    entry.hold = new Hold(entry.key, mode, fence, turns)
-    head.settle(entry.hold)
+    state.hold = new Hold(state.key, mode, fence, batcher)
+    head.settle(state.hold)
   }
 
-  #tellWaits({ queue }: Entry): void {
-    for (const request of queue) if (request.ask.waitMs > 0) this.#options.waits.began(request)
+  #reportWaits({ queue }: NameState): void {
+    for (const pending of queue) if (pending.request.waitMs > 0) this.#options.waits.waitStarted(pending)
   }
 
   /** The name is taken elsewhere: those who would not wait are told so. */
-  #busy(entry: Entry): void {
-    for (const request of [...entry.queue]) if (request.ask.waitMs === 0) request.settle(null)
+  #refuseNonWaiters(state: NameState): void {
+    for (const pending of [...state.queue]) if (pending.request.waitMs === 0) pending.settle(null)
   }
 
-  async #failed(entry: Entry, head: Request, error: unknown): Promise<void> {
-    if (entry.place && !entry.place.turns.session.trusted) entry.place = undefined
+  async #onFailure(state: NameState, head: PendingRequest, error: unknown): Promise<void> {
+    if (state.connection && !state.connection.batcher.session.trusted) state.connection = undefined
     // The end of a wait that came late, and struck what came after it: asked again.
     if (sqlstateOf(error) === sqlstate.queryCanceled) return
-    const waitsOn = head.ask.waitMs > 0 && error instanceof DatabaseUnreachableError
-    if (!waitsOn) return head.fail(error)
+    const keepsWaiting = head.request.waitMs > 0 && error instanceof DatabaseUnreachableError
+    if (!keepsWaiting) return head.fail(error)
     // The database went away: whoever waits goes on waiting, without pressing a server that is starting.
     await new Promise((resolve) => setTimeout(resolve, backoffMs(2, 25, 250)))
   }
 
-  #turns(session: Session): Turns {
-    let turns = this.#turnsOf.get(session)
-    if (turns === undefined) {
-      turns = new Turns(session, this.#options.statements, this.#options.names, this.#budget)
-      this.#turnsOf.set(session, turns)
-      if (session !== this.#options.anchor.session) session.onLoss((reason) => this.#lose(session, reason))
+  #batcherOf(session: Session): LockBatcher {
+    let batcher = this.#batchers.get(session)
+    if (batcher === undefined) {
+      batcher = new LockBatcher(session, this.#options.statements, this.#options.names, this.#budget)
+      this.#batchers.set(session, batcher)
+      if (session !== this.#options.anchor.session) session.onLoss((reason) => this.#onSessionLost(session, reason))
     }
-    return turns
+    return batcher
   }
 
-  #lose(session: Session, reason: HoldfastError): void {
-    for (const entry of [...this.#entries.values()]) {
-      if (entry.place?.turns.session === session) entry.place = undefined
-      if (entry.hold?.turns.session !== session) continue
-      const { hold } = entry
-      entry.hold = undefined
+  #onSessionLost(session: Session, reason: HoldfastError): void {
+    for (const state of [...this.#states.values()]) {
+      if (state.connection?.batcher.session === session) state.connection = undefined
+      if (state.hold?.batcher.session !== session) continue
+      const { hold } = state
+      state.hold = undefined
       hold.lose(reason)
-      void this.#work(entry)
+      void this.#processQueue(state)
     }
   }
 }
 
-function reconnecting(): DatabaseUnreachableError {
+function reconnectingError(): DatabaseUnreachableError {
   return new DatabaseUnreachableError('The anchor was lost and is reconnecting')
 }

@@ -1,13 +1,13 @@
-import { arrayOf, DeadlockError, type Executor, type Statement, sqlstateOf } from '../postgres/index.js'
+import { arrayLiteral, DeadlockError, type Executor, type Statement, sqlstateOf } from '../postgres/index.js'
 
 const advisoryLock = /advisory lock \[\d+,(\d+),(\d+),1\]/g
 
 /** PostgreSQL's own report of a deadlock speaks of numbers; this puts the names in. Other errors pass through. */
-export async function nameDeadlock(error: unknown, database: Executor, labels: Statement): Promise<unknown> {
+export async function withNamesOfDeadlock(error: unknown, database: Executor, labels: Statement): Promise<unknown> {
   if (!(error instanceof DeadlockError) || sqlstateOf(error) === undefined) return error
   const keys = new Set<string>()
   for (const side of error.cycle) for (const [, high, low] of side.matchAll(advisoryLock)) keys.add(keyOf(high!, low!))
-  const rows = await database.query<{ key: string; label: string }>(labels.text, [arrayOf(keys)]).catch(() => [])
+  const rows = await database.query<{ key: string; label: string }>(labels.text, [arrayLiteral(keys)]).catch(() => [])
   const names = new Map(rows.map(({ key, label }) => [key, label]))
   const named = error.cycle.map((side) =>
     side.replace(advisoryLock, (number, high, low) => {

@@ -1,5 +1,5 @@
 import type { HoldfastError, Key } from '../base/index.js'
-import type { Mode, Turns } from './turns.js'
+import type { LockBatcher, LockMode } from './lock-batcher.js'
 
 /** Whoever relies on a hold and must be told about it. */
 export interface HoldWatcher {
@@ -22,19 +22,19 @@ export class Hold {
 
   constructor(
     readonly key: Key,
-    readonly mode: Mode,
+    readonly mode: LockMode,
     readonly fence: number,
-    readonly turns: Turns,
+    readonly batcher: LockBatcher,
   ) {}
 
   /** Whether it may be believed in at this very moment. */
   get trusted(): boolean {
-    return this.#lossReason === undefined && this.turns.session.trusted
+    return this.#lossReason === undefined && this.batcher.session.trusted
   }
 
   get lossReason(): HoldfastError | undefined {
     // Asking for trust makes the session notice a deadline that has passed.
-    return this.trusted ? undefined : (this.#lossReason ?? this.turns.session.loss)
+    return this.trusted ? undefined : (this.#lossReason ?? this.batcher.session.loss)
   }
 
   lose(reason: HoldfastError): void {

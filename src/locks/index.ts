@@ -1,5 +1,5 @@
 export * from './errors.js'
 export type { TransactionLock } from './in-transaction.js'
 export type { Lock } from './lock.js'
+export type { LockMode } from './lock-batcher.js'
 export { type KeySpace, type Lockable, type LockOptions, Locks, type LocksOptions } from './locks.js'
-export type { Mode } from './turns.js'

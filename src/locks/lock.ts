@@ -2,7 +2,7 @@ import { type Events, Handle, type HoldfastError, UsageError } from '../base/ind
 import { type CallerTransaction, executorOf, type Statement } from '../postgres/index.js'
 import { LockLostError, ReleaseRequestedError } from './errors.js'
 import type { Hold, HoldWatcher } from './hold.js'
-import type { Mode } from './turns.js'
+import type { LockMode } from './lock-batcher.js'
 
 /**
  * A lock that is held, on one name or on several together.
@@ -17,7 +17,7 @@ import type { Mode } from './turns.js'
 export class Lock extends Handle {
   /** The names, in the order in which they were asked for. */
   readonly names: readonly string[]
-  readonly mode: Mode
+  readonly mode: LockMode
   /** Larger than that of every earlier holder of any of the names. */
   readonly fence: number
   readonly #holds: readonly Hold[]
@@ -25,8 +25,8 @@ export class Lock extends Handle {
   readonly #giveBack: (hold: Hold) => Promise<void>
   readonly #events: Events
   readonly #watcher: HoldWatcher = {
-    lost: (reason) => this.lose(this.#lostBy(reason)),
-    releaseRequested: (reason) => this.askToLetGo(reason ?? new ReleaseRequestedError(this.name)),
+    lost: (reason) => this.lose(this.#lossError(reason)),
+    releaseRequested: (reason) => this.requestRelease(reason ?? new ReleaseRequestedError(this.name)),
   }
 
   /** @internal */
@@ -72,33 +72,33 @@ export class Lock extends Handle {
     this.throwIfLost()
     const executor = executorOf(tx)
     for (const hold of this.#holds) {
-      await executor.query(this.#guard.text, [hold.key.key, this.fence, hold.turns.session.number])
+      await executor.query(this.#guard.text, [hold.key.key, this.fence, hold.batcher.session.number])
     }
   }
 
   /** @internal */
-  protected lossNow(): LockLostError | undefined {
+  protected currentLoss(): LockLostError | undefined {
     for (const hold of this.#holds) {
       const reason = hold.lossReason
-      if (reason) return this.#lostBy(reason)
+      if (reason) return this.#lossError(reason)
     }
     return undefined
   }
 
   /** @internal */
-  protected async giveBack(): Promise<void> {
+  protected async releaseOnServer(): Promise<void> {
     for (const hold of this.#holds) hold.watchers.delete(this.#watcher)
     await Promise.all(this.#holds.map((hold) => this.#giveBack(hold)))
   }
 
   /** @internal */
-  protected ended(heldMs: number, lost: HoldfastError | undefined, asked: Error | undefined): void {
+  protected reportEnd(heldMs: number, lost: HoldfastError | undefined, asked: Error | undefined): void {
     const { names, keys, mode, fence } = this
-    if (lost) this.#events.to('lock.lost')?.({ names, keys, mode, fence, heldMs, reason: lost })
-    else this.#events.to('lock.released')?.({ names, keys, mode, fence, heldMs, reason: asked })
+    if (lost) this.#events.emitter('lock.lost')?.({ names, keys, mode, fence, heldMs, reason: lost })
+    else this.#events.emitter('lock.released')?.({ names, keys, mode, fence, heldMs, reason: asked })
   }
 
-  #lostBy(reason: HoldfastError): LockLostError {
+  #lossError(reason: HoldfastError): LockLostError {
     return new LockLostError(this.name, this.fence, reason)
   }
 }

@@ -1,6 +1,6 @@
 -- Session locks, asked for in batches, and what is noted about long ones.
 
--- name: turn
+-- name: lock_batch
 -- All that was asked for in one turn of the event loop: first the releases, then the tries. Answers with how many of
 -- the releases found nothing to release, and with the fence of each try, in order and comma-separated; an empty place
 -- is a name that was busy. The fence is drawn after the lock is granted, so that a later holder has a larger one. From the
@@ -25,7 +25,7 @@ tried as materialized (
 ),
 leased as materialized (
   select case
-    when exists (select from tried where granted) then holdfast.leased(array(select key from tried where granted))
+    when exists (select from tried where granted) then holdfast.leased_keys(array(select key from tried where granted))
   end as keys
 )
 select
@@ -46,7 +46,7 @@ select
 from misses
 
 -- name: try_one
--- A turn of one try and nothing else: the commonest of all, at two thirds of what the whole statement costs the server.
+-- A batch of one try and nothing else: the commonest of all, at two thirds of what the whole statement costs the server.
 select case
   when case when $2::boolean then pg_try_advisory_lock_shared($1::bigint) else pg_try_advisory_lock($1::bigint) end
   then case
@@ -57,7 +57,7 @@ select case
 end
 
 -- name: release_one
--- A turn of one release and nothing else.
+-- A batch of one release and nothing else.
 select case when $2::boolean then pg_advisory_unlock_shared($1::bigint) else pg_advisory_unlock($1::bigint) end
 
 -- name: wait
@@ -88,7 +88,7 @@ select case
 end
 from promoted
 
--- name: probe
+-- name: admits_readers
 -- Whether a new reader would be let in: false when a writer waits. Asked on a session that does not hold the name.
 select pg_try_advisory_xact_lock_shared($1::bigint)
 
@@ -96,12 +96,12 @@ select pg_try_advisory_xact_lock_shared($1::bigint)
 -- Ends a slice of waiting early.
 select pg_cancel_backend($1::integer)
 
--- name: census
+-- name: count_locks
 -- How full the server's lock table is.
 select count(*)
 from pg_locks
 
--- name: note_holds
+-- name: record_holds
 -- Notes what has been held for longer than a heartbeat, for people to see since when.
 insert into holdfast.hold (session, key, mode, fence, since)
 select session, key, mode, fence, now() - make_interval(secs => age_ms / 1000)
@@ -111,7 +111,7 @@ set mode = excluded.mode,
     fence = excluded.fence,
     since = excluded.since
 
--- name: forget_holds
+-- name: delete_holds
 delete from holdfast.hold
 where (session, key) in (select session, key from unnest($1::integer[], $2::bigint[]) as h (session, key))
 
@@ -130,14 +130,14 @@ select holdfast.guard_key($1::bigint, $2::bigint, $3::integer)::text as guarded
 with recursive server as materialized (
   select holdfast.noticed_generation() as generation
 ),
-settled as materialized (
-  select coalesce(holdfast.is_settled_in(generation), false) as yes
+grace as materialized (
+  select coalesce(holdfast.grace_is_over_in(generation), false) as yes
   from server
 ),
 taken as (
   -- Before anything is taken, because one name alone is asked for without a savepoint.
-  select 0 as place, yes and holdfast.leased($1::bigint[]) = '{}' as granted
-  from settled
+  select 0 as place, yes and holdfast.leased_keys($1::bigint[]) = '{}' as granted
+  from grace
   union all
   select place + 1, case when $2::boolean
     then pg_try_advisory_xact_lock_shared(($1::bigint[])[place + 1])
@@ -148,8 +148,8 @@ taken as (
     and place < cardinality($1::bigint[])
 )
 select
-  case when bool_and(granted) and holdfast.leased($1::bigint[]) = '{}' then nextval('holdfast.fence') end as fence,
-  bool_and(server.generation is null) as unnoticed
+  case when bool_and(granted) and holdfast.leased_keys($1::bigint[]) = '{}' then nextval('holdfast.fence') end as fence,
+  bool_and(server.generation is null) as is_new_generation
 from taken
 cross join server
 
@@ -179,14 +179,14 @@ granted as materialized (
   from before, unnest($1::bigint[]) as key
 )
 select
-  case when holdfast.is_settled_in(generation) and holdfast.leased($1::bigint[]) = '{}' then nextval('holdfast.fence') end as fence,
-  generation is null as unnoticed,
+  case when holdfast.grace_is_over_in(generation) and holdfast.leased_keys($1::bigint[]) = '{}' then nextval('holdfast.fence') end as fence,
+  generation is null as is_new_generation,
   set_config('lock_timeout', min(lock_timeout), true)
 from granted
 cross join server
 group by generation
 
--- name: notice
+-- name: begin_generation
 -- Begins the generation of a server that nobody has noticed yet, and moves the fences ahead.
 select holdfast.generation()
 

@@ -2,22 +2,22 @@ import { randomBytes } from 'node:crypto'
 import {
   abortSignal,
   Calls,
+  checkCallback,
   checkName,
-  checkWork,
   type Duration,
   duration,
   type Events,
   hashedKey,
   type Key,
-  keysHeldHere,
-  longestTimerMs,
+  keysHeldByFlow,
+  maxTimerMs,
   numberedKey,
   numbersPerSpace,
   oneOf,
   pairKey,
   readOptions,
   runHolding,
-  type Tracing,
+  type TracerSlot,
   UsageError,
   whileHeld,
 } from '../base/index.js'
@@ -28,28 +28,28 @@ import {
   DatabaseUnreachableError,
   executorOf,
   loadStatements,
-  type Names,
+  type NameRegistry,
   SessionLocksUnavailableError,
   type Statement,
-  untilLetGo,
-  type Waits,
+  type WaitTracker,
+  waitForRelease,
 } from '../postgres/index.js'
 import { Arbiter, type ArbiterOptions } from './arbiter.js'
-import { nameDeadlock } from './deadlock.js'
+import { withNamesOfDeadlock } from './deadlock.js'
 import { LockTimeoutError } from './errors.js'
 import type { Hold } from './hold.js'
-import { lockInTransaction, type TransactionLock, type TransactionStatements } from './in-transaction.js'
+import { HoldRecorder, type HoldRecorderStatements } from './hold-recorder.js'
+import { lockInTransaction, type TransactionLock, type TransactionLockStatements } from './in-transaction.js'
 import { Lock } from './lock.js'
-import { type NoteStatements, Notes } from './notes.js'
-import { isReentrant, LockHeldHere } from './scope.js'
-import type { Mode } from './turns.js'
+import type { LockMode } from './lock-batcher.js'
+import { isReentrant, LockFlowHold } from './reentrancy.js'
 
 /** What can be locked: a name of this instance's namespace, or a key made by `locks.pair` or `locks.space`. */
 export type Lockable = string | Key
 
 export interface LockOptions {
   /** `exclusive` (the default): one holder. `shared`: many readers, and no exclusive holder meanwhile. */
-  mode?: Mode | undefined
+  mode?: LockMode | undefined
   /** How long to wait for a name that is taken. `acquire` and `with` wait without limit unless told, `tryAcquire` not at all. */
   wait?: Duration | undefined
   /** Gives up when it aborts. A lock that is granted after that is given back. */
@@ -67,29 +67,29 @@ export interface LocksOptions {
   readonly database: Database
   /** Undefined when the instance has no session to hold locks on. */
   readonly anchor: Anchor | undefined
-  readonly names: Names
+  readonly names: NameRegistry
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
-  readonly parked: number
+  readonly waitConnections: number
   readonly events: Events
-  readonly tracing: Tracing
+  readonly tracing: TracerSlot
   /** Where long waits are written down. */
-  readonly waits: Waits
+  readonly waits: WaitTracker
 }
 
 type LockStatements = ArbiterOptions['statements'] &
-  NoteStatements &
-  TransactionStatements &
+  HoldRecorderStatements &
+  TransactionLockStatements &
   Record<'guard' | 'labels' | 'open_space', Statement>
 
 const rules = {
   mode: oneOf('exclusive', 'shared'),
-  wait: duration(0, longestTimerMs),
+  wait: duration(0, maxTimerMs),
   signal: abortSignal,
 }
 
-const mostKeysRemembered = 10_000
+const keyCacheSize = 10_000
 
 /**
  * Advisory locks: held by this process until it releases them or dies, enforced by PostgreSQL.
@@ -103,7 +103,7 @@ export class Locks {
   readonly #options: LocksOptions
   readonly #sql: LockStatements
   readonly #arbiter: Arbiter | undefined
-  readonly #notes: Notes | undefined
+  readonly #holdRecorder: HoldRecorder | undefined
   readonly #keys = new Map<string, Key>()
   readonly #calls = new Calls()
   readonly #giveBack = (hold: Hold) => this.#arbiter!.release(hold)
@@ -112,12 +112,12 @@ export class Locks {
   constructor(options: LocksOptions) {
     this.#options = options
     this.#sql = loadStatements(new URL('./locks.sql', import.meta.url), options.schema)
-    const { anchor, names, expiryMs, parked, waits } = options
+    const { anchor, names, expiryMs, waitConnections, waits } = options
     if (!anchor) return
-    const arbiter = new Arbiter({ anchor, names, statements: this.#sql, expiryMs, parked, waits })
+    const arbiter = new Arbiter({ anchor, names, statements: this.#sql, expiryMs, waitConnections, waits })
     this.#arbiter = arbiter
-    this.#notes = new Notes(anchor, arbiter, this.#sql)
-    waits.watch(() => arbiter.waiting())
+    this.#holdRecorder = new HoldRecorder(anchor, arbiter, this.#sql)
+    waits.addSource(() => arbiter.waitingRequests())
   }
 
   /**
@@ -139,7 +139,7 @@ export class Locks {
    * if (lock === null) return
    */
   tryAcquire(names: Lockable | readonly Lockable[], options?: LockOptions): Promise<Lock | null> {
-    return this.#take('locks.tryAcquire', names, options, 0)
+    return this.#acquireWithin('locks.tryAcquire', names, options, 0)
   }
 
   /**
@@ -156,18 +156,18 @@ export class Locks {
     ...rest: [(lock: Lock) => Promise<T> | T] | [LockOptions, (lock: Lock) => Promise<T> | T]
   ): Promise<T> {
     const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
-    checkWork('locks.with', work)
+    checkCallback('locks.with', work)
     const { database, tracing } = this.#options
     const { tracer } = tracing
-    const run = (lock: Lock) => runHolding(new LockHeldHere(lock, database.address, this), () => work(lock))
+    const run = (lock: Lock) => runHolding(new LockFlowHold(lock, database.address, this), () => work(lock))
     if (!tracer) {
       const lock = await this.#acquire('locks.with', names, options)
       return whileHeld(lock, () => run(lock))
     }
-    const asked = { names: this.#inCallersOrder(names), mode: options?.mode ?? 'exclusive' }
-    const lock = await tracer.around('lock wait', asked, () => this.#acquire('locks.with', names, options))
-    const held = { ...asked, fence: lock.fence }
-    return whileHeld(lock, () => tracer.around('lock hold', held, () => run(lock)))
+    const attributes = { names: this.#inCallersOrder(names), mode: options?.mode ?? 'exclusive' }
+    const lock = await tracer.withSpan('lock wait', attributes, () => this.#acquire('locks.with', names, options))
+    const held = { ...attributes, fence: lock.fence }
+    return whileHeld(lock, () => tracer.withSpan('lock hold', held, () => run(lock)))
   }
 
   /**
@@ -185,7 +185,7 @@ export class Locks {
     options?: Omit<LockOptions, 'signal'>,
   ): Promise<TransactionLock> {
     const askedAt = performance.now()
-    const lock = await this.#takeInTransaction('locks.inTransaction', client, names, options, Number.POSITIVE_INFINITY)
+    const lock = await this.#lockInTransaction('locks.inTransaction', client, names, options, Number.POSITIVE_INFINITY)
     if (lock) return lock
     throw new LockTimeoutError(this.#label(names), performance.now() - askedAt)
   }
@@ -196,7 +196,7 @@ export class Locks {
     names: Lockable | readonly Lockable[],
     options?: Omit<LockOptions, 'signal'>,
   ): Promise<TransactionLock | null> {
-    return this.#takeInTransaction('locks.tryInTransaction', client, names, options, 0)
+    return this.#lockInTransaction('locks.tryInTransaction', client, names, options, 0)
   }
 
   /** The 64-bit key of a name, in decimal, as `holdfast.lock_key(namespace, name)` computes it in SQL. */
@@ -224,26 +224,26 @@ export class Locks {
   async space(name: string): Promise<KeySpace> {
     const { namespace, database } = this.#options
     const space = checkName(name, 'the key space')
-    const drawn =
+    const randomBase =
       (BigInt.asIntN(64, randomBytes(8).readBigInt64BE()) / BigInt(numbersPerSpace)) * BigInt(numbersPerSpace)
     const [row] = await database.query<{ base: string }>(this.#sql.open_space.text, [
       namespace,
       space,
-      drawn.toString(),
+      randomBase.toString(),
     ])
     return { space, at: (number) => numberedKey(namespace, space, row!.base, number) }
   }
 
   /** @internal An operator asks the holder of a key to let go. */
-  requestRelease(key: string): void {
+  onReleaseRequested(key: string): void {
     for (const watcher of this.#arbiter?.holdOf(key)?.watchers ?? []) watcher.releaseRequested()
   }
 
   /** @internal What is held now may be kept for so long; then its holders are asked to let go. */
   async drain(withinMs: number): Promise<void> {
-    await untilLetGo([...(this.#arbiter?.holds() ?? [])], withinMs, {
+    await waitForRelease([...(this.#arbiter?.holds() ?? [])], withinMs, {
       isHeld: (hold) => this.#arbiter!.holdOf(hold.key.key) === hold,
-      ask: ({ watchers }, reason) => {
+      requestRelease: ({ watchers }, reason) => {
         for (const watcher of watchers) watcher.releaseRequested(reason)
       },
     })
@@ -253,7 +253,7 @@ export class Locks {
   async close(): Promise<void> {
     const reason = this.#calls.close()
     await this.#arbiter?.close(reason)
-    await this.#notes?.close()
+    await this.#holdRecorder?.close()
   }
 
   async #acquire(
@@ -262,12 +262,12 @@ export class Locks {
     options: LockOptions | undefined,
   ): Promise<Lock> {
     const askedAt = performance.now()
-    const lock = await this.#take(where, names, options, Number.POSITIVE_INFINITY)
+    const lock = await this.#acquireWithin(where, names, options, Number.POSITIVE_INFINITY)
     if (lock) return lock
     throw new LockTimeoutError(this.#label(names), performance.now() - askedAt)
   }
 
-  async #take(
+  async #acquireWithin(
     where: string,
     names: Lockable | readonly Lockable[],
     given: LockOptions | undefined,
@@ -278,36 +278,36 @@ export class Locks {
     const askedAt = performance.now()
     const keys = this.#keysOf(names)
     this.#calls.throwIfClosed()
-    if (!this.#arbiter) throw new SessionLocksUnavailableError('not-asked-for')
+    if (!this.#arbiter) throw new SessionLocksUnavailableError('no-anchor')
     signal?.throwIfAborted()
     const reading = keys.filter((key) => isReentrant(key, mode, this)).map(({ key }) => key)
-    const ask = {
+    const acquireOptions = {
       mode,
       waitMs,
       signal,
       reading,
-      holding: waitMs > 0 ? keysHeldHere(this.#options.database.address) : [],
+      holding: waitMs > 0 ? keysHeldByFlow(this.#options.database.address) : [],
     }
-    this.#notes!.wake()
-    if (waitMs > 0) this.#options.waits.wake()
+    this.#holdRecorder!.wake()
+    if (waitMs > 0) this.#options.waits.scheduleWrite()
     const holds = await this.#calls.run(
       where,
       () => this.#label(names),
-      () => (keys.length === 1 ? this.#takeOne(keys[0]!, ask) : this.#takeAll(keys, ask)),
+      () => (keys.length === 1 ? this.#acquireOne(keys[0]!, acquireOptions) : this.#acquireAll(keys, acquireOptions)),
     )
     const labels = keys.length === 1 ? [keys[0]!.label] : this.#inCallersOrder(names)
     const waitedMs = performance.now() - askedAt
     if (holds === null) {
-      events.to('lock.busy')?.({ names: labels, keys: keys.map(({ key }) => key), mode, waitedMs })
+      events.emitter('lock.refused')?.({ names: labels, keys: keys.map(({ key }) => key), mode, waitedMs })
       return null
     }
     const lock = new Lock(labels, holds, this.#sql.guard, this.#giveBack, events)
-    events.to('lock.acquired')?.({ names: labels, keys: lock.keys, mode, fence: lock.fence, waitedMs })
+    events.emitter('lock.acquired')?.({ names: labels, keys: lock.keys, mode, fence: lock.fence, waitedMs })
     return lock
   }
 
-  async #takeOne(key: Key, ask: Parameters<Arbiter['acquire']>[1]): Promise<Hold[] | null> {
-    const hold = await this.#arbiter!.acquire(key, ask)
+  async #acquireOne(key: Key, options: Parameters<Arbiter['acquire']>[1]): Promise<Hold[] | null> {
+    const hold = await this.#arbiter!.acquire(key, options)
     return hold && [hold]
   }
 
@@ -316,44 +316,45 @@ export class Locks {
    * given back; that one is waited for while the ones before it are kept; then the rest is tried again. Whoever
    * waits holds only smaller keys than the one it waits for, so no circle can arise among such calls.
    */
-  async #takeAll(keys: readonly Key[], ask: Parameters<Arbiter['acquire']>[1]): Promise<Hold[] | null> {
+  async #acquireAll(keys: readonly Key[], options: Parameters<Arbiter['acquire']>[1]): Promise<Hold[] | null> {
     const arbiter = this.#arbiter!
-    const until = performance.now() + ask.waitMs
-    const taken: Hold[] = []
-    const giveBack = (holds: readonly Hold[]) => Promise.all(holds.map(this.#giveBack))
-    const holding = () => [...ask.holding!, ...taken.map((hold) => hold.key.key)]
+    const until = performance.now() + options.waitMs
+    const held: Hold[] = []
+    const releaseAll = (holds: readonly Hold[]) => Promise.all(holds.map(this.#giveBack))
+    const holding = () => [...options.holding!, ...held.map((hold) => hold.key.key)]
     try {
       for (;;) {
         // What was lost while another name was waited for is asked for again, and so is what comes after it in the order.
-        const lostAt = taken.findIndex((hold) => !hold.trusted)
-        if (lostAt >= 0) await giveBack(taken.splice(lostAt))
-        else if (taken.length === keys.length) return taken
-        const missing = keys.slice(taken.length)
-        const tried = await Promise.allSettled(missing.map((key) => arbiter.acquire(key, { ...ask, waitMs: 0 })))
+        const lostAt = held.findIndex((hold) => !hold.trusted)
+        if (lostAt >= 0) await releaseAll(held.splice(lostAt))
+        else if (held.length === keys.length) return held
+        const missing = keys.slice(held.length)
+        const tried = await Promise.allSettled(missing.map((key) => arbiter.acquire(key, { ...options, waitMs: 0 })))
         const holds = tried.map((result) => (result.status === 'fulfilled' ? result.value : null))
         const busyAt = holds.indexOf(null)
-        taken.push(...(holds.slice(0, busyAt < 0 ? undefined : busyAt) as Hold[]))
+        held.push(...(holds.slice(0, busyAt < 0 ? undefined : busyAt) as Hold[]))
         if (busyAt < 0) continue
-        await giveBack(holds.slice(busyAt).filter((hold) => hold !== null))
+        await releaseAll(holds.slice(busyAt).filter((hold) => hold !== null))
         const waitMs = until - performance.now()
         const failures = tried.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
         // Between two lives, whoever waits goes on waiting.
         const failure = failures.find((reason) => waitMs <= 0 || !(reason instanceof DatabaseUnreachableError))
         if (failure) throw failure
-        const hold = waitMs > 0 ? await arbiter.acquire(missing[busyAt]!, { ...ask, waitMs, holding: holding() }) : null
+        const hold =
+          waitMs > 0 ? await arbiter.acquire(missing[busyAt]!, { ...options, waitMs, holding: holding() }) : null
         if (hold === null) {
-          await giveBack(taken)
+          await releaseAll(held)
           return null
         }
-        taken.push(hold)
+        held.push(hold)
       }
     } catch (error) {
-      await giveBack(taken)
+      await releaseAll(held)
       throw error
     }
   }
 
-  async #takeInTransaction(
+  async #lockInTransaction(
     where: string,
     client: CallerTransaction,
     names: Lockable | readonly Lockable[],
@@ -370,10 +371,10 @@ export class Locks {
     for (const key of keys) this.#options.names.check(key)
     const registered = this.#register(keys)
     // Not waited for: the caller's transaction may hold the last connection of the pool.
-    const notice = () => void this.#options.database.query(this.#sql.notice.text).catch(() => {})
-    const ask = { tx, keys, mode, waitMs, statements: this.#sql, notice }
-    const fence = await lockInTransaction(ask).catch(async (error) => {
-      throw await nameDeadlock(error, tx, this.#sql.labels)
+    const beginGeneration = () => void this.#options.database.query(this.#sql.begin_generation.text).catch(() => {})
+    const request = { tx, keys, mode, waitMs, statements: this.#sql, beginGeneration }
+    const fence = await lockInTransaction(request).catch(async (error) => {
+      throw await withNamesOfDeadlock(error, tx, this.#sql.labels)
     })
     const collision = await registered
     if (collision) throw collision
@@ -387,21 +388,21 @@ export class Locks {
    */
   async #register(keys: readonly Key[]): Promise<Error | undefined> {
     const { names, anchor, database } = this.#options
-    const fresh = keys.filter((key) => !names.isKnown(key))
-    if (fresh.length === 0) return undefined
-    const values = names.valuesFor(fresh)
+    const newKeys = keys.filter((key) => !names.isKnown(key))
+    if (newKeys.length === 0) return undefined
+    const values = names.registerValues(newKeys)
     const session = anchor?.session
     const registered = session
       ? session.run(names.register, values)
       : database
           .query<{ key: string; namespace: string; label: string }>(names.register.text, values)
           .then((rows) => rows.map(({ key, namespace, label }) => [key, namespace, label]))
-    const learned = registered.then(
-      (rows) => [...names.learn(fresh, rows as string[][]).values()][0],
+    const collision = registered.then(
+      (rows) => [...names.recordRegistered(newKeys, rows as string[][]).values()][0],
       () => undefined,
     )
     // Without an anchor not waited for: the caller's transaction may hold the last connection of the pool.
-    return session && learned
+    return session && collision
   }
 
   /** The keys, in the order in which everybody takes them. */
@@ -417,7 +418,7 @@ export class Locks {
     let key = this.#keys.get(name)
     if (key === undefined) {
       key = hashedKey(this.#options.namespace, checkName(name))
-      if (this.#keys.size >= mostKeysRemembered) this.#keys.clear()
+      if (this.#keys.size >= keyCacheSize) this.#keys.clear()
       this.#keys.set(name, key)
     }
     return key

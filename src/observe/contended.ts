@@ -70,10 +70,10 @@ export interface Holding {
   /** ID of the participant. */
   readonly participant: string
   /**
-   * How the participant has it. `kept`: the lease was released, and its hold keeps the name taken. `place`: a job has a place
+   * How the participant has it. `min-hold`: the lease was released, and its hold keeps the name taken. `place`: a job has a place
    * of the lane. `job`: the job itself is waited for. `rate`: the lane has free places, but its rate is spent.
    */
-  readonly how: 'lock' | 'lease' | 'kept' | 'permit' | 'place' | 'job' | 'rate'
+  readonly how: 'lock' | 'lease' | 'min-hold' | 'permit' | 'place' | 'job' | 'rate'
   /** How a lock is held. */
   readonly mode: 'exclusive' | 'shared'
   /** Server process that holds a lock. */
@@ -119,12 +119,12 @@ export interface Call {
 }
 
 /** Who has a name. */
-export function holdersOf({ holders }: Pick<ContendedName, 'holders'>): string[] {
+export function holderIds({ holders }: Pick<ContendedName, 'holders'>): string[] {
   return [...new Set(holders.map(({ participant }) => participant))]
 }
 
 /** Who is in the way of those who wait: the holders, or else who stands first in the queue. */
-export function blockersOf({ holders, waits }: Pick<ContendedName, 'holders' | 'waits'>): string[] {
-  if (holders.length > 0) return holdersOf({ holders })
+export function blockerIds({ holders, waits }: Pick<ContendedName, 'holders' | 'waits'>): string[] {
+  if (holders.length > 0) return holderIds({ holders })
   return waits.length > 1 ? [waits[0]!.participant] : []
 }

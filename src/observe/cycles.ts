@@ -1,4 +1,4 @@
-import { type ContendedName, holdersOf, type Wait } from './contended.js'
+import { type ContendedName, holderIds, type Wait } from './contended.js'
 
 /**
  * Participants that wait in a circle. Each waits for a name that the next one holds, and the last waits for a name that the
@@ -27,7 +27,7 @@ export interface CycleSide {
 }
 
 /** One that waits and holds: a call, a session, or an instance as a whole. */
-interface Node {
+interface WaitNode {
   readonly participant: string
   readonly wants: string
   readonly forMs: number | null
@@ -35,18 +35,18 @@ interface Node {
 }
 
 /** Waits that are younger may end by themselves while one looks, and prove nothing of instances as a whole. */
-const longEnoughMs = 2_000
+const minWaitMs = 2_000
 
 export function findCycles(names: readonly ContendedName[]): Cycle[] {
-  const certain = circles(callsOf(names), (node) => node).map((sides) => ({ isCertain: true, sides }))
+  const certain = findCircles(callNodes(names), (node) => node).map((sides) => ({ isCertain: true, sides }))
   const known = new Set(certain.flatMap(({ sides }) => sides.map(({ participant }) => participant)))
-  const others = wholesOf(names).filter(({ participant }) => !known.has(participant))
-  const possible = circles(others, ({ participant }) => participant)
+  const others = instanceNodes(names).filter(({ participant }) => !known.has(participant))
+  const possible = findCircles(others, ({ participant }) => participant)
   return [...certain, ...possible.map((sides) => ({ isCertain: false, sides }))]
 }
 
 /** The calls and sessions of which it is known what they hold. */
-function callsOf(names: readonly ContendedName[]): Node[] {
+function callNodes(names: readonly ContendedName[]): WaitNode[] {
   const byId = new Map(names.map((name) => [name.id, name]))
   const heldBySession = new Map<number, Set<string>>()
   for (const { id, holders } of names) {
@@ -70,23 +70,23 @@ function callsOf(names: readonly ContendedName[]): Node[] {
   function isInTheWay(id: string, participant: string): boolean {
     const name = byId.get(id)
     if (!name) return false
-    const holders = holdersOf(name)
+    const holders = holderIds(name)
     return holders.includes(participant) && (name.kind !== 'limit' || name.holders.length === 1)
   }
 }
 
 /** The instances as a whole: all that each holds, for each that it waits for. */
-function wholesOf(names: readonly ContendedName[]): Node[] {
+function instanceNodes(names: readonly ContendedName[]): WaitNode[] {
   const held = new Map<string, Set<string>>()
   for (const name of names) {
-    for (const id of holdersOf(name)) held.set(id, (held.get(id) ?? new Set()).add(name.id))
+    for (const id of holderIds(name)) held.set(id, (held.get(id) ?? new Set()).add(name.id))
   }
   return names.flatMap(({ id, kind, waits }) =>
     // To stand for an election is no call that goes on when it is over: every instance holds something meanwhile.
     kind === 'election'
       ? []
       : waits
-          .filter(({ forMs }) => forMs === null || forMs >= longEnoughMs)
+          .filter(({ forMs }) => forMs === null || forMs >= minWaitMs)
           .flatMap(({ participant, forMs }) => {
             const holds = new Set(held.get(participant))
             // That one call waits for what another call of the same instance has is a queue, and no circle.
@@ -101,17 +101,17 @@ function isSession({ participant }: Wait): boolean {
 }
 
 /** The shortest circle through each node that stands in none of those found before; `one` tells what counts as standing in it. */
-function circles(all: readonly Node[], one: (node: Node) => unknown): CycleSide[][] {
-  const nodes = peeled(all)
-  const heldBy = new Map<string, Node[]>()
+function findCircles(all: readonly WaitNode[], identify: (node: WaitNode) => unknown): CycleSide[][] {
+  const nodes = withoutDeadEnds(all)
+  const heldBy = new Map<string, WaitNode[]>()
   for (const node of nodes) for (const id of node.holds) heldBy.set(id, [...(heldBy.get(id) ?? []), node])
   const found: CycleSide[][] = []
   const covered = new Set<unknown>()
   for (const start of nodes) {
-    if (covered.has(one(start))) continue
-    const path = shortest(start, heldBy)
+    if (covered.has(identify(start))) continue
+    const path = shortestCircle(start, heldBy)
     if (!path) continue
-    for (const node of path) covered.add(one(node))
+    for (const node of path) covered.add(identify(node))
     found.push(
       path.map(({ participant, wants, forMs }, at) => {
         const before = path.at(at - 1)!
@@ -123,7 +123,7 @@ function circles(all: readonly Node[], one: (node: Node) => unknown): CycleSide[
 }
 
 /** Without those that nobody waits for, or that wait for nobody here, until only circles and what joins them are left. */
-function peeled(nodes: readonly Node[]): Node[] {
+function withoutDeadEnds(nodes: readonly WaitNode[]): WaitNode[] {
   let left = [...nodes]
   for (;;) {
     const wanted = new Set(left.map(({ wants }) => wants))
@@ -135,14 +135,14 @@ function peeled(nodes: readonly Node[]): Node[] {
 }
 
 /** From one that waits, along who holds what is waited for, back to it. */
-function shortest(start: Node, heldBy: ReadonlyMap<string, readonly Node[]>): Node[] | undefined {
-  const before = new Map<Node, Node | undefined>([[start, undefined]])
+function shortestCircle(start: WaitNode, heldBy: ReadonlyMap<string, readonly WaitNode[]>): WaitNode[] | undefined {
+  const before = new Map<WaitNode, WaitNode | undefined>([[start, undefined]])
   const queue = [start]
   for (let node = queue.shift(); node; node = queue.shift()) {
     for (const next of heldBy.get(node.wants) ?? []) {
       if (next === start) {
-        const path: Node[] = []
-        for (let at: Node | undefined = node; at; at = before.get(at)) path.unshift(at)
+        const path: WaitNode[] = []
+        for (let at: WaitNode | undefined = node; at; at = before.get(at)) path.unshift(at)
         return path
       }
       if (before.has(next)) continue

@@ -9,7 +9,7 @@ export function msOf(ms: number | null): number | null {
 }
 
 /** A row as SQL returns it: a date is a number of ms since 1970. */
-export type Raw<Row> = {
+export type RawRow<Row> = {
   readonly [Name in keyof Row]: Row[Name] extends Date
     ? number
     : Row[Name] extends Date | null
@@ -20,7 +20,7 @@ export type Raw<Row> = {
 type DateOf<Row> = { [Name in keyof Row]: Row[Name] extends Date | null ? Name : never }[keyof Row]
 
 /** Makes dates of the columns `dates`, and whole numbers of ages and times left, whose names end with `Ms`. */
-export function readRow<Row extends object>(raw: Raw<Row>, ...dates: readonly DateOf<Row>[]): Row {
+export function readRow<Row extends object>(raw: RawRow<Row>, ...dates: readonly DateOf<Row>[]): Row {
   const isDate = new Set<unknown>(dates)
   const read = Object.entries(raw).map(([name, value]) => {
     if (typeof value !== 'number') return [name, value]

@@ -42,7 +42,7 @@ begun as (
     limit (select $4::integer)
   ) as looked
 ),
-told as materialized (
+listed as materialized (
   select *
   from (
     select
@@ -59,25 +59,25 @@ told as materialized (
   limit $3::integer + 1
 )
 select
-  told.key,
-  told.namespace,
-  told.shown as state,
-  told.instance,
+  listed.key,
+  listed.namespace,
+  listed.shown as state,
+  listed.instance,
   instance.host,
   instance.os_pid as "osPid",
-  told.fence::float8 as fence,
-  (extract(epoch from told.started_at) * 1000)::float8 as "startedAt",
-  (extract(epoch from told.finished_at) * 1000)::float8 as "finishedAt",
-  (extract(epoch from told.expires_at) * 1000)::float8 as "expiresAt",
-  greatest(0, extract(epoch from clock_timestamp() - coalesce(told.finished_at, told.started_at)) * 1000)::float8 as "forMs",
-  told.is_cut as "isCut",
-  ($1::text is null or told.namespace = $1)
-    and (told.expires_at > now() or told.state = 'in-flight')
-    and told.shown = any($2::text[]) as matches
-from told
-left join holdfast.instance on instance.id = told.instance
+  listed.fence::float8 as fence,
+  (extract(epoch from listed.started_at) * 1000)::float8 as "startedAt",
+  (extract(epoch from listed.finished_at) * 1000)::float8 as "finishedAt",
+  (extract(epoch from listed.expires_at) * 1000)::float8 as "expiresAt",
+  greatest(0, extract(epoch from clock_timestamp() - coalesce(listed.finished_at, listed.started_at)) * 1000)::float8 as "forMs",
+  listed.is_cut as "isCut",
+  ($1::text is null or listed.namespace = $1)
+    and (listed.expires_at > now() or listed.state = 'in-flight')
+    and listed.shown = any($2::text[]) as matches
+from listed
+left join holdfast.instance on instance.id = listed.instance
 order by
-  case when $5::text is null then coalesce(told.finished_at, told.started_at) end desc, told.namespace, told.key
+  case when $5::text is null then coalesce(listed.finished_at, listed.started_at) end desc, listed.namespace, listed.key
 
 -- name: delivery
 -- One delivery, with so many bytes ($3) of its answer and of its body at most. Relies on delivery_pkey.

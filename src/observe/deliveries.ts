@@ -1,5 +1,5 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { type Raw, readRow } from './dates.js'
+import { type RawRow, readRow } from './dates.js'
 
 /** The states of a delivery. `lost`: the instance that ran it is gone, and whoever comes next runs it again. */
 export const deliveryStates = ['in-flight', 'lost', 'done', 'failed'] as const
@@ -45,11 +45,11 @@ export interface ObservedDelivery {
 export interface DeliveryDetails extends ObservedDelivery {
   /** Fingerprint of the payload. Null if the caller gave none. */
   readonly fingerprint: string | null
-  /** The answer or the failure, as JSON. Null if there is none, or if it is larger than `mostShown`. */
+  /** The answer or the failure, as JSON. Null if there is none, or if it is larger than `maxShownBytes`. */
   readonly value: string | null
   /** Size of the answer as JSON, in bytes. Null if there is none. */
   readonly valueBytes: number | null
-  /** Bytes that belong to the answer. At most `mostShown` of them. */
+  /** Bytes that belong to the answer. At most `maxShownBytes` of them. */
   readonly body: Buffer | null
   /** Number of these bytes. Null if there are none. */
   readonly bodyBytes: number | null
@@ -57,16 +57,16 @@ export interface DeliveryDetails extends ObservedDelivery {
 
 const dates = ['startedAt', 'finishedAt', 'expiresAt'] as const
 /** So many deliveries are looked through for a state or a namespace, and not millions. */
-const mostSearched = 20_000
+const maxSearched = 20_000
 /** So many bytes of an answer are read. */
-export const mostShown = 65_536
+export const maxShownBytes = 65_536
 
-export interface FoundDeliveries {
+export interface DeliverySearchResult {
   readonly rows: ObservedDelivery[]
   /** Whether there are more than these. */
   readonly hasMore: boolean
   /** So many were looked through, and that was not all; null when all were. */
-  readonly lookedAt: number | null
+  readonly searchedRows: number | null
 }
 
 /** Deliveries, as anybody may look at them. Part of the `Observer`. */
@@ -88,11 +88,11 @@ export class DeliveriesObserver {
     prefix,
     states = deliveryStates,
     limit = 50,
-  }: DeliveryFilter & { readonly prefix?: string | undefined }): Promise<FoundDeliveries> {
+  }: DeliveryFilter & { readonly prefix?: string | undefined }): Promise<DeliverySearchResult> {
     const isAll = namespace === undefined && states.length === deliveryStates.length
-    const looked = isAll && prefix === undefined ? limit + 1 : mostSearched
-    const values = [namespace ?? null, states, limit, looked, prefix ?? null]
-    const rows = await this.#reader.read<Raw<ObservedDelivery> & { isCut: boolean; matches: boolean }>(
+    const searchLimit = isAll && prefix === undefined ? limit + 1 : maxSearched
+    const values = [namespace ?? null, states, limit, searchLimit, prefix ?? null]
+    const rows = await this.#reader.read<RawRow<ObservedDelivery> & { isCut: boolean; matches: boolean }>(
       this.#sql.deliveries.text,
       values,
     )
@@ -102,13 +102,13 @@ export class DeliveriesObserver {
     return {
       rows: found.slice(0, limit).map(({ isCut: _, matches: __, ...row }) => readRow<ObservedDelivery>(row, ...dates)),
       hasMore,
-      lookedAt: isCut && !hasMore && looked === mostSearched ? mostSearched : null,
+      searchedRows: isCut && !hasMore && searchLimit === maxSearched ? maxSearched : null,
     }
   }
 
   async find(namespace: string, key: string): Promise<DeliveryDetails | undefined> {
-    const values = [namespace, key, mostShown]
-    type Row = Raw<Omit<DeliveryDetails, 'body'>> & { readonly body: string | null }
+    const values = [namespace, key, maxShownBytes]
+    type Row = RawRow<Omit<DeliveryDetails, 'body'>> & { readonly body: string | null }
     const [row] = await this.#reader.read<Row>(this.#sql.delivery.text, values)
     if (!row) return undefined
     const body = row.body === null ? null : Buffer.from(row.body, 'base64')

@@ -66,7 +66,7 @@ found as materialized (
 select json_build_object(
   'count', (select count(*) from found),
   'gone', (select count(*) from found where not alive),
-  'leaving', (select count(*) from found where alive and state <> 'open'),
+  'draining', (select count(*) from found where alive and state <> 'open'),
   'rows', coalesce((
     select json_agg(i order by alive, state = 'open', host, "osPid", id)
     from (
@@ -83,15 +83,15 @@ select json_build_object(
         case when expires_at is null then backend_pid end as pid,
         pooler,
         expiry_ms as "expiryMs",
-        lives,
+        reconnects,
         refused_settings as "refusedSettings",
         extract(epoch from opened_at) * 1000 as "openedAt",
         extract(epoch from clock_timestamp() - opened_at) * 1000 as "forMs",
-        extract(epoch from life_since) * 1000 as "lifeSince",
+        extract(epoch from epoch_since) * 1000 as "epochSince",
         case
           when expires_at is null then extract(epoch from state_change) * 1000
           else extract(epoch from expires_at) * 1000 - expiry_ms
-        end as "heardAt",
+        end as "lastSeenAt",
         round(clock_ahead_ms) as "clockAhead",
         coalesce(held.names, 0) as held,
         case when alive then coalesce(waited.names, 0) else 0 end as waiting,
@@ -175,7 +175,7 @@ select json_build_object(
     select json_agg(l)
     from (
       select
-        key::text, name.namespace, name.label, fence::text, wanted,
+        key::text, name.namespace, name.label, fence::text, has_waiters as "hasWaiters",
         extract(epoch from granted_at) * 1000 as "sinceMs"
       from holdfast.lease
       left join holdfast.name using (key)
@@ -190,10 +190,10 @@ select json_build_object(
     select json_agg(p)
     from (
       select
-        limited.namespace, limited.name, permit.weight, permit.fence is not null as granted,
+        limit_state.namespace, limit_state.name, permit.weight, permit.fence is not null as granted,
         extract(epoch from permit.since) * 1000 as "sinceMs"
       from holdfast.permit
-      join holdfast.limited using (key)
+      join holdfast.limit_state using (key)
       where permit.instance = $1
         and permit.session = (select session from row)
         and permit.weight > 0

@@ -1,5 +1,5 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { type Raw, readRow } from './dates.js'
+import { type RawRow, readRow } from './dates.js'
 
 export interface FleetFilter {
   readonly namespace?: string | undefined
@@ -16,7 +16,7 @@ export interface Fleet {
   /** How many there are; how many of them nobody vouches for; and how many drain, or have. */
   readonly count: number
   readonly gone: number
-  readonly leaving: number
+  readonly draining: number
 }
 
 /** A process that opened Holdfast. */
@@ -37,7 +37,7 @@ export interface FleetInstance {
    * Progress of a drain. `open`: no drain was requested. `asked`: the instance has not received the request yet. `draining`: it
    * takes no new work. `drained`: none of its work is left.
    */
-  readonly state: 'open' | 'asked' | 'draining' | 'drained'
+  readonly state: 'open' | 'drain-requested' | 'draining' | 'drained'
   /** Whether PostgreSQL has a session of the instance, or its row has not expired. Also false while the instance reconnects. */
   readonly alive: boolean
   /** Whether the instance is present by a session of its own. Otherwise it renews its row. */
@@ -48,8 +48,8 @@ export interface FleetInstance {
   readonly pooler: string
   /** Milliseconds of silence after which the server gives the instance up. */
   readonly expiryMs: number
-  /** 1 plus the number of reconnections. */
-  readonly lives: number
+  /** Number of times that the instance lost its presence and reconnected. */
+  readonly reconnects: number
   /** Settings of its session that the server or a pooler refused. */
   readonly refusedSettings: Readonly<
     Record<
@@ -67,9 +67,9 @@ export interface FleetInstance {
   /** Milliseconds since then, by the database clock. */
   readonly forMs: number
   /** Time of the last reconnection, or else of the opening. */
-  readonly lifeSince: Date
+  readonly epochSince: Date
   /** Time at which the server last received something. Null if this role may not see it, or the session has ended. */
-  readonly heardAt: Date | null
+  readonly lastSeenAt: Date | null
   /** Milliseconds by which its clock was ahead of the database clock at the last reconnection. */
   readonly clockAhead: number | null
   /** Number of names that the instance holds as locks. */
@@ -85,7 +85,7 @@ export interface FleetInstance {
 }
 
 /** What somebody has, or waits for. */
-export interface Had {
+export interface NameReference {
   /** In decimal. */
   readonly key: string
   /** Null, like the label, for a key that nobody registered. */
@@ -101,12 +101,12 @@ export interface InstanceWork {
   readonly generation: number
   /** How long what runs may take, in ms, as whoever asked it to drain has said. */
   readonly drainWithin: number | null
-  readonly holds: readonly (Had & { readonly mode: 'exclusive' | 'shared'; readonly fence: string | null })[]
-  readonly waits: readonly (Had & {
+  readonly holds: readonly (NameReference & { readonly mode: 'exclusive' | 'shared'; readonly fence: string | null })[]
+  readonly waits: readonly (NameReference & {
     readonly mode: 'exclusive' | 'shared'
     readonly kind: 'lock' | 'lease' | 'permit'
   })[]
-  readonly leases: readonly (Had & { readonly fence: string; readonly wanted: boolean })[]
+  readonly leases: readonly (NameReference & { readonly fence: string; readonly hasWaiters: boolean })[]
   readonly permits: readonly {
     /** Namespace of the limit. */
     readonly namespace: string
@@ -170,14 +170,14 @@ export interface InstanceWork {
   readonly deliveries: readonly { readonly namespace: string; readonly key: string; readonly since: Date }[]
 }
 
-interface FoundWork {
+interface InstanceWorkAnswer {
   generation: number
   drainWithin: number | null
   schedules: number
   [list: string]: unknown
 }
 
-const mostOfEach = 50
+const maxPerList = 50
 const lists = ['holds', 'waits', 'leases', 'permits', 'leads', 'workers', 'jobs', 'runs', 'deliveries'] as const
 
 /** Instances and what they are at, as anybody may look at them. Part of the `Observer`. */
@@ -198,12 +198,12 @@ export class FleetObserver {
    */
   async list({ namespace, search, limit }: FleetFilter = {}): Promise<Fleet> {
     const values = [namespace ?? null, search || null, limit ?? null]
-    const [row] = await this.#reader.read<{ answer: Omit<Fleet, 'rows'> & { rows: Raw<FleetInstance>[] } }>(
+    const [row] = await this.#reader.read<{ answer: Omit<Fleet, 'rows'> & { rows: RawRow<FleetInstance>[] } }>(
       this.#sql.fleet.text,
       values,
     )
     const { rows, ...counts } = row!.answer
-    return { ...counts, rows: rows.map((row) => readRow<FleetInstance>(row, 'openedAt', 'lifeSince', 'heardAt')) }
+    return { ...counts, rows: rows.map((row) => readRow<FleetInstance>(row, 'openedAt', 'epochSince', 'lastSeenAt')) }
   }
 
   /** One instance; undefined where there is none with this id. */
@@ -217,17 +217,17 @@ export class FleetObserver {
    * @example
    * const work = await observer.fleet.workOf('4f1c09aa52be')
    */
-  async workOf(id: string, most = mostOfEach): Promise<InstanceWork | null> {
-    const [row] = await this.#reader.read<{ answer: FoundWork }>(this.#sql.instance.text, [id, most])
+  async workOf(id: string, max = maxPerList): Promise<InstanceWork | null> {
+    const [row] = await this.#reader.read<{ answer: InstanceWorkAnswer }>(this.#sql.instance.text, [id, max])
     if (!row) return null
     const { generation, drainWithin, schedules } = row.answer
-    const read = lists.map((name) => [name, ((row.answer[name] ?? []) as object[]).map(readMoments)])
+    const read = lists.map((name) => [name, ((row.answer[name] ?? []) as object[]).map(readTimes)])
     return { generation, drainWithin, schedules, ...Object.fromEntries(read) }
   }
 }
 
 /** `sinceMs` becomes `since`, and `tickMs` becomes `tick`. */
-function readMoments(row: object): object {
+function readTimes(row: object): object {
   return Object.fromEntries(
     Object.entries(row).map(([name, value]) =>
       name.endsWith('Ms') ? [name.slice(0, -2), value === null ? null : new Date(value)] : [name, value],

@@ -2,7 +2,7 @@ import type { Call, ContendedName, Holding, Participant, Wait } from './contende
 import type { ObservedLock } from './locks.js'
 
 /** A wait that its instance has written down. */
-export interface NotedWaitRow {
+export interface RecordedWaitRow {
   instance: string
   host: string | null
   os_pid: number | null
@@ -17,7 +17,7 @@ export interface NotedWaitRow {
 }
 
 /** Who has a name by lease; or, not held, that its hold keeps it taken. */
-export interface LeasedRow {
+export interface LeaseRow {
   key: string
   held: boolean
   instance: string
@@ -31,10 +31,10 @@ export interface LeasedRow {
 /** What the rooms locks and leases, and what is made of them, tell: they share their names, and exclude each other. */
 export class LockedNames {
   readonly #locks: readonly ObservedLock[]
-  readonly #waits: readonly NotedWaitRow[]
-  readonly #leased: ReadonlyMap<string, LeasedRow>
+  readonly #waits: readonly RecordedWaitRow[]
+  readonly #leased: ReadonlyMap<string, LeaseRow>
 
-  constructor(locks: readonly ObservedLock[], waits: readonly NotedWaitRow[], leased: readonly LeasedRow[]) {
+  constructor(locks: readonly ObservedLock[], waits: readonly RecordedWaitRow[], leased: readonly LeaseRow[]) {
     this.#locks = locks
     this.#waits = waits
     this.#leased = new Map(leased.map((row) => [row.key, row]))
@@ -49,7 +49,7 @@ export class LockedNames {
       const locks = locksOf.get(key) ?? []
       const noted = waitsOf.get(key) ?? []
       const holders = this.#holders(key, locks)
-      const waits = [...lockWaits(locks, noted), ...notedWaits(noted.filter(isForLease))].sort(
+      const waits = [...lockWaits(locks, noted), ...recordedWaits(noted.filter(isForLease))].sort(
         (a, b) => (b.forMs ?? 0) - (a.forMs ?? 0),
       )
       const kind = kindOf(label, holders, waits, noted)
@@ -80,13 +80,18 @@ export class LockedNames {
   }
 
   #holders(key: string, locks: readonly ObservedLock[]): Holding[] {
-    const leased = this.#leased.get(key)
+    const lease = this.#leased.get(key)
     // What is locked beside a lease is a try that is about to be given back.
-    if (leased) {
-      const { held, instance, since_ms, for_ms, free_in_ms } = leased
+    if (lease) {
+      const { held, instance, since_ms, for_ms, free_in_ms } = lease
       return [
         {
-          ...{ participant: held ? instance : nobody.id, how: held ? 'lease' : 'kept', mode: 'exclusive', pid: null },
+          ...{
+            participant: held ? instance : nobody.id,
+            how: held ? 'lease' : 'min-hold',
+            mode: 'exclusive',
+            pid: null,
+          },
           ...{
             job: null,
             weight: 1,
@@ -132,7 +137,7 @@ function nameId(key: string): string {
   return `name ${key}`
 }
 
-function lockWaits(locks: readonly ObservedLock[], noted: readonly NotedWaitRow[]): Wait[] {
+function lockWaits(locks: readonly ObservedLock[], noted: readonly RecordedWaitRow[]): Wait[] {
   const holders = new Set(locks.filter(({ granted }) => granted).map(({ pid }) => pid))
   const waiting = locks.filter(({ granted }) => !granted)
   const inside = noted.filter(
@@ -153,12 +158,12 @@ function lockWaits(locks: readonly ObservedLock[], noted: readonly NotedWaitRow[
         behind: isHeldUp || !before ? null : participantId(before),
       }
     }),
-    ...notedWaits(inside),
+    ...recordedWaits(inside),
   ]
 }
 
 /** One for each instance, however many of its calls wait. */
-function notedWaits(waits: readonly NotedWaitRow[]): Wait[] {
+function recordedWaits(waits: readonly RecordedWaitRow[]): Wait[] {
   return [...new Set(waits.map(({ instance }) => instance))].map((instance) => {
     const mine = waits.filter((wait) => wait.instance === instance)
     const { mode, since_ms, for_ms } = mine[0]!
@@ -170,7 +175,7 @@ function notedWaits(waits: readonly NotedWaitRow[]): Wait[] {
 }
 
 /** What a call holds: names of locks and leases, or limits. Which of them it is only the graph knows. */
-export function callOf({ holding }: NotedWaitRow): Call {
+export function callOf({ holding }: RecordedWaitRow): Call {
   return { holds: holding.flatMap((key) => [nameId(key), `limit ${key}`]) }
 }
 
@@ -178,14 +183,14 @@ function kindOf(
   label: string | null,
   holders: readonly Holding[],
   waits: readonly Wait[],
-  noted: readonly NotedWaitRow[],
+  noted: readonly RecordedWaitRow[],
 ): ContendedName['kind'] {
   if (label?.startsWith('election/')) return 'election'
   const byLease = holders.length > 0 ? holders[0]!.how !== 'lock' : waits.length > 0 && noted.every(isForLease)
   return byLease ? 'lease' : 'lock'
 }
 
-const isForLease = ({ kind }: NotedWaitRow) => kind === 'lease'
+const isForLease = ({ kind }: RecordedWaitRow) => kind === 'lease'
 
 function byKey<T extends { readonly key: string }>(all: readonly T[]): Map<string, T[]> {
   const found = new Map<string, T[]>()

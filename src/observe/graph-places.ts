@@ -1,5 +1,5 @@
 import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
-import { callOf, instanceOf, type NotedWaitRow, nobody } from './graph-locks.js'
+import { callOf, instanceOf, nobody, type RecordedWaitRow } from './graph-locks.js'
 
 /** Who has a place of a limit or a lane, or is the job that others wait for; or who waits for it. */
 export interface PlaceRow {
@@ -29,11 +29,11 @@ export interface PlaceRow {
 /** What limits, lanes and jobs that others wait for tell: names with places, and a queue that is a table. */
 export class Places {
   readonly #rows: readonly PlaceRow[]
-  readonly #noted: readonly NotedWaitRow[]
+  readonly #recorded: readonly RecordedWaitRow[]
 
-  constructor(rows: readonly PlaceRow[], noted: readonly NotedWaitRow[]) {
+  constructor(rows: readonly PlaceRow[], noted: readonly RecordedWaitRow[]) {
     this.#rows = rows
-    this.#noted = noted.filter(({ kind }) => kind === 'permit')
+    this.#recorded = noted.filter(({ kind }) => kind === 'permit')
   }
 
   names(): ContendedName[] {
@@ -68,7 +68,7 @@ export class Places {
   /** Each wait for a permit is a row of its own. Those that were written down are the same instance's, in the same order. */
   #callsOf(row: PlaceRow): Call[] {
     if (row.kind !== 'limit') return []
-    return this.#noted.filter(({ key, instance }) => key === row.key && instance === row.instance).map(callOf)
+    return this.#recorded.filter(({ key, instance }) => key === row.key && instance === row.instance).map(callOf)
   }
 }
 

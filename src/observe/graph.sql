@@ -19,8 +19,8 @@ select
 from holdfast.wait
 left join holdfast.name on name.key = wait.key
 left join holdfast.instance on instance.id = wait.instance
-where wait.believed_until > clock_timestamp()
-  or wait.believed_until is null and wait.instance in (
+where wait.valid_until > clock_timestamp()
+  or wait.valid_until is null and wait.instance in (
     select substr(application_name, 10)
     from pg_stat_activity
     where application_name like 'holdfast %'
@@ -69,7 +69,7 @@ contended as materialized (
 placed as materialized (
   select
     permit.key, permit.session, permit.instance, permit.weight, permit.max, permit.since, permit.fence,
-    row_number() over (partition by permit.key, permit.fence is null order by permit.fence nulls last, permit.ticket) as place,
+    row_number() over (partition by permit.key, permit.fence is null order by permit.fence nulls last, permit.wait_order) as place,
     count(*) over (partition by permit.key, permit.fence is null) as count,
     sum(permit.weight) over (partition by permit.key, permit.fence is null) as weights
   from contended
@@ -82,15 +82,15 @@ placed as materialized (
         from contended
         join holdfast.permit using (key)
         offset 0
-      ) as lives
+      ) as sessions
       where holdfast.is_present(session)
     ))
 )
 select
   'limit' as kind,
   placed.key::text as key,
-  limited.namespace,
-  limited.name as label,
+  limit_state.namespace,
+  limit_state.name as label,
   null as queue,
   placed.max,
   placed.fence is not null as holds,
@@ -107,7 +107,7 @@ select
   (extract(epoch from placed.since) * 1000)::float8 as since_ms,
   greatest(0, extract(epoch from clock_timestamp() - placed.since) * 1000)::float8 as for_ms
 from placed
-left join holdfast.limited on limited.key = placed.key
+left join holdfast.limit_state on limit_state.key = placed.key
 left join holdfast.instance on instance.id = placed.instance
 where placed.place <= $2
 order by placed.key, holds desc, placed.place
@@ -144,9 +144,9 @@ placed as (
   cross join lateral (
     select job.id, kind, job.session, coalesce(job.claimed_at, held.claimed_at, enqueued_at) as since, held.session as claimed
     from holdfast.job
-    left join holdfast.job_held() as held on job.session is null and held.id = job.id and job.seq <= held.upto
-    where ties ? 'lane'
-      and (ties->'lane'->>'key')::bigint = contended.key
+    left join holdfast.job_advisory_claims() as held on job.session is null and held.id = job.id and job.seq <= held.max_seq
+    where links ? 'lane'
+      and (links->'lane'->>'key')::bigint = contended.key
     limit $2
   ) as job
   union all
@@ -200,7 +200,7 @@ left join holdfast.instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: needs
--- Of the jobs that hold back others (see job_holds_back): where they are, and who waits. One that has ended, and whose dependants are
+-- Of the jobs that hold back others (see job_blocks_dependent): where they are, and who waits. One that has ended, and whose dependants are
 -- just being released or cancelled, holds back nobody. Relies on dependency_pkey, job_pkey, waiting_pkey and job_history_id.
 with recursive needed as (
   (select needs from holdfast.dependency order by needs limit 1)
@@ -237,7 +237,7 @@ held_back as materialized (
         select
         from holdfast.dependency d
         where d.needs = contended.id
-          and holdfast.job_holds_back(contended.state, (select w.ties->>'ifFailed' from holdfast.waiting w where w.id = d.job))
+          and holdfast.job_blocks_dependent(contended.state, (select w.links->>'ifFailed' from holdfast.waiting w where w.id = d.job))
         limit 10000
       ) as counted
     ) as count,
@@ -248,7 +248,7 @@ held_back as materialized (
     from (select job from holdfast.dependency where needs = contended.id order by job offset 0) as named
     -- Each by its id, whatever the planner believes to be few.
     cross join lateral (select * from holdfast.waiting where id = named.job offset 0) as waiting
-    where holdfast.job_holds_back(contended.state, waiting.ties->>'ifFailed')
+    where holdfast.job_blocks_dependent(contended.state, waiting.links->>'ifFailed')
     limit $2
   ) as who
 ),
@@ -286,7 +286,7 @@ left join lateral (select min(instance) as instance from holdfast.worker where w
 left join holdfast.instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
--- name: held_up
+-- name: has_blocked_waits
 -- Whether anybody is held up at all: a fraction of what the whole costs. Who stands for an election is not. Relies on permit_queue
 -- and waiting_lane.
 select
@@ -303,4 +303,4 @@ select
   or exists (select from holdfast.wait left join holdfast.name using (key) where label like 'election/%' is not true)
   or exists (select from holdfast.permit where fence is null)
   or exists (select from holdfast.waiting where stage = 'lane')
-  or exists (select from holdfast.dependency) as held_up
+  or exists (select from holdfast.dependency) as has_blocked_waits

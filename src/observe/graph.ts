@@ -1,4 +1,4 @@
-import { blockersOf, type ContendedName, type Participant, type Wait } from './contended.js'
+import { blockerIds, type ContendedName, type Participant, type Wait } from './contended.js'
 import { type Cycle, findCycles } from './cycles.js'
 import { type Blocker, treesOf } from './trees.js'
 
@@ -25,14 +25,14 @@ export interface WaitGraph {
 
 /** Puts together what the rooms tell. */
 export function buildGraph(
-  told: readonly ContendedName[],
+  allNames: readonly ContendedName[],
   participants: Iterable<Participant>,
   isPartial = false,
 ): WaitGraph {
-  const contended = told.filter((name) => name.waits.length > 0 && blockersOf(name).length > 0)
+  const contended = allNames.filter((name) => name.waits.length > 0 && blockerIds(name).length > 0)
   const ids = new Set(contended.map(({ id }) => id))
   const names = contended
-    .map((name) => ({ ...name, waits: name.waits.map((wait) => holdingOnly(wait, ids)) }))
+    .map((name) => ({ ...name, waits: name.waits.map((wait) => withContendedHolds(wait, ids)) }))
     // Where nobody is held up comes last.
     .sort((a, b) => Number(a.kind === 'election') - Number(b.kind === 'election'))
   const involved = new Set(names.flatMap(({ holders, waits }) => [...holders, ...waits]).map((one) => one.participant))
@@ -46,6 +46,6 @@ export function buildGraph(
 }
 
 /** Of what its calls hold, what somebody waits for. */
-function holdingOnly(wait: Wait, ids: ReadonlySet<string>): Wait {
+function withContendedHolds(wait: Wait, ids: ReadonlySet<string>): Wait {
   return { ...wait, calls: wait.calls.map(({ holds }) => ({ holds: holds.filter((id) => ids.has(id)) })) }
 }

@@ -3,38 +3,36 @@ export type { Cycle, CycleSide } from './cycles.js'
 export * from './deliveries.js'
 export * from './fleet.js'
 export * from './graph.js'
-export * from './limits.js'
-export type { LockFilter, ObservedLease, ObservedLock } from './locks.js'
-export * from './metrics.js'
-export type { LeaseGlance, LockGlance, NamesFilter, NamesGlance, Who } from './names.js'
-export * from './observer.js'
 export type {
-  InstanceGlance,
-  Latency,
-  Overview,
-  QueueGlance,
-  ScheduleGlance,
-  Trouble,
-} from './overview.js'
-export type {
+  HoldTimeline,
+  HoldTimelineFilter,
+  HoldTimelineRow,
   Latencies,
   LatencyFilter,
   LatencyPoint,
   ObservedTerm,
   Percentiles,
   QueueLatencies,
-  Strip,
-  StripFilter,
-  Strips,
   TermEnding,
-} from './past.js'
-export type { Invariant, Proven } from './proof.js'
-export type * from './ribbon.js'
+} from './hold-history.js'
+export * from './jobs.js'
+export { nameLabel, participantLabel } from './labels.js'
+export * from './limits.js'
+export type { LockFilter, ObservedLease, ObservedLock } from './locks.js'
+export * from './metrics.js'
+export type { NamesFilter, NamesOverview, OverviewLease, OverviewLock, SessionOwner } from './names.js'
+export * from './observer.js'
+export type {
+  Latency,
+  Overview,
+  OverviewInstance,
+  OverviewQueue,
+  OverviewSchedule,
+  Trouble,
+} from './overview.js'
+export type { Invariant, ProofReport } from './proof.js'
+export { type Remedy, remediesFor } from './remedies.js'
 export * from './schedule-rows.js'
 export * from './schedules.js'
+export type * from './tick-timeline.js'
 export type { BlockedName, Blocker } from './trees.js'
-export { type WayOut, waysOutOf } from './ways-out.js'
-
-export { called, whoIs } from './who.js'
-
-export * from './work.js'

@@ -4,20 +4,20 @@
 -- Entities of a namespace ($1, or null for all) whose name begins so ($2, or null), in one of the states ($3), at most so
 -- many ($4): first those for which others wait, then the fullest, then the rates that rest longest. Looked for among the
 -- first so many ($5) rows of each table, for no index tells names or states. Whoever is not present any more holds nothing.
-with limited as materialized (
+with limit_state as materialized (
   select key, namespace, name
-  from (select * from holdfast.limited limit $5::integer) as looked
+  from (select * from holdfast.limit_state limit $5::integer) as looked
   where ($1::text is null or namespace = $1)
     and ($2::text is null or starts_with(name, $2))
     and (in_use > 0 or waiting > 0 or 'free' = any($3::text[]))
 ),
-taken as materialized (
-  select limited.key, permit.session, permit.weight, permit.max, permit.fence, permit.since
-  from limited
+permits as materialized (
+  select limit_state.key, permit.session, permit.weight, permit.max, permit.fence, permit.since
+  from limit_state
   cross join lateral (
     select *
     from holdfast.permit
-    where permit.key = limited.key
+    where permit.key = limit_state.key
       and permit.weight > 0
     -- Each entity by its key, whatever the planner believes to be few.
     offset 0
@@ -25,23 +25,23 @@ taken as materialized (
 ),
 present as materialized (
   select session
-  from (select distinct session from taken) as lives
+  from (select distinct session from permits) as sessions
   where holdfast.is_present(session)
 ),
 counted as (
   select
-    limited.key,
-    limited.namespace,
-    limited.name,
+    limit_state.key,
+    limit_state.namespace,
+    limit_state.name,
     coalesce(sum(weight) filter (where fence is not null), 0)::float8 as in_use,
     -- Each decision goes by the asker's own: the largest is how much there may come to be.
     max(max) as max,
     count(*) filter (where fence is not null)::integer as holders,
     count(*) filter (where session is not null and fence is null)::integer as waiting,
     min(since) as since
-  from limited
-  left join (select * from taken join present using (session)) as taken using (key)
-  group by limited.key, limited.namespace, limited.name
+  from limit_state
+  left join (select * from permits join present using (session)) as permits using (key)
+  group by limit_state.key, limit_state.namespace, limit_state.name
 ),
 of_permits as (
   select
@@ -53,7 +53,7 @@ of_permits as (
 of_rates as (
   select
     key, namespace, name, 'rate' as kind,
-    case when full_at > extract(epoch from clock_timestamp()) * 1000000000 then 'spent' else 'rested' end as state,
+    case when full_at > extract(epoch from clock_timestamp()) * 1000000000 then 'spent' else 'refilled' end as state,
     null::float8, null::integer, null::integer, null::integer, null::timestamptz, full_at
   from (select * from holdfast.rate limit $5::integer) as looked
   where ($1::text is null or namespace = $1)
@@ -71,24 +71,24 @@ select
   waiting,
   (extract(epoch from since) * 1000)::float8 as since,
   greatest(0, extract(epoch from clock_timestamp() - since) * 1000)::float8 as "forMs",
-  full_at::float8 / 1000000 as "restedAt",
+  full_at::float8 / 1000000 as "refilledAt",
   case
     when full_at is not null then greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)
-  end::float8 as "restedInMs"
+  end::float8 as "refilledInMs"
 from (select * from of_permits union all select * from of_rates) as listed
 where state = any($3::text[])
 order by waiting desc nulls last, in_use / max desc nulls last, full_at desc nulls last, namespace, name, kind
 limit $4::integer
 
--- name: limits_looked
+-- name: has_more_limits
 -- Whether there are more rows than are looked through.
-select (select count(*) from (select from holdfast.limited limit $1::integer + 1) as rows) > $1::integer
+select (select count(*) from (select from holdfast.limit_state limit $1::integer + 1) as rows) > $1::integer
   or (select count(*) from (select from holdfast.rate limit $1::integer + 1) as rows) > $1::integer as more
 
 -- name: permits
 -- Who holds permits of an entity ($1), and who waits in which order, at most so many ($2) of each; with the numbers of all.
 -- Relies on permit_pkey.
-with taken as materialized (
+with permits as materialized (
   select *
   from holdfast.permit
   where key = $1::bigint
@@ -96,17 +96,17 @@ with taken as materialized (
 ),
 present as materialized (
   select session
-  from (select distinct session from taken) as lives
+  from (select distinct session from permits) as sessions
   where holdfast.is_present(session)
 ),
 living as (
   select
-    taken.*,
-    row_number() over (partition by fence is null order by fence, ticket) as place,
+    permits.*,
+    row_number() over (partition by fence is null order by fence, wait_order) as place,
     sum(weight) filter (where fence is not null) over () as in_use,
     count(*) filter (where fence is not null) over () as holders,
     count(*) filter (where fence is null) over () as waiting
-  from taken
+  from permits
   join present using (session)
 )
 select
@@ -129,8 +129,8 @@ order by fence is null, place
 -- name: rate
 -- When an entity ($1) will be as if nothing had been spent of it. Relies on rate_pkey.
 select
-  full_at::float8 / 1000000 as "restedAt",
-  greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)::float8 as "restedInMs"
+  full_at::float8 / 1000000 as "refilledAt",
+  greatest(0, full_at::float8 / 1000000 - extract(epoch from clock_timestamp()) * 1000)::float8 as "refilledInMs"
 from holdfast.rate
 where key = $1::bigint
   and full_at > extract(epoch from clock_timestamp()) * 1000000000

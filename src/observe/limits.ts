@@ -1,9 +1,9 @@
 import { hashedKey } from '../base/index.js'
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import { type Raw, readRow } from './dates.js'
+import { type RawRow, readRow } from './dates.js'
 
-/** The states of a limit: permits are `full`, `used` or `free`; a rate is `spent`, of which something is missing, or `rested`. */
-export const limitStates = ['full', 'used', 'free', 'spent', 'rested'] as const
+/** The states of a limit: permits are `full`, `used` or `free`; a rate is `spent`, of which something is missing, or `refilled`. */
+export const limitStates = ['full', 'used', 'free', 'spent', 'refilled'] as const
 export type LimitState = (typeof limitStates)[number]
 
 export interface LimitFilter {
@@ -32,7 +32,7 @@ export interface ObservedLimit {
   readonly kind: 'permits' | 'rate'
   /**
    * For permits: `full` if no more permits fit or calls wait, `used`, or `free`. For a rate: `spent` if something is missing,
-   * or `rested`.
+   * or `refilled`.
    */
   readonly state: LimitState
   /**
@@ -52,9 +52,9 @@ export interface ObservedLimit {
   /** Milliseconds since then, by the database clock. */
   readonly forMs: number | null
   /** Time at which everything that was spent is available again. Null for permits. */
-  readonly restedAt: Date | null
+  readonly refilledAt: Date | null
   /** Milliseconds until then. */
-  readonly restedInMs: number | null
+  readonly refilledInMs: number | null
 }
 
 /** A permit, or a call that waits for permits. */
@@ -96,11 +96,11 @@ export interface LimitDetails {
   /** Waiting calls, in the order in which they will be served. At most the number that was asked for. */
   readonly waiters: readonly ObservedPermit[]
   /** The rate of the name. Undefined if nothing of it is spent. */
-  readonly rate: { readonly restedAt: Date; readonly restedInMs: number } | undefined
+  readonly rate: { readonly refilledAt: Date; readonly refilledInMs: number } | undefined
 }
 
 /** So many rows of a table are looked through, and not millions. */
-export const mostLimitsLooked = 20_000
+export const maxLimitsSearched = 20_000
 
 /** The keys of the rows that speak of a name: of its permits, and of its rate. */
 export function limitKeys(namespace: string, name: string): { permits: string; rate: string } {
@@ -112,7 +112,7 @@ type Rate = NonNullable<LimitDetails['rate']>
 /** Limits, as anybody may look at them. Part of the `Observer`. */
 export class LimitsObserver {
   readonly #reader: Reader
-  readonly #sql: Record<'limits' | 'limits_looked' | 'permits' | 'rate', Statement>
+  readonly #sql: Record<'limits' | 'has_more_limits' | 'permits' | 'rate', Statement>
 
   constructor(reader: Reader, schema: string) {
     this.#reader = reader
@@ -120,22 +120,22 @@ export class LimitsObserver {
   }
 
   async list({ namespace, prefix, states = ['full', 'used', 'spent'], limit = 50 }: LimitFilter) {
-    const values = [namespace ?? null, prefix ?? null, states, limit, mostLimitsLooked]
-    return (await this.#reader.read<Raw<ObservedLimit>>(this.#sql.limits.text, values)).map((row) =>
-      readRow<ObservedLimit>(row, 'since', 'restedAt'),
+    const values = [namespace ?? null, prefix ?? null, states, limit, maxLimitsSearched]
+    return (await this.#reader.read<RawRow<ObservedLimit>>(this.#sql.limits.text, values)).map((row) =>
+      readRow<ObservedLimit>(row, 'since', 'refilledAt'),
     )
   }
 
-  async areMore(): Promise<boolean> {
-    const [row] = await this.#reader.read<{ more: boolean }>(this.#sql.limits_looked.text, [mostLimitsLooked])
+  async hasMore(): Promise<boolean> {
+    const [row] = await this.#reader.read<{ more: boolean }>(this.#sql.has_more_limits.text, [maxLimitsSearched])
     return row!.more
   }
 
-  async find(namespace: string, name: string, most: number): Promise<LimitDetails> {
+  async find(namespace: string, name: string, max: number): Promise<LimitDetails> {
     const keys = limitKeys(namespace, name)
-    type Row = Raw<ObservedPermit> & { readonly in_use: number; readonly holders: number; readonly waiting: number }
-    const rows = await this.#reader.read<Row>(this.#sql.permits.text, [keys.permits, most])
-    const [rate] = await this.#reader.read<Raw<Rate>>(this.#sql.rate.text, [keys.rate])
+    type Row = RawRow<ObservedPermit> & { readonly in_use: number; readonly holders: number; readonly waiting: number }
+    const rows = await this.#reader.read<Row>(this.#sql.permits.text, [keys.permits, max])
+    const [rate] = await this.#reader.read<RawRow<Rate>>(this.#sql.rate.text, [keys.rate])
     const permits = rows.map(({ in_use: _, holders: __, waiting: ___, ...row }) =>
       readRow<ObservedPermit>(row, 'since'),
     )
@@ -146,7 +146,7 @@ export class LimitsObserver {
       waiting: rows[0]?.waiting ?? 0,
       holders: permits.filter(({ fence }) => fence !== null),
       waiters: permits.filter(({ fence }) => fence === null),
-      rate: rate && readRow<Rate>(rate, 'restedAt'),
+      rate: rate && readRow<Rate>(rate, 'refilledAt'),
     }
   }
 }

@@ -1,5 +1,5 @@
 // Who holds names and who waits for them: as locks, and by lease.
-import { type Raw, readRow } from './dates.js'
+import { type RawRow, readRow } from './dates.js'
 
 export interface LockFilter {
   /** In decimal. */
@@ -82,19 +82,19 @@ export interface ObservedLease {
   /** Milliseconds until the name is free, unless the lease is renewed. */
   readonly expiresInMs: number
   /** Whether a waiting call has asked to be notified of the release. */
-  readonly wanted: boolean
+  readonly hasWaiters: boolean
 }
 
-export function readLock(row: Raw<ObservedLock>): ObservedLock {
+export function readLock(row: RawRow<ObservedLock>): ObservedLock {
   return readRow<ObservedLock>(row, 'since')
 }
 
-export function readLease(row: Raw<ObservedLease>): ObservedLease {
+export function readLease(row: RawRow<ObservedLease>): ObservedLease {
   return readRow<ObservedLease>(row, 'since')
 }
 
 /** A wait that is known from its note alone waits for all who hold the name. */
-export function linkNoted(locks: ObservedLock[]): ObservedLock[] {
+export function linkRecordedWaits(locks: ObservedLock[]): ObservedLock[] {
   return locks.map((lock) => {
     if (lock.granted || lock.pid !== null) return lock
     const holders = locks.filter(({ key, granted }) => granted && key === lock.key)

@@ -54,7 +54,7 @@ select
   coalesce(sum(waiting), 0)::float8 as waiting
 from (
   select in_use, waiting
-  from holdfast.limited
+  from holdfast.limit_state
   where namespace = $1
   limit $2
 ) as looked

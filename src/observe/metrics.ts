@@ -1,11 +1,11 @@
 import { loadStatements, type Reader } from '../postgres/index.js'
 import { msOf } from './dates.js'
+import { maxCounted, type ObservedQueue } from './jobs.js'
 import { Observer } from './observer.js'
-import { type BusyQueue, mostCounted } from './work.js'
 
 /** What a fleet is like at one moment, in numbers that cost little to count. */
 export interface FleetMetrics {
-  readonly queues: readonly (BusyQueue & {
+  readonly queues: readonly (ObservedQueue & {
     /** How long ago the job that stands first was enqueued; null when none is ready. */
     readonly oldestReadyMs: number | null
   })[]
@@ -35,18 +35,18 @@ interface ScheduleRow {
   running: number
 }
 
-const mostSchedules = 1_000
+const maxSchedules = 1_000
 
 /** The numbers of one namespace. */
 export async function fleetMetrics(reader: Reader, namespace: string, schema = 'holdfast'): Promise<FleetMetrics> {
   const sql = loadStatements<'schedules' | 'in_use'>(new URL('./metrics.sql', import.meta.url), schema)
   const observer = new Observer(reader, schema)
-  const { rows: queues } = await observer.work.queues({ namespace })
+  const { rows: queues } = await observer.jobs.queues({ namespace })
   const now = (await observer.now()).getTime()
-  const schedules = await reader.read<ScheduleRow>(sql.schedules.text, [namespace, mostSchedules])
+  const schedules = await reader.read<ScheduleRow>(sql.schedules.text, [namespace, maxSchedules])
   const [inUse] = await reader.read<{ leases: number; permits: number; waiting: number }>(sql.in_use.text, [
     namespace,
-    mostCounted + 1,
+    maxCounted + 1,
   ])
   const instances = (await observer.fleet.list({ namespace })).rows.filter(({ alive }) => alive)
   const byVersion = new Map<string, number>()

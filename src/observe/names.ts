@@ -2,10 +2,10 @@ import { loadStatements, type Reader, type Statement } from '../postgres/index.j
 import { msOf } from './dates.js'
 
 /** Of each kind at most so many are listed, in an overview too. */
-export const mostListed = 200
+export const maxListed = 200
 
 /** A session that holds or waits for a name. */
-export interface Who {
+export interface SessionOwner {
   /** Instance of the session. Null for a session that does not belong to Holdfast. */
   readonly instance: string | null
   /** Host of the instance. */
@@ -19,7 +19,7 @@ export interface Who {
 }
 
 /** A name that sessions hold or wait for as a lock. */
-export interface LockGlance {
+export interface OverviewLock {
   /**
    * 64-bit key of the name, in decimal.
    *
@@ -35,7 +35,7 @@ export interface LockGlance {
   /** Number of sessions that hold the name. */
   readonly holders: number
   /** Session that has held the name longest. Null if no session holds it. */
-  readonly holder: Who | null
+  readonly holder: SessionOwner | null
   /** Duration of that hold in milliseconds, known after about 3 s. */
   readonly heldMs: number | null
   /** Fence of the grant, known after about 3 s. */
@@ -43,13 +43,13 @@ export interface LockGlance {
   /** Number of calls that wait for the name. */
   readonly waiters: number
   /** Session that has waited longest. Null if no session waits. */
-  readonly waiter: Who | null
+  readonly waiter: SessionOwner | null
   /** Duration of that wait, in milliseconds. */
   readonly waitedMs: number | null
 }
 
 /** A name that is leased, or kept taken after its lease. */
-export interface LeaseGlance {
+export interface OverviewLease {
   /**
    * 64-bit key of the name, in decimal.
    *
@@ -63,13 +63,13 @@ export interface LeaseGlance {
   /** Whether the lease is held. False if it was released and only its hold keeps the name taken. */
   readonly held: boolean
   /** Instance that holds or held the lease. */
-  readonly holder: Who
+  readonly holder: SessionOwner
   /** Fence of the grant. */
   readonly fence: number
   /** Duration of the lease without a renewal, in milliseconds. */
   readonly ttlMs: number
   /** Whether a waiting call has asked to be notified of the release. */
-  readonly wanted: boolean
+  readonly hasWaiters: boolean
   /** Milliseconds since the grant. */
   readonly heldMs: number
   /** Milliseconds until the name is free, unless the lease is renewed. */
@@ -97,16 +97,16 @@ export interface NamesCounts {
 }
 
 /** The names that are held or waited for as a lock, and those that are leased. */
-export interface NamesGlance {
+export interface NamesOverview {
   readonly at: Date
   /** Of all that fit, also those that are not listed. */
   readonly counts: NamesCounts
-  readonly locks: readonly LockGlance[]
-  readonly leases: readonly LeaseGlance[]
+  readonly locks: readonly OverviewLock[]
+  readonly leases: readonly OverviewLease[]
 }
 
 /** Reads the names alone, by the statement that reads them for the overview. */
-export class Names {
+export class NamesReader {
   readonly #reader: Reader
   readonly #sql: Record<'fleet', Statement>
 
@@ -115,21 +115,21 @@ export class Names {
     this.#sql = loadStatements(new URL('./overview.sql', import.meta.url), schema)
   }
 
-  async read({ namespace, search, limit = mostListed }: NamesFilter): Promise<NamesGlance> {
+  async read({ namespace, search, limit = maxListed }: NamesFilter): Promise<NamesOverview> {
     const values = [namespace ?? null, limit, search ?? null]
-    const [row] = await this.#reader.read<{ answer: FoundNames }>(this.#sql.fleet.text, values)
+    const [row] = await this.#reader.read<{ answer: NamesAnswer }>(this.#sql.fleet.text, values)
     return readNames(row!.answer)
   }
 }
 
-/** As the statement answers. */
-export interface FoundNames extends NamesCounts {
+/** Answer of the statement. */
+export interface NamesAnswer extends NamesCounts {
   now: number
-  lockRows: LockRow[] | null
-  leaseRows: LeaseRow[] | null
+  lockRows: RawLockRow[] | null
+  leaseRows: RawLeaseRow[] | null
 }
 
-interface LockRow extends Omit<LockGlance, 'holder' | 'waiter'> {
+interface RawLockRow extends Omit<OverviewLock, 'holder' | 'waiter'> {
   holderInstance: string | null
   holderHost: string | null
   holderProcess: number | null
@@ -142,13 +142,13 @@ interface LockRow extends Omit<LockGlance, 'holder' | 'waiter'> {
   waiterPid: number | null
 }
 
-interface LeaseRow extends Omit<LeaseGlance, 'holder'> {
+interface RawLeaseRow extends Omit<OverviewLease, 'holder'> {
   instance: string
   host: string | null
   osPid: number | null
 }
 
-export function readNames({ now, held, waitedFor, waiters, leased, lockRows, leaseRows }: FoundNames): NamesGlance {
+export function readNames({ now, held, waitedFor, waiters, leased, lockRows, leaseRows }: NamesAnswer): NamesOverview {
   return {
     at: new Date(now),
     counts: { held, waitedFor, waiters, leased },
@@ -157,7 +157,7 @@ export function readNames({ now, held, waitedFor, waiters, leased, lockRows, lea
   }
 }
 
-function readLock(row: LockRow): LockGlance {
+function readLock(row: RawLockRow): OverviewLock {
   const { key, namespace, label, mode, holders, heldMs, fence, waiters, waitedMs } = row
   const holder = {
     instance: row.holderInstance,
@@ -188,7 +188,7 @@ function readLock(row: LockRow): LockGlance {
   }
 }
 
-function readLease({ instance, host, osPid, heldMs, expiresInMs, ...same }: LeaseRow): LeaseGlance {
+function readLease({ instance, host, osPid, heldMs, expiresInMs, ...same }: RawLeaseRow): OverviewLease {
   const holder = { instance, host, osPid, application: null, pid: null }
   return { ...same, holder, heldMs: Math.round(heldMs), expiresInMs: msOf(expiresInMs)! }
 }

@@ -141,7 +141,7 @@ select
   (extract(epoch from lease.granted_at) * 1000)::float8 as since,
   greatest(0, extract(epoch from clock_timestamp() - lease.granted_at) * 1000)::float8 as "forMs",
   greatest(0, extract(epoch from lease.expires_at - clock_timestamp()) * 1000)::float8 as "expiresInMs",
-  lease.wanted
+  lease.has_waiters as "hasWaiters"
 from holdfast.lease
 left join holdfast.name using (key)
 left join holdfast.instance on instance.id = lease.instance

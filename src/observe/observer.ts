@@ -1,23 +1,37 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
-import type { Raw } from './dates.js'
+import { CombinedQuery } from './combined-query.js'
+import type { RawRow } from './dates.js'
 import { DeliveriesObserver } from './deliveries.js'
 import { FleetObserver } from './fleet.js'
 import { buildGraph, type WaitGraph } from './graph.js'
-import { type LeasedRow, LockedNames, type NotedWaitRow } from './graph-locks.js'
+import { type LeaseRow, LockedNames, type RecordedWaitRow } from './graph-locks.js'
 import { type PlaceRow, Places } from './graph-places.js'
+import {
+  HoldHistory,
+  type HoldTimeline,
+  type HoldTimelineFilter,
+  type Latencies,
+  type LatencyFilter,
+  type ObservedTerm,
+} from './hold-history.js'
+import { JobsObserver } from './jobs.js'
 import { LimitsObserver } from './limits.js'
-import { type LockFilter, linkNoted, type ObservedLease, type ObservedLock, readLease, readLock } from './locks.js'
-import { Names, type NamesFilter, type NamesGlance } from './names.js'
-import { Glance, type Overview } from './overview.js'
-import { type Latencies, type LatencyFilter, type ObservedTerm, Past, type StripFilter, type Strips } from './past.js'
-import { Proof, type Proven } from './proof.js'
+import {
+  type LockFilter,
+  linkRecordedWaits,
+  type ObservedLease,
+  type ObservedLock,
+  readLease,
+  readLock,
+} from './locks.js'
+import { type NamesFilter, type NamesOverview, NamesReader } from './names.js'
+import { type Overview, OverviewReader } from './overview.js'
+import { Proof, type ProofReport } from './proof.js'
 import { SchedulesObserver } from './schedules.js'
-import { Together } from './together.js'
-import { WorkObserver } from './work.js'
 
 /** The graph tells of so many limits, lanes and jobs that others wait for, and so many who hold and wait of each. */
-const mostNames = 100
-const mostOfEach = 50
+const maxNames = 100
+const maxPerName = 50
 
 /**
  * Observing: what anybody may know about the fleet without taking part in it.
@@ -40,14 +54,14 @@ export class Observer {
   /** Instances and what they are at. */
   readonly fleet: FleetObserver
   /** Queues and jobs for whoever watches them. */
-  readonly work: WorkObserver
+  readonly jobs: JobsObserver
   readonly #reader: Reader
   readonly #sql: Record<'locks' | 'leases' | 'clock' | 'name_of', Statement>
-  readonly #graph: Together<GraphRows>
-  readonly #heldUp: Statement
-  readonly #glance: Glance
-  readonly #names: Names
-  readonly #past: Past
+  readonly #graph: CombinedQuery<GraphRows>
+  readonly #hasBlockedWaits: Statement
+  readonly #overviewReader: OverviewReader
+  readonly #namesReader: NamesReader
+  readonly #holdHistory: HoldHistory
   readonly #proof: Proof
 
   constructor(reader: Reader, schema = 'holdfast') {
@@ -56,17 +70,17 @@ export class Observer {
     this.deliveries = new DeliveriesObserver(reader, schema)
     this.schedules = new SchedulesObserver(reader, schema)
     this.fleet = new FleetObserver(reader, schema)
-    this.work = new WorkObserver(reader, schema)
-    this.#glance = new Glance(reader, schema)
-    this.#names = new Names(reader, schema)
-    this.#past = new Past(reader, schema)
+    this.jobs = new JobsObserver(reader, schema)
+    this.#overviewReader = new OverviewReader(reader, schema)
+    this.#namesReader = new NamesReader(reader, schema)
+    this.#holdHistory = new HoldHistory(reader, schema)
     this.#proof = new Proof(reader, schema)
     this.#sql = loadStatements(new URL('./observe.sql', import.meta.url), schema)
     type Part = Exclude<keyof GraphRows, 'locks'>
-    const graph = loadStatements<Part | 'held_up'>(new URL('./graph.sql', import.meta.url), schema)
-    const { held_up: heldUp, ...parts } = graph
-    this.#graph = new Together<GraphRows>({ locks: this.#sql.locks, ...parts })
-    this.#heldUp = heldUp
+    const graph = loadStatements<Part | 'has_blocked_waits'>(new URL('./graph.sql', import.meta.url), schema)
+    const { has_blocked_waits: hasBlockedWaits, ...parts } = graph
+    this.#graph = new CombinedQuery<GraphRows>({ locks: this.#sql.locks, ...parts })
+    this.#hasBlockedWaits = hasBlockedWaits
   }
 
   /**
@@ -77,7 +91,7 @@ export class Observer {
    * const { queues } = await new Observer(database).overview({ namespace: 'billing' })
    */
   overview({ namespace }: { readonly namespace?: string | undefined } = {}): Promise<Overview> {
-    return this.#glance.read(namespace ?? null)
+    return this.#overviewReader.read(namespace ?? null)
   }
 
   /**
@@ -86,32 +100,34 @@ export class Observer {
    * @example
    * const { locks, counts } = await new Observer(database).names({ search: 'invoice' })
    */
-  names(only: NamesFilter = {}): Promise<NamesGlance> {
-    return this.#names.read(only)
+  names(only: NamesFilter = {}): Promise<NamesOverview> {
+    return this.#namesReader.read(only)
   }
 
   /**
    * Whether what Holdfast promises is true: each invariant held against its own tables and PostgreSQL's lock table, in one bounded
-   * statement. What is wrong for a moment may be being mended, so a fact counts when the same observer finds it again later than
-   * `mendedWithinMs` (default 20 s).
+   * statement. What is wrong for a moment may be being repaired, so a fact counts when the same observer finds it again later than
+   * `repairWithinMs` (default 20 s).
    *
    * @example
    * const broken = (await observer.proof()).invariants.filter(({ violations }) => violations > 0)
    */
-  proof({ mendedWithinMs }: { readonly mendedWithinMs?: number | undefined } = {}): Promise<Proven> {
-    return this.#proof.look(mendedWithinMs)
+  proof({ repairWithinMs }: { readonly repairWithinMs?: number | undefined } = {}): Promise<ProofReport> {
+    return this.#proof.check(repairWithinMs)
   }
 
   /** Everybody who holds or waits for a lock: by name, holders first, then those who wait, the longest first. */
   async locks({ key, namespace }: LockFilter = {}): Promise<ObservedLock[]> {
     const values = [key ?? null, namespace ?? null, false]
-    return linkNoted((await this.#reader.read<Raw<ObservedLock>>(this.#sql.locks.text, values)).map(readLock))
+    return linkRecordedWaits(
+      (await this.#reader.read<RawRow<ObservedLock>>(this.#sql.locks.text, values)).map(readLock),
+    )
   }
 
   /** Everybody who has a name by lease, and the names that a hold keeps taken. */
   async leases(only: LockFilter = {}): Promise<ObservedLease[]> {
     const values = [only.key ?? null, only.namespace ?? null]
-    return (await this.#reader.read<Raw<ObservedLease>>(this.#sql.leases.text, values)).map(readLease)
+    return (await this.#reader.read<RawRow<ObservedLease>>(this.#sql.leases.text, values)).map(readLease)
   }
 
   /**
@@ -119,21 +135,21 @@ export class Observer {
    * to be asked every second. Waits for locks are there at once, those for leases when they have lasted for a second.
    */
   async graph(only: GraphFilter = {}): Promise<WaitGraph> {
-    const bounds = [mostNames + 1, mostOfEach]
-    const { locks, waits, ...rest } = await this.#graph.ask(this.#reader, {
+    const bounds = [maxNames + 1, maxPerName]
+    const { locks, waits, ...rest } = await this.#graph.read(this.#reader, {
       locks: [null, only.namespace ?? null, true],
       limits: bounds,
       lanes: bounds,
       needs: bounds,
     })
-    const isAskedFor = ({ namespace }: { namespace: string | null }) =>
+    const isInNamespace = ({ namespace }: { namespace: string | null }) =>
       only.namespace === undefined || namespace === only.namespace
-    const forNames = waits.filter((wait) => wait.kind !== 'permit' && isAskedFor(wait))
-    const named = new LockedNames(linkNoted(locks.map(readLock)), forNames, rest.leased)
+    const forNames = waits.filter((wait) => wait.kind !== 'permit' && isInNamespace(wait))
+    const named = new LockedNames(linkRecordedWaits(locks.map(readLock)), forNames, rest.leased)
     const places = [rest.limits, rest.lanes, rest.needs]
-    const placed = places.map((rows) => new Places(rows.filter(isAskedFor), waits))
+    const placed = places.map((rows) => new Places(rows.filter(isInNamespace), waits))
     const names = [named, ...placed].map((room) => room.names())
-    const isPartial = names.some((found, at) => at > 0 && found.length > mostNames)
+    const isPartial = names.some((found, at) => at > 0 && found.length > maxNames)
     return buildGraph(
       names.flat().filter(({ kind }) => only.elections !== false || kind !== 'election'),
       [named, ...placed].flatMap((room) => [...room.participants()]),
@@ -148,8 +164,8 @@ export class Observer {
    * @example
    * const { strips } = await observer.strips({ namespace: 'billing', search: 'invoice', hours: 6 })
    */
-  strips(only: StripFilter = {}): Promise<Strips> {
-    return this.#past.strips(only)
+  holdTimeline(only: HoldTimelineFilter = {}): Promise<HoldTimeline> {
+    return this.#holdHistory.timeline(only)
   }
 
   /**
@@ -160,12 +176,12 @@ export class Observer {
    * const [present, ...before] = await observer.terms('billing', 'election/indexer', { limit: 50 })
    */
   async terms(namespace: string, name: string, options: { readonly limit?: number } = {}): Promise<ObservedTerm[]> {
-    return this.termsOf(await this.#past.keyOf(namespace, name), options)
+    return this.termsOf(await this.#holdHistory.keyOf(namespace, name), options)
   }
 
   /** The same, of a key: that of a pair, or of a number in a space. */
   termsOf(key: string, { limit = 100 }: { readonly limit?: number } = {}): Promise<ObservedTerm[]> {
-    return this.#past.terms(key, limit)
+    return this.#holdHistory.terms(key, limit)
   }
 
   /**
@@ -176,13 +192,13 @@ export class Observer {
    * const { queues } = await observer.latencies({ queue: 'mail', hours: 6 })
    */
   latencies(only: LatencyFilter = {}): Promise<Latencies> {
-    return this.#past.latencies(only)
+    return this.#holdHistory.latencies(only)
   }
 
   /** Whether anybody is held up: much cheaper than the graph, for whoever would ask for it again and again. */
-  async isAnybodyHeldUp(): Promise<boolean> {
-    const [row] = await this.#reader.read<{ held_up: boolean }>(this.#heldUp.text)
-    return row!.held_up
+  async hasBlockedWaits(): Promise<boolean> {
+    const [row] = await this.#reader.read<{ has_blocked_waits: boolean }>(this.#hasBlockedWaits.text)
+    return row!.has_blocked_waits
   }
 
   /** What the key was called by whoever used it first; undefined for one that nobody registered. */
@@ -205,9 +221,9 @@ export interface GraphFilter {
 }
 
 interface GraphRows {
-  locks: Raw<ObservedLock>
-  waits: NotedWaitRow
-  leased: LeasedRow
+  locks: RawRow<ObservedLock>
+  waits: RecordedWaitRow
+  leased: LeaseRow
   limits: PlaceRow
   lanes: PlaceRow
   needs: PlaceRow

@@ -111,7 +111,7 @@ named as materialized (
 leased as materialized (
   select
     lease.*,
-    wanted or key in (select key from holdfast.wait where kind = 'lease') as waited_for,
+    has_waiters or key in (select key from holdfast.wait where kind = 'lease') as waited_for,
     name.namespace,
     name.label
   from holdfast.lease
@@ -152,7 +152,7 @@ select json_build_object(
         coalesce(w.calls, 0) as waiting,
         coalesce(l.names, 0) as leased,
         coalesce(working.workers, 0) as workers,
-        lives,
+        reconnects,
         extract(epoch from clock_timestamp() - opened_at) * 1000 as "openMs"
       from known
       left join (select instance as id, count(*) as names from held group by instance) as h using (id)
@@ -207,7 +207,7 @@ select json_build_object(
         owner.os_pid as "osPid",
         leased.fence,
         leased.ttl_ms as "ttlMs",
-        leased.waited_for as wanted,
+        leased.waited_for as "hasWaiters",
         extract(epoch from clock_timestamp() - leased.granted_at) * 1000 as "heldMs",
         extract(epoch from leased.expires_at - clock_timestamp()) * 1000 as "expiresInMs"
       from leased
@@ -227,7 +227,7 @@ living as materialized (
   from (select distinct session from holdfast.schedule_member) as sessions
   where holdfast.is_present(session)
 ),
-manned as materialized (
+counted as materialized (
   select schedule, count(*) as members
   from holdfast.schedule_member
   join living using (session)
@@ -278,14 +278,14 @@ select json_build_object(
           limit 1
         ) as last
       from planned
-      left join manned on manned.schedule = key
+      left join counted on counted.schedule = key
       order by paused_at is not null, next_at, namespace, name
       limit $2::integer
     ) as s
   )
 ) as answer
 
--- name: lately
+-- name: recent
 -- What ended in the last minute, and what went wrong in the last hour. In a namespace ($1), or everywhere (null). The history of a day grows
 -- at its end, so its last pages ($3) are read and not an index: what ended is counted since the oldest end found there, since
 -- the minute began, or since midnight UTC, when the table of the day did. Relies on job_history_failed, tick_pkey, gap_pkey and
@@ -295,9 +295,9 @@ with today as materialized (
     date_trunc('day', clock_timestamp() at time zone 'UTC') at time zone 'UTC' as began_at,
     pg_relation_size(coalesce(
       to_regclass(format(
-        '%I.%I', holdfast.job_channel(), 'job_history_' || to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD')
+        '%I.%I', holdfast.notification_channel(), 'job_history_' || to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD')
       )),
-      'holdfast.job_history_rest'::regclass
+      'holdfast.job_history_default'::regclass
     )) / current_setting('block_size')::integer as pages
 ),
 tail as materialized (
@@ -309,7 +309,7 @@ tail as materialized (
 ),
 since as materialized (
   select
-    clock_timestamp() as upto,
+    clock_timestamp() as until,
     greatest(
       clock_timestamp() - interval '1 minute',
       began_at,
@@ -394,17 +394,17 @@ trouble as (
     ) as lost
     union all
     select
-      'life', life_since, namespace, host || ' process ' || os_pid, null, 'lost its session; this is life ' || lives, id
+      'reconnected', epoch_since, namespace, host || ' process ' || os_pid, null, 'lost its session; it has reconnected ' || reconnects || case when reconnects = 1 then ' time' else ' times' end, id
     from holdfast.instance
-    where lives > 1
-      and life_since > clock_timestamp() - interval '1 hour'
+    where reconnects > 0
+      and epoch_since > clock_timestamp() - interval '1 hour'
       and ($1::text is null or namespace = $1)
   ) as everything
   order by at desc
   limit 50
 )
 select json_build_object(
-  'overMs', (select extract(epoch from upto - at) * 1000 from since),
+  'overMs', (select extract(epoch from until - at) * 1000 from since),
   'ended', (
     select json_agg(json_build_object(
       'key', queue::text, 'done', done, 'buried', buried, 'waited', waited, 'took', took

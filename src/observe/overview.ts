@@ -1,14 +1,21 @@
-import type { GivenRule } from '../cron/index.js'
+import type { RuleOptions } from '../cron/index.js'
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import { msOf } from './dates.js'
-import { type FoundNames, type LeaseGlance, type LockGlance, mostListed, type NamesCounts, readNames } from './names.js'
-import { givenOf } from './schedules.js'
-import { type BusyQueue, WorkObserver } from './work.js'
+import { JobsObserver, type ObservedQueue } from './jobs.js'
+import {
+  maxListed,
+  type NamesAnswer,
+  type NamesCounts,
+  type OverviewLease,
+  type OverviewLock,
+  readNames,
+} from './names.js'
+import { parseGivenRule } from './schedules.js'
 
 /** Up to so many ready or waiting jobs of a queue are counted in an overview. */
-const mostReady = 1_000
+const maxReady = 1_000
 /** So many of the last pages of the history are read to tell what ended lately: 512 kB, some thousands of ends. */
-const mostPages = 64
+const maxPages = 64
 
 /** Overview of instances, names, schedules, queues and recent failures. Lists end after 200 rows. The counts include all. */
 export interface Overview {
@@ -19,17 +26,17 @@ export interface Overview {
   /** Counts, including what is not listed. */
   readonly counts: OverviewCounts
   /** Instances. Dead instances come first, then the oldest. */
-  readonly instances: readonly InstanceGlance[]
+  readonly instances: readonly OverviewInstance[]
   /**
    * One row for each name. The longest wait comes first, candidates of elections last among the waits, then the longest hold.
    */
-  readonly locks: readonly LockGlance[]
+  readonly locks: readonly OverviewLock[]
   /** Leases. Those that calls wait for come first, then the oldest. */
-  readonly leases: readonly LeaseGlance[]
+  readonly leases: readonly OverviewLease[]
   /** Schedules. The next tick comes first, paused schedules last. */
-  readonly schedules: readonly ScheduleGlance[]
+  readonly schedules: readonly OverviewSchedule[]
   /** Queues, by name. */
-  readonly queues: readonly QueueGlance[]
+  readonly queues: readonly OverviewQueue[]
   /** Period in milliseconds over which ended jobs are counted: a minute, or less if more jobs ended than are read. */
   readonly overMs: number
   /**
@@ -52,7 +59,7 @@ export interface OverviewCounts extends NamesCounts {
 }
 
 /** A process that opened Holdfast. */
-export interface InstanceGlance {
+export interface OverviewInstance {
   /** ID of the instance. */
   readonly id: string
   /** Namespace of the instance. */
@@ -66,7 +73,7 @@ export interface InstanceGlance {
   /** Whether PostgreSQL has a session of the instance, or its row has not expired. */
   readonly alive: boolean
   /** Progress of a drain. `open` if no drain was requested. */
-  readonly state: 'open' | 'asked' | 'draining' | 'drained'
+  readonly state: 'open' | 'drain-requested' | 'draining' | 'drained'
   /** Number of names that the instance holds as locks. */
   readonly held: number
   /** Number of calls of the instance that wait for a lock. */
@@ -75,14 +82,14 @@ export interface InstanceGlance {
   readonly leased: number
   /** Number of job workers. */
   readonly workers: number
-  /** 1 plus the number of reconnections. */
-  readonly lives: number
+  /** Number of times that the instance lost its presence and reconnected. */
+  readonly reconnects: number
   /** Milliseconds since the instance opened. */
   readonly openMs: number
 }
 
 /** A schedule. */
-export interface ScheduleGlance {
+export interface OverviewSchedule {
   /**
    * 64-bit key of the schedule, in decimal.
    *
@@ -94,7 +101,7 @@ export interface ScheduleGlance {
   /** Name of the schedule. */
   readonly name: string
   /** Rule that is in force. Null if a newer version of Holdfast wrote the rule. */
-  readonly rule: GivenRule | null
+  readonly rule: RuleOptions | null
   /** Whether an operator set the rule. */
   readonly overridden: boolean
   /** Whether an operator paused the schedule. */
@@ -126,7 +133,7 @@ export interface LastRun {
 }
 
 /** A queue, and the jobs that ended recently. */
-export interface QueueGlance {
+export interface OverviewQueue {
   /**
    * 64-bit key of the queue, in decimal.
    *
@@ -183,10 +190,10 @@ export interface Latency {
 export interface Trouble {
   /**
    * `buried`: a job failed for good. `failed`, `broken`: a run of a schedule threw, or died with its instance. `gap`: ticks
-   * have no run. `lease`: a lease was not renewed, and no call has acquired it since. `life`: an instance lost its session and
+   * have no run. `lease`: a lease was not renewed, and no call has acquired it since. `reconnected`: an instance lost its session and
    * reconnected. `gone`: an instance died without closing.
    */
-  readonly kind: 'buried' | 'failed' | 'broken' | 'gap' | 'lease' | 'life' | 'gone'
+  readonly kind: 'buried' | 'failed' | 'broken' | 'gap' | 'lease' | 'reconnected' | 'gone'
   /** Time of the failure. Null for a lasting problem. */
   readonly at: Date | null
   /** Milliseconds since the failure. Null for a lasting problem. */
@@ -204,30 +211,30 @@ export interface Trouble {
 }
 
 /** Reads the overview: a few statements, each of which answers with one document. */
-export class Glance {
+export class OverviewReader {
   readonly #reader: Reader
-  readonly #work: WorkObserver
-  readonly #sql: Record<'fleet' | 'schedules' | 'lately', Statement>
+  readonly #jobs: JobsObserver
+  readonly #sql: Record<'fleet' | 'schedules' | 'recent', Statement>
 
   constructor(reader: Reader, schema: string) {
     this.#reader = reader
-    this.#work = new WorkObserver(reader, schema)
+    this.#jobs = new JobsObserver(reader, schema)
     this.#sql = loadStatements(new URL('./overview.sql', import.meta.url), schema)
   }
 
   async read(namespace: string | null): Promise<Overview> {
-    const fleet = await this.#ask<Fleet>('fleet', [namespace, mostListed, null])
-    const planned = await this.#ask<Planned>('schedules', [namespace, mostListed])
-    const queues = await this.#work.queues({
+    const fleet = await this.#read<FleetAnswer>('fleet', [namespace, maxListed, null])
+    const planned = await this.#read<SchedulesAnswer>('schedules', [namespace, maxListed])
+    const queues = await this.#jobs.queues({
       namespace: namespace ?? undefined,
-      limit: mostListed,
-      countTo: mostReady,
+      limit: maxListed,
+      countTo: maxReady,
     })
-    const lately = await this.#ask<Lately>('lately', [namespace, mostListed, mostPages])
+    const recent = await this.#read<RecentAnswer>('recent', [namespace, maxListed, maxPages])
     const instances = (fleet.instanceRows ?? []).map((row) => ({ ...row, openMs: msOf(row.openMs)! }))
     const { instances: all, gone } = fleet
     const { at, counts, locks, leases } = readNames(fleet)
-    const ended = new Map((lately.ended ?? []).map((one) => [one.key, one]))
+    const ended = new Map((recent.ended ?? []).map((one) => [one.key, one]))
     return {
       at,
       server: fleet.server,
@@ -242,35 +249,35 @@ export class Glance {
       locks,
       leases,
       schedules: (planned.scheduleRows ?? []).map(readSchedule),
-      queues: queues.rows.map((row) => readQueue(row, at, ended.get(row.key), lately.overMs)),
-      overMs: Math.round(lately.overMs),
-      trouble: [...instances.filter(({ alive }) => !alive).map(goneOf), ...(lately.trouble ?? []).map(readTrouble)],
+      queues: queues.rows.map((row) => readQueue(row, at, ended.get(row.key), recent.overMs)),
+      overMs: Math.round(recent.overMs),
+      trouble: [...instances.filter(({ alive }) => !alive).map(goneOf), ...(recent.trouble ?? []).map(readTrouble)],
     }
   }
 
-  async #ask<Answer>(name: 'fleet' | 'schedules' | 'lately', values: readonly unknown[]): Promise<Answer> {
+  async #read<Answer>(name: 'fleet' | 'schedules' | 'recent', values: readonly unknown[]): Promise<Answer> {
     const [row] = await this.#reader.read<{ answer: Answer }>(this.#sql[name].text, values)
     return row!.answer
   }
 }
 
-interface Fleet extends FoundNames, Omit<OverviewCounts, 'schedules' | 'queues'> {
+interface FleetAnswer extends NamesAnswer, Omit<OverviewCounts, 'schedules' | 'queues'> {
   server: string
-  instanceRows: InstanceGlance[] | null
+  instanceRows: OverviewInstance[] | null
 }
 
-interface Planned {
+interface SchedulesAnswer {
   schedules: number
-  scheduleRows: ScheduleRow[] | null
+  scheduleRows: RawScheduleRow[] | null
 }
 
-interface ScheduleRow extends Omit<ScheduleGlance, 'rule' | 'nextAt' | 'last'> {
+interface RawScheduleRow extends Omit<OverviewSchedule, 'rule' | 'nextAt' | 'last'> {
   rule: string
   nextMs: number | null
   last: (Omit<LastRun, 'tick'> & { atMs: number }) | null
 }
 
-interface Ended {
+interface EndedJobs {
   key: string
   done: number
   buried: number
@@ -278,31 +285,31 @@ interface Ended {
   took: [number, number] | null
 }
 
-interface Lately {
+interface RecentAnswer {
   overMs: number
-  ended: Ended[] | null
+  ended: EndedJobs[] | null
   trouble: (Omit<Trouble, 'at' | 'job'> & { atMs: number; id: string | null })[] | null
 }
 
-function readSchedule({ rule, nextMs, nextInMs, last, ...same }: ScheduleRow): ScheduleGlance {
+function readSchedule({ rule, nextMs, nextInMs, last, ...same }: RawScheduleRow): OverviewSchedule {
   return {
     ...same,
-    rule: givenOf(rule),
+    rule: parseGivenRule(rule),
     nextAt: nextMs === null ? null : new Date(nextMs),
     nextInMs: nextInMs === null ? null : Math.round(nextInMs),
     last: last === null ? null : readLast(last),
   }
 }
 
-function readLast({ atMs, agoMs, tookMs, ...same }: NonNullable<ScheduleRow['last']>): LastRun {
+function readLast({ atMs, agoMs, tookMs, ...same }: NonNullable<RawScheduleRow['last']>): LastRun {
   return { ...same, tick: new Date(atMs), agoMs: msOf(agoMs)!, tookMs: msOf(tookMs) }
 }
 
-function readQueue(row: BusyQueue, at: Date, ended: Ended | undefined, overMs: number): QueueGlance {
+function readQueue(row: ObservedQueue, at: Date, ended: EndedJobs | undefined, overMs: number): OverviewQueue {
   const { key, name, namespace, ready, estimated, running, waiting, oldestAt, workers, pausedForMs } = row
-  const isCounted = ready <= mostReady
+  const isCounted = ready <= maxReady
   // Statistics from before the queue grew must not speak against what was counted.
-  const isEstimated = !isCounted && estimated !== null && estimated > mostReady
+  const isEstimated = !isCounted && estimated !== null && estimated > maxReady
   return {
     key,
     name,
@@ -321,11 +328,11 @@ function readQueue(row: BusyQueue, at: Date, ended: Ended | undefined, overMs: n
   }
 }
 
-function readTrouble({ atMs, agoMs, id, ...same }: NonNullable<Lately['trouble']>[number]): Trouble {
+function readTrouble({ atMs, agoMs, id, ...same }: NonNullable<RecentAnswer['trouble']>[number]): Trouble {
   return { ...same, at: new Date(atMs), agoMs: msOf(agoMs), job: id === null ? null : Number(id) }
 }
 
-function goneOf({ id, namespace, host, osPid }: InstanceGlance): Trouble {
+function goneOf({ id, namespace, host, osPid }: OverviewInstance): Trouble {
   return {
     kind: 'gone',
     at: null,

@@ -35,12 +35,12 @@ used_queue as materialized (
 -- The jobs that run, found by the claims because no index lists them. Each job is read by its id, however few the planner expects.
 running_job as materialized (
   select distinct on (job.id) job.id, job.queue, claim.session, claim.claimed_at
-  from (select fence, session, upto, claimed_at, unnest(jobs) as id from holdfast.claim) as claim
+  from (select fence, session, max_seq, claimed_at, unnest(jobs) as id from holdfast.claim) as claim
   cross join lateral (
     select id, queue
     from holdfast.job
     where job.id = claim.id
-      and (job.fence = claim.fence or job.session is null and job.seq <= claim.upto)
+      and (job.fence = claim.fence or job.session is null and job.seq <= claim.max_seq)
     offset 0
   ) as job
   order by job.id, claim.fence desc

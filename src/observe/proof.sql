@@ -31,7 +31,7 @@ both_ways as materialized (
 ended as materialized (
   select key, fence, mode, ended_at, why
   from (select * from holdfast.term where ended_at is not null order by ended_at desc limit 2000) as latest
-  where why in ('released', 'asked', 'drained', 'closed', 'stepped-down', 'replaced', 'not-eligible', 'gone')
+  where why in ('released', 'release-requested', 'drained', 'closed', 'stepped-down', 'replaced', 'not-eligible', 'gone')
 ),
 wrong as materialized (
   select ended.key, format('fence %s was granted while fence %s held it', next.fence, ended.fence) as what
@@ -82,7 +82,7 @@ select
 
 -- name: fences_grow
 -- Who holds a name has the largest fence that was ever used to write under it, and one that was drawn. Of the terms that ended last, the
--- later has the larger. Relies on guarded_pkey, term_ended_at and term_pkey.
+-- later has the larger. Relies on fence_guard_pkey, term_ended_at and term_pkey.
 with drawn as materialized (
   select last_value from holdfast.fence
 ),
@@ -92,10 +92,10 @@ held as materialized (
   select key, fence, 'exclusive', null, instance from holdfast.lease where token <> '' and expires_at > clock_timestamp()
 ),
 suspect as materialized (
-  select held.*, guarded.fence as used
+  select held.*, fence_guard.fence as used
   from held
-  left join holdfast.guarded using (key)
-  where guarded.fence > held.fence and mode = 'exclusive'
+  left join holdfast.fence_guard using (key)
+  where fence_guard.fence > held.fence and mode = 'exclusive'
     or held.fence > (select last_value from drawn)
 ),
 ended as materialized (
@@ -184,7 +184,7 @@ granted as materialized (
   where permit.fence is not null
 ),
 gone as materialized (
-  select session from (select distinct session from granted offset 0) as lives where not holdfast.is_present(session)
+  select session from (select distinct session from granted offset 0) as presence where not holdfast.is_present(session)
 ),
 wrong as materialized (
   select
@@ -199,9 +199,9 @@ wrong as materialized (
   left join holdfast.name using (key)
   where expires_at > clock_timestamp() + make_interval(secs => ttl_ms / 1000.0 + 1)
   union all
-  select coalesce(limited.name, 'key ' || key), format('instance %s is gone and still has a permit that others wait for', instance)
+  select coalesce(limit_state.name, 'key ' || key), format('instance %s is gone and still has a permit that others wait for', instance)
   from granted
-  left join holdfast.limited using (key)
+  left join holdfast.limit_state using (key)
   where session in (select session from gone)
 )
 select
@@ -212,23 +212,23 @@ select
 -- name: no_job_lost
 -- Jobs that were claimed are their worker's, and a job that may run is let in. Workers that died have handed on what they had. What a job
 -- waits for exists. Relies on job_pkey, waiting_run_at, dependency_pkey, waiting_pkey and job_history_id.
-with lives as materialized (
+with presence as materialized (
   select session, holdfast.is_present(session) as present
   from (select session from holdfast.claim union select session from holdfast.worker) as sessions
 ),
 claimed as materialized (
-  select claim.fence, claim.session, claim.upto, id
+  select claim.fence, claim.session, claim.max_seq, id
   from (select * from holdfast.claim order by fence limit 1000) as claim
   cross join lateral unnest(claim.jobs) as id
 ),
 orphaned as materialized (
   select job.id, claimed.session
-  from (select * from claimed where session in (select session from lives where not present) limit 1000) as claimed
+  from (select * from claimed where session in (select session from presence where not present) limit 1000) as claimed
   cross join lateral (
     select id
     from holdfast.job
     where job.id = claimed.id
-      and (job.fence = claimed.fence or job.session is null and job.seq <= claimed.upto)
+      and (job.fence = claimed.fence or job.session is null and job.seq <= claimed.max_seq)
     offset 0
   ) as job
 ),
@@ -244,7 +244,7 @@ needed as materialized (
   select needs, job from holdfast.dependency order by needs, job limit 1000
 ),
 wrong as materialized (
-  select id, format('job %s belongs to life %s, which is gone', id, session) as what
+  select id, format('job %s belongs to session %s, which is gone', id, session) as what
   from orphaned
   union all
   select id, format('job %s was due at %s, and nobody has let it in', id, run_at)
@@ -253,7 +253,7 @@ wrong as materialized (
     and exists (
       select
       from holdfast.worker
-      join lives using (session)
+      join presence using (session)
       where present
         and since < clock_timestamp() - interval '1 minute'
     )
@@ -313,12 +313,12 @@ under_way as materialized (
   from planned
   join holdfast.tick on tick.schedule = planned.key and state in ('running', 'waiting') and state = 'running'
 ),
-manned as materialized (
+member as materialized (
   select schedule as key, session, since from holdfast.schedule_member where schedule in (select key from planned)
 ),
-lives as materialized (
+presence as materialized (
   select session, holdfast.is_present(session) as present
-  from (select session from under_way union select session from manned) as sessions
+  from (select session from under_way union select session from member) as sessions
 ),
 wrong as materialized (
   select key, format('its tick of %s has both a run and a reason for having none', at) as what
@@ -330,9 +330,9 @@ wrong as materialized (
   from (select *, lag(last_at) over (partition by key order by first_at) as before from missing) as in_order
   where first_at <= before
   union all
-  select key, format('its run of %s belongs to life %s, which is gone', at, session)
+  select key, format('its run of %s belongs to session %s, which is gone', at, session)
   from under_way
-  where session in (select session from lives where not present)
+  where session in (select session from presence where not present)
   union all
   select key, format('its tick of %s has neither a run nor a reason for having none', next_at)
   from planned
@@ -340,8 +340,8 @@ wrong as materialized (
     and next_at < clock_timestamp() - interval '1 minute'
     and key in (
       select key
-      from manned
-      join lives using (session)
+      from member
+      join presence using (session)
       where present
         and since < clock_timestamp() - interval '1 minute'
     )
@@ -379,19 +379,19 @@ select
 with granted as materialized (
   select key, session, weight, max from holdfast.permit where fence is not null and weight > 0 limit 20000
 ),
-lives as materialized (
+presence as materialized (
   select session, holdfast.is_present(session) as present from (select distinct session from granted offset 0) as sessions
 ),
 in_use as materialized (
   select key, sum(weight) as used, max(max) as allowed
   from granted
-  where session in (select session from lives where present)
+  where session in (select session from presence where present)
   group by key
 ),
 wrong as materialized (
-  select coalesce(limited.name, 'key ' || key) as what, used, allowed
+  select coalesce(limit_state.name, 'key ' || key) as what, used, allowed
   from in_use
-  left join holdfast.limited using (key)
+  left join holdfast.limit_state using (key)
   where used > allowed
 )
 select

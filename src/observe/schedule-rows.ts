@@ -1,4 +1,4 @@
-import type { GivenRule } from '../cron/index.js'
+import type { RuleOptions } from '../cron/index.js'
 
 export type RunState = 'waiting' | 'running' | 'lost' | 'done' | 'failed' | 'cancelled' | 'broken'
 export type GapReason = 'paused' | 'overlap' | 'missed' | 'no instance' | 'limit'
@@ -9,7 +9,7 @@ export interface ObservedSchedule {
   readonly namespace: string
   readonly name: string
   /** The rule in force; null where a newer version of Holdfast has written it. */
-  readonly rule: GivenRule | null
+  readonly rule: RuleOptions | null
   /** Whether the rule is an operator's. */
   readonly overridden: boolean
   readonly pausedAt: Date | null

@@ -27,7 +27,7 @@ living as materialized (
   from (select distinct session from member) as sessions
   where holdfast.is_present(session)
 ),
-manned as materialized (
+counted as materialized (
   select key, count(*) as members
   from member
   join living using (session)
@@ -77,7 +77,7 @@ select json_build_object(
           limit 1
         ) as last
       from listed
-      left join manned using (key)
+      left join counted using (key)
     ) as row
   ), '[]')
 ) as answer
@@ -96,7 +96,7 @@ select json_build_object(
   'nextMs', extract(epoch from next_at) * 1000,
   'overlap', overlap,
   'missed', missed,
-  'late', late,
+  'late', max_late,
   'reruns', reruns,
   'members', (
     with member as materialized (

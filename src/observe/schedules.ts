@@ -1,9 +1,16 @@
 import type { RecordedError } from '../base/index.js'
-import { type ClockChange, clockChanges, type GivenRule, type LocalTick, ruleOf, type TickRule } from '../cron/index.js'
-import { arrayOf, loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import {
+  type ClockChange,
+  clockChanges,
+  type LocalTick,
+  type RuleOptions,
+  ruleFromText,
+  type TickRule,
+} from '../cron/index.js'
+import { arrayLiteral, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import { dateOf, msOf } from './dates.js'
-import { type Ribbon, type RibbonFound, ribbonOf, spanOf } from './ribbon.js'
 import type { EndedRun, GapReason, ObservedSchedule, RunState } from './schedule-rows.js'
+import { buildTickTimeline, type TickTimeline, type TickTimelineAnswer, tickTimelineSpan } from './tick-timeline.js'
 
 export interface ScheduleFilter {
   readonly namespace?: string | undefined
@@ -30,11 +37,11 @@ export interface ScheduleMember {
   readonly host: string | null
   readonly osPid: number | null
   /** The rule that its code says. */
-  readonly rule: GivenRule | null
+  readonly rule: RuleOptions | null
   readonly since: Date
 }
 
-export interface ScheduleRunSeen {
+export interface ObservedRun {
   readonly tick: Date
   readonly extra: boolean
   /** Lost: its instance died, and none has taken it over or recorded that yet. */
@@ -55,22 +62,22 @@ export interface ScheduleRunSeen {
   readonly lines: number
 }
 
-export interface ScheduleGapSeen {
+export interface ObservedGap {
   readonly first: Date
   readonly last: Date
   readonly ticks: number
   readonly reason: GapReason
 }
 
-export interface ComingTick extends LocalTick {
+export interface UpcomingTick extends LocalTick {
   readonly at: Date
 }
 
 /** All about one schedule. */
 export interface ScheduleDetails {
   readonly key: string
-  readonly rule: GivenRule | null
-  readonly codeRule: GivenRule | null
+  readonly rule: RuleOptions | null
+  readonly codeRule: RuleOptions | null
   readonly overridden: boolean
   readonly pausedAt: Date | null
   /** The tick that was settled last. */
@@ -83,18 +90,18 @@ export interface ScheduleDetails {
   readonly reruns: boolean
   readonly members: readonly ScheduleMember[]
   /** Which rules it had, the present one first. */
-  readonly rules: readonly { readonly since: Date; readonly rule: GivenRule | null }[]
-  readonly runs: readonly ScheduleRunSeen[]
-  readonly gaps: readonly ScheduleGapSeen[]
+  readonly rules: readonly { readonly since: Date; readonly rule: RuleOptions | null }[]
+  readonly runs: readonly ObservedRun[]
+  readonly gaps: readonly ObservedGap[]
   /** Its next ticks, as the rule says them; none while it is paused. */
-  readonly coming: readonly ComingTick[]
+  readonly upcoming: readonly UpcomingTick[]
   /** When the clocks of its zone change next, within a year. */
-  readonly clocks: ClockChange | null
+  readonly clockChange: ClockChange | null
   /** While it is paused: how many ticks have passed that are not written down yet. */
-  readonly passed: number
+  readonly unrecordedTicks: number
 }
 
-interface FoundSchedule extends Omit<ObservedSchedule, 'rule' | 'pausedAt' | 'nextAt' | 'last'> {
+interface RawScheduleRow extends Omit<ObservedSchedule, 'rule' | 'pausedAt' | 'nextAt' | 'last'> {
   rule: string
   pausedMs: number | null
   nextMs: number | null
@@ -103,7 +110,7 @@ interface FoundSchedule extends Omit<ObservedSchedule, 'rule' | 'pausedAt' | 'ne
     | null
 }
 
-interface FoundDetails
+interface RawScheduleDetails
   extends Omit<
     ScheduleDetails,
     | 'rule'
@@ -115,9 +122,9 @@ interface FoundDetails
     | 'rules'
     | 'runs'
     | 'gaps'
-    | 'coming'
-    | 'clocks'
-    | 'passed'
+    | 'upcoming'
+    | 'clockChange'
+    | 'unrecordedTicks'
   > {
   nowMs: number
   rule: string
@@ -128,7 +135,7 @@ interface FoundDetails
   members: { instance: string; host: string | null; osPid: number | null; rule: string; sinceMs: number }[] | null
   rules: { sinceMs: number; rule: string }[] | null
   runs:
-    | (Omit<ScheduleRunSeen, 'tick' | 'late' | 'startedAt' | 'endedAt' | 'error' | 'lines'> & {
+    | (Omit<ObservedRun, 'tick' | 'late' | 'startedAt' | 'endedAt' | 'error' | 'lines'> & {
         tickMs: number
         lateMs: number | null
         startedMs: number | null
@@ -142,25 +149,25 @@ interface FoundDetails
 }
 
 const yearMs = 366 * 86_400_000
-const comingTicks = 12
+const upcomingCount = 12
 /** So many runs and gaps of one schedule are told. */
-const mostRuns = 60
+const maxRuns = 60
 /** A ribbon tells of so many schedules at once. */
-const mostOfRibbon = 20
+const maxTimelineSchedules = 20
 /** Of a schedule that ticks more often in the time of a ribbon, so many ticks of each step are read. */
-const mostSparse = 300
-const mostOfStep = 12
+const maxSparseTicks = 300
+const maxPerStep = 12
 
 /** Schedules, as anybody may look at them, in all namespaces. Part of the `Observer`. */
 export class SchedulesObserver {
   readonly #reader: Reader
   readonly #sql: Record<'schedules' | 'schedule' | 'run', Statement>
-  readonly #ribbonSql: Record<'ribbon', Statement>
+  readonly #timelineSql: Record<'tick_timeline', Statement>
 
   constructor(reader: Reader, schema: string) {
     this.#reader = reader
     this.#sql = loadStatements(new URL('./schedules.sql', import.meta.url), schema)
-    this.#ribbonSql = loadStatements(new URL('./ribbon.sql', import.meta.url), schema)
+    this.#timelineSql = loadStatements(new URL('./tick-timeline.sql', import.meta.url), schema)
   }
 
   /**
@@ -181,7 +188,7 @@ export class SchedulesObserver {
    * const invoices = await observer.schedules.find('billing', 'invoices')
    */
   async find(namespace: string, name: string): Promise<ScheduleDetails | null> {
-    const found = await this.#ask<FoundDetails>(this.#sql.schedule, [namespace, name, mostRuns])
+    const found = await this.#read<RawScheduleDetails>(this.#sql.schedule, [namespace, name, maxRuns])
     return found && readDetails(found)
   }
 
@@ -197,7 +204,7 @@ export class SchedulesObserver {
     tick: Date,
     extra = false,
   ): Promise<{ error: RecordedError | null; log: readonly string[] } | null> {
-    const found = await this.#ask<{ error: RecordedError | null; log: string[] | null }>(this.#sql.run, [
+    const found = await this.#read<{ error: RecordedError | null; log: string[] | null }>(this.#sql.run, [
       namespace,
       name,
       tick,
@@ -213,89 +220,94 @@ export class SchedulesObserver {
    * @example
    * const { rows } = await observer.schedules.ribbon({ minutes: 60, steps: 80 })
    */
-  async ribbon(only: ScheduleFilter & { readonly minutes: number; readonly steps: number }): Promise<Ribbon> {
+  async tickTimeline(
+    only: ScheduleFilter & { readonly minutes: number; readonly steps: number },
+  ): Promise<TickTimeline> {
     const { rows, count, nowMs } = await this.#list({
       ...only,
-      limit: Math.min(mostOfRibbon, only.limit ?? mostOfRibbon),
+      limit: Math.min(maxTimelineSchedules, only.limit ?? maxTimelineSchedules),
     })
-    const span = spanOf(nowMs, only.minutes, only.steps)
+    const span = tickTimelineSpan(nowMs, only.minutes, only.steps)
     const listed = rows.map((row) => {
       const schedule = readSchedule(row)
-      const rule = readable(row.rule)
+      const rule = parseTickRule(row.rule)
       const expected = rule?.count(new Date(span.fromMs), new Date(nowMs)) ?? 0
-      return { schedule, rule, nextMs: row.nextMs, isDense: expected > mostSparse / 2 }
+      return { schedule, rule, nextMs: row.nextMs, isDense: expected > maxSparseTicks / 2 }
     })
     const found =
       listed.length === 0
         ? null
-        : await this.#ask<RibbonFound>(this.#ribbonSql.ribbon, [
-            arrayOf(listed.map(({ schedule }) => schedule.key)),
-            arrayOf(listed.map(({ isDense }) => isDense)),
+        : await this.#read<TickTimelineAnswer>(this.#timelineSql.tick_timeline, [
+            arrayLiteral(listed.map(({ schedule }) => schedule.key)),
+            arrayLiteral(listed.map(({ isDense }) => isDense)),
             span.fromMs,
             span.stepMs,
             span.pastSteps,
-            mostSparse,
-            mostOfStep,
+            maxSparseTicks,
+            maxPerStep,
           ])
-    return { ...ribbonOf(listed, found, span, { mostRead: mostSparse, mostOfStep }), count }
+    return { ...buildTickTimeline(listed, found, span, { maxRead: maxSparseTicks, maxPerStep }), count }
   }
 
   async #list({ namespace, search, name, limit = 50, offset = 0 }: ScheduleFilter) {
     const values = [namespace ?? null, search || null, limit, offset, name ?? null]
-    const found = await this.#ask<{ rows: FoundSchedule[]; count: number; nowMs: number }>(this.#sql.schedules, values)
+    const found = await this.#read<{ rows: RawScheduleRow[]; count: number; nowMs: number }>(
+      this.#sql.schedules,
+      values,
+    )
     return found!
   }
 
-  async #ask<Answer>({ text }: Statement, values: readonly unknown[]): Promise<Answer | null> {
+  async #read<Answer>({ text }: Statement, values: readonly unknown[]): Promise<Answer | null> {
     const [row] = await this.#reader.read<{ answer: Answer }>(text, values)
     return row?.answer ?? null
   }
 }
 
-function readSchedule({ rule, pausedMs, nextMs, last, ...same }: FoundSchedule): ObservedSchedule {
+function readSchedule({ rule, pausedMs, nextMs, last, ...same }: RawScheduleRow): ObservedSchedule {
   return {
     ...same,
-    rule: givenOf(rule),
+    rule: parseGivenRule(rule),
     pausedAt: dateOf(pausedMs),
     nextAt: pausedMs === null ? dateOf(nextMs) : null,
     last: last && readLast(last),
   }
 }
 
-function readLast({ tickMs, lateMs, tookMs, ...same }: NonNullable<FoundSchedule['last']>): EndedRun {
+function readLast({ tickMs, lateMs, tookMs, ...same }: NonNullable<RawScheduleRow['last']>): EndedRun {
   return { ...same, tick: new Date(tickMs), late: msOf(lateMs), took: msOf(tookMs) }
 }
 
-function readDetails(found: FoundDetails): ScheduleDetails {
+function readDetails(found: RawScheduleDetails): ScheduleDetails {
   const { nowMs, rule, codeRule, pausedMs, settledMs, nextMs, members, rules, runs, gaps, ...same } = found
-  const known = readable(rule)
+  const known = parseTickRule(rule)
   const isPaused = pausedMs !== null
   return {
     ...same,
-    rule: givenOf(rule),
-    codeRule: givenOf(codeRule),
+    rule: parseGivenRule(rule),
+    codeRule: parseGivenRule(codeRule),
     pausedAt: dateOf(pausedMs),
     settledAt: dateOf(settledMs),
     nextAt: isPaused ? null : dateOf(nextMs),
     members: (members ?? []).map(({ rule, sinceMs, ...member }) => ({
       ...member,
-      rule: givenOf(rule),
+      rule: parseGivenRule(rule),
       since: new Date(sinceMs),
     })),
-    rules: (rules ?? []).map(({ sinceMs, rule }) => ({ since: new Date(sinceMs), rule: givenOf(rule) })),
+    rules: (rules ?? []).map(({ sinceMs, rule }) => ({ since: new Date(sinceMs), rule: parseGivenRule(rule) })),
     runs: (runs ?? []).map(readRun),
     gaps: (gaps ?? []).map(({ firstMs, lastMs, ...gap }) => ({
       first: new Date(firstMs),
       last: new Date(lastMs),
       ...gap,
     })),
-    coming: isPaused || nextMs === null || !known ? [] : comingOf(known, nextMs),
-    clocks: changeOf(givenOf(rule)?.timezone, nowMs),
-    passed: isPaused && nextMs !== null && known ? known.count(new Date(nextMs - 1), new Date(nowMs)) : 0,
+    upcoming: isPaused || nextMs === null || !known ? [] : upcomingOf(known, nextMs),
+    clockChange: nextClockChange(parseGivenRule(rule)?.timezone, nowMs),
+    unrecordedTicks: isPaused && nextMs !== null && known ? known.count(new Date(nextMs - 1), new Date(nowMs)) : 0,
   }
 }
 
-function readRun(found: NonNullable<FoundDetails['runs']>[number]): ScheduleRunSeen {
+function readRun(found: NonNullable<RawScheduleDetails['runs']>[number]): ObservedRun {
   const { tickMs, lateMs, startedMs, endedMs, errorName, errorMessage, lines, ...same } = found
   return {
     ...same,
@@ -308,31 +320,31 @@ function readRun(found: NonNullable<FoundDetails['runs']>[number]): ScheduleRunS
   }
 }
 
-function comingOf(rule: TickRule, nextMs: number): ComingTick[] {
-  const coming: ComingTick[] = []
-  for (let at: Date | null = new Date(nextMs); at && coming.length < comingTicks; at = rule.next(at)) {
+function upcomingOf(rule: TickRule, nextMs: number): UpcomingTick[] {
+  const coming: UpcomingTick[] = []
+  for (let at: Date | null = new Date(nextMs); at && coming.length < upcomingCount; at = rule.next(at)) {
     coming.push({ at, ...rule.local(at) })
   }
   return coming
 }
 
-function changeOf(timezone: string | undefined, nowMs: number): ClockChange | null {
+function nextClockChange(timezone: string | undefined, nowMs: number): ClockChange | null {
   if (!timezone || timezone === 'UTC') return null
   return clockChanges(timezone, new Date(nowMs), new Date(nowMs + yearMs))[0] ?? null
 }
 
 /** Null for one that a newer version has written. */
-function readable(text: string): TickRule | null {
+function parseTickRule(text: string): TickRule | null {
   try {
-    return ruleOf(text)
+    return ruleFromText(text)
   } catch {
     return null
   }
 }
 
 /** A rule as it was given; null for one that a newer version has written. */
-export function givenOf(text: string): GivenRule | null {
-  if (!readable(text)) return null
-  const { at, ...rule } = JSON.parse(text) as GivenRule & { at?: string }
+export function parseGivenRule(text: string): RuleOptions | null {
+  if (!parseTickRule(text)) return null
+  const { at, ...rule } = JSON.parse(text) as RuleOptions & { at?: string }
   return at === undefined ? rule : { at: new Date(at) }
 }

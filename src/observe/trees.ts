@@ -1,4 +1,4 @@
-import { blockersOf, type ContendedName, type Holding, type Participant, type Wait } from './contended.js'
+import { blockerIds, type ContendedName, type Holding, type Participant, type Wait } from './contended.js'
 
 export interface Blocker {
   readonly participant: Participant
@@ -25,7 +25,7 @@ export function treesOf(participants: readonly Participant[], names: readonly Co
   const blockedBy = new Map<string, ContendedName[]>()
   const waiters = new Set<string>()
   for (const name of names) {
-    const blockers = blockersOf(name)
+    const blockers = blockerIds(name)
     for (const id of blockers) blockedBy.set(id, [...(blockedBy.get(id) ?? []), name])
     // To stand for an election holds nobody up.
     for (const { participant } of name.kind === 'election' ? [] : name.waits) {

@@ -1,5 +1,5 @@
 import type { HoldfastError } from '../base/index.js'
-import type { Database, Life } from '../postgres/index.js'
+import type { Database, Epoch } from '../postgres/index.js'
 import { RunTransaction, type Transaction, type TransactionStatements } from './transaction.js'
 
 export interface AttemptContext {
@@ -13,7 +13,7 @@ export interface AttemptContext {
  * instance. When the epoch is lost, another instance may do the same work, so the signal of the attempt aborts before that.
  */
 export abstract class Attempt {
-  readonly #epoch: Life
+  readonly #epoch: Epoch
   readonly #context: AttemptContext
   #controller: AbortController | undefined
   #reason: HoldfastError | undefined
@@ -21,7 +21,7 @@ export abstract class Attempt {
   #transaction: RunTransaction | undefined
   #isSealed = false
 
-  constructor(epoch: Life, context: AttemptContext) {
+  constructor(epoch: Epoch, context: AttemptContext) {
     this.#epoch = epoch
     this.#context = context
   }

@@ -1,4 +1,4 @@
-import { atMost, isRetryable, retryUntilRecorded } from '../base/index.js'
+import { isRetryable, resultWithin, retryUntilRecorded } from '../base/index.js'
 
 /**
  * Retries what must succeed even if the database does not respond for a while: the release of a claim that may have been granted to no
@@ -26,7 +26,7 @@ export class BackgroundRetries {
       )
       .finally(() => this.#underWay.delete(ended))
     this.#underWay.add(ended)
-    return atMost(ms, retrying)
+    return resultWithin(ms, retrying)
   }
 
   /** Resolves when no retries are under way. */

@@ -1,31 +1,31 @@
 -- Keys of deliveries are claimed here.
 
-create or replace function holdfast.claim_deliveries(for_namespace text, asked_for json, alone boolean, by_instance text)
+create or replace function holdfast.claim_deliveries(for_namespace text, asked_keys json, is_own_transaction boolean, by_instance text)
   returns table (key text, state text, fence bigint, fingerprint text, value text, body bytea)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   #variable_conflict use_column
   begin
-    -- For each of the asked keys (asked_for): what is known of it, or, when it is free, a claim to it. A key is free when it has no
+    -- For each of the asked keys (asked_keys): what is known of it, or, when it is free, a claim to it. A key is free when it has no
     -- row, when its answer has expired, or when its run has died with its session. Whoever decides about a free key has the
     -- transaction lock on it meanwhile, tried for and never waited for: a caller's transaction which runs the key has it until
-    -- its end, and its uncommitted row would otherwise block us and everybody in our batch. The claim is not flushed (alone),
-    -- because a crash ends the life that it is worth something in. Nothing is granted before the server is settled (alone again:
-    -- a caller's transaction vouches for itself). The answer "again": somebody was faster since our snapshot. Relies on
+    -- its end, and its uncommitted row would otherwise block us and everybody in our batch. The claim is not flushed (is_own_transaction),
+    -- because a crash ends the epoch that it is worth something in. Nothing is granted before the server is settled (is_own_transaction again:
+    -- a caller's transaction vouches for itself). The answer "retry": somebody was faster since our snapshot. Relies on
     -- delivery_pkey.
     -- A function, because its plan is kept: to plan it takes longer than to run it.
     return query
-    with eased as materialized (
-      select case when alone then set_config('synchronous_commit', 'off', true) end as commits
+    with unflushed as materialized (
+      select case when is_own_transaction then set_config('synchronous_commit', 'off', true) end as commits
     ),
-    settled as materialized (
-      select case when alone then holdfast.is_settled() else true end as yes
-      from eased
+    grace as materialized (
+      select case when is_own_transaction then holdfast.grace_is_over() else true end as yes
+      from unflushed
     ),
     asked as materialized (
       select key, lock_key, token, session, fingerprint, retain_ms
-      from json_to_recordset(asked_for)
+      from json_to_recordset(asked_keys)
         as a (key text, lock_key bigint, token text, session integer, fingerprint text, retain_ms bigint)
     ),
     known as materialized (
@@ -44,8 +44,8 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_f
       -- Asked for free keys alone, and once: a replay need not know whether the server is settled.
       select
         asked.*,
-        (select yes from settled) as settled,
-        case when (select yes from settled) then pg_try_advisory_xact_lock(lock_key) end as by_us
+        (select yes from grace) as grace_over,
+        case when (select yes from grace) then pg_try_advisory_xact_lock(lock_key) end as by_us
       from asked
       where key not in (select key from known)
     ),
@@ -79,9 +79,9 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_f
       case
         when claimed.key is not null then 'claimed'
         when known.key is not null then known.state
-        when not tried.settled then 'unsettled'
+        when not tried.grace_over then 'in-grace'
         when not tried.by_us then 'busy'
-        else 'again'
+        else 'retry'
       end as state,
       claimed.fence,
       known.fingerprint,

@@ -1,10 +1,10 @@
-import { type CallerExecutor, type Executor, ownTransaction } from '../postgres/index.js'
-import { type Form, isAnswer, writeFailure } from './answer.js'
+import { type CallerExecutor, type Executor, markOwnTransaction } from '../postgres/index.js'
+import { type AnswerCodec, encodeFailure, isRecordable } from './answer.js'
 import { OnceLostError } from './errors.js'
-import type { Ledger } from './ledger.js'
-import { type Asked, claimOf, outcomeOf, type Work } from './run.js'
+import type { AttemptResult, FinishedRun, KeyAttempt } from './key-attempt.js'
+import { newClaim, type ParsedOptions, runWork, type Work } from './run.js'
+import type { OnceStore } from './store.js'
 import type { Transaction } from './transaction.js'
-import type { Finished, Found, Turn } from './turn.js'
 
 /**
  * Claims, works and records behind a savepoint of the caller's transaction. Its row is seen by nobody else before the
@@ -13,42 +13,47 @@ import type { Finished, Found, Turn } from './turn.js'
  */
 export async function runInTransaction<T>(
   caller: CallerExecutor,
-  ledger: Ledger,
-  asked: Asked,
+  store: OnceStore,
+  options: ParsedOptions,
   work: Work<T>,
-  form: Form<T>,
-  turn: Turn,
-): Promise<Found | Finished<T>> {
-  const claim = claimOf(asked, 0)
+  codec: AnswerCodec<T>,
+  attempt: KeyAttempt,
+): Promise<AttemptResult | FinishedRun<T>> {
+  const claim = newClaim(options, 0)
   let failure: { error: unknown } | undefined
   try {
-    return await caller.attempt(async (tx) => {
-      const seen = await ledger.claimIn(tx, claim)
-      if (seen.state !== 'claimed') return seen as Found
-      turn.tell({ state: 'in-flight', fingerprint: claim.fingerprint })
-      const delivery = { key: claim.key, tx: queryOf(tx), signal: new AbortController().signal, fence: seen.fence }
-      const { value, written } = await outcomeOf(work, delivery, form).catch((error) => {
+    return await caller.inSavepoint(async (tx) => {
+      const claimed = await store.claimIn(tx, claim)
+      if (claimed.state !== 'claimed') return claimed as AttemptResult
+      attempt.report({ state: 'in-flight', fingerprint: claim.fingerprint })
+      const delivery = {
+        key: claim.key,
+        tx: transactionOf(tx),
+        signal: new AbortController().signal,
+        fence: claimed.fence,
+      }
+      const { value, written } = await runWork(work, delivery, codec).catch((error) => {
         failure = { error }
         throw error
       })
-      const isRecorded = await ledger.finishIn(tx, { ...claim, state: 'done', written })
-      if (!isRecorded) throw new OnceLostError(claim.key, seen.fence, new Error('its record is gone'))
+      const isRecorded = await store.finishIn(tx, { ...claim, state: 'done', written })
+      if (!isRecorded) throw new OnceLostError(claim.key, claimed.fence, new Error('its record is gone'))
       return { state: 'finished', value }
     })
   } catch (error) {
-    if (failure && asked.recordsFailures && isAnswer(failure.error)) {
-      const written = writeFailure(failure.error)
-      await caller.attempt(async (tx) => {
-        const seen = await ledger.claimIn(tx, claim)
-        if (seen.state === 'claimed') await ledger.finishIn(tx, { ...claim, state: 'failed', written })
+    if (failure && options.recordsFailures && isRecordable(failure.error)) {
+      const written = encodeFailure(failure.error)
+      await caller.inSavepoint(async (tx) => {
+        const claimed = await store.claimIn(tx, claim)
+        if (claimed.state === 'claimed') await store.finishIn(tx, { ...claim, state: 'failed', written })
       })
     }
     throw error
   }
 }
 
-function queryOf(tx: Executor): Transaction {
-  return ownTransaction({
+function transactionOf(tx: Executor): Transaction {
+  return markOwnTransaction({
     query: async <Row>(text: string, values?: readonly unknown[]) => ({ rows: await tx.query<Row>(text, values) }),
   })
 }

@@ -1,9 +1,9 @@
-export type { Form, Written } from './answer.js'
+export type { AnswerCodec, StoredAnswer } from './answer.js'
 export { Attempt, type AttemptContext } from './attempt.js'
 export * from './errors.js'
 export {
-  type Answer,
   Once,
+  type OnceAnswer,
   type OnceInTransactionOptions,
   type OnceOptions,
   type OnceSettings,

@@ -47,12 +47,12 @@ from mine
 
 -- name: release
 -- Lets keys go whose runs failed, or whose claims nobody may have heard of. Not flushed: after a crash they are free anyway.
-with eased as materialized (
+with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),
 asked as materialized (
   select key, token
-  from eased, json_to_recordset($2::text::json) as a (key text, token text)
+  from unflushed, json_to_recordset($2::text::json) as a (key text, token text)
 ),
 mine as materialized (
   select delivery.key, delivery.token
@@ -72,7 +72,7 @@ where delivery.namespace = $1
   and delivery.key = any(array(select mine.key from mine))
   and delivery.token = mine.token
 
--- name: withdraw
+-- name: release_unfinished
 -- Asked when nobody knows how the transaction of a run has ended: lets the key go if the run is still in flight. That
 -- transaction, if it is not over yet and may still commit, has locked the row: its end is waited for, $4 at most.
 with patience as materialized (
@@ -86,7 +86,7 @@ where namespace = $1
   and state = 'in-flight'
 returning key
 
--- name: recorded
+-- name: run_state
 -- How the run of a token has ended; no row when it was taken over.
 select state
 from holdfast.delivery
@@ -94,7 +94,7 @@ where namespace = $1
   and key = $2
   and token = $3
 
--- name: hurry
+-- name: set_idle_timeout
 -- Sent first in the transaction of a run: if this process freezes or is cut off, the server ends the transaction, so that
 -- whoever takes over does not wait for its row locks. A process that lives says so in time. Answers with the server process.
 select set_config('idle_in_transaction_session_timeout', $1, true), pg_backend_pid() as pid

@@ -3,27 +3,27 @@ import {
   backoffMs,
   Calls,
   checkName,
+  combineSignals,
   type Duration,
   describe,
   duration,
   type Events,
-  firstToAbort,
   isInstance,
-  longestTimerMs,
+  maxTimerMs,
   oneOf,
   pause,
   readOptions,
-  type Tracing,
+  type TracerSlot,
   UsageError,
 } from '../base/index.js'
 import { type CallerTransaction, type Database, executorOf, type Presence } from '../postgres/index.js'
-import { type Form, json, readFailure } from './answer.js'
+import { type AnswerCodec, decodeFailure, jsonCodec } from './answer.js'
 import { FingerprintMismatchError, OnceLostError, RecordedFailureError } from './errors.js'
 import { runInTransaction } from './in-transaction.js'
-import { Ledger } from './ledger.js'
-import type { Asked, Delivery, Work } from './run.js'
+import { type Attempt, type AttemptResult, type FinishedRun, KeyAttempt } from './key-attempt.js'
+import type { Delivery, ParsedOptions, Work } from './run.js'
 import { Runs } from './runs.js'
-import { type Finished, type Found, type Try, Turn } from './turn.js'
+import { OnceStore } from './store.js'
 
 export interface OnceInTransactionOptions {
   /** How long a duplicate waits for the answer of the run in flight. Default 0: not at all. */
@@ -44,7 +44,9 @@ export interface OnceOptions extends OnceInTransactionOptions {
   signal?: AbortSignal | undefined
 }
 
-export type Answer<T> = { readonly status: 'done' | 'replayed'; readonly value: T } | { readonly status: 'in-progress' }
+export type OnceAnswer<T> =
+  | { readonly status: 'done' | 'replayed'; readonly value: T }
+  | { readonly status: 'in-progress' }
 
 export interface OnceSettings {
   readonly database: Database
@@ -53,13 +55,13 @@ export interface OnceSettings {
   readonly namespace: string
   readonly expiryMs: number
   readonly events: Events
-  readonly tracing: Tracing
+  readonly tracing: TracerSlot
 }
 
-const longestRetain = 3_650 * 86_400_000
+const maxRetainMs = 3_650 * 86_400_000
 
-export const waitRule = duration(0, longestTimerMs)
-export const retainRule = duration(1_000, longestRetain)
+export const waitRule = duration(0, maxTimerMs)
+export const retainRule = duration(1_000, maxRetainMs)
 
 const transactionRules = {
   wait: waitRule,
@@ -76,9 +78,9 @@ const transactionRules = {
 const rules = { ...transactionRules, signal: abortSignal }
 
 /** The longest pause between two looks at a key that somebody else runs. */
-const mostPauseMs = 250
+const maxPauseMs = 250
 /** A decision of somebody else takes milliseconds; only a transaction that runs the key keeps it for longer. */
-const busyLooks = 4
+const maxBusyPolls = 4
 
 /**
  * Each key has its effect once, and a duplicate gets the first answer: webhooks, idempotent requests, messages that
@@ -92,17 +94,17 @@ const busyLooks = 4
  */
 export class Once {
   readonly #settings: OnceSettings
-  readonly #ledger: Ledger
+  readonly #store: OnceStore
   readonly #runs: Runs
   /** The keys that this process looks at or runs at this moment. */
-  readonly #here = new Map<string, Turn>()
+  readonly #attempts = new Map<string, KeyAttempt>()
   readonly #calls = new Calls()
 
   /** @internal */
   constructor(settings: OnceSettings) {
     this.#settings = settings
-    this.#ledger = new Ledger({ ...settings, instanceId: settings.presence.instanceId })
-    this.#runs = new Runs({ ...settings, ledger: this.#ledger })
+    this.#store = new OnceStore({ ...settings, instanceId: settings.presence.instanceId })
+    this.#runs = new Runs({ ...settings, store: this.#store })
   }
 
   /**
@@ -118,8 +120,8 @@ export class Once {
    * })
    * if (answer.status === 'in-progress') return retryLater()
    */
-  run<T>(key: string, work: (delivery: Delivery) => Promise<T> | T, options?: OnceOptions): Promise<Answer<T>> {
-    return this.perform('once.run', key, work, options, json as Form<T>)
+  run<T>(key: string, work: (delivery: Delivery) => Promise<T> | T, options?: OnceOptions): Promise<OnceAnswer<T>> {
+    return this.runWith('once.run', key, work, options, jsonCodec as AnswerCodec<T>)
   }
 
   /**
@@ -137,12 +139,12 @@ export class Once {
     key: string,
     work: (delivery: Delivery) => Promise<T> | T,
     options?: OnceInTransactionOptions,
-  ): Promise<Answer<T>> {
-    const asked = this.#read('once.inTransaction', key, work, options, transactionRules)
+  ): Promise<OnceAnswer<T>> {
+    const parsed = this.#parseOptions('once.inTransaction', key, work, options, transactionRules)
     const caller = executorOf(client)
-    const form = json as Form<T>
-    return this.#watched('once.inTransaction', asked.key, work, (watched) =>
-      this.#look(asked, form, (turn) => runInTransaction(caller, this.#ledger, asked, watched, form, turn)),
+    const codec = jsonCodec as AnswerCodec<T>
+    return this.#runObserved('once.inTransaction', parsed.key, work, (observed) =>
+      this.#poll(parsed, codec, (attempt) => runInTransaction(caller, this.#store, parsed, observed, codec, attempt)),
     )
   }
 
@@ -155,26 +157,26 @@ export class Once {
    */
   async forget(key: string): Promise<boolean> {
     checkName(key, 'key')
-    return this.#calls.write(() => this.#ledger.forget(key))
+    return this.#calls.write(() => this.#store.forget(key))
   }
 
   /** @internal `run`, for answers of another form. */
-  async perform<T>(
+  async runWith<T>(
     where: string,
     key: string,
     work: Work<T>,
     options: OnceOptions | undefined,
-    form: Form<T>,
-  ): Promise<Answer<T>> {
-    const asked = this.#read(where, key, work, options, rules)
-    return this.#watched(where, asked.key, work, (watched) =>
-      this.#look(asked, form, (turn, giveUp) => this.#runs.claimAndRun(asked, watched, form, turn, giveUp)),
+    codec: AnswerCodec<T>,
+  ): Promise<OnceAnswer<T>> {
+    const parsed = this.#parseOptions(where, key, work, options, rules)
+    return this.#runObserved(where, parsed.key, work, (observed) =>
+      this.#poll(parsed, codec, (attempt, giveUp) => this.#runs.claimAndRun(parsed, observed, codec, attempt, giveUp)),
     )
   }
 
   /** @internal Removes one piece of what has expired. */
   sweep(): Promise<number> {
-    return this.#ledger.sweep()
+    return this.#store.sweep()
   }
 
   /** @internal */
@@ -183,8 +185,8 @@ export class Once {
   }
 
   /** @internal Resolves when what was asked for before is written. */
-  written(): Promise<void> {
-    return this.#calls.written()
+  waitForWrites(): Promise<void> {
+    return this.#calls.waitForWrites()
   }
 
   /** @internal Runs in flight may come to their end, for as long as the expiry. */
@@ -193,13 +195,13 @@ export class Once {
     await this.#runs.close()
   }
 
-  #read(
+  #parseOptions(
     where: string,
     key: string,
     work: unknown,
     given: OnceOptions | undefined,
     known: Partial<typeof rules>,
-  ): Asked {
+  ): ParsedOptions {
     if (typeof work !== 'function') {
       throw new UsageError(
         `Expected the function that ${where} runs, got ${describe(work)}`,
@@ -218,89 +220,93 @@ export class Once {
   }
 
   /** Tells who listens what comes of a key, and shows a tracer the run of its function, if there is one. */
-  async #watched<T>(
+  async #runObserved<T>(
     where: string,
     key: string,
     work: Work<T>,
-    perform: (work: Work<T>) => Promise<Answer<T>>,
-  ): Promise<Answer<T>> {
+    perform: (work: Work<T>) => Promise<OnceAnswer<T>>,
+  ): Promise<OnceAnswer<T>> {
     const { events, tracing } = this.#settings
-    let begunAt: number | undefined
-    const durationMs = () => performance.now() - begunAt!
+    let startedAt: number | undefined
+    const durationMs = () => performance.now() - startedAt!
     try {
-      const watched: Work<T> = (delivery) => {
-        begunAt = performance.now()
+      const observed: Work<T> = (delivery) => {
+        startedAt = performance.now()
         const { tracer } = tracing
         const { fence } = delivery
-        return tracer ? tracer.around('once run', { key, fence }, () => work(delivery)) : work(delivery)
+        return tracer ? tracer.withSpan('once run', { key, fence }, () => work(delivery)) : work(delivery)
       }
       const answer = await this.#calls.run(
         where,
         () => key,
-        () => perform(watched),
+        () => perform(observed),
       )
-      if (answer.status === 'done') events.to('once.done')?.({ key, durationMs: durationMs() })
-      else events.to(`once.${answer.status}`)?.({ key })
+      if (answer.status === 'done') events.emitter('once.done')?.({ key, durationMs: durationMs() })
+      else events.emitter(answer.status === 'replayed' ? 'once.replayed' : 'once.refused')?.({ key })
       return answer
     } catch (error) {
-      if (begunAt === undefined && isInstance(error, RecordedFailureError)) events.to('once.replayed')?.({ key })
-      else if (begunAt === undefined && isInstance(error, FingerprintMismatchError))
-        events.to('once.mismatched')?.({ key })
-      else if (begunAt !== undefined && isInstance(error, OnceLostError)) {
-        events.to('once.lost')?.({ key, durationMs: durationMs(), reason: error })
-      } else if (begunAt !== undefined) events.to('once.failed')?.({ key, durationMs: durationMs(), error })
+      if (startedAt === undefined && isInstance(error, RecordedFailureError)) events.emitter('once.replayed')?.({ key })
+      else if (startedAt === undefined && isInstance(error, FingerprintMismatchError))
+        events.emitter('once.mismatched')?.({ key })
+      else if (startedAt !== undefined && isInstance(error, OnceLostError)) {
+        events.emitter('once.lost')?.({ key, durationMs: durationMs(), reason: error })
+      } else if (startedAt !== undefined) events.emitter('once.failed')?.({ key, durationMs: durationMs(), error })
       throw error
     }
   }
 
   /** Looks at the key, again and again, until there is an answer or no more time. */
-  async #look<T>(asked: Asked, form: Form<T>, tryIt: Try<T>): Promise<Answer<T>> {
-    const { key, until, signal } = asked
-    const giveUp = firstToAbort(this.#calls.closing, signal)
+  async #poll<T>(options: ParsedOptions, codec: AnswerCodec<T>, attemptKey: Attempt<T>): Promise<OnceAnswer<T>> {
+    const { key, until, signal } = options
+    const giveUp = combineSignals(this.#calls.closing, signal)
     try {
       for (let attempt = 0, busy = 0; ; attempt++) {
         giveUp.signal.throwIfAborted()
         // Of several callers in this process one asks; the others hear what it hears.
-        const first = this.#here.get(key)
-        const ahead = first?.isOver ? undefined : first
-        const found = ahead ? await ahead.found : await this.#takeTurn(key, tryIt, giveUp.signal)
-        if (found.state === 'finished') return { status: 'done', value: found.value }
-        if (found.state === 'again') continue
+        const first = this.#attempts.get(key)
+        const other = first?.hasEnded ? undefined : first
+        const result = other ? await other.result : await this.#runAttempt(key, attemptKey, giveUp.signal)
+        if (result.state === 'finished') return { status: 'done', value: result.value }
+        if (result.state === 'retry') continue
         const leftMs = until - performance.now()
-        if (found.state === 'busy' && leftMs <= 0 && busy < busyLooks) {
+        if (result.state === 'busy' && leftMs <= 0 && busy < maxBusyPolls) {
           await pause(2 ** busy++, giveUp.signal)
           continue
         }
-        if (found.state === 'unreachable' && leftMs <= 0) throw found.error
-        if (found.state === 'done' || found.state === 'failed' || found.state === 'in-flight') {
-          checkFingerprint(asked, found.fingerprint)
+        if (result.state === 'unreachable' && leftMs <= 0) throw result.error
+        if (result.state === 'done' || result.state === 'failed' || result.state === 'in-flight') {
+          checkFingerprint(options, result.fingerprint)
         }
-        if (found.state === 'done') return { status: 'replayed', value: form.read(found.written) }
-        if (found.state === 'failed') throw new RecordedFailureError(key, readFailure(found.written))
+        if (result.state === 'done') return { status: 'replayed', value: codec.decode(result.written) }
+        if (result.state === 'failed') throw new RecordedFailureError(key, decodeFailure(result.written))
         if (leftMs <= 0) return { status: 'in-progress' }
-        const lookAgain = pause(Math.min(leftMs, backoffMs(attempt, 20, mostPauseMs)), giveUp.signal)
-        await (ahead ? Promise.race([lookAgain, ahead.over]) : lookAgain)
+        const nextPoll = pause(Math.min(leftMs, backoffMs(attempt, 20, maxPauseMs)), giveUp.signal)
+        await (other ? Promise.race([nextPoll, other.ended]) : nextPoll)
       }
     } finally {
       giveUp.forget()
     }
   }
 
-  async #takeTurn<T>(key: string, tryIt: Try<T>, giveUp: AbortSignal): Promise<Found | Finished<T>> {
-    const turn = new Turn()
-    this.#here.set(key, turn)
+  async #runAttempt<T>(
+    key: string,
+    attemptKey: Attempt<T>,
+    giveUp: AbortSignal,
+  ): Promise<AttemptResult | FinishedRun<T>> {
+    const running = new KeyAttempt()
+    this.#attempts.set(key, running)
     try {
-      const found = await tryIt(turn, giveUp)
-      if (found.state !== 'finished') turn.tell(found)
-      return found
+      const result = await attemptKey(running, giveUp)
+      if (result.state !== 'finished') running.report(result)
+      return result
     } finally {
-      if (this.#here.get(key) === turn) this.#here.delete(key)
-      turn.end()
+      if (this.#attempts.get(key) === running) this.#attempts.delete(key)
+      running.end()
     }
   }
 }
 
 /** Those who do not say what they bring take what is there. */
-function checkFingerprint({ key, fingerprint }: Asked, known: string | null): void {
+function checkFingerprint({ key, fingerprint }: ParsedOptions, known: string | null): void {
   if (fingerprint !== null && known !== null && fingerprint !== known) throw new FingerprintMismatchError(key)
 }

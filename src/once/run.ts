@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { whenAborted } from '../base/index.js'
-import type { Life } from '../postgres/index.js'
-import type { Form, Written } from './answer.js'
+import type { Epoch } from '../postgres/index.js'
+import type { AnswerCodec, StoredAnswer } from './answer.js'
 import { Attempt, type AttemptContext } from './attempt.js'
 import { OnceLostError } from './errors.js'
-import type { Claim } from './ledger.js'
+import type { Claim } from './store.js'
 import type { Transaction } from './transaction.js'
 
 /** What a run is given. */
@@ -21,7 +21,7 @@ export interface Delivery {
 export type Work<T> = (delivery: Delivery) => Promise<T> | T
 
 /** What the caller asked for. */
-export interface Asked {
+export interface ParsedOptions {
   readonly key: string
   /** When the wait is over. */
   readonly until: number
@@ -32,17 +32,17 @@ export interface Asked {
 }
 
 /** A claim of its own for each try. */
-export function claimOf({ key, fingerprint, retainMs }: Asked, session: number): Claim {
+export function newClaim({ key, fingerprint, retainMs }: ParsedOptions, session: number): Claim {
   return { key, token: randomUUID(), session, fingerprint, retainMs }
 }
 
-export async function outcomeOf<T>(
+export async function runWork<T>(
   work: Work<T>,
   delivery: Delivery,
-  form: Form<T>,
-): Promise<{ value: T; written: Written }> {
+  codec: AnswerCodec<T>,
+): Promise<{ value: T; written: StoredAnswer }> {
   const value = await work(delivery)
-  return { value, written: form.write(value) }
+  return { value, written: codec.encode(value) }
 }
 
 export interface RunContext extends AttemptContext {
@@ -58,7 +58,7 @@ export class Run extends Attempt {
   constructor(
     readonly claim: Claim,
     readonly fence: number,
-    epoch: Life,
+    epoch: Epoch,
     context: RunContext,
   ) {
     super(epoch, context)

@@ -1,66 +1,72 @@
-import { atMost, ClosedError, pause, whenAborted } from '../base/index.js'
-import { answerWithinMs, type Database, DatabaseUnreachableError, type Life, type Presence } from '../postgres/index.js'
-import { type Form, isAnswer, writeFailure } from './answer.js'
+import { ClosedError, pause, resultWithin, whenAborted } from '../base/index.js'
+import {
+  type Database,
+  DatabaseUnreachableError,
+  type Epoch,
+  type Presence,
+  responseTimeoutMs,
+} from '../postgres/index.js'
+import { type AnswerCodec, encodeFailure, isRecordable } from './answer.js'
 import { BackgroundRetries } from './background-retries.js'
 import { OnceLostError } from './errors.js'
-import type { Claim, Ending, Ledger } from './ledger.js'
-import { type Asked, claimOf, outcomeOf, Run, type RunContext, type Work } from './run.js'
+import type { AttemptResult, FinishedRun, KeyAttempt } from './key-attempt.js'
+import { newClaim, type ParsedOptions, Run, type RunContext, runWork, type Work } from './run.js'
+import type { Claim, OnceStore, RunResult } from './store.js'
 import type { RunTransaction } from './transaction.js'
-import type { Finished, Found, Turn } from './turn.js'
 
 export interface RunsOptions {
   readonly database: Database
   readonly presence: Presence
-  readonly ledger: Ledger
+  readonly store: OnceStore
   readonly expiryMs: number
 }
 
 /** The runs of this process: each is claimed, worked, and ended with its answer, its failure, or its loss. */
 export class Runs {
   readonly #options: RunsOptions
-  readonly #ledger: Ledger
+  readonly #store: OnceStore
   readonly #context: RunContext
   readonly #givingUp = new AbortController()
   readonly #retries = new BackgroundRetries(this.#givingUp.signal)
   readonly #inFlight = new Set<Promise<unknown>>()
 
   constructor(options: RunsOptions) {
-    const { database, ledger, expiryMs } = options
+    const { database, store, expiryMs } = options
     this.#options = options
-    this.#ledger = ledger
-    this.#context = { database, statements: ledger.sql, expiryMs, givingUp: this.#givingUp.signal }
+    this.#store = store
+    this.#context = { database, statements: store.sql, expiryMs, givingUp: this.#givingUp.signal }
   }
 
   async claimAndRun<T>(
-    asked: Asked,
+    options: ParsedOptions,
     work: Work<T>,
-    form: Form<T>,
-    turn: Turn,
+    codec: AnswerCodec<T>,
+    attempt: KeyAttempt,
     giveUp: AbortSignal,
-  ): Promise<Found | Finished<T>> {
-    const life = await this.#life(giveUp)
-    if (!life) return unreachable('This instance cannot reach it at present')
-    const claim = claimOf(asked, life.number)
-    const seen = await this.#ledger.claim(claim).catch((error) => {
-      this.#letGoUnheard(claim)
+  ): Promise<AttemptResult | FinishedRun<T>> {
+    const epoch = await this.#presentEpoch(giveUp)
+    if (!epoch) return unreachableResult('This instance cannot reach it at present')
+    const claim = newClaim(options, epoch.number)
+    const claimed = await this.#store.claim(claim).catch((error) => {
+      this.#releaseUnconfirmed(claim)
       if (error instanceof DatabaseUnreachableError) return { state: 'unreachable', error } as const
       throw error
     })
-    if (seen.state === 'unsettled') {
-      return unreachable('The server has restarted, and somebody may still believe in a run of before')
+    if (claimed.state === 'in-grace') {
+      return unreachableResult('The server has restarted, and somebody may still believe in a run of before')
     }
-    if (seen.state !== 'claimed') return seen
-    const run = new Run(claim, seen.fence, life, this.#context)
+    if (claimed.state !== 'claimed') return claimed
+    const run = new Run(claim, claimed.fence, epoch, this.#context)
     try {
-      if (!life.trusted || giveUp.aborted) {
-        await this.#letGo(claim)
+      if (!epoch.trusted || giveUp.aborted) {
+        await this.#release(claim)
         giveUp.throwIfAborted()
-        return { state: 'again' }
+        return { state: 'retry' }
       }
-      turn.tell({ state: 'in-flight', fingerprint: claim.fingerprint })
+      attempt.report({ state: 'in-flight', fingerprint: claim.fingerprint })
       // Once it is lost others may run the key, also in this process, whatever its function still does.
-      whenAborted(run.delivery.signal, () => turn.end())
-      const running = this.#fulfil(run, asked, work, form)
+      whenAborted(run.delivery.signal, () => attempt.end())
+      const running = this.#runAndRecord(run, options, work, codec)
       this.#inFlight.add(running)
       try {
         return { state: 'finished', value: await running }
@@ -79,95 +85,95 @@ export class Runs {
 
   /** Lets the runs in flight come to their end, for as long as the expiry; then gives them up. */
   async close(): Promise<void> {
-    await atMost(this.#options.expiryMs, Promise.allSettled([...this.#inFlight]))
+    await resultWithin(this.#options.expiryMs, Promise.allSettled([...this.#inFlight]))
     this.#givingUp.abort(new ClosedError('This instance'))
     await this.#retries.settled()
   }
 
-  async #fulfil<T>(run: Run, asked: Asked, work: Work<T>, form: Form<T>): Promise<T> {
+  async #runAndRecord<T>(run: Run, options: ParsedOptions, work: Work<T>, codec: AnswerCodec<T>): Promise<T> {
     const { claim } = run
-    const { value, written } = await outcomeOf(work, run.delivery, form).catch(async (error) => {
+    const { value, written } = await runWork(work, run.delivery, codec).catch(async (error) => {
       // Whatever goes wrong with the record of it, the key must not stay in flight.
-      await this.#fail(run, asked, error).catch(() => this.#letGo(claim))
+      await this.#onFailure(run, options, error).catch(() => this.#release(claim))
       throw error
     })
-    const ending: Ending = { ...claim, state: 'done', written }
+    const result: RunResult = { ...claim, state: 'done', written }
     const transaction = run.sealed()
-    if (transaction && form.keepsEffect?.(value) !== false) {
-      await this.#commit(run, transaction, ending)
+    if (transaction && codec.keepsEffect?.(value) !== false) {
+      await this.#commit(run, transaction, result)
       return value
     }
-    if (transaction) await atMost(answerWithinMs, transaction.rollback())
-    if (!(await this.#record(ending))) throw run.lossError()
+    if (transaction) await resultWithin(responseTimeoutMs, transaction.rollback())
+    if (!(await this.#recordAnswer(result))) throw run.lossError()
     return value
   }
 
-  async #fail(run: Run, asked: Asked, error: unknown): Promise<void> {
+  async #onFailure(run: Run, options: ParsedOptions, error: unknown): Promise<void> {
     const { claim } = run
-    await atMost(answerWithinMs, run.rollback())
-    if (!asked.recordsFailures || !isAnswer(error)) return this.#letGo(claim)
+    await resultWithin(responseTimeoutMs, run.rollback())
+    if (!options.recordsFailures || !isRecordable(error)) return this.#release(claim)
     // What the caller is to hear is the failure itself, whatever becomes of the record.
-    await this.#record({ ...claim, state: 'failed', written: writeFailure(error) }).catch(() => {})
+    await this.#recordAnswer({ ...claim, state: 'failed', written: encodeFailure(error) }).catch(() => {})
   }
 
   /** Records an answer, also when it takes some tries. False: another run has taken over, and it was not recorded. */
-  async #record(ending: Ending): Promise<boolean> {
-    const recorded = await this.#retries.within(this.#patienceMs, () => this.#ledger.finish(ending))
+  async #recordAnswer(result: RunResult): Promise<boolean> {
+    const recorded = await this.#retries.within(this.#maxRetryMs, () => this.#store.finish(result))
     if (recorded !== undefined) return recorded
     throw new DatabaseUnreachableError(
-      `The answer of "${ending.key}" could not be recorded yet; it is still being tried`,
+      `The answer of "${result.key}" could not be recorded yet; it is still being tried`,
     )
   }
 
   /** Commits effect and answer. When nobody says whether that happened, finds out. */
-  async #commit(run: Run, transaction: RunTransaction, ending: Ending): Promise<void> {
+  async #commit(run: Run, transaction: RunTransaction, result: RunResult): Promise<void> {
     const committing = transaction
       .commit(async (tx) => {
-        if (!(await this.#ledger.finishIn(tx, ending))) throw run.lossError()
+        if (!(await this.#store.finishIn(tx, result))) throw run.lossError()
       })
       .then(
         () => 'committed' as const,
         (error: unknown) => ({ error }),
       )
-    const ended = (await atMost(answerWithinMs, committing)) ?? { error: unanswered() }
+    const ended = (await resultWithin(responseTimeoutMs, committing)) ?? { error: commitUnansweredError() }
     if (ended === 'committed') return
     if (ended.error instanceof OnceLostError) throw ended.error
-    const end = await this.#retries.within(this.#patienceMs, () => this.#ledger.settle(run.claim))
+    const end = await this.#retries.within(this.#maxRetryMs, () => this.#store.resolveUnknownEnd(run.claim))
     if (end === 'recorded') return
     if (end === 'rolled back') throw ended.error
     if (end === 'taken over') throw run.lossError(ended.error as Error)
     throw new DatabaseUnreachableError(
-      `The connection was lost while "${ending.key}" committed: either its effect and its answer are both there, or neither`,
+      `The connection was lost while "${result.key}" committed: either its effect and its answer are both there, or neither`,
       ended.error,
     )
   }
 
   /** Lets a key go. Waits until it is free, unless that takes long: then it goes on by itself. */
-  async #letGo(claim: Claim): Promise<void> {
-    await this.#retries.within(answerWithinMs, () => this.#ledger.release(claim)).catch(() => {})
+  async #release(claim: Claim): Promise<void> {
+    await this.#retries.within(responseTimeoutMs, () => this.#store.release(claim)).catch(() => {})
   }
 
   /** The claim may have been granted without our having heard of it, even some time after we gave the connection up. */
-  #letGoUnheard(claim: Claim): void {
-    const release = () => this.#ledger.release(claim)
-    const later = () => pause(answerWithinMs, this.#givingUp.signal)
+  #releaseUnconfirmed(claim: Claim): void {
+    const release = () => this.#store.release(claim)
+    const later = () => pause(responseTimeoutMs, this.#givingUp.signal)
     void this.#retries.within(0, () => release().then(later).then(release)).catch(() => {})
   }
 
-  get #patienceMs(): number {
-    return Math.max(answerWithinMs, this.#options.expiryMs)
+  get #maxRetryMs(): number {
+    return Math.max(responseTimeoutMs, this.#options.expiryMs)
   }
 
   /** The present life, waiting a little for one that is beginning. */
-  async #life(giveUp: AbortSignal): Promise<Life | undefined> {
+  async #presentEpoch(giveUp: AbortSignal): Promise<Epoch | undefined> {
     const { presence } = this.#options
-    if (presence.life) return presence.life
+    if (presence.epoch) return presence.epoch
     const tooLate = new Error('too late')
     const soon = new AbortController()
     const forget = whenAborted(giveUp, (reason) => soon.abort(reason))
-    const timer = setTimeout(() => soon.abort(tooLate), answerWithinMs)
+    const timer = setTimeout(() => soon.abort(tooLate), responseTimeoutMs)
     try {
-      return await presence.whenLiving(soon.signal)
+      return await presence.whenPresent(soon.signal)
     } catch (error) {
       if (error === tooLate) return undefined
       throw error
@@ -178,10 +184,10 @@ export class Runs {
   }
 }
 
-function unreachable(message: string): Found {
+function unreachableResult(message: string): AttemptResult {
   return { state: 'unreachable', error: new DatabaseUnreachableError(message) }
 }
 
-function unanswered(): DatabaseUnreachableError {
+function commitUnansweredError(): DatabaseUnreachableError {
   return new DatabaseUnreachableError('The commit was not answered')
 }

@@ -22,7 +22,7 @@ comment on column holdfast.delivery.namespace is 'The namespace that the key bel
 comment on column holdfast.delivery.key is 'What the user calls that which must happen once. In the order of its bytes, so that those that begin alike stand together.';
 comment on column holdfast.delivery.state is 'in-flight: claimed, for as long as its session is present. done: it has its answer. failed: its failure is its answer.';
 comment on column holdfast.delivery.token is 'Drawn for each run; only who knows it can record an answer, or let go of the key.';
-comment on column holdfast.delivery.session is 'The number of the life in which the instance runs it; 0 when a transaction of the caller does, whose row nobody else sees before it is done.';
+comment on column holdfast.delivery.session is 'The number of the epoch in which the instance runs it; 0 when a transaction of the caller does, whose row nobody else sees before it is done.';
 comment on column holdfast.delivery.instance is 'The instance that runs it, or ran it.';
 comment on column holdfast.delivery.fence is 'The fence of the run; a later run of the key has a larger one.';
 comment on column holdfast.delivery.fingerprint is 'By what the payload is known; null when the caller did not say.';

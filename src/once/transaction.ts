@@ -1,11 +1,11 @@
-import { atMost, UsageError, unlessAborted } from '../base/index.js'
+import { orAborted, resultWithin, UsageError } from '../base/index.js'
 import {
-  answerWithinMs,
   type Database,
   DatabaseUnreachableError,
   type Executor,
   loadStatements,
-  ownTransaction,
+  markOwnTransaction,
+  responseTimeoutMs,
   type Statement,
 } from '../postgres/index.js'
 
@@ -14,11 +14,11 @@ export interface Transaction {
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }>
 }
 
-export type TransactionStatements = Record<'hurry' | 'is_working', Statement>
+export type TransactionStatements = Record<'set_idle_timeout' | 'is_working', Statement>
 
 /** For the rooms above, whose work writes in the same way. */
 export function transactionStatements(schema: string): TransactionStatements {
-  return loadStatements<'hurry' | 'is_working'>(new URL('./once.sql', import.meta.url), schema)
+  return loadStatements<'set_idle_timeout' | 'is_working'>(new URL('./once.sql', import.meta.url), schema)
 }
 
 /**
@@ -41,12 +41,12 @@ export class RunTransaction {
   readonly #signal: AbortSignal
   /** Aborts when nothing can be heard from the connection any more. */
   readonly #silence = new AbortController()
-  readonly #unanswered = new Set<{ readonly askedAt: number; isSuspect: boolean }>()
+  readonly #unanswered = new Set<{ readonly sentAt: number; isSuspect: boolean }>()
   #opened: Promise<Executor> | undefined
-  #whole: Promise<void> | undefined
+  #transaction: Promise<void> | undefined
   #pid: number | undefined
-  #isOver = false
-  #end: (work: (tx: Executor) => Promise<void>) => void = () => {}
+  #isSealed = false
+  #finish: (work: (tx: Executor) => Promise<void>) => void = () => {}
 
   constructor(database: Database, statements: TransactionStatements, expiryMs: number, signal: AbortSignal) {
     this.#database = database
@@ -56,9 +56,9 @@ export class RunTransaction {
   }
 
   /** What the run sees of it. */
-  readonly tx: Transaction = ownTransaction({
+  readonly tx: Transaction = markOwnTransaction({
     query: async <Row>(text: string, values?: readonly unknown[]) => {
-      if (this.#isOver) {
+      if (this.#isSealed) {
         throw new UsageError(
           'The transaction of this run is over',
           'Await every query of `tx` before the function that was given it resolves.',
@@ -66,13 +66,13 @@ export class RunTransaction {
       }
       const ends = [this.#signal, this.#silence.signal]
       for (const end of ends) end.throwIfAborted()
-      return unlessAborted(ends, this.#ask<Row>(text, values))
+      return orAborted(ends, this.#query<Row>(text, values))
     },
   })
 
   /** Takes no query any more; answers whether there is anything to commit. */
   seal(): boolean {
-    this.#isOver = true
+    this.#isSealed = true
     return this.#opened !== undefined
   }
 
@@ -82,77 +82,77 @@ export class RunTransaction {
   }
 
   async rollback(): Promise<void> {
-    await this.#close(() => Promise.reject(new RolledBack())).catch(() => {})
+    await this.#close(() => Promise.reject(new RollbackRequest())).catch(() => {})
   }
 
-  async #ask<Row>(text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> {
+  async #query<Row>(text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> {
     const executor = await this.#open()
-    const asked = { askedAt: performance.now(), isSuspect: false }
-    this.#unanswered.add(asked)
+    const pending = { sentAt: performance.now(), isSuspect: false }
+    this.#unanswered.add(pending)
     try {
       return { rows: await executor.query<Row>(text, values) }
     } finally {
-      this.#unanswered.delete(asked)
+      this.#unanswered.delete(pending)
     }
   }
 
   async #close(last: (tx: Executor) => Promise<void>): Promise<void> {
     if (!this.seal()) return
-    this.#end(last)
-    await this.#whole
+    this.#finish(last)
+    await this.#transaction
   }
 
   #open(): Promise<Executor> {
     this.#opened ??= new Promise<Executor>((resolve, reject) => {
       const ending = new Promise<(tx: Executor) => Promise<void>>((end) => {
-        this.#end = end
+        this.#finish = end
       })
-      this.#whole = this.#database.transaction(async (tx) => {
+      this.#transaction = this.#database.transaction(async (tx) => {
         // Not waited for: what the run asks comes behind it on the connection.
-        tx.query<{ pid: number }>(this.#statements.hurry.text, [String(this.#expiryMs)]).then(
+        tx.query<{ pid: number }>(this.#statements.set_idle_timeout.text, [String(this.#expiryMs)]).then(
           ([row]) => {
             this.#pid = row!.pid
           },
           () => {},
         )
         resolve(tx)
-        const beat = setInterval(() => void this.#beat(tx), this.#expiryMs * 0.28)
+        const heartbeat = setInterval(() => void this.#heartbeat(tx), this.#expiryMs * 0.28)
         const last = await ending
-        clearInterval(beat)
-        const ended = await atMost(
-          answerWithinMs,
+        clearInterval(heartbeat)
+        const ended = await resultWithin(
+          responseTimeoutMs,
           last(tx).then(() => true),
         )
-        if (!ended) throw silent()
-      }, answerWithinMs)
-      this.#whole.catch(reject)
+        if (!ended) throw silentError()
+      }, responseTimeoutMs)
+      this.#transaction.catch(reject)
     })
     return this.#opened
   }
 
-  async #beat(tx: Executor): Promise<void> {
+  async #heartbeat(tx: Executor): Promise<void> {
     const [oldest] = this.#unanswered
     // What is under way keeps it from being idle.
     if (oldest === undefined) return void tx.query('select').catch(() => {})
-    if (performance.now() - oldest.askedAt < this.#expiryMs) return
-    const works = this.#pid !== undefined && (await this.#isWorking(this.#pid))
+    if (performance.now() - oldest.sentAt < this.#expiryMs) return
+    const isWorking = this.#pid !== undefined && (await this.#isWorking(this.#pid))
     // Twice, because its answer may just be on its way.
-    if (!works && oldest.isSuspect && this.#unanswered.has(oldest)) this.#silence.abort(silent())
-    oldest.isSuspect = !works
+    if (!isWorking && oldest.isSuspect && this.#unanswered.has(oldest)) this.#silence.abort(silentError())
+    oldest.isSuspect = !isWorking
   }
 
   async #isWorking(pid: number): Promise<boolean> {
-    const asked = this.#database.query<{ yes: boolean }>(this.#statements.is_working.text, [pid], answerWithinMs)
+    const answered = this.#database.query<{ yes: boolean }>(this.#statements.is_working.text, [pid], responseTimeoutMs)
     // Whether the database can be reached at all is for the life of the instance to say.
-    return asked.then(
+    return answered.then(
       ([row]) => row!.yes,
       () => true,
     )
   }
 }
 
-function silent(): DatabaseUnreachableError {
+function silentError(): DatabaseUnreachableError {
   return new DatabaseUnreachableError('The connection of the transaction has fallen silent')
 }
 
-class RolledBack extends Error {}
+class RollbackRequest extends Error {}

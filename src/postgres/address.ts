@@ -1,6 +1,6 @@
 import { UsageError } from '../base/index.js'
-import type { Place } from './errors.js'
-import type { Connection } from './port.js'
+import type { Connection } from './database.js'
+import type { ConnectionTarget } from './errors.js'
 
 const urlForm = /^postgres(ql)?:\/\//
 
@@ -16,8 +16,8 @@ export function urlsOf(url: string): string[] {
 /** Refuses what is no PostgreSQL URL, without repeating it: it may hold a password. */
 export function checkUrl(given: string, what: string): string {
   const urls = urlsOf(given)
-  if (urls.every((url) => urlForm.test(url) && URL.canParse(url) && isDecodable(url) && isNamed(url, urls.length))) {
-    if (urls.length > 1) checkTarget(new URL(urls[0]!).searchParams.get('target_session_attrs'), what)
+  if (urls.every((url) => urlForm.test(url) && URL.canParse(url) && isDecodable(url) && hasHost(url, urls.length))) {
+    if (urls.length > 1) checkSessionAttributes(new URL(urls[0]!).searchParams.get('target_session_attrs'), what)
     return given
   }
   throw new UsageError(
@@ -38,12 +38,12 @@ function isDecodable(url: string): boolean {
 }
 
 /** Of several hosts none is left to a default. */
-function isNamed(url: string, ofHosts: number): boolean {
+function hasHost(url: string, ofHosts: number): boolean {
   return ofHosts === 1 || new URL(url).hostname !== ''
 }
 
 /** Of several hosts we look for the one that takes writes, and no other will do. */
-function checkTarget(attributes: string | null, what: string): void {
+function checkSessionAttributes(attributes: string | null, what: string): void {
   if (attributes === null || attributes === 'read-write' || attributes === 'primary') return
   throw new UsageError(
     `Expected target_session_attrs of ${what} to be read-write or primary, got ${JSON.stringify(attributes)}`,
@@ -52,7 +52,7 @@ function checkTarget(attributes: string | null, what: string): void {
 }
 
 /** What tells each of the hosts from the others; one entry where there is one host. */
-export function eachHost(connection: Connection): readonly Connection[] {
+export function configPerHost(connection: Connection): readonly Connection[] {
   const { connectionString, hosts } = connection
   if (connectionString) return urlsOf(connectionString).map((url) => ({ connectionString: url }))
   if (hosts) return hosts
@@ -64,9 +64,9 @@ export function eachHost(connection: Connection): readonly Connection[] {
 }
 
 /** `host:port`, of each host. */
-export function hostsOf(connection: Connection): string {
+export function hostList(connection: Connection): string {
   const fallback = { host: process.env.PGHOST ?? 'localhost', port: process.env.PGPORT ?? 5432 }
-  const hosts = eachHost(connection).map(({ connectionString, ...one }) => {
+  const hosts = configPerHost(connection).map(({ connectionString, ...one }) => {
     if (!connectionString) return { ...fallback, ...connection, ...one }
     const { hostname, port } = new URL(connectionString)
     return { host: hostname, port: port || 5432 }
@@ -75,8 +75,8 @@ export function hostsOf(connection: Connection): string {
 }
 
 /** Where a connection leads; never with a password. */
-export function placeOf(connection: Connection): Place {
-  const hosts = hostsOf(connection)
+export function targetOf(connection: Connection): ConnectionTarget {
+  const hosts = hostList(connection)
   if (connection.connectionString) {
     const { username, pathname } = new URL(urlsOf(connection.connectionString)[0]!)
     const user = decodeURIComponent(username) || process.env.PGUSER
@@ -88,7 +88,7 @@ export function placeOf(connection: Connection): Place {
 
 /** `user@host:port/database`: where a connection leads, without its secrets. */
 export function addressOf(connection: Connection): string {
-  const hosts = hostsOf(connection)
+  const hosts = hostList(connection)
   if (connection.connectionString) {
     const { username, pathname } = new URL(urlsOf(connection.connectionString)[0]!)
     return `${decodeURIComponent(username)}@${hosts}${pathname}`

@@ -5,15 +5,15 @@ import {
   ClosedError,
   type Events,
   type HoldfastError,
+  orAborted,
   pause,
-  unlessAborted,
   whenAborted,
 } from '../base/index.js'
-import type { Connection, Database } from './port.js'
+import type { Connection, Database } from './database.js'
 import type { DrainListener, Presence } from './presence.js'
+import { proveSessionLocks } from './prove-session-locks.js'
 import { Session, type SessionStatements } from './session.js'
 import { loadStatements } from './statements.js'
-import { proveSessionLocks } from './truth.js'
 
 /**
  * The anchor: the one session on which an instance holds its uncontended locks, and by which it is present.
@@ -46,8 +46,8 @@ export interface AnchorOptions {
 }
 
 const sweepEveryMs = 3_600_000
-const sweepAgainMs = 1_000
-const lookAgainMs = 50
+const resweepMs = 1_000
+const pollMs = 50
 
 export class Anchor implements Presence {
   /** Random; part of the application_name of every session of this instance. */
@@ -56,13 +56,13 @@ export class Anchor implements Presence {
   readonly #sql
   readonly #closing = new AbortController()
   readonly #lossListeners = new Set<(session: Session, reason: HoldfastError) => void>()
-  #listening: { readonly channel: string; readonly listener: (payload: string) => void } | undefined
+  #subscription: { readonly channel: string; readonly listener: (payload: string) => void } | undefined
   #session: Session | undefined
   #reconnecting: Promise<void> | undefined
   #sweepTimer: NodeJS.Timeout | undefined
-  #lives = 0
+  #epochs = 0
   #state: 'open' | 'draining' | 'drained' = 'open'
-  #onDrainAsked: DrainListener = () => {}
+  #onDrainRequest: DrainListener = () => {}
 
   constructor(options: AnchorOptions) {
     this.#options = options
@@ -70,10 +70,16 @@ export class Anchor implements Presence {
       loadStatements<Name>(new URL(file, import.meta.url), options.schema)
     this.#sql = {
       session: load<keyof SessionStatements>('./session.sql'),
-      truth: load<'claim' | 'unclaim' | 'challenge' | 'whereabouts'>('./truth.sql'),
-      instance: load<'record' | 'depart' | 'asked' | 'tell_state' | 'advance_fence' | 'grace' | 'sweep'>(
-        './instance.sql',
-      ),
+      proof: load<'lock' | 'unlock' | 'try_lock' | 'server_identity'>('./prove-session-locks.sql'),
+      instance: load<
+        | 'record_session'
+        | 'delete_instance'
+        | 'drain_request'
+        | 'set_drain_state'
+        | 'advance_fence'
+        | 'grace_left'
+        | 'sweep'
+      >('./instance.sql'),
     }
   }
 
@@ -81,7 +87,7 @@ export class Anchor implements Presence {
   async prove(): Promise<void> {
     const session = await this.openSession()
     try {
-      await proveSessionLocks(session, this.#options.database, this.#sql.truth, this.#options.schema)
+      await proveSessionLocks(session, this.#options.database, this.#sql.proof, this.#options.schema)
     } catch (error) {
       await session.close()
       throw error
@@ -90,8 +96,8 @@ export class Anchor implements Presence {
   }
 
   /** Begins the first life; the schema must be there now. */
-  async begin(): Promise<void> {
-    await this.#live(this.#session!)
+  async start(): Promise<void> {
+    await this.#beginEpoch(this.#session!)
   }
 
   /** The living session, or undefined between two lives. */
@@ -100,19 +106,19 @@ export class Anchor implements Presence {
   }
 
   /** The same: by its session an instance with an anchor is present. */
-  get life(): Session | undefined {
+  get epoch(): Session | undefined {
     return this.session
   }
 
   /** The living session, once there is one. Rejects when the anchor closes or the signal aborts. */
-  async whenLiving(signal?: AbortSignal): Promise<Session> {
+  async whenPresent(signal?: AbortSignal): Promise<Session> {
     for (;;) {
       if (this.#closing.signal.aborted) throw new ClosedError('This instance')
       signal?.throwIfAborted()
       const session = this.session
       if (session) return session
       // A session that lost trust a moment ago has announced it and set the reconnection going.
-      await unlessAborted(signal, Promise.resolve(this.#reconnecting))
+      await orAborted(signal, Promise.resolve(this.#reconnecting))
     }
   }
 
@@ -123,7 +129,7 @@ export class Anchor implements Presence {
 
   /** Listens on its one channel, in this life and all later ones. What is sent between two lives is missed. */
   async listen(channel: string, listener: (payload: string) => void): Promise<void> {
-    this.#listening = { channel, listener }
+    this.#subscription = { channel, listener }
     const { session } = this
     // The next life listens by itself.
     await session?.run(listenStatement(channel)).catch((error) => {
@@ -131,25 +137,25 @@ export class Anchor implements Presence {
     })
   }
 
-  onDrainAsked(listener: DrainListener): void {
-    this.#onDrainAsked = listener
-    void this.lookWhetherAsked()
+  onDrainRequest(listener: DrainListener): void {
+    this.#onDrainRequest = listener
+    void this.checkDrainRequest()
   }
 
   /** At the beginning of each life, for what was asked between two lives; and when we are told to look. */
-  async lookWhetherAsked(): Promise<void> {
-    const rows = await this.session?.run(this.#sql.instance.asked, [this.instanceId]).catch(() => undefined)
-    const [asked] = rows ?? []
-    if (asked) this.#onDrainAsked(asked[0] === null ? undefined : Number(asked[0]))
+  async checkDrainRequest(): Promise<void> {
+    const rows = await this.session?.run(this.#sql.instance.drain_request, [this.instanceId]).catch(() => undefined)
+    const [request] = rows ?? []
+    if (request) this.#onDrainRequest(request[0] === null ? undefined : Number(request[0]))
   }
 
   /** Whoever takes something notifies, and the anchor listens. */
-  onTaken(): void {}
+  onRevocation(): void {}
 
-  async tell(state: 'draining' | 'drained'): Promise<void> {
+  async reportDrain(state: 'draining' | 'drained'): Promise<void> {
     this.#state = state
     // If it fails, the next life tells.
-    await this.session?.run(this.#sql.instance.tell_state, [this.instanceId, state]).catch(() => {})
+    await this.session?.run(this.#sql.instance.set_drain_state, [this.instanceId, state]).catch(() => {})
   }
 
   /** Another session of this instance, under the same rules as the anchor's. */
@@ -163,12 +169,12 @@ export class Anchor implements Presence {
    * A session beside the anchor's, for locks. It moves the fences ahead by itself: the server that it reaches may have
    * crashed, or taken the place of another, without the anchor having heard of it yet.
    */
-  async openBeside(): Promise<Session> {
+  async openLockSession(): Promise<Session> {
     const session = await this.openSession()
     try {
       await session.run(this.#sql.instance.advance_fence)
-      await session.vouch()
-      await this.#grace(session)
+      await session.claimNumber()
+      await this.#waitForGrace(session)
       return session
     } catch (error) {
       await session.close()
@@ -182,25 +188,25 @@ export class Anchor implements Presence {
     await this.#reconnecting?.catch(() => {})
     const session = this.session
     if (!session) return
-    await session.run(this.#sql.instance.depart, [this.instanceId]).catch(() => {})
+    await session.run(this.#sql.instance.delete_instance, [this.instanceId]).catch(() => {})
     await session.close()
   }
 
-  async #live(session: Session): Promise<void> {
+  async #beginEpoch(session: Session): Promise<void> {
     const { namespace, expiryMs, version } = this.#options
     await session.run(this.#sql.instance.advance_fence)
-    await session.vouch()
+    await session.claimNumber()
     const facts = [
       process.pid,
       version,
       process.versions.node,
       expiryMs,
-      JSON.stringify(session.refused),
+      JSON.stringify(session.refusedSettings),
       session.direct ? 'none' : 'session pooler',
       this.#state,
       Date.now(),
     ]
-    await session.run(this.#sql.instance.record, [
+    await session.run(this.#sql.instance.record_session, [
       this.instanceId,
       namespace,
       session.number,
@@ -208,16 +214,16 @@ export class Anchor implements Presence {
       hostname(),
       ...facts,
     ])
-    await this.#grace(session)
-    session.onNotification((_, payload) => this.#listening?.listener(payload))
-    if (this.#listening) await session.run(listenStatement(this.#listening.channel))
+    await this.#waitForGrace(session)
+    session.onNotification((_, payload) => this.#subscription?.listener(payload))
+    if (this.#subscription) await session.run(listenStatement(this.#subscription.channel))
     if (!session.trusted) throw session.loss
-    session.onLoss((reason) => this.#lost(session, reason))
+    session.onLoss((reason) => this.#onSessionLost(session, reason))
     this.#session = session
-    this.#lives++
+    this.#epochs++
     // After it listens: whoever asks from now on is heard.
-    if (this.#lives > 1) void this.lookWhetherAsked()
-    this.#sweepSoon(session, 0)
+    if (this.#epochs > 1) void this.checkDrainRequest()
+    this.#scheduleSweep(session, 0)
   }
 
   /**
@@ -225,17 +231,17 @@ export class Anchor implements Presence {
    * cut off just then has not heard of it, and may believe in its locks until its expiry. So on the new server nobody is
    * granted anything until everybody from before has come back, or has had the time to know better.
    */
-  async #grace(session: Session): Promise<void> {
+  async #waitForGrace(session: Session): Promise<void> {
     for (;;) {
-      const [row] = await session.run(this.#sql.instance.grace)
+      const [row] = await session.run(this.#sql.instance.grace_left)
       const leftMs = Number(row![0])
       if (leftMs <= 0) return
       if (this.#closing.signal.aborted) throw new ClosedError('This instance')
-      await pause(Math.min(leftMs, lookAgainMs), this.#closing.signal)
+      await pause(Math.min(leftMs, pollMs), this.#closing.signal)
     }
   }
 
-  #lost(session: Session, reason: HoldfastError): void {
+  #onSessionLost(session: Session, reason: HoldfastError): void {
     // Set before anybody is told, for whoever is told may ask for the next life at once; begun after all are told.
     const lostAt = performance.now()
     const reconnecting = Promise.resolve()
@@ -246,7 +252,7 @@ export class Anchor implements Presence {
       })
     this.#reconnecting = reconnecting
     for (const listener of this.#lossListeners) listener(session, reason)
-    this.#options.events.to('instance.lost')?.({ reason })
+    this.#options.events.emitter('instance.lost')?.({ reason })
   }
 
   async #reconnect(retiredPid: number, lostAt: number): Promise<void> {
@@ -259,9 +265,9 @@ export class Anchor implements Presence {
       const forget = whenAborted(signal, () => session?.lose(new ClosedError('This instance')))
       try {
         session = await this.openSession(signal)
-        await session.retire(retiredPid)
-        await this.#live(session)
-        this.#options.events.to('instance.reconnected')?.({ lostForMs: performance.now() - lostAt })
+        await session.endOldSession(retiredPid)
+        await this.#beginEpoch(session)
+        this.#options.events.emitter('instance.reconnected')?.({ lostForMs: performance.now() - lostAt })
         return
       } catch {
         // Whatever took the server's place, even a replica or a pooler, may go again.
@@ -272,16 +278,16 @@ export class Anchor implements Presence {
     }
   }
 
-  #sweepSoon(session: Session, inMs: number): void {
+  #scheduleSweep(session: Session, inMs: number): void {
     if (this.#session !== session || this.#closing.signal.aborted) return
     clearTimeout(this.#sweepTimer)
     this.#sweepTimer = setTimeout(() => {
       if (this.#session !== session) return
       // At different times in each instance, so that a fleet does not sweep together; and again soon when there is more.
-      const later = () => this.#sweepSoon(session, sweepEveryMs * (0.5 + Math.random()))
+      const later = () => this.#scheduleSweep(session, sweepEveryMs * (0.5 + Math.random()))
       session
         .run(this.#sql.instance.sweep)
-        .then(([row]) => (Number(row![0]) > 0 ? this.#sweepSoon(session, sweepAgainMs) : later()), later)
+        .then(([row]) => (Number(row![0]) > 0 ? this.#scheduleSweep(session, resweepMs) : later()), later)
     }, inMs).unref()
   }
 }

@@ -1,16 +1,16 @@
 import { describe, type UsageError } from '../base/index.js'
+import type { Executor } from './database.js'
+import { driverClientOf, type LibraryTransaction, notOpenError } from './library-transactions.js'
 import { type PgClient, pgExecutor } from './node-postgres.js'
-import type { Executor } from './port.js'
 import { type PostgresJsExecutor, postgresJsExecutor } from './postgres-js.js'
 import { sqlstate, sqlstateOf } from './sqlstate.js'
-import { clientBeneath, notOpen, type StackTransaction } from './stacks.js'
 
 /**
  * An open transaction of the caller: a client of node-postgres (or any object with its `query`) on which `begin` was run, the
  * `sql` that `begin` of postgres.js hands out, or the transaction of Drizzle, Knex, Kysely, Prisma or TypeORM. A pool is none:
  * each of its statements may run on another connection.
  */
-export type CallerTransaction = CallerClient | CallerSql | StackTransaction
+export type CallerTransaction = CallerClient | CallerSql | LibraryTransaction
 
 /** A client of node-postgres. Its pool has a `query`, too, and is told apart by its `totalCount`. */
 type CallerClient = PgClient & { readonly totalCount?: never }
@@ -20,21 +20,21 @@ type CallerSql = PostgresJsExecutor & ({ readonly begin?: never } | { release():
 
 export interface CallerExecutor extends Executor {
   /** Runs `work` behind a savepoint: when it throws, what it did is undone and the transaction can go on. */
-  attempt<T>(work: (tx: Executor) => Promise<T>): Promise<T>
+  inSavepoint<T>(work: (tx: Executor) => Promise<T>): Promise<T>
 }
 
 /**
  * Outside of a transaction PostgreSQL refuses it (25P01). Inside it is one round trip and leaves nothing behind but the weakest
  * lock on a catalog that nobody changes; a savepoint would have to be released by a second statement.
  */
-const proof = 'lock table pg_catalog.pg_am in access share mode'
+const openCheck = 'lock table pg_catalog.pg_am in access share mode'
 
 /** The transactions that Holdfast itself hands to the functions of its users: open for as long as they take statements. */
-const own = new WeakSet<object>()
+const ownTransactions = new WeakSet<object>()
 
 /** Marks a transaction that Holdfast hands out, so that nobody asks the server whether it is open. */
-export function ownTransaction<T extends object>(tx: T): T {
-  own.add(tx)
+export function markOwnTransaction<T extends object>(tx: T): T {
+  ownTransactions.add(tx)
   return tx
 }
 
@@ -46,22 +46,28 @@ export function ownTransaction<T extends object>(tx: T): T {
  * void, which Prisma does not know.
  */
 export function executorOf(client: CallerTransaction): CallerExecutor {
-  const beneath = clientBeneath(client)
-  const given = (beneath ?? client) as Partial<PgClient & PostgresJsExecutor & RootSql> | null | undefined
+  const driverClient = driverClientOf(client)
+  const given = (driverClient ?? client) as Partial<PgClient & PostgresJsExecutor & RootSql> | null | undefined
   if (isPool(given)) {
-    throw notOpen('a pool of node-postgres', 'a client of the pool (await pool.connect()), after `begin` was run on it')
+    throw notOpenError(
+      'a pool of node-postgres',
+      'a client of the pool (await pool.connect()), after `begin` was run on it',
+    )
   }
   if (typeof given?.unsafe === 'function') {
     if (typeof given.begin === 'function' && typeof given.savepoint !== 'function') {
-      throw notOpen('the sql of postgres.js outside of a transaction', 'the sql that sql.begin hands to your function')
+      throw notOpenError(
+        'the sql of postgres.js outside of a transaction',
+        'the sql that sql.begin hands to your function',
+      )
     }
     return postgresJsCaller(given as PostgresJsExecutor)
   }
   if (typeof given?.query === 'function') {
-    const isOpen = () => statusOf(given) ?? (beneath !== undefined || own.has(given))
-    return withAttempts(pgExecutor(given as PgClient), isOpen)
+    const isOpen = () => isKnownOpen(given) ?? (driverClient !== undefined || ownTransactions.has(given))
+    return withSavepoints(pgExecutor(given as PgClient), isOpen)
   }
-  throw notOpen(
+  throw notOpenError(
     describe(client),
     'the client on which you ran `begin`, or what your library hands out for a transaction',
   )
@@ -79,7 +85,7 @@ function isPool(given: object | null | undefined): boolean {
  * Whether the client itself knows of an open transaction: node-postgres, from 8.21 on, keeps what the server said with its last
  * answer. Undefined when it does not tell, such as older ones and wrappers.
  */
-function statusOf(client: object): boolean | undefined {
+function isKnownOpen(client: object): boolean | undefined {
   const { getTransactionStatus } = client as { getTransactionStatus?: unknown }
   if (typeof getTransactionStatus !== 'function') return undefined
   try {
@@ -93,20 +99,20 @@ function statusOf(client: object): boolean | undefined {
 }
 
 /** `isOpen`: whether the transaction is known to be open, without a question to the server. */
-function withAttempts(tx: Executor, isOpen: () => boolean): CallerExecutor {
+function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
   let isProven = false
   const prove = async (statement: string) => {
     await tx.query(statement).catch((error) => {
-      throw sqlstateOf(error) === sqlstate.noActiveTransaction ? noTransaction() : error
+      throw sqlstateOf(error) === sqlstate.noActiveTransaction ? noTransactionError() : error
     })
     isProven = true
   }
   return {
     async query<Row>(text: string, values?: readonly unknown[]) {
-      if (!isProven && !isOpen()) await prove(proof)
+      if (!isProven && !isOpen()) await prove(openCheck)
       return tx.query<Row>(text, values)
     },
-    async attempt(work) {
+    async inSavepoint(work) {
       await prove('savepoint holdfast')
       try {
         const result = await work(tx)
@@ -127,15 +133,15 @@ function withAttempts(tx: Executor, isOpen: () => boolean): CallerExecutor {
 /** postgres.js fails a transaction in which any statement failed, unless that was inside a savepoint of its own making. */
 function postgresJsCaller(sql: PostgresJsExecutor): CallerExecutor {
   // It hands out a savepoint with each transaction, and with nothing else.
-  const tx = withAttempts(postgresJsExecutor(sql), () => sql.savepoint !== undefined)
+  const tx = withSavepoints(postgresJsExecutor(sql), () => sql.savepoint !== undefined)
   if (!sql.savepoint) return tx
   return {
     ...tx,
-    attempt: <T>(work: (tx: Executor) => Promise<T>) =>
+    inSavepoint: <T>(work: (tx: Executor) => Promise<T>) =>
       sql.savepoint!((inner) => work(postgresJsExecutor(inner))) as Promise<T>,
   }
 }
 
-function noTransaction(): UsageError {
-  return notOpen('a client on which no transaction is open', 'the client after you ran `begin` on it')
+function noTransactionError(): UsageError {
+  return notOpenError('a client on which no transaction is open', 'the client after you ran `begin` on it')
 }

@@ -1,4 +1,4 @@
-import { atMost, type Events, InstanceDrainingError, pause } from '../base/index.js'
+import { type Events, InstanceDrainingError, pause, resultWithin } from '../base/index.js'
 import type { Presence } from './presence.js'
 
 /**
@@ -13,7 +13,7 @@ import type { Presence } from './presence.js'
  *
  * The row in `instance` tells people how far it has come; the same row asks it from outside. See decision 18.
  */
-interface Drains {
+interface Drainable {
   /**
    * Takes no new work, and resolves when what there was has come to its end. What has not after `withinMs` is told to stop.
    */
@@ -21,31 +21,36 @@ interface Drains {
 }
 
 export const drainWithinMs = 30_000
-const lookAgainMs = 25
+const pollMs = 25
 
 export class Draining {
   readonly #presence: Presence
-  readonly #workers: readonly Drains[]
-  readonly #means: readonly Drains[]
+  readonly #activeRooms: readonly Drainable[]
+  readonly #passiveRooms: readonly Drainable[]
   readonly #events: Events
   readonly #controller = new AbortController()
   readonly #drained: Promise<void>
-  #end = () => {}
+  #resolveDrained = () => {}
 
   /** `workers` run work of their own accord; `means` are used by it, and by the program. */
-  constructor(presence: Presence, events: Events, workers: readonly Drains[], means: readonly Drains[]) {
+  constructor(
+    presence: Presence,
+    events: Events,
+    activeRooms: readonly Drainable[],
+    passiveRooms: readonly Drainable[],
+  ) {
     this.#presence = presence
     this.#events = events
-    this.#workers = workers
-    this.#means = means
+    this.#activeRooms = activeRooms
+    this.#passiveRooms = passiveRooms
     this.#drained = new Promise((resolve) => {
-      this.#end = resolve
+      this.#resolveDrained = resolve
     })
   }
 
   /** From now on it may be asked from outside. */
-  listen(): void {
-    this.#presence.onDrainAsked((withinMs) => void this.begin(withinMs))
+  acceptRequests(): void {
+    this.#presence.onDrainRequest((withinMs) => void this.begin(withinMs))
   }
 
   /** Aborts when draining begins. */
@@ -62,22 +67,22 @@ export class Draining {
   async begin(withinMs = drainWithinMs): Promise<boolean> {
     if (!this.signal.aborted) void this.#drain(withinMs)
     const drained = this.#drained.then(() => true)
-    return (await atMost(withinMs, drained)) ?? false
+    return (await resultWithin(withinMs, drained)) ?? false
   }
 
   async #drain(withinMs: number): Promise<void> {
     const until = performance.now() + withinMs
     this.#controller.abort(new InstanceDrainingError())
-    this.#events.to('instance.draining')?.({ withinMs })
-    const telling = this.#presence.tell('draining')
-    const working = Promise.all(this.#workers.map((room) => room.drain(withinMs)))
+    this.#events.emitter('instance.drain-started')?.({ withinMs })
+    const reporting = this.#presence.reportDrain('draining')
+    const working = Promise.all(this.#activeRooms.map((room) => room.drain(withinMs)))
     // Work uses the means until its end. Work that does not end must not keep the others from being told.
-    await atMost(withinMs, working)
+    await resultWithin(withinMs, working)
     const leftMs = Math.max(0, until - performance.now())
-    await Promise.all([working, ...this.#means.map((room) => room.drain(leftMs))])
-    await telling
-    await this.#presence.tell('drained')
-    this.#end()
+    await Promise.all([working, ...this.#passiveRooms.map((room) => room.drain(leftMs))])
+    await reporting
+    await this.#presence.reportDrain('drained')
+    this.#resolveDrained()
   }
 }
 
@@ -85,15 +90,18 @@ export class Draining {
  * For what is only used by other work: waits for what is held now, asks what is left after `withinMs` to let go, and waits
  * for that, too.
  */
-export async function untilLetGo<T>(
+export async function waitForRelease<T>(
   held: readonly T[],
   withinMs: number,
-  { isHeld, ask }: { isHeld: (one: T) => boolean; ask: (one: T, reason: InstanceDrainingError) => void },
+  {
+    isHeld,
+    requestRelease,
+  }: { isHeld: (one: T) => boolean; requestRelease: (one: T, reason: InstanceDrainingError) => void },
 ): Promise<void> {
   const until = performance.now() + withinMs
   // Looked at now and then, for it has no event of its own.
-  while (held.some(isHeld) && performance.now() < until) await pause(lookAgainMs)
+  while (held.some(isHeld) && performance.now() < until) await pause(pollMs)
   const reason = new InstanceDrainingError()
-  for (const one of held) if (isHeld(one)) ask(one, reason)
-  while (held.some(isHeld)) await pause(lookAgainMs)
+  for (const one of held) if (isHeld(one)) requestRelease(one, reason)
+  while (held.some(isHeld)) await pause(pollMs)
 }

@@ -51,40 +51,40 @@ export class PermissionError extends HoldfastError {
 }
 
 /** Why the database takes no writes. `change` is the SQL that ends it, where SQL can. */
-export type WhyReadOnly =
-  | { readonly because: 'standby' }
-  | { readonly because: 'setting'; readonly origin: string; readonly change: string | undefined }
+export type ReadOnlyReason =
+  | { readonly reason: 'standby' }
+  | { readonly reason: 'setting'; readonly origin: string; readonly change: string | undefined }
 
-const atStandby = 'Connect to the primary (target_session_attrs=read-write), or wait until the failover is over.'
+const standbyHint = 'Connect to the primary (target_session_attrs=read-write), or wait until the failover is over.'
 
 /**
- * The database takes no writes (25006). `because` says why: the server is a `standby`, or the `setting`
+ * The database takes no writes (25006). `reason` says why: the server is a `standby`, or the `setting`
  * default_transaction_read_only is on. It is undefined where Holdfast could not find out.
  *
  * @example
- * if (error instanceof ReadOnlyError && error.because === 'setting') console.error(error.hint)
+ * if (error instanceof ReadOnlyError && error.reason === 'setting') console.error(error.hint)
  */
 export class ReadOnlyError extends HoldfastError {
-  readonly because: 'standby' | 'setting' | undefined
+  readonly reason: 'standby' | 'setting' | undefined
 
-  constructor(cause: unknown, why?: WhyReadOnly) {
+  constructor(cause: unknown, why?: ReadOnlyReason) {
     super(readOnlyMessage(why), { code: 'READ_ONLY', retryable: true, hint: readOnlyHint(why), cause })
-    this.because = why?.because
+    this.reason = why?.reason
   }
 }
 
-function readOnlyMessage(why: WhyReadOnly | undefined): string {
-  if (why?.because === 'standby') return 'The database is read-only: the server is a standby'
-  if (why?.because === 'setting') {
+function readOnlyMessage(why: ReadOnlyReason | undefined): string {
+  if (why?.reason === 'standby') return 'The database is read-only: the server is a standby'
+  if (why?.reason === 'setting') {
     return `The database is read-only: default_transaction_read_only is on, ${why.origin}`
   }
   return 'The database is read-only'
 }
 
-function readOnlyHint(why: WhyReadOnly | undefined): string {
-  if (why?.because === 'standby') return atStandby
-  if (why?.because !== 'setting')
-    return `${atStandby} If the server is no standby, look at default_transaction_read_only.`
+function readOnlyHint(why: ReadOnlyReason | undefined): string {
+  if (why?.reason === 'standby') return standbyHint
+  if (why?.reason !== 'setting')
+    return `${standbyHint} If the server is no standby, look at default_transaction_read_only.`
   const change = why.change
     ? `run \`${why.change}\` and connect again.`
     : 'take the setting out of the address, or out of the options of the pool.'
@@ -92,7 +92,7 @@ function readOnlyHint(why: WhyReadOnly | undefined): string {
 }
 
 /** Where a connection leads. */
-export interface Place {
+export interface ConnectionTarget {
   /** Undefined where the driver chooses. */
   readonly user: string | undefined
   /** `host:port`; several are separated by commas. */
@@ -108,10 +108,10 @@ export interface Place {
  * if (error instanceof LoginRefusedError) console.error(error.message, error.hint)
  */
 export class LoginRefusedError extends DatabaseError {
-  constructor(message: string, sqlstate: keyof typeof loginHints, place: Place | undefined, cause: unknown) {
+  constructor(message: string, sqlstate: keyof typeof loginHints, place: ConnectionTarget | undefined, cause: unknown) {
     super(message, sqlstate, {
       code: 'LOGIN_REFUSED',
-      hint: [loginHints[sqlstate], placeHint(place)].join(' ').trim(),
+      hint: [loginHints[sqlstate], targetHint(place)].join(' ').trim(),
       cause,
     })
   }
@@ -123,7 +123,7 @@ const loginHints = {
   '3D000': 'Create the database, or check its name.',
 } as const
 
-function placeHint(place: Place | undefined): string {
+function targetHint(place: ConnectionTarget | undefined): string {
   if (!place) return ''
   const { user, hosts, database } = place
   const login = user ? `as user ${JSON.stringify(user)}` : 'as the default user'
@@ -178,7 +178,7 @@ export class StaleFenceError extends HoldfastError {
 }
 
 /** A session that stands in the way. */
-export interface Holder {
+export interface BlockingSession {
   readonly pid: number
   readonly program: string
   readonly state: string
@@ -195,7 +195,7 @@ export class MigrationBlockedError extends HoldfastError {
   constructor(
     { version, name }: { version: number; name: string },
     triedMs: number,
-    holder: Holder | undefined,
+    holder: BlockingSession | undefined,
     cause: unknown,
   ) {
     const who = holder
@@ -267,15 +267,15 @@ export class SchemaVersionError extends HoldfastError {
 }
 
 /** Why session locks cannot be trusted on a connection. */
-export type Unfit =
+export type UnavailableReason =
   | 'transaction-pooler'
   | 'read-replica'
   | 'locks-not-enforced'
   | 'single-session'
-  | 'elsewhere'
-  | 'not-asked-for'
+  | 'other-database'
+  | 'no-anchor'
 
-const unfitness: Record<Unfit, { message: string; hint: string }> = {
+const unavailableReasons: Record<UnavailableReason, { message: string; hint: string }> = {
   'transaction-pooler': {
     message:
       'A pooler in transaction mode stands before the database: statements of one client run on different sessions, so a session lock protects nothing',
@@ -293,27 +293,27 @@ const unfitness: Record<Unfit, { message: string; hint: string }> = {
     message: 'All connections are one session of the server, as with PGlite, so a lock never excludes anybody',
     hint: 'Use a real PostgreSQL server, for example `holdfast dev`; or open with anchor: "none".',
   },
-  elsewhere: {
+  'other-database': {
     message: 'directUrl leads to another server or database than url, so the two see different locks',
     hint: 'Both must reach the same database of the same server.',
   },
-  'not-asked-for': {
+  'no-anchor': {
     message: 'This instance was opened with anchor: "none", so it has no session to hold locks on',
     hint: 'Open with an anchor (the default), or use leases, locks.inTransaction, and jobs with claims: "rows".',
   },
 }
 
-/** Session locks cannot be trusted here; `because` says why and the hint names the way out. */
+/** Session locks cannot be trusted here; `reason` says why and the hint names the way out. */
 export class SessionLocksUnavailableError extends HoldfastError {
-  readonly because: Unfit
+  readonly reason: UnavailableReason
 
-  constructor(because: Unfit) {
-    super(unfitness[because].message, {
+  constructor(reason: UnavailableReason) {
+    super(unavailableReasons[reason].message, {
       code: `SESSION_LOCKS_UNAVAILABLE`,
       retryable: false,
-      hint: unfitness[because].hint,
+      hint: unavailableReasons[reason].hint,
     })
-    this.because = because
+    this.reason = reason
   }
 }
 

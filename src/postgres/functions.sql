@@ -61,7 +61,7 @@ create or replace function holdfast.clock_floor() returns bigint
 comment on function holdfast.clock_floor() is
   'Smallest number that fences and job ids may continue with at this moment: 2^20 for each second since 2020. No server draws as many, so it is larger than all numbers drawn before, also those that a restored backup knows nothing of. Below 2^53 until the year 2292.';
 
-create or replace function holdfast.raise_sequence(sequence regclass, floor bigint, leaps boolean) returns boolean
+create or replace function holdfast.raise_sequence(sequence regclass, floor bigint, always_ahead boolean) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -77,7 +77,7 @@ create or replace function holdfast.raise_sequence(sequence regclass, floor bigi
     begin
       -- The first value that a sequence gives out is its last_value, until it is called.
       execute format('select last_value - (not is_called)::integer from %s', sequence) into reached;
-      if reached < floor or leaps then
+      if reached < floor or always_ahead then
         -- Minutes ahead of the clock: the clock was set back, and does not show what a failover or a restore has forgotten.
         if reached > floor + 67108864 then
           ahead := 67108864;
@@ -94,9 +94,9 @@ create or replace function holdfast.raise_sequence(sequence regclass, floor bigi
   end
   $$;
 comment on function holdfast.raise_sequence(regclass, bigint, boolean) is
-  'Moves a sequence beyond the floor if it is below the floor, and answers whether it was. With leaps: moves it ahead in any case.';
+  'Moves a sequence beyond the floor if it is below the floor, and answers whether it was. With always_ahead: moves it ahead in any case.';
 
-create or replace function holdfast.numbers_in_tables() returns table (sequence regclass, reached bigint, largest bigint)
+create or replace function holdfast.sequence_positions() returns table (sequence regclass, reached bigint, largest bigint)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -105,8 +105,8 @@ create or replace function holdfast.numbers_in_tables() returns table (sequence 
     -- read, by an index. The number of a latest row is nearly the largest, and callers go far beyond it.
     return query
     select 'holdfast.fence'::regclass, (select last_value - (not is_called)::integer from holdfast.fence), greatest(
-      (select fence_floor from holdfast.fencing),
-      (select max(fence) from holdfast.guarded where used_on >= (select max(used_on) - 1 from holdfast.guarded)),
+      (select fence_floor from holdfast.server_generation),
+      (select max(fence) from holdfast.fence_guard where used_on >= (select max(used_on) - 1 from holdfast.fence_guard)),
       (select max(fence) from holdfast.lease),
       (select max(fence) from holdfast.claim),
       (select max(fence) from holdfast.permit),
@@ -128,7 +128,7 @@ create or replace function holdfast.numbers_in_tables() returns table (sequence 
       (select max(session) from holdfast.instance),
       (select max(session) from holdfast.worker),
       (select max(session) from holdfast.claim),
-      (select max(session) from holdfast.loose_end),
+      (select max(session) from holdfast.follow_up),
       (select max(session) from holdfast.schedule_member),
       (select max(session) from (select session from holdfast.delivery order by expires_at desc limit 1000) as latest),
       (
@@ -138,12 +138,12 @@ create or replace function holdfast.numbers_in_tables() returns table (sequence 
       )
     )
     union all
-    select 'holdfast.ticket'::regclass, (select last_value - (not is_called)::integer from holdfast.ticket), (select max(ticket) from holdfast.permit)
+    select 'holdfast.wait_order'::regclass, (select last_value - (not is_called)::integer from holdfast.wait_order), (select max(wait_order) from holdfast.permit)
     union all
     select 'holdfast.audit_number'::regclass, (select last_value - (not is_called)::integer from holdfast.audit_number), (select max(id) from holdfast.audit);
   end
   $$;
-comment on function holdfast.numbers_in_tables() is
+comment on function holdfast.sequence_positions() is
   'For each sequence: the last value, and the largest number in the tables that it numbers. A sequence below it was not copied with its tables, as by logical replication.';
 
 create or replace function holdfast.largest_job_number() returns bigint
@@ -155,7 +155,7 @@ create or replace function holdfast.largest_job_number() returns bigint
       (select max(id) from holdfast.job),
       (select max(id) from holdfast.waiting),
       (select max(id) from holdfast.job_history),
-      (select max(number) from holdfast.loose_end)
+      (select max(number) from holdfast.follow_up)
     );
   end
   $$;
@@ -168,7 +168,7 @@ create or replace function holdfast.catch_up_sequences() returns boolean
   begin
     return (
       select coalesce(bool_or(holdfast.raise_sequence(sequence, largest, false)), false)
-      from holdfast.numbers_in_tables()
+      from holdfast.sequence_positions()
       where largest > reached
         -- An application may not advance audit_number. Whoever writes the audit does.
         and has_sequence_privilege(sequence, 'update')
@@ -187,7 +187,7 @@ create or replace function holdfast.advance_fence() returns void
     system_here bigint;
     timeline_here integer;
     -- The path of a file names the database.
-    database_here constant oid := split_part(pg_relation_filepath('holdfast.fencing'), '/', -2);
+    database_here constant oid := split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2);
     is_copy boolean;
     is_new boolean;
     was_behind boolean := false;
@@ -206,7 +206,7 @@ create or replace function holdfast.advance_fence() returns void
       when insufficient_privilege or feature_not_supported or undefined_function then null;
     end;
 
-    if not exists (select from holdfast.fencing) then
+    if not exists (select from holdfast.server_generation) then
       -- A dump is restored table by table, in the order of their names: the row is about to come, and must not be there then.
       if not exists (select from holdfast.migration) then
         raise exception 'The tables of Holdfast are empty: a restore is under way, or has failed'
@@ -214,13 +214,13 @@ create or replace function holdfast.advance_fence() returns void
                 hint = 'Wait until the restore is complete. If none is under way, restore the backup again.';
       end if;
       -- Somebody has deleted it.
-      insert into holdfast.fencing (system_identifier, timeline, generation)
+      insert into holdfast.server_generation (system_identifier, timeline, generation)
       select 0, 0, greatest(1, max(instance.generation)) from holdfast.instance
-      on conflict on constraint fencing_pkey do nothing;
+      on conflict on constraint server_generation_pkey do nothing;
     end if;
     -- Concurrent openings take turns, so that one generation begins once. The row is read after the lock was granted.
-    perform from holdfast.fencing for update;
-    select fencing.*, fencing.xmin as writer into strict recorded from holdfast.fencing;
+    perform from holdfast.server_generation for update;
+    select server_generation.*, server_generation.xmin as writer into strict recorded from holdfast.server_generation;
     system_here := coalesce(system_here, recorded.system_identifier);
     timeline_here := coalesce(timeline_here, recorded.timeline);
     is_copy := (recorded.system_identifier, recorded.database, recorded.written_by)
@@ -245,16 +245,16 @@ create or replace function holdfast.advance_fence() returns void
       end if;
       insert into holdfast.crash_witness default values on conflict on constraint crash_witness_pkey do nothing;
     end if;
-    update holdfast.fencing
+    update holdfast.server_generation
     set system_identifier = system_here,
         timeline = timeline_here,
         started_at = pg_postmaster_start_time(),
         database = database_here,
         fence_floor = (select last_value from holdfast.fence),
-        generation = fencing.generation + is_new::integer,
-        began_at = case when is_new then clock_timestamp() else fencing.began_at end;
+        generation = server_generation.generation + is_new::integer,
+        began_at = case when is_new then clock_timestamp() else server_generation.began_at end;
     -- Not pg_current_xact_id(), which is another number inside a savepoint.
-    update holdfast.fencing set written_by = fencing.xmin;
+    update holdfast.server_generation set written_by = server_generation.xmin;
   end
   $$;
 comment on function holdfast.advance_fence() is
@@ -265,8 +265,8 @@ create or replace function holdfast.guard_key(key bigint, fence bigint, session 
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    insert into holdfast.guarded as known (key, fence) values (guard_key.key, guard_key.fence)
-    on conflict on constraint guarded_pkey do update
+    insert into holdfast.fence_guard as known (key, fence) values (guard_key.key, guard_key.fence)
+    on conflict on constraint fence_guard_pkey do update
     set fence = excluded.fence,
         used_on = excluded.used_on
     where known.fence <= excluded.fence;
@@ -302,19 +302,19 @@ create or replace function holdfast.noticed_generation() returns integer
       return null;
     end if;
     return (
-      select fencing.generation
-      from holdfast.fencing
+      select server_generation.generation
+      from holdfast.server_generation
       where started_at = pg_postmaster_start_time()
         and written_by = xmin
         -- The path of a file names the database, and takes no look at pg_database, which may be large.
-        and database = split_part(pg_relation_filepath('holdfast.fencing'), '/', -2)::oid
+        and database = split_part(pg_relation_filepath('holdfast.server_generation'), '/', -2)::oid
         and fence_floor <= (select last_value from holdfast.fence)
         and exists (select from holdfast.crash_witness)
     );
   end
   $$;
 comment on function holdfast.noticed_generation() is
-  'The generation of the server (see fencing). Null until advance_fence() has noticed a restart, a crash, a failover or a restore: until then the sequences may be behind.';
+  'The generation of the server (see server_generation). Null until advance_fence() has noticed a restart, a crash, a failover or a restore: until then the sequences may be behind.';
 
 create or replace function holdfast.generation_began() returns text
   language plpgsql
@@ -323,7 +323,7 @@ create or replace function holdfast.generation_began() returns text
   set lock_timeout = '200ms'
   as $$
   begin
-    return (select began_at::text from holdfast.fencing where holdfast.noticed_generation() is not null);
+    return (select began_at::text from holdfast.server_generation where holdfast.noticed_generation() is not null);
   end
   $$;
 comment on function holdfast.generation_began() is
@@ -338,15 +338,15 @@ create or replace function holdfast.generation() returns integer
   begin
     if noticed is null then
       perform holdfast.advance_fence();
-      noticed := (select fencing.generation from holdfast.fencing);
+      noticed := (select server_generation.generation from holdfast.server_generation);
     end if;
     return noticed;
   end
   $$;
 comment on function holdfast.generation() is
-  'The generation of the server (see fencing), also when nobody has noticed its beginning before.';
+  'The generation of the server (see server_generation), also when nobody has noticed its beginning before.';
 
-create or replace function holdfast.is_settled_in(generation integer) returns boolean
+create or replace function holdfast.grace_is_over_in(generation integer) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp
   strict
@@ -354,30 +354,30 @@ create or replace function holdfast.is_settled_in(generation integer) returns bo
   begin
     return not exists (
       select
-      from holdfast.fencing
-      join holdfast.instance on instance.generation < is_settled_in.generation
-      where clock_timestamp() < fencing.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
+      from holdfast.server_generation
+      join holdfast.instance on instance.generation < grace_is_over_in.generation
+      where clock_timestamp() < server_generation.began_at + make_interval(secs => instance.expiry_ms / 1000.0)
     );
   end
   $$;
-comment on function holdfast.is_settled_in(integer) is
-  'The same as is_settled() for a generation that is known already. For transactions of the user, where to notice one would lock a row that everybody needs.';
+comment on function holdfast.grace_is_over_in(integer) is
+  'The same as grace_is_over() for a generation that is known already. For transactions of the user, where to notice one would lock a row that everybody needs.';
 
-create or replace function holdfast.is_settled() returns boolean
+create or replace function holdfast.grace_is_over() returns boolean
   language plpgsql
   as $$
   begin
-    return holdfast.is_settled_in(holdfast.generation());
+    return holdfast.grace_is_over_in(holdfast.generation());
   end
   $$;
-comment on function holdfast.is_settled() is
+comment on function holdfast.grace_is_over() is
   'False for a while after a restart, crash or failover: somebody who was cut off then may still believe in what is gone. Ask it before any grant, and draw the fence after it.';
 
 -- What a statement sees may be older than the moment in which it looks at the clock: on a busy server by so long that what
 -- it sees as over was renewed, and the renewal answered, in between. So the clock is asked first: what is over then, as
 -- seen by a statement that begins later, has been renewed in time by nobody who heard of it. Where the transaction sees the
 -- past, its beginning is the moment. In a statement of its own in PL/pgSQL, before the one that looks.
-create or replace function holdfast.moment() returns timestamptz
+create or replace function holdfast.expiry_clock() returns timestamptz
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -385,7 +385,7 @@ create or replace function holdfast.moment() returns timestamptz
     return case current_setting('transaction_isolation') when 'read committed' then clock_timestamp() else now() end;
   end
   $$;
-comment on function holdfast.moment() is
+comment on function holdfast.expiry_clock() is
   'The time, to judge by what the next statement sees whether something is over.';
 
 create or replace function holdfast.is_present(session integer) returns boolean
@@ -393,19 +393,19 @@ create or replace function holdfast.is_present(session integer) returns boolean
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    moment timestamptz;
+    checked_at timestamptz;
   begin
     if not pg_try_advisory_xact_lock_shared(holdfast.session_class(), session) then
       return true;
     end if;
-    moment := holdfast.moment();
+    checked_at := holdfast.expiry_clock();
     return exists (
       select
       from holdfast.instance
       where instance.session = is_present.session
-        and expires_at > moment
+        and expires_at > checked_at
     );
   end
   $$;
 comment on function holdfast.is_present(integer) is
-  'Whether the instance whose present life has this number is alive: a session vouches for it, or its row has not expired. Not to be asked on the session that vouches: a session does not exclude itself.';
+  'Whether the instance whose present epoch has this number is alive: a session vouches for it, or its row has not expired. Not to be asked on the session that vouches: a session does not exclude itself.';

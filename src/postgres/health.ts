@@ -1,5 +1,5 @@
-import { atMost, memberOf, messageOf } from '../base/index.js'
-import type { Database } from './port.js'
+import { memberOf, messageOf, resultWithin } from '../base/index.js'
+import type { Database } from './database.js'
 import type { Presence } from './presence.js'
 
 /** How an instance is. */
@@ -20,12 +20,12 @@ export interface Health {
 
 /** One reason why an instance is not `up`. */
 export interface HealthReason {
-  readonly code: HealthTrouble
+  readonly code: HealthReasonCode
   readonly message: string
 }
 
 /** The codes of the reasons why an instance is not `up`. */
-export type HealthTrouble =
+export type HealthReasonCode =
   | 'DATABASE_UNREACHABLE'
   | 'POOL_UNANSWERED'
   | 'RECONNECTING'
@@ -40,22 +40,22 @@ export type HealthTrouble =
   | 'SHARE_FAILED'
 
 /** Why a part of an instance does not work. A schema that is too new is a reason of its own: only a newer version of the program helps. */
-export function troubleOf(code: HealthTrouble, what: string, error: unknown): HealthReason {
+export function healthReasonOf(code: HealthReasonCode, what: string, error: unknown): HealthReason {
   const isTooNew = memberOf(error, 'code') === 'SCHEMA_TOO_NEW'
   return { code: isTooNew ? 'SCHEMA_TOO_NEW' : code, message: `${what}: ${messageOf(error)}` }
 }
 
-interface Look {
+interface Probe {
   readonly at: number
   readonly checkedAt: Date
   readonly databaseMs: number | null
-  readonly trouble: string | null
+  readonly error: string | null
 }
 
 /** However often somebody asks, the database is asked once in this time. */
-const askEveryMs = 3_000
+const probeEveryMs = 3_000
 /** Shorter than what orchestrators wait for a probe. */
-const probeWithinMs = 800
+const probeTimeoutMs = 800
 
 interface HealthOptions {
   readonly database: Database
@@ -65,7 +65,7 @@ interface HealthOptions {
   readonly isDraining: () => boolean
   readonly isClosing: () => boolean
   /** What the parts of the instance know of themselves. */
-  readonly troubles: () => Iterable<HealthReason>
+  readonly reasons: () => Iterable<HealthReason>
 }
 
 /**
@@ -74,23 +74,23 @@ interface HealthOptions {
  */
 export class HealthCheck {
   readonly #options: HealthOptions
-  #look: Look | undefined
-  #looking: Promise<Look> | undefined
+  #probe: Probe | undefined
+  #probing: Promise<Probe> | undefined
 
   constructor(options: HealthOptions) {
     this.#options = options
   }
 
   /** How it is now, by an answer of the database that may be three seconds old. */
-  async look(): Promise<Health> {
-    const { presence, hasAnchor, isDraining, isClosing, troubles } = this.#options
-    const { databaseMs, checkedAt, trouble } = await this.#latest()
+  async check(): Promise<Health> {
+    const { presence, hasAnchor, isDraining, isClosing, reasons: troubles } = this.#options
+    const { databaseMs, checkedAt, error } = await this.#latestProbe()
     const reasons: HealthReason[] = []
-    const isConnected = hasAnchor && presence.life !== undefined
+    const isConnected = hasAnchor && presence.epoch !== undefined
     if (isClosing()) reasons.push({ code: 'CLOSING', message: 'This instance is closing, or closed' })
     else {
       // The session of an instance is answered all the time, so where it lives the server can be reached.
-      if (trouble) reasons.push({ code: isConnected ? 'POOL_UNANSWERED' : 'DATABASE_UNREACHABLE', message: trouble })
+      if (error) reasons.push({ code: isConnected ? 'POOL_UNANSWERED' : 'DATABASE_UNREACHABLE', message: error })
       if (hasAnchor && !isConnected) {
         const message = 'The session of this instance was lost, and is being opened anew'
         reasons.push({ code: 'RECONNECTING', message })
@@ -103,25 +103,28 @@ export class HealthCheck {
     return { status, reasons, instance: presence.instanceId, databaseMs, checkedAt }
   }
 
-  async #latest(): Promise<Look> {
-    if (this.#look && (performance.now() - this.#look.at < askEveryMs || this.#options.isClosing())) return this.#look
-    this.#looking ??= this.#ask().finally(() => {
-      this.#looking = undefined
+  async #latestProbe(): Promise<Probe> {
+    if (this.#probe && (performance.now() - this.#probe.at < probeEveryMs || this.#options.isClosing()))
+      return this.#probe
+    this.#probing ??= this.#runProbe().finally(() => {
+      this.#probing = undefined
     })
-    this.#look = await this.#looking
-    return this.#look
+    this.#probe = await this.#probing
+    return this.#probe
   }
 
-  async #ask(): Promise<Look> {
+  async #runProbe(): Promise<Probe> {
     const at = performance.now()
     const checkedAt = new Date()
-    const asking = this.#options.database.query('select 1', [], probeWithinMs).then(
+    const asking = this.#options.database.query('select 1', [], probeTimeoutMs).then(
       () => null,
       (error: Error) => error.message,
     )
     // A pool whose connections are all taken does not even send the question.
-    const late = `The database has not answered in ${probeWithinMs} ms`
-    const trouble = await atMost(probeWithinMs, asking).then((said) => (said === undefined ? late : said))
-    return { at, checkedAt, trouble, databaseMs: trouble === null ? performance.now() - at : null }
+    const late = `The database has not answered in ${probeTimeoutMs} ms`
+    const trouble = await resultWithin(probeTimeoutMs, asking).then((failure) =>
+      failure === undefined ? late : failure,
+    )
+    return { at, checkedAt, error: trouble, databaseMs: trouble === null ? performance.now() - at : null }
   }
 }

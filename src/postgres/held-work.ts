@@ -1,10 +1,10 @@
 import { whenAborted } from '../base/index.js'
 import type { CallerTransaction } from './caller.js'
-import type { Kept } from './keeper.js'
+import type { HeldName } from './name-locker.js'
 
 /** Something that only this instance has while its function works on it: the leadership of a term, or a resource of a share. */
 export abstract class HeldWork {
-  readonly #kept: Kept
+  readonly #kept: HeldName
   readonly #controller = new AbortController()
   readonly #forgets: readonly (() => void)[]
 
@@ -15,7 +15,7 @@ export abstract class HeldWork {
   readonly guard = (tx: CallerTransaction): Promise<void> => this.#kept.guard(tx)
 
   /** @internal */
-  constructor(kept: Kept, ...signals: readonly (AbortSignal | undefined)[]) {
+  constructor(kept: HeldName, ...signals: readonly (AbortSignal | undefined)[]) {
     this.#kept = kept
     this.#forgets = [kept.signal, ...signals].map((signal) => whenAborted(signal, (reason) => this.letGo(reason)))
   }

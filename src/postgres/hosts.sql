@@ -13,7 +13,7 @@ select
     when not pg_catalog.pg_is_in_recovery() then pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn())
   end as wal_file
 
--- name: bare_role
+-- name: role_without_system
 -- The same where the control file is not to be read, as on some services: they take care themselves that one host writes.
 select
   pg_catalog.pg_is_in_recovery() or pg_catalog.current_setting('transaction_read_only')::boolean as refuses_writes,

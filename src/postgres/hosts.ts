@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import { type HoldfastError, messageOf, pause } from '../base/index.js'
-import { eachHost, hostsOf } from './address.js'
+import { configPerHost, hostList } from './address.js'
+import type { Connection } from './database.js'
 import { DatabaseUnreachableError } from './errors.js'
-import type { Connection } from './port.js'
 import { isServerError, translate } from './sqlstate.js'
 import { loadStatements } from './statements.js'
 
@@ -30,27 +30,27 @@ interface Primary {
 }
 
 /** One of several, and `host:port` of all of them. */
-interface Host {
+interface HostConfig {
   readonly config: pg.ClientConfig
-  readonly all: string
+  readonly allHosts: string
 }
 
-interface Role {
+interface ServerRole {
   readonly refuses_writes: boolean
   readonly system: string | null
   /** Its first eight digits are the timeline. */
   readonly wal_file: string | null
 }
 
-const sql = loadStatements<'role' | 'bare_role'>(new URL('./hosts.sql', import.meta.url), 'holdfast')
+const sql = loadStatements<'role' | 'role_without_system'>(new URL('./hosts.sql', import.meta.url), 'holdfast')
 
 /** How long to wait for the others' answers where the first primary is one of which nothing is known. */
-const othersMs = 1_000
+const otherHostsMs = 1_000
 
 /** The latest timeline of each cluster that this process has seen. */
-const latest = new Map<string, number>()
+const latestTimelines = new Map<string, number>()
 /** Where the connections lead that were made to one of several hosts. */
-const connected = new Map<HostsClient, Primary>()
+const connectedPrimaries = new Map<HostsClient, Primary>()
 
 /**
  * A client of node-postgres that takes several hosts and connects to the one that is the primary, so that a pool of yours
@@ -61,14 +61,14 @@ const connected = new Map<HostsClient, Primary>()
  * const holdfast = await Holdfast.open({ pool })
  */
 export class HostsClient extends pg.Client {
-  readonly #hosts: readonly Host[]
-  readonly #patienceMs: number
+  readonly #hosts: readonly HostConfig[]
+  readonly #probeTimeoutMs: number
 
   constructor(config: HostsConfig = {}) {
-    const hosts = hostsFrom(config)
+    const hosts = hostConfigs(config)
     super(hosts[0]!.config)
     this.#hosts = hosts
-    this.#patienceMs = (config.connectionTimeoutMillis || 10_000) / 2
+    this.#probeTimeoutMs = (config.connectionTimeoutMillis || 10_000) / 2
   }
 
   override connect(): Promise<pg.Client>
@@ -88,7 +88,7 @@ export class HostsClient extends pg.Client {
   }
 
   async #connectToPrimary(): Promise<pg.Client> {
-    const primary = await this.#seek().catch((error) => {
+    const primary = await this.#findPrimary().catch((error) => {
       // As the driver says of a connection that did not come about.
       this.emit('end')
       throw error
@@ -104,15 +104,15 @@ export class HostsClient extends pg.Client {
     // That may have become known while we connected.
     if (isReplaced(primary)) {
       this.end().catch(() => {})
-      throw new DatabaseUnreachableError(whyReplaced(primary))
+      throw new DatabaseUnreachableError(replacedMessage(primary))
     }
-    connected.set(this, primary)
-    this.once('end', () => connected.delete(this))
+    connectedPrimaries.set(this, primary)
+    this.once('end', () => connectedPrimaries.delete(this))
     return this
   }
 
-  async #seek(): Promise<Primary> {
-    const primary = await findPrimary(this.#hosts, this.#patienceMs)
+  async #findPrimary(): Promise<Primary> {
+    const primary = await findPrimary(this.#hosts, this.#probeTimeoutMs)
     // So it is when whoever asked has given up meanwhile.
     if (this.connection.stream.destroyed) throw new DatabaseUnreachableError('The connection was given up')
     return primary
@@ -124,53 +124,56 @@ export class HostsClient extends pg.Client {
  * leads to the old one is cut, although it still answers. Returns how to stop.
  */
 export function watchHosts(connections: readonly Connection[], everyMs: number): () => void {
-  const several = connections.map(hostsFrom).filter((hosts) => hosts.length > 1)
+  const several = connections.map(hostConfigs).filter((hosts) => hosts.length > 1)
   if (several.length === 0) return () => {}
   const timer = setInterval(() => {
-    const here = new Set([...connected.values()].map(addressed))
-    for (const { config, all } of several.flat()) {
-      const client = clientFor(config, everyMs)
-      if (!here.has(addressed(client))) ask(client, all).catch(() => {})
+    const here = new Set([...connectedPrimaries.values()].map(hostPort))
+    for (const { config, allHosts } of several.flat()) {
+      const client = probeClient(config, everyMs)
+      if (!here.has(hostPort(client))) probeHost(client, allHosts).catch(() => {})
     }
   }, everyMs).unref()
   return () => clearInterval(timer)
 }
 
-function hostsFrom(config: HostsConfig): Host[] {
-  const all = hostsOf(config as Connection)
-  return eachHost(config as Connection).map((host) => ({ config: { ...copyOf(config), ...host }, all }))
+function hostConfigs(config: HostsConfig): HostConfig[] {
+  const all = hostList(config as Connection)
+  return configPerHost(config as Connection).map((host) => ({
+    config: { ...copyConfig(config), ...host },
+    allHosts: all,
+  }))
 }
 
 /** With the password, which a pool hides from whoever copies its options. */
-export function copyOf<Config extends pg.ClientConfig>(config: Config): Config {
+export function copyConfig<Config extends pg.ClientConfig>(config: Config): Config {
   const { password } = config
   return password ? { ...config, password } : { ...config }
 }
 
-async function findPrimary(hosts: readonly Host[], patienceMs: number): Promise<Primary> {
-  const known = new Set(latest.keys())
+async function findPrimary(hosts: readonly HostConfig[], patienceMs: number): Promise<Primary> {
+  const known = new Set(latestTimelines.keys())
   const primaries: Primary[] = []
-  const asked = hosts.map(async ({ config, all }, at) => {
-    const primary = await ask(clientFor(config, patienceMs), all)
+  const probes = hosts.map(async ({ config, allHosts }, at) => {
+    const primary = await probeHost(probeClient(config, patienceMs), allHosts)
     primaries[at] = primary
     return primary
   })
-  const answers = Promise.allSettled(asked)
-  const first = await Promise.any(asked).catch(() => undefined)
-  if (first && !known.has(first.cluster)) await Promise.race([answers, pause(othersMs)])
+  const results = Promise.allSettled(probes)
+  const first = await Promise.any(probes).catch(() => undefined)
+  if (first && !known.has(first.cluster)) await Promise.race([results, pause(otherHostsMs)])
   const choose = () => primaries.find((one) => one && !isReplaced(one))
-  const primary = choose() ?? (await answers.then(choose))
+  const primary = choose() ?? (await results.then(choose))
   if (primary) return primary
-  throw noPrimary((await answers).map(whyNot))
+  throw noPrimaryError((await results).map(rejectionOf))
 }
 
 /** One that answered may have turned out to be replaced since. */
-function whyNot(answer: PromiseSettledResult<Primary>): HoldfastError {
+function rejectionOf(answer: PromiseSettledResult<Primary>): HoldfastError {
   if (answer.status === 'rejected') return answer.reason
-  return new DatabaseUnreachableError(`${addressed(answer.value)} (${replacedSaid})`)
+  return new DatabaseUnreachableError(`${hostPort(answer.value)} (${replacedText})`)
 }
 
-function clientFor(config: pg.ClientConfig, withinMs: number): pg.Client {
+function probeClient(config: pg.ClientConfig, withinMs: number): pg.Client {
   return new pg.Client({
     ...config,
     connectionTimeoutMillis: withinMs,
@@ -180,7 +183,7 @@ function clientFor(config: pg.ClientConfig, withinMs: number): pg.Client {
 }
 
 /** What this host is, if it is the primary. */
-async function ask(client: pg.Client, allHosts: string): Promise<Primary> {
+async function probeHost(client: pg.Client, allHosts: string): Promise<Primary> {
   client.on('error', () => {})
   try {
     await client.connect()
@@ -188,15 +191,15 @@ async function ask(client: pg.Client, allHosts: string): Promise<Primary> {
     if (refusesWrites) throw new DatabaseUnreachableError('a standby, or read-only')
     const timeline = walFile === null ? 0 : Number.parseInt(walFile.slice(0, 8), 16)
     const primary = { host: client.host, port: client.port, cluster: `${system} ${allHosts}`, timeline }
-    learn(primary)
-    if (isReplaced(primary)) throw new DatabaseUnreachableError(replacedSaid)
+    recordTimeline(primary)
+    if (isReplaced(primary)) throw new DatabaseUnreachableError(replacedText)
     return primary
   } catch (error) {
     const { host, port, user = '', database = '' } = client
     const translated = translate(error, { host, port, user, database })
     // A wrong password, or a database that is not there, is so on all of them.
     if (!translated.retryable) throw translated
-    throw new DatabaseUnreachableError(`${addressed(client)} (${messageOf(error)})`, error)
+    throw new DatabaseUnreachableError(`${hostPort(client)} (${messageOf(error)})`, error)
   } finally {
     client.end().catch(() => {})
     // A goodbye that a silent network never answers must not keep the process from ending.
@@ -204,39 +207,39 @@ async function ask(client: pg.Client, allHosts: string): Promise<Primary> {
   }
 }
 
-async function roleOf(client: pg.Client): Promise<Role> {
-  const { rows } = await client.query<Role>(sql.role.text).catch((error) => {
+async function roleOf(client: pg.Client): Promise<ServerRole> {
+  const { rows } = await client.query<ServerRole>(sql.role.text).catch((error) => {
     if (!isServerError(error)) throw error
-    return client.query<Role>(sql.bare_role.text)
+    return client.query<ServerRole>(sql.role_without_system.text)
   })
   return rows[0]!
 }
 
-function learn({ cluster, timeline }: Primary): void {
-  if (timeline <= (latest.get(cluster) ?? -1)) return
-  latest.set(cluster, timeline)
-  for (const [client, primary] of connected) {
-    if (isReplaced(primary)) client.connection.stream.destroy(new Error(whyReplaced(primary)))
+function recordTimeline({ cluster, timeline }: Primary): void {
+  if (timeline <= (latestTimelines.get(cluster) ?? -1)) return
+  latestTimelines.set(cluster, timeline)
+  for (const [client, primary] of connectedPrimaries) {
+    if (isReplaced(primary)) client.connection.stream.destroy(new Error(replacedMessage(primary)))
   }
 }
 
 function isReplaced({ cluster, timeline }: Primary): boolean {
-  return timeline < (latest.get(cluster) ?? 0)
+  return timeline < (latestTimelines.get(cluster) ?? 0)
 }
 
-const replacedSaid = 'was the primary, and another has taken its place'
+const replacedText = 'was the primary, and another has taken its place'
 
-function whyReplaced(primary: Primary): string {
-  return `${addressed(primary)} ${replacedSaid}`
+function replacedMessage(primary: Primary): string {
+  return `${hostPort(primary)} ${replacedText}`
 }
 
-function noPrimary(reasons: readonly HoldfastError[]): HoldfastError {
+function noPrimaryError(reasons: readonly HoldfastError[]): HoldfastError {
   const refusal = reasons.find(({ retryable }) => !retryable)
   if (refusal) return refusal
   const each = reasons.map(({ message }) => message).join(', ')
   return new DatabaseUnreachableError(`None of the hosts is a primary that can be reached: ${each}`, reasons[0])
 }
 
-function addressed({ host, port }: { host: string; port: number }): string {
+function hostPort({ host, port }: { host: string; port: number }): string {
   return `${host}:${port}`
 }

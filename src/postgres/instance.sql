@@ -1,7 +1,7 @@
 -- Rows of instances, and the sweeping of what the dead left behind.
 
--- name: record
--- The instance begins a life. Flushed at commit, because after a crash the others wait for those who are recorded here.
+-- name: record_session
+-- The instance begins a epoch. Flushed at commit, because after a crash the others wait for those who are recorded here.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 )
@@ -12,8 +12,8 @@ insert into holdfast.instance
   )
 select
   $1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::jsonb, $11, $12,
-  $13::float8 - extract(epoch from clock_timestamp()) * 1000, fencing.generation
-from flushed, holdfast.fencing
+  $13::float8 - extract(epoch from clock_timestamp()) * 1000, server_generation.generation
+from flushed, holdfast.server_generation
 on conflict (id) do update
 set session = excluded.session,
     backend_pid = excluded.backend_pid,
@@ -23,29 +23,29 @@ set session = excluded.session,
     state = case when excluded.state = 'open' then instance.state else excluded.state end,
     clock_ahead_ms = excluded.clock_ahead_ms,
     generation = excluded.generation,
-    lives = instance.lives + 1,
-    life_since = now()
+    reconnects = instance.reconnects + 1,
+    epoch_since = now()
 
--- name: asked
+-- name: drain_request
 -- Whether somebody wants this instance to drain.
 select drain_within_ms
 from holdfast.instance
 where id = $1
-  and state = 'asked'
+  and state = 'drain-requested'
 
--- name: tell_state
+-- name: set_drain_state
 -- How far the instance has come with draining.
 update holdfast.instance
 set state = $2
 where id = $1
 
--- name: depart
+-- name: delete_instance
 -- The instance closes in good order.
 delete from holdfast.instance
 where id = $1
 
 -- name: record_row
--- An instance without an anchor begins a life: it is present until its row expires. Flushed, for the same reason.
+-- An instance without an anchor begins a epoch: it is present until its row expires. Flushed, for the same reason.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 )
@@ -53,48 +53,48 @@ insert into holdfast.instance
   (id, namespace, session, host, os_pid, version, node, expiry_ms, pooler, state, clock_ahead_ms, generation, expires_at)
 select
   $1, $2, nextval('holdfast.session'), $3, $4, $5, $6, $7, 'any', $8,
-  $9::float8 - extract(epoch from clock_timestamp()) * 1000, fencing.generation,
+  $9::float8 - extract(epoch from clock_timestamp()) * 1000, server_generation.generation,
   clock_timestamp() + make_interval(secs => $7::integer / 1000.0)
-from flushed, holdfast.fencing
+from flushed, holdfast.server_generation
 on conflict (id) do update
 set session = excluded.session,
     clock_ahead_ms = excluded.clock_ahead_ms,
     generation = excluded.generation,
     expires_at = excluded.expires_at,
     state = case when excluded.state = 'open' then instance.state else excluded.state end,
-    lives = instance.lives + 1,
-    life_since = now()
-returning session, state = 'asked' as asked, drain_within_ms, taken
+    reconnects = instance.reconnects + 1,
+    epoch_since = now()
+returning session, state = 'drain-requested' as drain_requested, drain_within_ms, revocations
 
 -- name: renew_row
 -- The instance is alive, and hears what an operator wants of it. No answer: it was too late, or the server has begun
--- another generation, and this life is over.
+-- another generation, and this epoch is over.
 update holdfast.instance
 set expires_at = clock_timestamp() + make_interval(secs => expiry_ms / 1000.0)
 where id = $1
   and session = $2::integer
   and expires_at > clock_timestamp()
   and generation = holdfast.generation()
-returning session, state = 'asked' as asked, drain_within_ms, taken
+returning session, state = 'drain-requested' as drain_requested, drain_within_ms, revocations
 
 -- name: advance_fence
 select holdfast.advance_fence()
 
--- name: grace
+-- name: grace_left
 -- For how many ms more somebody may still believe in a lock of an earlier generation: an instance that has not come
 -- back since, frozen or cut off, until its expiry.
 select
   coalesce(
-    max(expiry_ms - extract(epoch from clock_timestamp() - (select began_at from holdfast.fencing)) * 1000),
+    max(expiry_ms - extract(epoch from clock_timestamp() - (select began_at from holdfast.server_generation)) * 1000),
     0
-  )::float8 as answer
+  )::float8 as left_ms
 from holdfast.instance
-where generation < (select generation from holdfast.fencing)
+where generation < (select generation from holdfast.server_generation)
 
 -- name: sweep
--- Removes what belongs to lives that nobody vouches for any more; and names unused, fences that have guarded nothing, and elections in
+-- Removes what belongs to epochs that nobody vouches for any more; and names unused, fences that have guarded nothing, and elections in
 -- which nobody has led for a month. Every part is bounded, so that it stays a small statement whatever was left behind; it answers
--- with how many parts there is more of. Relies on name_used_at and guarded_used_on.
+-- with how many parts there is more of. Relies on name_used_at and fence_guard_used_on.
 with alive as materialized (
   select objid::integer as session
   from pg_locks
@@ -114,7 +114,7 @@ dead_instances as (
     select id
     from holdfast.instance
     where session not in (select session from alive)
-      and life_since < now() - interval '1 minute'
+      and epoch_since < now() - interval '1 minute'
       and (expires_at is null or expires_at < now() - interval '1 minute')
     limit 1000
     for update skip locked
@@ -138,7 +138,7 @@ dead_waits as (
     select instance, request
     from holdfast.wait
     where instance not in (select id from holdfast.instance where session in (select session from alive))
-      and coalesce(believed_until, since) < now() - interval '1 minute'
+      and coalesce(valid_until, since) < now() - interval '1 minute'
     limit 1000
     for update skip locked
   )
@@ -179,10 +179,10 @@ unused_names as (
   returning 1
 ),
 unused_fences as (
-  delete from holdfast.guarded
+  delete from holdfast.fence_guard
   where key in (
     select key
-    from holdfast.guarded
+    from holdfast.fence_guard
     where used_on < (now() at time zone 'UTC')::date - 31
     order by used_on
     limit 1000

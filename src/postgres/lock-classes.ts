@@ -1,4 +1,4 @@
-import { internalClass } from '../base/index.js'
+import { internalLockClass } from '../base/index.js'
 
 /**
  * Classes of advisory locks in the two-integer space that must be known before the schema exists. All others are in
@@ -11,5 +11,5 @@ import { internalClass } from '../base/index.js'
 export type LockClass = 'migration' | 'truth' | 'session'
 
 export function lockClass(schema: string, purpose: LockClass): number {
-  return internalClass(schema, purpose)
+  return internalLockClass(schema, purpose)
 }

@@ -7,24 +7,24 @@ select set_config(name, '0', true)
 from pg_settings
 where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')
 
--- name: turn
+-- name: migration_lock
 -- Whoever has it migrates; the others wait until the end of its transaction.
 select pg_advisory_xact_lock($1::integer, 0)
 
--- name: is_absent
+-- name: is_schema_absent
 -- Asked first, because "if not exists" demands the right to create schemas even where one exists.
 select to_regnamespace($1) is null as absent
 
--- name: prepare
+-- name: set_steps
 -- A block takes no parameters: what it is to run, and for how long it may try.
-select set_config('holdfast_migration.steps', $1, true), set_config('holdfast_migration.patience', $2, true)
+select set_config('holdfast_migration.steps', $1, true), set_config('holdfast_migration.max_try', $2, true)
 
 -- name: apply
 -- Whoever waits for a lock on a table holds up all who come later, so it waits briefly, gives back what it had, lets the fleet
 -- through, and tries again. A wait so short also never becomes a deadlock of which a worker would be the victim.
 do $$
   declare
-    deadline constant timestamptz := clock_timestamp() + current_setting('holdfast_migration.patience')::interval;
+    deadline constant timestamptz := clock_timestamp() + current_setting('holdfast_migration.max_try')::interval;
   begin
     loop
       begin
@@ -43,7 +43,7 @@ do $$
   end
 $$
 
--- name: in_the_way
+-- name: blocking_session
 -- The oldest transaction that has a lock on something in the schema.
 select
   pid,

@@ -1,14 +1,14 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import type { Database, Executor } from './database.js'
 import {
+  type BlockingSession,
   DatabaseError,
-  type Holder,
   MigrationBlockedError,
   MigrationFailedError,
   SchemaVersionError,
 } from './errors.js'
 import { lockClass } from './lock-classes.js'
 import { localSettings } from './node-postgres.js'
-import type { Database, Executor } from './port.js'
 import { baseline, functionsRevision, functionsScript, type RoomFunctions, roomFunctions } from './schema-rooms.js'
 import { sqlstate, sqlstateOf } from './sqlstate.js'
 import { inSchema, loadStatements, quoteIdentifier } from './statements.js'
@@ -101,13 +101,13 @@ export function isUpToDate(state: SchemaState): boolean {
 }
 
 /** The version of the schema that this version of Holdfast was made for. */
-export function knownVersion(schema: string): number {
+export function latestVersion(schema: string): number {
   return allMigrations(schema).length
 }
 
 /** Throws unless this version of Holdfast can work with the schema as it is. */
 export function checkSchema(state: SchemaState, schema: string): void {
-  const known = knownVersion(schema)
+  const known = latestVersion(schema)
   if (state.version < known || state.worksFrom > known) throw new SchemaVersionError(state.version, known, schema)
   if (state.pendingFunctions.length > 0) {
     throw new SchemaVersionError(state.version, known, schema, { found: state.revision, expected: functionsRevision })
@@ -115,10 +115,10 @@ export function checkSchema(state: SchemaState, schema: string): void {
 }
 
 /** How long a migration is tried when somebody holds locks on the tables that it changes. */
-const patienceMs = 60_000
+const maxTryMs = 60_000
 
 /** The step behind all migrations. */
-const functionsStep = (schema: string) => ({ version: knownVersion(schema), name: 'functions' })
+const functionsStep = (schema: string) => ({ version: latestVersion(schema), name: 'functions' })
 
 export interface Applied {
   readonly migrations: readonly Migration[]
@@ -137,13 +137,13 @@ export async function migrate(
   while (state.pending.length > 0) {
     const next = state.pending[0]!
     onStep(next, stepsOf(state))
-    if (await applyMigration(database, schema, next, patienceMs)) applied.push(next)
+    if (await applyMigration(database, schema, next, maxTryMs)) applied.push(next)
     state = await schemaState(database, schema)
   }
   const functions = state.pendingFunctions
   if (functions.length === 0) return { migrations: applied, functions: [] }
   onStep(functionsStep(schema), 1)
-  return { migrations: applied, functions: (await applyFunctions(database, schema, patienceMs)) ? functions : [] }
+  return { migrations: applied, functions: (await applyFunctions(database, schema, maxTryMs)) ? functions : [] }
 }
 
 /** Number of steps that bring the schema up to date. */
@@ -179,34 +179,35 @@ async function applyStep(
   sqlFor: (state: SchemaState) => string | undefined,
 ): Promise<boolean> {
   const beganAt = performance.now()
-  const statements = loadStatements<'no_timeouts' | 'turn' | 'is_absent' | 'prepare' | 'apply' | 'in_the_way'>(
-    new URL('./migrate.sql', import.meta.url),
-    schema,
-  )
+  const statements = loadStatements<
+    'no_timeouts' | 'migration_lock' | 'is_schema_absent' | 'set_steps' | 'apply' | 'blocking_session'
+  >(new URL('./migrate.sql', import.meta.url), schema)
   const apply = database.transaction(async (tx) => {
     // A snapshot from before the wait, as other levels have it, would not show what the others did meanwhile.
     await tx.query('set transaction isolation level read committed')
     // What the step names in a default or an index is looked up now, once for all who use it.
     await tx.query(localSettings)
     await tx.query(statements.no_timeouts.text)
-    await tx.query(statements.turn.text, [lockClass(schema, 'migration')])
-    const [{ absent }] = (await tx.query<{ absent: boolean }>(statements.is_absent.text, [
+    await tx.query(statements.migration_lock.text, [lockClass(schema, 'migration')])
+    const [{ absent }] = (await tx.query<{ absent: boolean }>(statements.is_schema_absent.text, [
       quoteIdentifier(schema),
     ])) as [{ absent: boolean }]
     if (absent) await tx.query(createSchema(schema))
-    await tx.query(bookkeeping(schema))
+    await tx.query(migrationTable(schema))
     const sql = sqlFor(await schemaState(tx, schema))
     if (sql === undefined) return false
     // The wait for our turn counts, so that a fleet which waits in a row gives up together.
     const leftMs = Math.max(0, withinMs - (performance.now() - beganAt))
-    await tx.query(statements.prepare.text, [sql, `${leftMs} ms`])
+    await tx.query(statements.set_steps.text, [sql, `${leftMs} ms`])
     await tx.query(statements.apply.text)
     return true
   })
   return await apply.catch(async (error) => {
     if (!(error instanceof DatabaseError)) throw error
     if (error.sqlstate !== sqlstate.lockNotAvailable) throw new MigrationFailedError(step, error)
-    const [holder] = await database.read<Holder>(statements.in_the_way.text, [quoteIdentifier(schema)]).catch(() => [])
+    const [holder] = await database
+      .read<BlockingSession>(statements.blocking_session.text, [quoteIdentifier(schema)])
+      .catch(() => [])
     throw new MigrationBlockedError(step, performance.now() - beganAt, holder, error)
   })
 }
@@ -232,14 +233,14 @@ export function migrationScript(
     '-- So that nothing in another schema is taken for what PostgreSQL has under the same name.',
     'set local search_path = pg_catalog, pg_temp;',
   ].join('\n')
-  return ['begin;', settings, ...start, bookkeeping(schema).trim(), ...steps, ...functions, 'commit;'].join('\n\n')
+  return ['begin;', settings, ...start, migrationTable(schema).trim(), ...steps, ...functions, 'commit;'].join('\n\n')
 }
 
 function createSchema(schema: string): string {
   return `create schema ${quoteIdentifier(schema)};`
 }
 
-function bookkeeping(schema: string): string {
+function migrationTable(schema: string): string {
   // The class of the session numbers depends on the schema's name, which only the running code knows.
   const sessionClass = `create or replace function holdfast.session_class() returns integer
   language sql immutable parallel safe

@@ -18,14 +18,14 @@ export class KeyCollisionError extends HoldfastError {
   }
 }
 
-const forgetAfterMs = 12 * 3_600_000
-const mostRemembered = 50_000
+const rememberMs = 12 * 3_600_000
+const maxRemembered = 50_000
 
 /**
  * The registry of names: which keys this process has registered lately, and with what answer. Registering again after
  * half a day keeps the row from being swept as unused.
  */
-export class Names {
+export class NameRegistry {
   readonly #known = new Map<string, { label: string; namespace: string; atMs: number }>()
 
   /** Registers keys and answers with what they were called before; its values come from `valuesFor`. */
@@ -46,21 +46,21 @@ export class Names {
   /** Whether this process has registered the key not long ago. */
   isKnown(key: Key): boolean {
     const known = this.#known.get(key.key)
-    return known !== undefined && performance.now() - known.atMs < forgetAfterMs
+    return known !== undefined && performance.now() - known.atMs < rememberMs
   }
 
   /** The values for the statement `register`. */
-  valuesFor(keys: readonly Key[]): unknown[] {
+  registerValues(keys: readonly Key[]): unknown[] {
     // In one order everywhere, so that two instances which register the same keys cannot deadlock.
     const sorted = [...keys].sort((a, b) => (BigInt(a.key) < BigInt(b.key) ? -1 : 1))
     return [sorted.map(({ key }) => key), sorted.map(({ namespace }) => namespace), sorted.map(({ label }) => label)]
   }
 
   /** Takes in what `register` answered, and answers with the collisions, by key. */
-  learn(keys: readonly Key[], rows: readonly string[][]): Map<string, KeyCollisionError> {
+  recordRegistered(keys: readonly Key[], rows: readonly string[][]): Map<string, KeyCollisionError> {
     const registered = new Map(rows.map(([key, namespace, label]) => [key!, { namespace: namespace!, label: label! }]))
     const collisions = new Map<string, KeyCollisionError>()
-    if (this.#known.size > mostRemembered) this.#known.clear()
+    if (this.#known.size > maxRemembered) this.#known.clear()
     for (const key of keys) {
       const owner = registered.get(key.key) ?? key
       this.#known.set(key.key, { label: owner.label, namespace: owner.namespace, atMs: performance.now() })

@@ -1,10 +1,10 @@
 import { ClosedError } from '../base/index.js'
 import { addressOf, checkUrl } from './address.js'
-import { Patience } from './deadline.js'
+import type { Connection, Database, Executor } from './database.js'
 import { DatabaseError, DatabaseUnreachableError } from './errors.js'
-import { ignore, listen, OwnPool } from './own-pool.js'
-import type { Connection, Database, Executor } from './port.js'
+import { ignore, ignoreErrors, OwnPool } from './own-pool.js'
 import { explainReadOnly } from './read-only.js'
+import { ResponseTimeout } from './response-timeout.js'
 import { translate } from './sqlstate.js'
 
 /** What Holdfast needs of a pool of node-postgres, so that any version of it fits. */
@@ -50,9 +50,9 @@ export function pgExecutor(client: PgClient, connection?: Connection): Executor 
  * A database behind pools that Holdfast opens, and closes, itself: one for statements, one for transactions. Work inside
  * a transaction may ask Holdfast for something else, and must not have taken the last connection for it.
  */
-export function openPgPool(connection: Connection, mostConnections = 5): Database {
+export function openPgPool(connection: Connection, maxConnections = 5): Database {
   if (connection.connectionString) checkUrl(connection.connectionString, 'url')
-  const statements = new OwnPool(connection, { max: mostConnections })
+  const statements = new OwnPool(connection, { max: maxConnections })
   let transactions: OwnPool | undefined
   let isClosed = false
   return fromPgPool(statements.pool, connection, {
@@ -60,20 +60,20 @@ export function openPgPool(connection: Connection, mostConnections = 5): Databas
       isClosed = true
       await Promise.all([statements.close(), transactions?.close()])
     },
-    fellSilent: () => statements.fellSilent(),
+    closeIdleConnections: () => statements.closeIdleConnections(),
     transactions() {
       // After the end one that has ended, too, and says so.
       if (isClosed) return statements.pool
-      transactions ??= new OwnPool(connection, { max: 2 * mostConnections })
+      transactions ??= new OwnPool(connection, { max: 2 * maxConnections })
       return transactions.pool
     },
   })
 }
 
 /** What node-postgres says when `query_timeout` is over; it has no code. */
-const readTimedOut = 'Query read timeout'
+const readTimeoutMessage = 'Query read timeout'
 
-const rolledBack =
+const rolledBackMessage =
   'The transaction was rolled back at its commit, because one of its statements had failed (SQLSTATE 25P02)'
 
 /** A server with LLVM compiles a statement whose estimated cost is high: for seconds, where it runs for milliseconds. */
@@ -89,21 +89,21 @@ export const localSettings = `${withoutJit}; set local search_path = pg_catalog,
 export function fromPgPool(
   pool: PgPool,
   connection = connectionOf(pool),
-  own: { close(): Promise<void>; fellSilent?(): void; transactions?(): PgPool } = { async close() {} },
+  ownPools: { close(): Promise<void>; closeIdleConnections?(): void; transactions?(): PgPool } = { async close() {} },
 ): Database {
   const stopListening = listenOnce(pool)
   const { query } = pgExecutor(pool, connection)
-  const patience = new Patience()
+  const responseTimeout = new ResponseTimeout()
   let isClosed = false
   // A pool of the user stays open. An instance that was closed must not use it either.
   const checkOpen = () => {
     if (isClosed) throw new ClosedError('This instance')
   }
-  const failed = (error: unknown) => {
-    if ((error as Error).message === readTimedOut) own.fellSilent?.()
+  const translateFailure = (error: unknown) => {
+    if ((error as Error).message === readTimeoutMessage) ownPools.closeIdleConnections?.()
     return translate(error, connection)
   }
-  const explained = async (error: unknown): Promise<never> => {
+  const throwExplained = async (error: unknown): Promise<never> => {
     throw await explainReadOnly(error, database)
   }
 
@@ -115,7 +115,7 @@ export function fromPgPool(
     withinMs?: number,
   ): Promise<T> {
     checkOpen()
-    const client = await from.connect().catch((error) => Promise.reject(failed(error)))
+    const client = await from.connect().catch((error) => Promise.reject(translateFailure(error)))
     let broken: Error | undefined
     const onError = (error: Error) => {
       broken = error
@@ -125,7 +125,7 @@ export function fromPgPool(
     // One statement after the other, as the driver wants them.
     let last: Promise<unknown> = Promise.resolve()
     let unanswered = 0
-    const inTurn = <T>(ask: () => Promise<T>): Promise<T> => {
+    const serialize = <T>(ask: () => Promise<T>): Promise<T> => {
       unanswered++
       const answer = last.then(ask)
       last = answer.then(
@@ -135,14 +135,16 @@ export function fromPgPool(
       return answer
     }
     const tx: Executor = {
-      query: <Row>(text: string, values?: readonly unknown[]) => inTurn(() => query<Row>(text, values)),
+      query: <Row>(text: string, values?: readonly unknown[]) => serialize(() => query<Row>(text, values)),
     }
     const step = async (text: string, values?: unknown[]) => {
       try {
-        if (withinMs === undefined) return await inTurn(() => client.query(text, values))
-        return await patience.wait(withinMs, (ms) => inTurn(() => client.query({ text, query_timeout: ms }, values)))
+        if (withinMs === undefined) return await serialize(() => client.query(text, values))
+        return await responseTimeout.run(withinMs, (ms) =>
+          serialize(() => client.query({ text, query_timeout: ms }, values)),
+        )
       } catch (error) {
-        const reason = failed(error)
+        const reason = translateFailure(error)
         // A connection that has not answered is not asked to roll back.
         if (reason instanceof DatabaseUnreachableError) broken ??= reason
         throw reason
@@ -155,7 +157,7 @@ export function fromPgPool(
       const result = await work(tx, statement)
       // A transaction in which a statement failed, and the work went on, is rolled back by its commit.
       const { command } = await step('commit')
-      if (command === 'ROLLBACK') throw new DatabaseError(rolledBack, '25P02')
+      if (command === 'ROLLBACK') throw new DatabaseError(rolledBackMessage, '25P02')
       return result
     } catch (error) {
       // When a statement has no answer yet, or even the rollback fails, the connection must not go back into the pool;
@@ -174,39 +176,46 @@ export function fromPgPool(
   }
 
   /** One statement in a transaction with `localSettings`. */
-  function apart<Row>(begin: string, text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]> {
+  function inOwnTransaction<Row>(
+    begin: string,
+    text: string,
+    values?: readonly unknown[],
+    withinMs?: number,
+  ): Promise<Row[]> {
     const settled = `${begin}; ${localSettings}`
     const ask = (beginning: string, ms?: number) =>
       inTransaction(pool, beginning, (_, statement) => statement<Row>(text, values), ms)
     if (withinMs === undefined) return ask(settled)
     // The client gives up first: its error is the one that tells. The server need not work for nobody.
-    return patience.wait(withinMs, (ms) => ask(`${settled}; set local statement_timeout = ${Math.ceil(2 * ms)}`, ms))
+    return responseTimeout.run(withinMs, (ms) =>
+      ask(`${settled}; set local statement_timeout = ${Math.ceil(2 * ms)}`, ms),
+    )
   }
 
   const database: Database = {
     async query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
       checkOpen()
-      if (withinMs === undefined) return query<Row>(text, values).catch(explained)
-      const answer = patience.wait(withinMs, async (ms) => {
+      if (withinMs === undefined) return query<Row>(text, values).catch(throwExplained)
+      const answer = responseTimeout.run(withinMs, async (ms) => {
         try {
           return (await pool.query({ text, query_timeout: ms }, values as unknown[])).rows as Row[]
         } catch (error) {
-          throw failed(error)
+          throw translateFailure(error)
         }
       })
-      return answer.catch(explained)
+      return answer.catch(throwExplained)
     },
-    read: (text, values, withinMs) => apart('begin read only', text, values, withinMs),
+    read: (text, values, withinMs) => inOwnTransaction('begin read only', text, values, withinMs),
     write: <Row>(text: string, values?: readonly unknown[], withinMs?: number) =>
-      apart<Row>('begin', text, values, withinMs).catch(explained),
+      inOwnTransaction<Row>('begin', text, values, withinMs).catch(throwExplained),
     transaction: <T>(work: (tx: Executor) => Promise<T>, withinMs?: number) =>
-      inTransaction(own.transactions?.() ?? pool, 'begin', work, withinMs).catch(explained),
+      inTransaction(ownPools.transactions?.() ?? pool, 'begin', work, withinMs).catch(throwExplained),
     connection,
     address: addressOf(connection),
-    hurry: () => patience.hurry(),
+    shortenTimeouts: () => responseTimeout.shorten(),
     async close() {
       isClosed = true
-      await own.close()
+      await ownPools.close()
       stopListening()
     },
   }
@@ -214,7 +223,7 @@ export function fromPgPool(
 }
 
 /** How many databases there are on each pool. */
-const openOn = new WeakMap<PgPool, number>()
+const databasesOnPool = new WeakMap<PgPool, number>()
 
 /**
  * Listens on a pool once, however many instances share it: Node.js warns of the eleventh listener. Returns how to stop, which the
@@ -222,20 +231,20 @@ const openOn = new WeakMap<PgPool, number>()
  */
 function listenOnce(pool: PgPool): () => void {
   const count = (by: 1 | -1) => {
-    const open = (openOn.get(pool) ?? 0) + by
-    openOn.set(pool, open)
+    const open = (databasesOnPool.get(pool) ?? 0) + by
+    databasesOnPool.set(pool, open)
     return open
   }
   // Without a listener, an idle connection that dies takes the whole process with it. Once for each pool, and for good: its
   // end does not wait for its connections.
   pool.off('error', ignore)
   pool.on('error', ignore)
-  if (count(1) === 1) pool.on('acquire', listen)
+  if (count(1) === 1) pool.on('acquire', ignoreErrors)
   let isOver = false
   return () => {
     if (isOver) return
     isOver = true
-    if (count(-1) === 0) pool.off('acquire', listen)
+    if (count(-1) === 0) pool.off('acquire', ignoreErrors)
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
-import { copyOf, HostsClient } from './hosts.js'
-import type { Connection } from './port.js'
+import type { Connection } from './database.js'
+import { copyConfig, HostsClient } from './hosts.js'
 
 const connectMs = 10_000
 const closeWithinMs = 2_000
@@ -21,7 +21,7 @@ export class OwnPool {
 
   constructor(connection: Connection, { max, applicationName = 'holdfast' }: OwnPoolOptions) {
     const clients = this.#clients
-    class Client extends HurriedClient {
+    class Client extends TimedConnectClient {
       constructor(config?: pg.ClientConfig) {
         super(config)
         clients.add(this)
@@ -32,7 +32,7 @@ export class OwnPool {
     // For good: its end does not wait for its connections, and one that the server ends meanwhile must not crash us.
     this.pool.on('error', ignore)
     this.pool.on('acquire', (client) => {
-      listen(client)
+      ignoreErrors(client)
       this.#idle.delete(client)
     })
     this.pool.on('release', (_, client) => this.#idle.add(client))
@@ -40,24 +40,24 @@ export class OwnPool {
   }
 
   /** One of its connections gave no answer. Each idle one would cost the same time to be found out. */
-  fellSilent(): void {
-    for (const client of this.#idle) cut(client)
+  closeIdleConnections(): void {
+    for (const client of this.#idle) destroySocket(client)
   }
 
   async close(): Promise<void> {
     // Nobody needs an answer any more: what is still out has fallen silent, or was left behind.
-    const patience = setTimeout(() => this.#clients.forEach(cut), closeWithinMs)
+    const forceTimer = setTimeout(() => this.#clients.forEach(destroySocket), closeWithinMs)
     await this.pool.end()
-    clearTimeout(patience)
+    clearTimeout(forceTimer)
     // A goodbye that a silent network never answers must not keep the process from ending.
     for (const { connection } of this.#clients) (connection.stream as Socket).unref()
   }
 }
 
 /** Gives up a connection that is not opened in time. The pool's own option would also end waiting for a free one. */
-class HurriedClient extends HostsClient {
+class TimedConnectClient extends HostsClient {
   constructor(config: pg.ClientConfig = {}) {
-    super({ ...copyOf(config), connectionTimeoutMillis: connectMs, keepAlive: true })
+    super({ ...copyConfig(config), connectionTimeoutMillis: connectMs, keepAlive: true })
   }
 }
 
@@ -65,12 +65,12 @@ class HurriedClient extends HostsClient {
  * Between a pool and whoever asked it for a connection there is a moment in which nobody listens. When the server ends the
  * session in the same packet, the process would end, too.
  */
-export function listen(client: Speaker): void {
+export function ignoreErrors(client: ErrorEmitter): void {
   client.off('error', ignore)
   client.on('error', ignore)
 }
 
-interface Speaker {
+interface ErrorEmitter {
   on(event: 'error', listener: () => void): unknown
   off(event: 'error', listener: () => void): unknown
 }
@@ -78,6 +78,6 @@ interface Speaker {
 /** What failed says so itself. */
 export const ignore = () => {}
 
-function cut(client: pg.Client): void {
+function destroySocket(client: pg.Client): void {
   ;(client.connection.stream as Socket).destroy()
 }

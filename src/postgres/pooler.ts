@@ -1,7 +1,7 @@
 import type pg from 'pg'
+import type { Connection } from './database.js'
 import { SessionLocksUnavailableError } from './errors.js'
 import { HostsClient } from './hosts.js'
-import type { Connection } from './port.js'
 
 /**
  * Tells a transaction pooler from a session pooler, by catching it in the act.

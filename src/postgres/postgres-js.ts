@@ -1,6 +1,6 @@
 import { describe, UsageError } from '../base/index.js'
+import type { Connection, Database, Executor } from './database.js'
 import { openPgPool } from './node-postgres.js'
-import type { Connection, Database, Executor } from './port.js'
 import { translate } from './sqlstate.js'
 
 /** The `sql` of a transaction of postgres.js. */
@@ -39,7 +39,7 @@ export function postgresJsExecutor(sql: PostgresJsExecutor): Executor {
  * A database where the user's postgres.js leads, by connections of our own: see docs/decisions/0003-two-drivers.md. Only
  * what belongs into a transaction of the user goes through theirs.
  */
-export function besidePostgresJs(sql: PostgresJs): Database {
+export function fromPostgresJs(sql: PostgresJs): Database {
   return openPgPool(connectionOf(sql))
 }
 

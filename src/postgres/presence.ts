@@ -19,15 +19,15 @@ export interface Presence {
   /** Random; what people see of the instance. */
   readonly instanceId: string
   /** The present life, or undefined between two lives. */
-  readonly life: Life | undefined
+  readonly epoch: Epoch | undefined
   /** The present life, once there is one. Rejects when the instance closes or the signal aborts. */
-  whenLiving(signal?: AbortSignal): Promise<Life>
+  whenPresent(signal?: AbortSignal): Promise<Epoch>
   /** Calls back, in this life or a later one, when somebody has asked from outside that this instance drain. */
-  onDrainAsked(listener: DrainListener): void
+  onDrainRequest(listener: DrainListener): void
   /** Calls back when an operator may have taken something from this instance. Only for who cannot be notified. */
-  onTaken(listener: () => void): void
+  onRevocation(listener: () => void): void
   /** Tells the fleet how far draining has come, and again at the beginning of each later life. */
-  tell(state: 'draining' | 'drained'): Promise<void>
+  reportDrain(state: 'draining' | 'drained'): Promise<void>
   /** Ends it in good order. */
   close(): Promise<void>
 }
@@ -36,7 +36,7 @@ export interface Presence {
 export type DrainListener = (withinMs: number | undefined) => void
 
 /** One unbroken presence. A new one begins after a loss, with a new number. */
-export interface Life {
+export interface Epoch {
   readonly number: number
   /** Whether what carries its number may be believed in at this very moment. */
   readonly trusted: boolean

@@ -1,6 +1,6 @@
 -- Asked after PostgreSQL has refused a write.
 
--- name: why_read_only
+-- name: read_only_reason
 -- Whether the server is a standby, and whether and by whom transactions are made read-only from their beginning.
 select
   pg_is_in_recovery() as is_standby,

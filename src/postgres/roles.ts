@@ -1,5 +1,5 @@
 import { UsageError } from '../base/index.js'
-import type { Database, Executor } from './port.js'
+import type { Database, Executor } from './database.js'
 import { quoteIdentifier } from './statements.js'
 
 /**
@@ -27,7 +27,7 @@ export function grantsFor({ role, as }: Grantee, schema: string, owner: string):
   const isObserver = as === 'observer'
   const rows = isObserver ? 'select' : 'select, insert, update, delete'
   const numbers = isObserver ? 'select' : 'usage, select, update'
-  const unwritten = [
+  const readOnlyTables = [
     `${here}.migration`,
     `${here}.applied_functions`,
     ...(as === 'application' ? [`${here}.audit`] : []),
@@ -41,13 +41,13 @@ export function grantsFor({ role, as }: Grantee, schema: string, owner: string):
     `${byDefault} grant ${numbers} on sequences to ${to}`,
     isObserver
       ? // It runs as the owner: whoever may call it may drop the history.
-        `revoke execute on function ${here}.job_days(integer) from ${to}`
-      : `revoke insert, update, delete on ${unwritten.join(', ')} from ${to}`,
+        `revoke execute on function ${here}.job_roll_partitions(integer) from ${to}`
+      : `revoke insert, update, delete on ${readOnlyTables.join(', ')} from ${to}`,
   ]
 }
 
 /** The grants for all of them, in a schema that may not be there yet. Refuses roles that are not there. */
-export async function grantsOf(executor: Executor, schema: string, grantees: readonly Grantee[]): Promise<string[]> {
+export async function planGrants(executor: Executor, schema: string, grantees: readonly Grantee[]): Promise<string[]> {
   const roles = grantees.map(({ role }) => role)
   const [server] = (await executor.query<{ owner: string; known: string[] }>(
     `select
@@ -76,7 +76,7 @@ export async function grantsOf(executor: Executor, schema: string, grantees: rea
 }
 
 /** Runs grants: all of them or none. */
-export async function grant(database: Database, grants: readonly string[]): Promise<void> {
+export async function applyGrants(database: Database, grants: readonly string[]): Promise<void> {
   await database.transaction(async (tx) => {
     for (const statement of grants) await tx.query(statement)
   })

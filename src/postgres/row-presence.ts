@@ -6,14 +6,14 @@ import {
   type Events,
   formatDuration,
   type HoldfastError,
+  orAborted,
   pause,
   TrustDeadline,
-  unlessAborted,
 } from '../base/index.js'
-import { answerWithinMs } from './deadline.js'
+import type { Database } from './database.js'
 import { DatabaseUnreachableError } from './errors.js'
-import type { Database } from './port.js'
-import { type DrainListener, type Life, type Presence, trustedFor } from './presence.js'
+import { type DrainListener, type Epoch, type Presence, trustedFor } from './presence.js'
+import { responseTimeoutMs } from './response-timeout.js'
 import { loadStatements } from './statements.js'
 import { Sweeper } from './sweeper.js'
 
@@ -40,17 +40,24 @@ export interface RowPresenceOptions {
   readonly events: Events
 }
 
-type Name = 'record_row' | 'renew_row' | 'tell_state' | 'advance_fence' | 'grace' | 'depart' | 'sweep'
+type Name =
+  | 'record_row'
+  | 'renew_row'
+  | 'set_drain_state'
+  | 'advance_fence'
+  | 'grace_left'
+  | 'delete_instance'
+  | 'sweep'
 
 /** What the row says when it is written. */
-interface Recorded {
+interface PresenceRow {
   readonly session: number
-  readonly asked: boolean
+  readonly drain_requested: boolean
   readonly drain_within_ms: string | null
-  readonly taken: number
+  readonly revocations: number
 }
 
-const lookAgainMs = 50
+const pollMs = 50
 const sweepEveryMs = 3_600_000
 const departWithinMs = 2_000
 
@@ -60,13 +67,13 @@ export class RowPresence implements Presence {
   readonly #sql
   readonly #sweeper
   readonly #closing = new AbortController()
-  #life: RowEpoch | undefined
+  #epoch: RowEpoch | undefined
   #lostAt: number | undefined
-  #coming: Promise<void> | undefined
+  #connecting: Promise<void> | undefined
   #state: 'open' | 'draining' | 'drained' = 'open'
-  #onDrainAsked: DrainListener = () => {}
-  #onTaken = () => {}
-  #taken = 0
+  #onDrainRequest: DrainListener = () => {}
+  #onRevocation = () => {}
+  #revocations = 0
 
   constructor(options: RowPresenceOptions) {
     this.#options = options
@@ -74,56 +81,58 @@ export class RowPresence implements Presence {
     this.#sweeper = new Sweeper({ everyMs: sweepEveryMs, sweep: () => this.#sweep() })
   }
 
-  get life(): Life | undefined {
-    return this.#life?.trusted ? this.#life : undefined
+  get epoch(): Epoch | undefined {
+    return this.#epoch?.trusted ? this.#epoch : undefined
   }
 
-  async whenLiving(signal?: AbortSignal): Promise<Life> {
+  async whenPresent(signal?: AbortSignal): Promise<Epoch> {
     for (;;) {
       if (this.#closing.signal.aborted) throw new ClosedError('This instance')
       signal?.throwIfAborted()
-      if (this.life) return this.life
-      this.#coming ??= this.#come().finally(() => {
-        this.#coming = undefined
+      if (this.epoch) return this.epoch
+      this.#connecting ??= this.#connect().finally(() => {
+        this.#connecting = undefined
       })
-      await unlessAborted(signal, this.#coming)
+      await orAborted(signal, this.#connecting)
     }
   }
 
   /** Asked by the row alone: each renewal reads it. */
-  onDrainAsked(listener: DrainListener): void {
-    this.#onDrainAsked = listener
+  onDrainRequest(listener: DrainListener): void {
+    this.#onDrainRequest = listener
   }
 
-  onTaken(listener: () => void): void {
-    this.#onTaken = listener
+  onRevocation(listener: () => void): void {
+    this.#onRevocation = listener
   }
 
-  async tell(state: 'draining' | 'drained'): Promise<void> {
+  async reportDrain(state: 'draining' | 'drained'): Promise<void> {
     this.#state = state
-    if (!this.life) return
+    if (!this.epoch) return
     const { database, expiryMs } = this.#options
     // If it fails, the next life tells.
-    await database.query(this.#sql.tell_state.text, [this.instanceId, state], expiryMs).catch(() => {})
+    await database.query(this.#sql.set_drain_state.text, [this.instanceId, state], expiryMs).catch(() => {})
   }
 
   async close(): Promise<void> {
     this.#closing.abort()
-    await this.#coming
-    if (!this.#life) return
-    this.#life.end()
-    if (this.#life.loss) return
+    await this.#connecting
+    if (!this.#epoch) return
+    this.#epoch.end()
+    if (this.#epoch.loss) return
     // If it fails, the row expires.
-    await this.#options.database.query(this.#sql.depart.text, [this.instanceId], departWithinMs).catch(() => {})
+    await this.#options.database
+      .query(this.#sql.delete_instance.text, [this.instanceId], departWithinMs)
+      .catch(() => {})
   }
 
   /** Begins a life, however long it takes. */
-  async #come(): Promise<void> {
+  async #connect(): Promise<void> {
     for (let attempt = 0; !this.#closing.signal.aborted; attempt++) {
       if (attempt > 0) await pause(backoffMs(attempt, 50, 5_000), this.#closing.signal)
       try {
-        this.#life = await this.#begin()
-        this.#tell(this.#life)
+        this.#epoch = await this.#beginEpoch()
+        this.#reportEpoch(this.#epoch)
         return
       } catch {
         // Whatever stands in the server's place may go again.
@@ -131,21 +140,21 @@ export class RowPresence implements Presence {
     }
   }
 
-  #tell(life: RowEpoch): void {
+  #reportEpoch(life: RowEpoch): void {
     const { events } = this.#options
     if (this.#lostAt !== undefined) {
-      events.to('instance.reconnected')?.({ lostForMs: performance.now() - this.#lostAt })
+      events.emitter('instance.reconnected')?.({ lostForMs: performance.now() - this.#lostAt })
     }
     life.onLoss((reason) => {
       this.#lostAt = performance.now()
-      events.to('instance.lost')?.({ reason })
+      events.emitter('instance.lost')?.({ reason })
     })
   }
 
-  async #begin(): Promise<RowEpoch> {
+  async #beginEpoch(): Promise<RowEpoch> {
     const { database, namespace, expiryMs, version } = this.#options
     const run = (statement: Name, values: unknown[] = []) =>
-      database.query<Recorded>(this.#sql[statement].text, values, expiryMs)
+      database.query<PresenceRow>(this.#sql[statement].text, values, expiryMs)
     await run('advance_fence')
     const sentAt = performance.now()
     const facts = [hostname(), process.pid, version, process.versions.node, expiryMs, this.#state, Date.now()]
@@ -153,53 +162,53 @@ export class RowPresence implements Presence {
     const number = Number(row!.session)
     const life = new RowEpoch(number, expiryMs, sentAt, async () => {
       const [renewed] = await run('renew_row', [this.instanceId, number])
-      this.#hear(renewed)
-      this.#sweeper.sometimes()
+      this.#onRow(renewed)
+      this.#sweeper.sweepIfDue()
       return renewed !== undefined
     })
     try {
-      await this.#grace(life)
-      this.#hear(row)
+      await this.#waitForGrace(life)
+      this.#onRow(row)
       return life
     } catch (error) {
       // What nobody was told of must not go on renewing itself.
       life.end()
-      await run('depart', [this.instanceId]).catch(() => {})
+      await run('delete_instance', [this.instanceId]).catch(() => {})
       throw error
     }
   }
 
   /** What is left behind, as an anchor does. */
   async #sweep(): Promise<boolean> {
-    const [row] = await this.#options.database.query<{ more: number }>(this.#sql.sweep.text, [], answerWithinMs)
+    const [row] = await this.#options.database.query<{ more: number }>(this.#sql.sweep.text, [], responseTimeoutMs)
     return row!.more > 0
   }
 
-  #hear(recorded: Recorded | undefined): void {
-    if (recorded && recorded.taken !== this.#taken) {
-      this.#taken = recorded.taken
-      this.#onTaken()
+  #onRow(recorded: PresenceRow | undefined): void {
+    if (recorded && recorded.revocations !== this.#revocations) {
+      this.#revocations = recorded.revocations
+      this.#onRevocation()
     }
-    if (!recorded?.asked) return
+    if (!recorded?.drain_requested) return
     // It drains already, and could not tell.
-    if (this.#state !== 'open') return void this.tell(this.#state)
-    this.#onDrainAsked(recorded.drain_within_ms === null ? undefined : Number(recorded.drain_within_ms))
+    if (this.#state !== 'open') return void this.reportDrain(this.#state)
+    this.#onDrainRequest(recorded.drain_within_ms === null ? undefined : Number(recorded.drain_within_ms))
   }
 
-  async #grace(life: RowEpoch): Promise<void> {
+  async #waitForGrace(life: RowEpoch): Promise<void> {
     const { database, expiryMs } = this.#options
     for (;;) {
-      const [grace] = await database.query<{ answer: number }>(this.#sql.grace.text, [], expiryMs)
-      const leftMs = Number(grace!.answer)
+      const [grace] = await database.query<{ left_ms: number }>(this.#sql.grace_left.text, [], expiryMs)
+      const leftMs = Number(grace!.left_ms)
       if (leftMs <= 0) return
       if (this.#closing.signal.aborted) throw new ClosedError('This instance')
       if (!life.trusted) throw life.loss
-      await pause(Math.min(leftMs, lookAgainMs), this.#closing.signal)
+      await pause(Math.min(leftMs, pollMs), this.#closing.signal)
     }
   }
 }
 
-class RowEpoch extends TrustDeadline implements Life {
+class RowEpoch extends TrustDeadline implements Epoch {
   readonly #trustMs: number
   readonly #renew: () => Promise<boolean>
   readonly #renewTimer: NodeJS.Timeout

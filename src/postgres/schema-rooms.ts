@@ -36,7 +36,7 @@ export const functionsRevision = 1
 /** Statements that run once, when the functions are there for the first time. */
 const onInstall = [
   // No job can end while the table of its day is made, so the tables of the first days are made now.
-  'select holdfast.job_days(7);',
+  'select holdfast.job_roll_partitions(7);',
 ]
 
 export interface RoomFunctions {

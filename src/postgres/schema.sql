@@ -9,7 +9,7 @@ create sequence holdfast.session as integer cycle;
 comment on sequence holdfast.session is
   'Numbers of sessions. Each session of Holdfast holds a lock on its number, by which PostgreSQL itself vouches that it lives.';
 
-create table holdfast.fencing (
+create table holdfast.server_generation (
   one_row boolean primary key default true check (one_row),
   system_identifier bigint not null,
   timeline integer not null,
@@ -20,20 +20,20 @@ create table holdfast.fencing (
   generation integer not null default 0,
   began_at timestamptz not null default now()
 );
-comment on table holdfast.fencing is
+comment on table holdfast.server_generation is
   'The server on which fences were last advanced: one row. A difference between this row and the server begins a new generation: a restart, a crash, a failover, a restored or copied database, an upgrade. No lock of an earlier generation is left.';
-comment on column holdfast.fencing.one_row is 'Makes it one row.';
-comment on column holdfast.fencing.system_identifier is 'The cluster, as pg_control_system() names it; 0 where it is not readable.';
-comment on column holdfast.fencing.timeline is 'The timeline that was being written; 0 where it is not readable.';
-comment on column holdfast.fencing.started_at is 'When the server started.';
-comment on column holdfast.fencing.database is 'The oid of the database. A copy made by "create database … template" has another one.';
-comment on column holdfast.fencing.written_by is
+comment on column holdfast.server_generation.one_row is 'Makes it one row.';
+comment on column holdfast.server_generation.system_identifier is 'The cluster, as pg_control_system() names it; 0 where it is not readable.';
+comment on column holdfast.server_generation.timeline is 'The timeline that was being written; 0 where it is not readable.';
+comment on column holdfast.server_generation.started_at is 'When the server started.';
+comment on column holdfast.server_generation.database is 'The oid of the database. A copy made by "create database … template" has another one.';
+comment on column holdfast.server_generation.written_by is
   'The transaction that wrote this row, as the column xmin of the row shows it. Where the two differ, something else wrote the row: a restored dump, or logical replication.';
-comment on column holdfast.fencing.fence_floor is
+comment on column holdfast.server_generation.fence_floor is
   'The last value of the sequence fence when this row was written. A sequence below it was set back, or never copied.';
-comment on column holdfast.fencing.generation is 'Number of the generation.';
-comment on column holdfast.fencing.began_at is 'When the generation was noticed.';
-insert into holdfast.fencing (system_identifier, timeline) values (0, 0);
+comment on column holdfast.server_generation.generation is 'Number of the generation.';
+comment on column holdfast.server_generation.began_at is 'When the generation was noticed.';
+insert into holdfast.server_generation (system_identifier, timeline) values (0, 0);
 
 create unlogged table holdfast.crash_witness (
   one_row boolean primary key default true check (one_row)
@@ -55,20 +55,20 @@ create table holdfast.instance (
   pooler text not null,
   generation integer not null,
   clock_ahead_ms float8,
-  lives integer not null default 1,
+  reconnects integer not null default 0,
   opened_at timestamptz not null default now(),
-  life_since timestamptz not null default now(),
+  epoch_since timestamptz not null default now(),
   expires_at timestamptz,
   node text,
-  state text not null default 'open' check (state in ('open', 'asked', 'draining', 'drained')),
+  state text not null default 'open' check (state in ('open', 'drain-requested', 'draining', 'drained')),
   drain_within_ms bigint,
-  taken integer not null default 0
+  revocations integer not null default 0
 );
 comment on table holdfast.instance is
   'Running processes that opened Holdfast. A row proves nothing by itself: an instance lives while its session''s lock is held.';
 comment on column holdfast.instance.id is 'Random, drawn when the process opens Holdfast; part of the application_name of all its sessions.';
 comment on column holdfast.instance.namespace is 'The namespace that its names belong to.';
-comment on column holdfast.instance.session is 'The number of its anchor, new with every life.';
+comment on column holdfast.instance.session is 'The number of its anchor, new with every epoch.';
 comment on column holdfast.instance.backend_pid is 'The server process of its anchor; null without one.';
 comment on column holdfast.instance.host is 'The name of the machine, as the process sees it.';
 comment on column holdfast.instance.os_pid is 'The process id on that machine.';
@@ -76,18 +76,18 @@ comment on column holdfast.instance.version is 'The version of the package holdf
 comment on column holdfast.instance.expiry_ms is 'After this long in silence the server ends its sessions.';
 comment on column holdfast.instance.refused_settings is 'Session settings that did not take effect: {"name": {"wanted": …, "got": …}}.';
 comment on column holdfast.instance.pooler is 'What stands before the server: none, or a session pooler.';
-comment on column holdfast.instance.generation is 'The generation of the server (see fencing) in which its present life began.';
-comment on column holdfast.instance.clock_ahead_ms is 'By how much its clock was ahead of the database''s when its present life began, less the time of a journey. Nothing depends on it.';
-comment on column holdfast.instance.lives is 'How many anchors it has had: 1 plus its reconnections.';
+comment on column holdfast.instance.generation is 'The generation of the server (see server_generation) in which its present epoch began.';
+comment on column holdfast.instance.clock_ahead_ms is 'By how much its clock was ahead of the database''s when its present epoch began, less the time of a journey. Nothing depends on it.';
+comment on column holdfast.instance.reconnects is 'Number of times that it lost its presence and reconnected.';
 comment on column holdfast.instance.opened_at is 'When it opened.';
-comment on column holdfast.instance.life_since is 'When its present anchor began.';
+comment on column holdfast.instance.epoch_since is 'When its present anchor began.';
 comment on column holdfast.instance.expires_at is
   'Without an anchor: until when it is present, unless it renews. Null with one: then the lock on its session''s number tells.';
 comment on column holdfast.instance.node is 'The version of Node.js that it runs on.';
 comment on column holdfast.instance.state is
-  'open: takes part. asked: somebody wants it to drain. draining: it takes no new work. drained: nothing of its work is left; it lives until its process ends.';
+  'open: takes part. drain-requested: somebody wants it to drain. draining: it takes no new work. drained: nothing of its work is left; it lives until its process ends.';
 comment on column holdfast.instance.drain_within_ms is 'How long what runs may take to come to its end, as whoever asked said.';
-comment on column holdfast.instance.taken is
+comment on column holdfast.instance.revocations is
   'How many times an operator has taken something from it. Without an anchor it hears of it by reading this.';
 create index instance_session on holdfast.instance (session);
 
@@ -116,18 +116,18 @@ comment on column holdfast.key_space.namespace is 'The namespace that the space 
 comment on column holdfast.key_space.space is 'What people call the space.';
 comment on column holdfast.key_space.base is 'The first key. A multiple of 2^20, the size of a space, so that no two overlap.';
 
-create table holdfast.guarded (
+create table holdfast.fence_guard (
   key bigint primary key,
   fence bigint not null,
   used_on date not null default (now() at time zone 'UTC')::date
 ) with (fillfactor = 70);
-comment on table holdfast.guarded is
+comment on table holdfast.fence_guard is
   'The largest fence that has guarded a write, by key. Swept when it has guarded none for a month.';
-comment on column holdfast.guarded.key is 'The key of the name.';
-comment on column holdfast.guarded.fence is 'Writes under a smaller fence are refused.';
-comment on column holdfast.guarded.used_on is
+comment on column holdfast.fence_guard.key is 'The key of the name.';
+comment on column holdfast.fence_guard.fence is 'Writes under a smaller fence are refused.';
+comment on column holdfast.fence_guard.used_on is
   'The day (UTC) on which it last guarded a write. A day, so that the index is written once a day for each key and not with each write.';
-create index guarded_used_on on holdfast.guarded (used_on);
+create index fence_guard_used_on on holdfast.fence_guard (used_on);
 
 create unlogged table holdfast.wait (
   instance text not null,
@@ -137,7 +137,7 @@ create unlogged table holdfast.wait (
   mode text not null check (mode in ('exclusive', 'shared')),
   since timestamptz not null,
   holding bigint[] not null,
-  believed_until timestamptz,
+  valid_until timestamptz,
   primary key (instance, request)
 );
 comment on table holdfast.wait is
@@ -149,5 +149,5 @@ comment on column holdfast.wait.kind is 'What it waits for: a lock or a lease of
 comment on column holdfast.wait.mode is 'exclusive or shared.';
 comment on column holdfast.wait.since is 'When it began to wait.';
 comment on column holdfast.wait.holding is 'The keys that the same flow of control holds meanwhile.';
-comment on column holdfast.wait.believed_until is
+comment on column holdfast.wait.valid_until is
   'Of an instance without an anchor: until when the note is believed, unless it is renewed. Null: for as long as the instance has a session.';

@@ -1,9 +1,9 @@
 import type pg from 'pg'
 import { ClosedError, formatDuration, type HoldfastError, TrustDeadline, whenAborted } from '../base/index.js'
+import type { Connection } from './database.js'
 import { DatabaseUnreachableError, SessionLocksUnavailableError, UnsupportedServerError } from './errors.js'
 import { HostsClient } from './hosts.js'
 import { refuseTransactionPooler } from './pooler.js'
-import type { Connection } from './port.js'
 import { trustedFor } from './presence.js'
 import { sqlstate, sqlstateOf, translate } from './sqlstate.js'
 import type { Statement } from './statements.js'
@@ -27,7 +27,15 @@ export interface SessionOptions {
 }
 
 export type SessionStatements = Record<
-  'identify' | 'pin_path' | 'no_jit' | 'arm' | 'armed' | 'vouch' | 'beat' | 'beat_vouched' | 'retire',
+  | 'identify'
+  | 'pin_path'
+  | 'no_jit'
+  | 'apply_settings'
+  | 'read_settings'
+  | 'claim_number'
+  | 'heartbeat'
+  | 'heartbeat_with_generation'
+  | 'end_old_session',
   Statement
 >
 
@@ -47,7 +55,7 @@ interface Identity {
   prepared: number
 }
 
-const oldestServer = 140_000
+const minServerVersion = 140_000
 
 /** SQLSTATEs of a heartbeat whose schema is not there any more. */
 const schemaGone: readonly (string | undefined)[] = [
@@ -56,7 +64,7 @@ const schemaGone: readonly (string | undefined)[] = [
   sqlstate.undefinedFunction,
 ]
 
-const restored = 'The tables of Holdfast were replaced while this session lived, as by a restored backup'
+const restoredMessage = 'The tables of Holdfast were replaced while this session lived, as by a restored backup'
 
 export class Session extends TrustDeadline {
   readonly backendPid: number
@@ -67,21 +75,21 @@ export class Session extends TrustDeadline {
   readonly lockBudget: number
   /** The number that PostgreSQL vouches for; 0 until `vouch`. */
   number = 0
-  refused: Record<string, RefusedSetting> = {}
+  refusedSettings: Record<string, RefusedSetting> = {}
 
   readonly #client: pg.Client
   readonly #options: SessionOptions
   readonly #trustMs: number
-  readonly #beatEveryMs: number
+  readonly #heartbeatEveryMs: number
   #lastSentAt: number
-  #lastBeatAt: number
-  #isBeating = false
+  #lastHeartbeatAt: number
+  #isHeartbeatInFlight = false
   /** The oid of the sequence `fence`; 0 until `vouch`. */
   #fenceSequence = '0'
   /** When the generation of the session began, as the server writes it; undefined until `vouch`. */
   #generationBegan: string | null | undefined
-  #unanswered = 0
-  #beatTimer: NodeJS.Timeout | undefined
+  #inFlight = 0
+  #heartbeatTimer: NodeJS.Timeout | undefined
 
   /** Given up when the signal aborts. */
   static async open(options: SessionOptions, signal?: AbortSignal): Promise<Session> {
@@ -101,12 +109,12 @@ export class Session extends TrustDeadline {
       await client.connect()
       const sentAt = performance.now()
       const identity = (await client.query<Identity>(options.statements.identify.text)).rows[0]!
-      refuseUnfit(identity)
+      checkServer(identity)
       const direct = (client as unknown as { processID: number }).processID === identity.backend_pid
       // Before anything is set: behind a transaction pooler the settings would go to strangers.
       if (!direct) await refuseTransactionPooler(client, options.connection, identity.backend_pid)
       const session = new Session(client, options, identity, direct, sentAt)
-      await session.#arm()
+      await session.#applySettings()
       return session
     } catch (error) {
       client.connection.stream.destroy()
@@ -128,14 +136,14 @@ export class Session extends TrustDeadline {
     this.direct = direct
     this.#trustMs = trustMs
     // Three to four beats within the expiry.
-    this.#beatEveryMs = options.expiryMs * 0.28
+    this.#heartbeatEveryMs = options.expiryMs * 0.28
     this.#lastSentAt = sentAt
-    this.#lastBeatAt = sentAt
+    this.#lastHeartbeatAt = sentAt
     const unreachable = (error?: Error) =>
       this.lose(error ? translate(error) : new DatabaseUnreachableError('The connection was closed'))
     client.on('error', unreachable)
     client.on('end', () => unreachable())
-    this.#scheduleBeat()
+    this.#scheduleHeartbeat()
     this.watchDeadline()
   }
 
@@ -150,7 +158,7 @@ export class Session extends TrustDeadline {
       if (!this.trusted) return reject(this.loss ?? new ClosedError('The session'))
       const sentAt = performance.now()
       this.#lastSentAt = sentAt
-      this.#unanswered++
+      this.#inFlight++
       const query = {
         name: statement.name,
         text: statement.text,
@@ -158,7 +166,7 @@ export class Session extends TrustDeadline {
         rowMode: 'array' as const,
       }
       this.#client.query(query, (error: Error | null, result: pg.QueryArrayResult) => {
-        this.#unanswered--
+        this.#inFlight--
         if (error && !sqlstateOf(error)) return reject(this.loss ?? translate(error))
         // An answer that comes too late may speak of locks that are gone by now.
         if (!this.answered(sentAt, this.#trustMs)) return reject(this.loss ?? new ClosedError('The session'))
@@ -179,22 +187,22 @@ export class Session extends TrustDeadline {
     } catch (error) {
       // "could not open relation with OID …"
       if (sqlstateOf(error) !== sqlstate.internalError) throw error
-      this.lose(new DatabaseUnreachableError(restored, error))
+      this.lose(new DatabaseUnreachableError(restoredMessage, error))
       throw this.loss ?? error
     }
   }
 
   /** Draws this session's number and lets PostgreSQL vouch for it. Draws again where another session has the number. */
-  async vouch(): Promise<void> {
+  async claimNumber(): Promise<void> {
     for (;;) {
-      const [row] = await this.run(this.#options.statements.vouch)
-      const [number, vouched, generationBegan, fenceSequence] = row as unknown as [
+      const [row] = await this.run(this.#options.statements.claim_number)
+      const [number, claimed, generationBegan, fenceSequence] = row as unknown as [
         number,
         boolean,
         string | null,
         number,
       ]
-      if (!vouched) continue
+      if (!claimed) continue
       this.number = number
       this.#fenceSequence = String(fenceSequence)
       this.#generationBegan = generationBegan
@@ -203,79 +211,79 @@ export class Session extends TrustDeadline {
   }
 
   /** Ends the session of a past life that may linger on the server until its own expiry. */
-  async retire(backendPid: number): Promise<void> {
-    await this.run(this.#options.statements.retire, [backendPid, this.#options.applicationName])
+  async endOldSession(backendPid: number): Promise<void> {
+    await this.run(this.#options.statements.end_old_session, [backendPid, this.#options.applicationName])
   }
 
   /** Ends the session in good order. */
   async close(): Promise<void> {
     if (!this.trusted) return
     this.end()
-    clearTimeout(this.#beatTimer)
+    clearTimeout(this.#heartbeatTimer)
     // A silent connection would never say goodbye.
     const cut = setTimeout(() => this.#cut(), this.#trustMs)
     await this.#client.end().catch(() => {})
     clearTimeout(cut)
   }
 
-  async #arm(): Promise<void> {
+  async #applySettings(): Promise<void> {
     const wanted = settingsFor(this.#options.expiryMs)
     const names = Object.keys(wanted)
-    const { pin_path: pinPath, no_jit: noJit, arm, armed } = this.#options.statements
+    const { pin_path: pinPath, no_jit: noJit, apply_settings: apply, read_settings: read } = this.#options.statements
     // All go out together, in this order: the first two cost no round trip.
     const [set, asked] = [
       Promise.all([this.run(pinPath), this.run(noJit)]),
-      this.run(arm, [names, Object.values(wanted)]),
+      this.run(apply, [names, Object.values(wanted)]),
     ]
     asked.catch(() => {})
     await set
     await asked.catch(async (error) => {
       if (!this.trusted) throw error
       // One that this server refuses must not keep the others from being set.
-      await Promise.allSettled(Object.entries(wanted).map(([name, value]) => this.run(arm, [[name], [value]])))
+      await Promise.allSettled(Object.entries(wanted).map(([name, value]) => this.run(apply, [[name], [value]])))
     })
-    const got = new Map((await this.run(armed, [names])) as [string, string][])
+    const got = new Map((await this.run(read, [names])) as [string, string][])
     for (const [name, value] of Object.entries(wanted)) {
-      if (got.get(name) !== value) this.refused[name] = { wanted: value, got: got.get(name) ?? null }
+      if (got.get(name) !== value) this.refusedSettings[name] = { wanted: value, got: got.get(name) ?? null }
     }
   }
 
-  #scheduleBeat(): void {
-    const dueInMs = this.#lastSentAt + this.#beatEveryMs - performance.now()
-    this.#beatTimer = setTimeout(
+  #scheduleHeartbeat(): void {
+    const dueInMs = this.#lastSentAt + this.#heartbeatEveryMs - performance.now()
+    this.#heartbeatTimer = setTimeout(
       () => {
         const now = performance.now()
         // Any statement is a heartbeat; but only a beat looks at the generation, so a busy session beats as well.
-        const isSilent = now - this.#lastSentAt >= this.#beatEveryMs && this.#unanswered === 0
-        const mustLook = this.number > 0 && now - this.#lastBeatAt >= this.#beatEveryMs
-        if ((isSilent || mustLook) && !this.#isBeating) this.#beat()
+        const isSilent = now - this.#lastSentAt >= this.#heartbeatEveryMs && this.#inFlight === 0
+        const mustCheckGeneration = this.number > 0 && now - this.#lastHeartbeatAt >= this.#heartbeatEveryMs
+        if ((isSilent || mustCheckGeneration) && !this.#isHeartbeatInFlight) this.#sendHeartbeat()
         // The beat may have found that the deadline has passed, and a lost session beats no more.
-        if (this.trusted) this.#scheduleBeat()
+        if (this.trusted) this.#scheduleHeartbeat()
       },
-      Math.max(dueInMs, this.#beatEveryMs / 10),
+      Math.max(dueInMs, this.#heartbeatEveryMs / 10),
     )
   }
 
-  #beat(): void {
-    this.#lastBeatAt = performance.now()
-    this.#isBeating = true
-    const { beat, beat_vouched } = this.#options.statements
-    const isVouched = this.number > 0
-    this.run(isVouched ? beat_vouched : beat)
+  #sendHeartbeat(): void {
+    this.#lastHeartbeatAt = performance.now()
+    this.#isHeartbeatInFlight = true
+    const { heartbeat, heartbeat_with_generation } = this.#options.statements
+    const hasNumber = this.number > 0
+    this.run(hasNumber ? heartbeat_with_generation : heartbeat)
       .then(
         ([row]) => {
           if (Number(row![0]) !== this.backendPid) this.lose(new SessionLocksUnavailableError('transaction-pooler'))
-          else if (isVouched && (row![1] === null || row![1] !== this.#generationBegan)) {
-            this.lose(new DatabaseUnreachableError(restored))
+          else if (hasNumber && (row![1] === null || row![1] !== this.#generationBegan)) {
+            this.lose(new DatabaseUnreachableError(restoredMessage))
           }
         },
         // Any other failed beat needs no answer of its own: the deadline, or the connection's end, speaks.
         (error) => {
-          if (schemaGone.includes(sqlstateOf(error))) this.lose(new DatabaseUnreachableError(restored, error))
+          if (schemaGone.includes(sqlstateOf(error))) this.lose(new DatabaseUnreachableError(restoredMessage, error))
         },
       )
       .finally(() => {
-        this.#isBeating = false
+        this.#isHeartbeatInFlight = false
       })
   }
 
@@ -285,7 +293,7 @@ export class Session extends TrustDeadline {
   }
 
   protected override onLost(): void {
-    clearTimeout(this.#beatTimer)
+    clearTimeout(this.#heartbeatTimer)
     this.#cut()
   }
 
@@ -294,11 +302,11 @@ export class Session extends TrustDeadline {
   }
 }
 
-function refuseUnfit(identity: Identity): void {
+function checkServer(identity: Identity): void {
   if (/cockroach/i.test(identity.version)) throw new SessionLocksUnavailableError('locks-not-enforced')
   if (/pglite/i.test(identity.version)) throw new SessionLocksUnavailableError('single-session')
   if (identity.in_recovery) throw new SessionLocksUnavailableError('read-replica')
-  if (identity.version_number < oldestServer) {
+  if (identity.version_number < minServerVersion) {
     throw new UnsupportedServerError(
       `Expected PostgreSQL 14 or later, got ${identity.version}`,
       'idle_session_timeout, by which the server enforces the expiry of locks, came with 14.',

@@ -11,7 +11,7 @@ const origins: Record<string, string> = {
 }
 
 /** Describes where a setting comes from, by the `source` of pg_settings. */
-export function originOf(source: string): string {
+export function describeOrigin(source: string): string {
   return origins[source] ?? `by ${source}`
 }
 
@@ -19,14 +19,14 @@ export function originOf(source: string): string {
  * The statement that gives a setting another value: it resets the setting where it was made, or else sets `value` for this role
  * alone. Undefined where no statement helps, because the connection asks for the setting.
  */
-export function changeOf(
+export function settingChange(
   name: string,
   source: string,
   value: string,
-  who: { readonly role: string; readonly database: string },
+  target: { readonly role: string; readonly database: string },
 ): string | undefined {
   if (source === 'client') return undefined
-  const [role, database] = [quoteIdentifier(who.role), quoteIdentifier(who.database)]
+  const [role, database] = [quoteIdentifier(target.role), quoteIdentifier(target.database)]
   const reset: Record<string, string> = {
     database: `alter database ${database} reset ${name}`,
     user: `alter role ${role} reset ${name}`,

@@ -1,5 +1,6 @@
 import { causesOf, HoldfastError, isError, isInstance, memberOf, messageOf } from '../base/index.js'
-import { placeOf } from './address.js'
+import { targetOf } from './address.js'
+import type { Connection } from './database.js'
 import {
   DatabaseError,
   DatabaseUnreachableError,
@@ -11,7 +12,6 @@ import {
   StaleFenceError,
   TooManyConnectionsError,
 } from './errors.js'
-import type { Connection } from './port.js'
 
 /** What drivers put on the errors that PostgreSQL sent. */
 interface ServerError extends Error {
@@ -35,12 +35,12 @@ export const sqlstate = {
 } as const
 
 /** The one table from SQLSTATE to typed error. A state of five letters is looked up first, then its class of two. */
-const table: Record<string, (error: ServerError, connection?: Connection) => HoldfastError> = {
+const errorTable: Record<string, (error: ServerError, connection?: Connection) => HoldfastError> = {
   '25006': (error) => new ReadOnlyError(error),
-  '25P03': (error) => unreachable('The session was ended for being idle in a transaction', error),
-  '28000': (error, connection) => loginRefused('28000', error, connection),
-  '28P01': (error, connection) => loginRefused('28P01', error, connection),
-  '3D000': (error, connection) => loginRefused('3D000', error, connection),
+  '25P03': (error) => unreachableError('The session was ended for being idle in a transaction', error),
+  '28000': (error, connection) => loginRefusedError('28000', error, connection),
+  '28P01': (error, connection) => loginRefusedError('28P01', error, connection),
+  '3D000': (error, connection) => loginRefusedError('3D000', error, connection),
   '40P01': (error) => new DeadlockError((error.detail ?? error.message).split('\n'), error),
   '42501': (error) => new PermissionError(error),
   '53200': (error) => new LockTableFullError("The server's lock table is full", { cause: error }),
@@ -48,17 +48,21 @@ const table: Record<string, (error: ServerError, connection?: Connection) => Hol
   // What is asked of the write-ahead log on a standby is refused so, and not as a write.
   '55000': (error) =>
     error.message === 'recovery is in progress'
-      ? new ReadOnlyError(error, { because: 'standby' })
-      : new DatabaseError(said(error), error.code, { retryable: true, ...hintOf(error), cause: error }),
+      ? new ReadOnlyError(error, { reason: 'standby' })
+      : new DatabaseError(messageWithState(error), error.code, { retryable: true, ...hintOf(error), cause: error }),
   '57014': (error) =>
-    new DatabaseError(said(error), error.code, { retryable: true, hint: error.hint ?? cancelledHint, cause: error }),
-  '57P01': (error) => unreachable('The session was ended by an administrator', error),
-  '57P02': (error) => unreachable('The server crashed', error),
-  '57P03': (error) => unreachable('The server is starting up or shutting down', error),
-  '57P05': (error) => unreachable('The session was ended for being idle', error),
+    new DatabaseError(messageWithState(error), error.code, {
+      retryable: true,
+      hint: error.hint ?? cancelledHint,
+      cause: error,
+    }),
+  '57P01': (error) => unreachableError('The session was ended by an administrator', error),
+  '57P02': (error) => unreachableError('The server crashed', error),
+  '57P03': (error) => unreachableError('The server is starting up or shutting down', error),
+  '57P05': (error) => unreachableError('The session was ended for being idle', error),
   HF001: (error) => new StaleFenceError(error.message, error),
   HF002: (error) => new DatabaseError(error.message, error.code, { retryable: true, hint: error.hint!, cause: error }),
-  '08': (error) => unreachable(error.message, error),
+  '08': (error) => unreachableError(error.message, error),
 }
 
 const cancelledHint =
@@ -68,12 +72,12 @@ const cancelledHint =
 export function translate(error: unknown, connection?: Connection): HoldfastError {
   if (isInstance(error, HoldfastError)) return error
   if (!isServerError(error)) {
-    if (needsPassword(error)) return loginRefused('28P01', error as Error, connection)
-    return unreachable(messageOf(error), error)
+    if (needsPassword(error)) return loginRefusedError('28P01', error as Error, connection)
+    return unreachableError(messageOf(error), error)
   }
-  const make = table[error.code] ?? table[error.code.slice(0, 2)]
+  const make = errorTable[error.code] ?? errorTable[error.code.slice(0, 2)]
   if (make) return make(error, connection)
-  return new DatabaseError(said(error), error.code, {
+  return new DatabaseError(messageWithState(error), error.code, {
     retryable: ['40', '53', '55', '57'].includes(error.code.slice(0, 2)),
     ...hintOf(error),
     cause: error,
@@ -100,15 +104,15 @@ function hintOf({ hint }: ServerError): { hint?: string } {
   return hint ? { hint } : {}
 }
 
-function said(error: ServerError): string {
+function messageWithState(error: ServerError): string {
   return `${error.message} (SQLSTATE ${error.code})`
 }
 
-function loginRefused(state: '28000' | '28P01' | '3D000', error: Error, connection: Connection | undefined) {
+function loginRefusedError(state: '28000' | '28P01' | '3D000', error: Error, connection: Connection | undefined) {
   const message = isServerError(error)
-    ? said(error)
+    ? messageWithState(error)
     : `The server wants a password, and none was given (${error.message})`
-  return new LoginRefusedError(message, state, connection && placeOf(connection), error)
+  return new LoginRefusedError(message, state, connection && targetOf(connection), error)
 }
 
 /** node-postgres finds that out by itself, before it answers the server: its error has no code. */
@@ -116,6 +120,6 @@ function needsPassword(error: unknown): boolean {
   return /^SASL: .*client password must be/.test(messageOf(error))
 }
 
-function unreachable(message: string, cause: unknown) {
+function unreachableError(message: string, cause: unknown) {
   return new DatabaseUnreachableError(`The database cannot be reached: ${message}`, cause)
 }

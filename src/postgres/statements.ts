@@ -1,19 +1,19 @@
 import { readFileSync } from 'node:fs'
-import { checkParts, describe, UsageError } from '../base/index.js'
+import { checkNoMissingValue, describe, UsageError } from '../base/index.js'
 
 /** One named statement of a `.sql` file, ready to be run in the schema it was made for. */
 export interface Statement {
   readonly name: string
   readonly text: string
   /** What it is for, as the comment says that stands below its name. */
-  readonly says?: string
+  readonly purpose?: string
 }
 
-const loaded = new Map<string, Statement>()
+const statementsByText = new Map<string, Statement>()
 
 /** The statement with this text, if it is one of ours. */
-export function statementOf(text: string): Statement | undefined {
-  return loaded.get(text)
+export function statementByText(text: string): Statement | undefined {
+  return statementsByText.get(text)
 }
 
 /**
@@ -36,13 +36,13 @@ export function loadStatements<const Name extends string>(
       .replace(/^\s*--.*$\n?/gm, '')
       .trim()
       .replace(/;$/, '')
-    const says = /^(?:\s*--.*\n)*/
+    const purpose = /^(?:\s*--.*\n)*/
       .exec(section)![0]
       .replace(/\s*-- ?/g, ' ')
       .trim()
     const text = inSchema(sql, schema, writtenFor)
-    statements[name] = { name, text, says }
-    loaded.set(text, statements[name])
+    statements[name] = { name, text, purpose }
+    statementsByText.set(text, statements[name])
   }
   return statements as Record<Name, Statement>
 }
@@ -66,7 +66,7 @@ export function inSchema(sql: string, schema: string, writtenFor = 'holdfast'): 
  */
 export function checkSchemaName(given: string): string {
   if (given !== '' && Buffer.byteLength(given) <= 63 && !/['$\0]/.test(given) && given.isWellFormed()) {
-    checkParts(given, 'schema')
+    checkNoMissingValue(given, 'schema')
     return given
   }
   throw new UsageError(
@@ -82,6 +82,6 @@ export function quoteIdentifier(name: string): string {
  * An array of numbers, keys in decimal or words, as PostgreSQL reads it from text: the same whatever the driver, and without the
  * quotation marks that node-postgres would put around every element.
  */
-export function arrayOf(values: Iterable<number | string | boolean>): string {
+export function arrayLiteral(values: Iterable<number | string | boolean>): string {
   return `{${[...values].join(',')}}`
 }

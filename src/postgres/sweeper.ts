@@ -5,7 +5,7 @@ interface SweeperOptions {
   readonly sweep: () => Promise<boolean>
 }
 
-const againMs = 250
+const resweepMs = 250
 
 /**
  * Removes what is over, by whoever uses the room: now and then, and again soon when there was more than one piece can hold, so
@@ -14,20 +14,20 @@ const againMs = 250
 export class Sweeper {
   readonly #options: SweeperOptions
   /** At first at any moment, so that it is done also where no process lives for long. */
-  #at: number
+  #dueAt: number
 
   constructor(options: SweeperOptions) {
     this.#options = options
-    this.#at = performance.now() + options.everyMs * Math.random()
+    this.#dueAt = performance.now() + options.everyMs * Math.random()
   }
 
-  sometimes(): void {
+  sweepIfDue(): void {
     const { everyMs, sweep } = this.#options
-    if (performance.now() < this.#at) return
-    this.#at = performance.now() + everyMs * (0.5 + Math.random())
+    if (performance.now() < this.#dueAt) return
+    this.#dueAt = performance.now() + everyMs * (0.5 + Math.random())
     void sweep().then(
       (hasMore) => {
-        if (hasMore) this.#at = performance.now() + againMs
+        if (hasMore) this.#dueAt = performance.now() + resweepMs
       },
       () => {},
     )

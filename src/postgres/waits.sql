@@ -1,9 +1,9 @@
 -- Waits that last, written down: for people, and to find who waits for each other.
 
--- name: note_waits
+-- name: record_waits
 -- Notes what has been waited for, for longer than a second. Without an anchor the note is believed for so many ms ($8) and
 -- must be renewed; with one, for as long as the instance has a session (null).
-insert into holdfast.wait (instance, request, key, kind, mode, since, holding, believed_until)
+insert into holdfast.wait (instance, request, key, kind, mode, since, holding, valid_until)
 select
   $1, request, key, kind, mode, now() - make_interval(secs => age_ms / 1000), holding::bigint[],
   now() + make_interval(secs => $8::float8 / 1000)
@@ -14,10 +14,10 @@ on conflict (instance, request) do nothing
 -- name: renew_waits
 -- An instance without an anchor still waits.
 update holdfast.wait
-set believed_until = now() + make_interval(secs => $2::float8 / 1000)
+set valid_until = now() + make_interval(secs => $2::float8 / 1000)
 where instance = $1
 
--- name: forget_waits
+-- name: delete_waits
 delete from holdfast.wait
 where instance = $1
   and request = any($2::integer[])
@@ -31,7 +31,7 @@ with recursive living as materialized (
   from holdfast.wait
   where kind <> 'permit'
     and (
-      believed_until > clock_timestamp()
+      valid_until > clock_timestamp()
       or exists (select from pg_stat_activity where application_name = 'holdfast ' || wait.instance)
     )
 ),

@@ -1,16 +1,16 @@
 import { type Key, Poller } from '../base/index.js'
 import type { Anchor } from './anchor.js'
-import { answerWithinMs } from './deadline.js'
+import type { Database } from './database.js'
 import { DeadlockError } from './errors.js'
-import type { Database } from './port.js'
-import { arrayOf, loadStatements, type Statement } from './statements.js'
+import { responseTimeoutMs } from './response-timeout.js'
+import { arrayLiteral, loadStatements, type Statement } from './statements.js'
 
 /** One call that waits, as its room knows it. */
-export interface Waiting {
+export interface WaitingCall {
   readonly kind: 'lock' | 'lease' | 'permit'
   readonly key: Key
-  readonly askedAt: number
-  readonly ask: {
+  readonly requestedAt: number
+  readonly request: {
     readonly mode?: 'exclusive' | 'shared'
     /** The keys that the same flow of control holds. */
     readonly holding?: readonly string[] | undefined
@@ -19,18 +19,18 @@ export interface Waiting {
   readonly fail?: (error: unknown) => void
 }
 
-interface WaitsOptions {
+interface WaitTrackerOptions {
   readonly anchor: Anchor | undefined
   /** Used where there is no anchor. */
-  readonly lifeline: Database
+  readonly keepaliveDatabase: Database
   readonly instanceId: string
   readonly schema: string
 }
 
-const everyMs = 1_000
+const writeEveryMs = 1_000
 const longWaitMs = 1_000
 /** Without an anchor nobody vouches for the notes of a dead instance: they are believed for so long. */
-const believedMs = 10_000
+const validMs = 10_000
 const renewEveryMs = 4_000
 
 /**
@@ -39,68 +39,68 @@ const renewEveryMs = 4_000
  *
  * The notes tell people who waits for whom. And they find deadlocks that PostgreSQL cannot see, because a name is held on
  * one session and waited for on another, or is held by lease: a wait is noted with what the same flow of control holds, so
- * that who waits for whom can be followed through the fleet. A circle that is seen twice, a second apart, is a deadlock;
+ * that who waits for whom can be followed through the fleet. A cycle that is seen twice, a second apart, is a deadlock;
  * its youngest side fails with a `DeadlockError`.
  */
-export class Waits {
-  readonly #options: WaitsOptions
-  readonly #sql: Record<'note_waits' | 'renew_waits' | 'forget_waits' | 'find_cycle', Statement>
-  readonly #sources: (() => Iterable<Waiting>)[] = []
-  readonly #noted = new Map<Waiting, number>()
-  /** The circle that each waiting call was seen in last. */
-  readonly #suspicions = new Map<Waiting, string>()
+export class WaitTracker {
+  readonly #options: WaitTrackerOptions
+  readonly #sql: Record<'record_waits' | 'renew_waits' | 'delete_waits' | 'find_cycle', Statement>
+  readonly #sources: (() => Iterable<WaitingCall>)[] = []
+  readonly #recorded = new Map<WaitingCall, number>()
+  /** The cycle that each waiting call was seen in last. */
+  readonly #suspectedCycles = new Map<WaitingCall, string>()
   /** The calls that stand in line for a name, however short a while. */
-  readonly #inLine = new Set<Waiting>()
-  #tellWait: ((key: Key, by: 1 | -1) => void) | undefined
+  readonly #queued = new Set<WaitingCall>()
+  #onWait: ((key: Key, by: 1 | -1) => void) | undefined
   #requests = 0
   #renewedAt = 0
   // The database being away costs no more than a note that comes late.
   readonly #poller = new Poller({
-    isNeeded: () => this.#noted.size > 0 || this.#waiting().next().done === false,
+    isNeeded: () => this.#recorded.size > 0 || this.#waiting().next().done === false,
     poll: () => this.#write(),
-    pauseMs: () => everyMs,
+    pauseMs: () => writeEveryMs,
     pausesFirst: true,
   })
 
-  constructor(options: WaitsOptions) {
+  constructor(options: WaitTrackerOptions) {
     this.#options = options
     this.#sql = loadStatements(new URL('./waits.sql', import.meta.url), options.schema)
   }
 
   /** A room that tells who waits in it now: each by the same object for as long as it waits. */
-  watch(source: () => Iterable<Waiting>): void {
+  addSource(source: () => Iterable<WaitingCall>): void {
     this.#sources.push(source)
   }
 
   /** Calls back when a call begins to stand in line for a name, and when it does no more. */
   onWait(tell: (key: Key, by: 1 | -1) => void): void {
-    this.#tellWait = tell
+    this.#onWait = tell
   }
 
   /** A name is taken, and a call waits for it. To say it again is harmless. */
-  began(waiting: Waiting): void {
-    if (this.#inLine.has(waiting)) return
-    this.#inLine.add(waiting)
-    this.#tellWait?.(waiting.key, 1)
+  waitStarted(waiting: WaitingCall): void {
+    if (this.#queued.has(waiting)) return
+    this.#queued.add(waiting)
+    this.#onWait?.(waiting.key, 1)
   }
 
   /** The call does not wait any more, if it did. */
-  over(waiting: Waiting): void {
-    if (this.#inLine.delete(waiting)) this.#tellWait?.(waiting.key, -1)
+  waitEnded(waiting: WaitingCall): void {
+    if (this.#queued.delete(waiting)) this.#onWait?.(waiting.key, -1)
   }
 
   /** Called whenever somebody may have to wait; runs while there is something to write down or to strike out. */
-  wake(): void {
+  scheduleWrite(): void {
     this.#poller.start()
   }
 
   /** To be called when nobody waits any more. */
   async close(): Promise<void> {
     void this.#poller.close()
-    if (this.#noted.size > 0) await this.#write().catch(() => {})
+    if (this.#recorded.size > 0) await this.#write().catch(() => {})
   }
 
-  *#waiting(): Generator<Waiting> {
+  *#waiting(): Generator<WaitingCall> {
     for (const source of this.#sources) yield* source()
   }
 
@@ -108,55 +108,55 @@ export class Waits {
     const { anchor } = this.#options
     if (anchor && !anchor.session) return
     const now = performance.now()
-    const present = new Set([...this.#waiting()].filter(({ askedAt }) => now - askedAt > longWaitMs))
-    await this.#forget([...this.#noted.keys()].filter((waiting) => !present.has(waiting)))
-    await this.#note([...present].filter((waiting) => !this.#noted.has(waiting)))
+    const present = new Set([...this.#waiting()].filter(({ requestedAt }) => now - requestedAt > longWaitMs))
+    await this.#delete([...this.#recorded.keys()].filter((waiting) => !present.has(waiting)))
+    await this.#record([...present].filter((waiting) => !this.#recorded.has(waiting)))
     await this.#renew()
-    for (const waiting of present) await this.#look(waiting)
+    for (const waiting of present) await this.#checkForCycle(waiting)
   }
 
-  async #forget(gone: readonly Waiting[]): Promise<void> {
+  async #delete(gone: readonly WaitingCall[]): Promise<void> {
     if (gone.length === 0) return
-    await this.#run('forget_waits', [this.#options.instanceId, gone.map((waiting) => this.#noted.get(waiting))])
+    await this.#run('delete_waits', [this.#options.instanceId, gone.map((waiting) => this.#recorded.get(waiting))])
     for (const waiting of gone) {
-      this.#noted.delete(waiting)
-      this.#suspicions.delete(waiting)
+      this.#recorded.delete(waiting)
+      this.#suspectedCycles.delete(waiting)
     }
   }
 
-  async #note(fresh: readonly Waiting[]): Promise<void> {
+  async #record(fresh: readonly WaitingCall[]): Promise<void> {
     if (fresh.length === 0) return
     const now = performance.now()
     const requests = fresh.map(() => ++this.#requests)
-    await this.#run('note_waits', [
+    await this.#run('record_waits', [
       this.#options.instanceId,
       requests,
       fresh.map(({ key }) => key.key),
       fresh.map(({ kind }) => kind),
-      fresh.map(({ ask }) => ask.mode ?? 'exclusive'),
-      fresh.map(({ askedAt }) => now - askedAt),
-      fresh.map(({ ask }) => arrayOf(ask.holding ?? [])),
-      this.#options.anchor ? null : believedMs,
+      fresh.map(({ request }) => request.mode ?? 'exclusive'),
+      fresh.map(({ requestedAt }) => now - requestedAt),
+      fresh.map(({ request }) => arrayLiteral(request.holding ?? [])),
+      this.#options.anchor ? null : validMs,
     ])
-    for (const [at, waiting] of fresh.entries()) this.#noted.set(waiting, requests[at]!)
+    for (const [at, waiting] of fresh.entries()) this.#recorded.set(waiting, requests[at]!)
   }
 
   async #renew(): Promise<void> {
-    if (this.#options.anchor || this.#noted.size === 0 || performance.now() - this.#renewedAt < renewEveryMs) return
-    await this.#run('renew_waits', [this.#options.instanceId, believedMs])
+    if (this.#options.anchor || this.#recorded.size === 0 || performance.now() - this.#renewedAt < renewEveryMs) return
+    await this.#run('renew_waits', [this.#options.instanceId, validMs])
     this.#renewedAt = performance.now()
   }
 
-  /** Looks for a circle through one wait. Only who holds something while it waits can close one. */
-  async #look(waiting: Waiting): Promise<void> {
-    if (!waiting.fail || !waiting.ask.holding?.length) return
-    const request = this.#noted.get(waiting)
+  /** Looks for a cycle through one wait. Only who holds something while it waits can close one. */
+  async #checkForCycle(waiting: WaitingCall): Promise<void> {
+    if (!waiting.fail || !waiting.request.holding?.length) return
+    const request = this.#recorded.get(waiting)
     const sides = await this.#run('find_cycle', [this.#options.instanceId, request])
     const [youngest] = sides
     if (youngest?.[0] !== this.#options.instanceId || Number(youngest[1]) !== request) return
-    const circle = sides.map(([instance, id]) => `${instance} ${id}`).join(', ')
-    if (this.#suspicions.get(waiting) !== circle) {
-      this.#suspicions.set(waiting, circle)
+    const cycleKey = sides.map(([instance, id]) => `${instance} ${id}`).join(', ')
+    if (this.#suspectedCycles.get(waiting) !== cycleKey) {
+      this.#suspectedCycles.set(waiting, cycleKey)
       return
     }
     const cycle = sides.map(
@@ -166,10 +166,14 @@ export class Waits {
     waiting.fail(new DeadlockError(cycle))
   }
 
-  async #run(name: 'note_waits' | 'renew_waits' | 'forget_waits' | 'find_cycle', values: unknown[]) {
-    const { anchor, lifeline } = this.#options
+  async #run(name: 'record_waits' | 'renew_waits' | 'delete_waits' | 'find_cycle', values: unknown[]) {
+    const { anchor, keepaliveDatabase } = this.#options
     if (anchor?.session) return (await anchor.session.run(this.#sql[name], values)) as (string | null)[][]
-    const rows = await lifeline.query<Record<string, string | null>>(this.#sql[name].text, values, answerWithinMs)
+    const rows = await keepaliveDatabase.query<Record<string, string | null>>(
+      this.#sql[name].text,
+      values,
+      responseTimeoutMs,
+    )
     return rows.map((row) => Object.values(row))
   }
 }

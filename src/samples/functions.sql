@@ -17,22 +17,22 @@ create or replace function holdfast.sample_names(keys bigint[], held integer[], 
     select
       this_hour,
       key,
-      told_held,
-      told_waited,
-      nothing[:at - 1] || told_held::smallint || nothing[at + 1:],
-      case when told_waited > 0 then nothing[:at - 1] || told_waited::smallint || nothing[at + 1:] end
+      new_held,
+      new_waited,
+      nothing[:at - 1] || new_held::smallint || nothing[at + 1:],
+      case when new_waited > 0 then nothing[:at - 1] || new_waited::smallint || nothing[at + 1:] end
     from (
       select
-        told.*,
+        added.*,
         is_known,
-        row_number() over (partition by is_known order by told_waited desc, told_held desc, key) as place
-      from unnest(keys, held, waited) as told (key, told_held, told_waited)
+        row_number() over (partition by is_known order by new_waited desc, new_held desc, key) as place
+      from unnest(keys, held, waited) as added (key, new_held, new_waited)
       cross join lateral (
-        select exists (select from holdfast.sample where sample.hour = this_hour and sample.key = told.key) as is_known
-      ) as looked
-    ) as told
+        select exists (select from holdfast.sample where sample.hour = this_hour and sample.key = added.key) as is_known
+      ) as checked
+    ) as added
     where is_known
-      or place <= room + case when told_waited > 0 then 1000 else 0 end
+      or place <= room + case when new_waited > 0 then 1000 else 0 end
     order by key
     on conflict (hour, key) do update
     set held_total = known.held_total + excluded.held_total,
@@ -48,34 +48,34 @@ create or replace function holdfast.sample_names(keys bigint[], held integer[], 
 comment on function holdfast.sample_names(bigint[], integer[], integer[], float8) is
   'Adds to the samples of the minute so long ago (ms): for how many tenths of a second each name was held and waited for by one instance, at most 32767 each. Beyond 1000 names an hour, new ones are left out; beyond 2000 also those that are waited for.';
 
-create or replace function holdfast.term_over(key bigint, fence bigint)
-  returns table (over_at timestamptz, surely_by timestamptz, because text)
+create or replace function holdfast.term_end(key bigint, fence bigint)
+  returns table (end_at timestamptz, end_by timestamptz, reason text)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    told holdfast.term;
+    known holdfast.term;
     leased_until timestamptz;
     next_at timestamptz;
     seen_at timestamptz;
   begin
-    select term.* into told from holdfast.term where term.key = term_over.key and term.fence = term_over.fence;
-    if told.kind = 'lease' then
-      select expires_at into leased_until from holdfast.lease where lease.key = term_over.key and lease.fence = term_over.fence;
+    select term.* into known from holdfast.term where term.key = term_end.key and term.fence = term_end.fence;
+    if known.kind = 'lease' then
+      select expires_at into leased_until from holdfast.lease where lease.key = term_end.key and lease.fence = term_end.fence;
       if leased_until is not null then
         return query
         select leased_until, null::timestamptz, 'expired'
         where leased_until <= clock_timestamp();
         return;
       end if;
-    elsif exists (select from holdfast.instance where id = told.instance and holdfast.is_present(session)) then
+    elsif exists (select from holdfast.instance where id = known.instance and holdfast.is_present(session)) then
       return;
     end if;
-    if told.mode = 'exclusive' then
+    if known.mode = 'exclusive' then
       select began_at into next_at
       from holdfast.term
-      where term.key = term_over.key
-        and term.fence > term_over.fence
+      where term.key = term_end.key
+        and term.fence > term_end.fence
       order by term.fence
       limit 1;
     end if;
@@ -83,18 +83,18 @@ create or replace function holdfast.term_over(key bigint, fence bigint)
     select hour + make_interval(mins => minute::integer - 1, secs => least(tenths, 600) / 10.0) into seen_at
     from generate_series(
       date_trunc('hour', clock_timestamp(), 'UTC'),
-      greatest(date_trunc('hour', told.began_at, 'UTC'), clock_timestamp() - interval '49 hours'),
+      greatest(date_trunc('hour', known.began_at, 'UTC'), clock_timestamp() - interval '49 hours'),
       '-1 hour'
     ) as past (at)
-    join holdfast.sample on sample.hour = past.at and sample.key = term_over.key
-    cross join unnest(held) with ordinality as told_of (tenths, minute)
+    join holdfast.sample on sample.hour = past.at and sample.key = term_end.key
+    cross join unnest(held) with ordinality as minutes_of_hour (tenths, minute)
     where tenths > 0
       and (next_at is null or hour + make_interval(mins => minute::integer) <= next_at)
     order by 1 desc
     limit 1;
     return query
-    select greatest(told.began_at, seen_at), least(next_at, clock_timestamp()), 'gone';
+    select greatest(known.began_at, seen_at), least(next_at, clock_timestamp()), 'gone';
   end
   $$;
-comment on function holdfast.term_over(bigint, bigint) is
+comment on function holdfast.term_end(bigint, bigint) is
   'Whether a term of which no end was told is over: no row while it lasts; else when it ended, by when at the latest if that is not known, and why. A lease says so itself; a lock ends with its instance, no later than the next term begins, and not before the last moment at which the name was surely held, as far as samples tell.';

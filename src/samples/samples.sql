@@ -7,7 +7,7 @@
 with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),
-told as (
+recorded as (
   insert into holdfast.term (key, fence, kind, mode, instance, host, os_pid, began_at, ended_at, why)
   select
     t.key, t.fence, t.kind, t.mode, $1, i.host, i.os_pid,
@@ -15,8 +15,8 @@ told as (
     clock_timestamp() - make_interval(secs => t.ended / 1000),
     case
       -- The sessions of a server that restarts are ended in the same words.
-      when t.why = 'ended'
-        and exists (select from holdfast.fencing where began_at >= clock_timestamp() - make_interval(secs => t.ended / 1000))
+      when t.why = 'session-ended'
+        and exists (select from holdfast.server_generation where began_at >= clock_timestamp() - make_interval(secs => t.ended / 1000))
       then 'restarted'
       else t.why
     end
@@ -39,7 +39,7 @@ told as (
 )
 select
   (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
-  (select count(*) from told)::integer as terms,
+  (select count(*) from recorded)::integer as terms,
   holdfast.sample_names($2::bigint[], $3::integer[], $4::integer[], $5::float8)::text as names
 from unflushed
 
@@ -81,11 +81,11 @@ silent as materialized (
 ),
 gone as (
   update holdfast.term
-  set ended_at = over_at,
-      gone_by = surely_by,
-      why = because
+  set ended_at = end_at,
+      gone_by = end_by,
+      why = reason
   from silent
-  cross join lateral holdfast.term_over(silent.key, silent.fence)
+  cross join lateral holdfast.term_end(silent.key, silent.fence)
   where term.key = silent.key
     and term.fence = silent.fence
     and term.ended_at is null

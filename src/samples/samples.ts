@@ -1,23 +1,23 @@
 import { type Events, type Key, Poller } from '../base/index.js'
 import {
   type Anchor,
-  answerWithinMs,
   type Database,
   DatabaseUnreachableError,
   loadStatements,
   type Presence,
-  type Waits,
+  responseTimeoutMs,
+  type WaitTracker,
 } from '../postgres/index.js'
-import { type Why, whyGivenBack, whyLost } from './ending.js'
+import { type EndReason, reasonForLoss, reasonForRelease } from './end-reason.js'
 import { type Grant, type Minute, Tally, type Term } from './tally.js'
 
 interface SamplesOptions {
   readonly events: Events
-  readonly waits: Waits
+  readonly waits: WaitTracker
   readonly presence: Presence
   readonly anchor: Anchor | undefined
   /** Used for sweeping, and where there is no anchor. */
-  readonly lifeline: Database
+  readonly keepaliveDatabase: Database
   readonly schema: string
   readonly isClosing: () => boolean
 }
@@ -26,16 +26,16 @@ const minPauseMs = 1_000
 /** Instances write at different moments after the end of a minute. */
 const spreadMs = 50_000
 /** Of so many writings one sweeps, so that it is done also where no process lives for long. */
-const sweepOneOf = 60
+const writesPerSweep = 60
 const keepDays = 14
 const keepTerms = 50_000
 const keepOfName = 500
 
 /** A statement that took longer may have told moments that are too late, by as much; so it is sent again, so many times. */
 const quickMs = 250
-const mostTries = 3
+const maxTries = 3
 
-const leads = (label: string) => label.startsWith('election/')
+const isLeadership = (label: string) => label.startsWith('election/')
 
 /**
  * What this instance holds and waits for, counted in memory and written down once a minute, in one statement; nothing when there
@@ -47,7 +47,7 @@ export class Samples {
   readonly #tally = new Tally()
   readonly #offsetMs = Math.random() * spreadMs
   /** What a leader was told before it gave the leadership back, by the number of its term. */
-  readonly #resigned = new Map<number, Why>()
+  readonly #resignReasons = new Map<number, EndReason>()
   readonly #poller = new Poller({
     isNeeded: () => !this.#tally.isEmpty,
     poll: () => this.#write(false),
@@ -62,28 +62,31 @@ export class Samples {
     this.#sql = loadStatements<'write' | 'sweep'>(new URL('./samples.sql', import.meta.url), options.schema)
     const { events, waits, isClosing } = options
     events.on('lock.acquired', ({ keys, names, mode, fence }) => {
-      for (const key of keys) this.#began({ key, fence, kind: 'lock', mode, leads: leads(names[0]!) })
+      for (const key of keys)
+        this.#termStarted({ key, fence, kind: 'lock', mode, isLeadership: isLeadership(names[0]!) })
     })
     events.on('lock.released', ({ keys, fence, reason }) => {
-      const why = this.#whyResigned(fence) ?? whyGivenBack(reason, isClosing())
-      for (const key of keys) this.#ended(key, fence, why)
+      const why = this.#resignReason(fence) ?? reasonForRelease(reason, isClosing())
+      for (const key of keys) this.#termEnded(key, fence, why)
     })
     events.on('lock.lost', ({ keys, fence, reason }) => {
-      this.#resigned.delete(fence)
-      for (const key of keys) this.#ended(key, fence, whyLost(reason, 'lock'))
+      this.#resignReasons.delete(fence)
+      for (const key of keys) this.#termEnded(key, fence, reasonForLoss(reason, 'lock'))
     })
     events.on('lease.acquired', ({ key, name, fence }) => {
-      this.#began({ key, fence, kind: 'lease', mode: 'exclusive', leads: leads(name) })
+      this.#termStarted({ key, fence, kind: 'lease', mode: 'exclusive', isLeadership: isLeadership(name) })
     })
     events.on('lease.released', ({ key, fence, reason }) => {
-      this.#ended(key, fence, this.#whyResigned(fence) ?? whyGivenBack(reason, isClosing()))
+      this.#termEnded(key, fence, this.#resignReason(fence) ?? reasonForRelease(reason, isClosing()))
     })
     events.on('lease.lost', ({ key, fence, reason }) => {
-      this.#resigned.delete(fence)
-      this.#ended(key, fence, whyLost(reason, 'lease'))
+      this.#resignReasons.delete(fence)
+      this.#termEnded(key, fence, reasonForLoss(reason, 'lease'))
     })
-    events.on('election.resigned', ({ term, reason }) => this.#resigned.set(term, whyGivenBack(reason, isClosing())))
-    waits.onWait((key, by) => this.#waits(key, by))
+    events.on('election.resigned', ({ term, reason }) =>
+      this.#resignReasons.set(term, reasonForRelease(reason, isClosing())),
+    )
+    waits.onWait((key, by) => this.#waitersChanged(key, by))
   }
 
   /** @internal Writes what there is, now, also of the minute that is not over. */
@@ -94,7 +97,11 @@ export class Samples {
   /** @internal Writes down what nobody else tells, and removes what is old. */
   async sweep(): Promise<void> {
     // Not on the anchor: it would not see that this instance is present.
-    await this.#options.lifeline.query(this.#sql.sweep.text, [keepDays, keepTerms, keepOfName], answerWithinMs)
+    await this.#options.keepaliveDatabase.query(
+      this.#sql.sweep.text,
+      [keepDays, keepTerms, keepOfName],
+      responseTimeoutMs,
+    )
   }
 
   /** @internal When nothing is held any more, and before the presence ends. */
@@ -103,26 +110,26 @@ export class Samples {
     await this.#write(true)
   }
 
-  #began(grant: Grant): void {
-    this.#tally.began(grant, performance.now())
+  #termStarted(grant: Grant): void {
+    this.#tally.termStarted(grant, performance.now())
     this.#poller.start()
   }
 
-  #ended(key: string, fence: number, why: Why): void {
-    this.#tally.ended(key, fence, why, performance.now())
+  #termEnded(key: string, fence: number, why: EndReason): void {
+    this.#tally.termEnded(key, fence, why, performance.now())
   }
 
-  #waits({ key, label }: Key, by: 1 | -1): void {
+  #waitersChanged({ key, label }: Key, by: 1 | -1): void {
     // To stand for an election is no wait: nothing is held up by it.
-    if (leads(label)) return
-    this.#tally.waits(key, by, performance.now())
+    if (isLeadership(label)) return
+    this.#tally.waitersChanged(key, by, performance.now())
     this.#poller.start()
   }
 
-  #whyResigned(term: number): Why | undefined {
-    if (this.#resigned.size === 0) return undefined
-    const why = this.#resigned.get(term)
-    this.#resigned.delete(term)
+  #resignReason(term: number): EndReason | undefined {
+    if (this.#resignReasons.size === 0) return undefined
+    const why = this.#resignReasons.get(term)
+    this.#resignReasons.delete(term)
     return why
   }
 
@@ -130,27 +137,27 @@ export class Samples {
   #write(isLast: boolean): Promise<void> {
     this.#writing = this.#writing.then(async () => {
       const now = performance.now()
-      const minutes = this.#tally.takeMinutes(now, isLast)
-      const terms = this.#tally.takeTerms(now)
+      const minutes = this.#tally.removeMinutes(now, isLast)
+      const terms = this.#tally.termsToRecord(now)
       const empty: Minute = { beganAt: now, endedAt: now, names: [] }
       // Nearly always there is one.
       for (const minute of minutes.length > 0 ? minutes : [empty]) {
-        const told = minute === minutes.at(-1) || minutes.length === 0 ? terms : []
-        if (minute.names.length + told.length > 0) await this.#tell(minute, told)
+        const termsToSend = minute === minutes.at(-1) || minutes.length === 0 ? terms : []
+        if (minute.names.length + termsToSend.length > 0) await this.#record(minute, termsToSend)
       }
     })
     return this.#writing
   }
 
-  async #tell(minute: Minute, terms: readonly Term[]): Promise<void> {
+  async #record(minute: Minute, terms: readonly Term[]): Promise<void> {
     try {
       let tookMs = await this.#send(minute, terms)
-      for (let tries = 1; tookMs > quickMs && terms.length > 0 && tries < mostTries; tries++) {
+      for (let tries = 1; tookMs > quickMs && terms.length > 0 && tries < maxTries; tries++) {
         tookMs = await this.#send({ ...minute, names: [] }, terms)
       }
-      if (Math.random() * sweepOneOf < 1) await this.sweep()
+      if (Math.random() * writesPerSweep < 1) await this.sweep()
     } catch {
-      this.#tally.takeBack(terms)
+      this.#tally.markUnrecorded(terms)
     }
   }
 
@@ -183,13 +190,13 @@ export class Samples {
   }
 
   async #run(values: unknown[]): Promise<number> {
-    const { anchor, lifeline } = this.#options
+    const { anchor, keepaliveDatabase } = this.#options
     if (anchor) {
       if (!anchor.session) throw new DatabaseUnreachableError('This instance is reconnecting')
       const [row] = await anchor.session.run(this.#sql.write, values)
       return Number(row![0])
     }
-    const [row] = await lifeline.query<{ now_ms: number }>(this.#sql.write.text, values, answerWithinMs)
+    const [row] = await keepaliveDatabase.query<{ now_ms: number }>(this.#sql.write.text, values, responseTimeoutMs)
     return row!.now_ms
   }
 }

@@ -38,7 +38,7 @@ create table holdfast.term (
   gone_by timestamptz,
   why text check (
     why in (
-      'released', 'asked', 'drained', 'closed', 'stepped-down', 'replaced', 'not-eligible', 'ended', 'taken', 'expired',
+      'released', 'release-requested', 'drained', 'closed', 'stepped-down', 'replaced', 'not-eligible', 'session-ended', 'revoked', 'expired',
       'restarted', 'lost', 'gone'
     )
   ),
@@ -57,6 +57,6 @@ comment on column holdfast.term.began_at is 'When it was granted.';
 comment on column holdfast.term.ended_at is 'When it ended; null while it lasts, or nobody has noticed its end. Of one that is gone: when it was last known to be held.';
 comment on column holdfast.term.gone_by is 'Of one that is gone: when it was known to have ended. In between nobody knows.';
 comment on column holdfast.term.why is
-  'released: its work was done. asked: an operator had asked for it. drained, closed: so was its instance. stepped-down, replaced, not-eligible: the leader was asked to, made room for a preferred one, or might not lead any more. ended: an operator ended its session. taken: an operator expired the lease, or somebody released it by its token. expired: the lease was not renewed. restarted: the server was. lost: the instance could not reach the database in time. gone: the instance ended without a word.';
+  'released: its work was done. release-requested: an operator had asked for it. drained, closed: so was its instance. stepped-down, replaced, not-eligible: the leader was asked to, made room for a preferred one, or might not lead any more. session-ended: an operator ended its session. revoked: an operator expired the lease, or somebody released it by its token. expired: the lease was not renewed. restarted: the server was. lost: the instance could not reach the database in time. gone: the instance ended without a word.';
 create index term_instance on holdfast.term (instance) where ended_at is null;
 create index term_ended_at on holdfast.term (ended_at);

@@ -1,4 +1,4 @@
-import type { Why } from './ending.js'
+import type { EndReason } from './end-reason.js'
 
 /** One grant of a name to this instance, for as long as anybody in it relies on it. */
 export interface Term {
@@ -7,20 +7,20 @@ export interface Term {
   readonly kind: 'lock' | 'lease'
   readonly mode: 'exclusive' | 'shared'
   /** Whether it is a leadership. */
-  readonly leads: boolean
+  readonly isLeadership: boolean
   readonly beganAt: number
   /** How many handles: readers of one process share a grant, and so does who knows the token of a lease. */
   handles: number
   /** Whether it stands in the database already. */
-  isTold: boolean
+  isRecorded: boolean
   endedAt: number | undefined
-  why: Why | undefined
+  why: EndReason | undefined
 }
 
-export type Grant = Pick<Term, 'key' | 'fence' | 'kind' | 'mode' | 'leads'>
+export type Grant = Pick<Term, 'key' | 'fence' | 'kind' | 'mode' | 'isLeadership'>
 
 /** One name, since the minute began. */
-interface Counted {
+interface NameCount {
   readonly key: string
   /** The grants that this instance has now. */
   readonly open: Term[]
@@ -43,24 +43,24 @@ export interface Minute {
 const minuteMs = 60_000
 const tenthMs = 100
 /** So many names are counted at once, and so many of a minute are told of. */
-const mostCounted = 10_000
-const mostTold = 1_000
+const maxCounted = 10_000
+const maxRecorded = 1_000
 /** A smallint has no room for more. */
-const mostTenths = 32_767
+const maxTenths = 32_767
 /** Shorter terms are told of only when they are leaderships. */
-const leastTermMs = 1_000
+const minTermMs = 1_000
 /** So many terms are told of in a minute; so many that have ended are kept until then. */
-const mostTerms = 100
-const mostEnded = 1_000
+const maxTerms = 100
+const maxEnded = 1_000
 /** What could not be told for longer is lost. */
-const mostMinutes = 2
+const maxMinutes = 2
 
 /**
  * Counts, in memory, for how long each name was held and waited for, minute by minute, and remembers the terms to tell of. Time
  * is that of `performance.now()`; where its minutes begin is said by the clock of the database, once it is known.
  */
 export class Tally {
-  readonly #names = new Map<string, Counted>()
+  readonly #names = new Map<string, NameCount>()
   #minutes: Minute[] = []
   #ended: Term[] = []
   #beganAt = 0
@@ -85,7 +85,7 @@ export class Tally {
     this.#aheadMs = nowMs - at
   }
 
-  began({ key, fence, kind, mode, leads }: Grant, at: number): void {
+  termStarted({ key, fence, kind, mode, isLeadership }: Grant, at: number): void {
     const counted = this.#count(key, at)
     if (!counted) return
     const same = counted.open.find((term) => term.fence === fence)
@@ -97,78 +97,78 @@ export class Tally {
         fence,
         kind,
         mode,
-        leads,
+        isLeadership,
         beganAt: at,
         handles: 1,
-        isTold: false,
+        isRecorded: false,
         endedAt: undefined,
         why: undefined,
       })
     }
   }
 
-  ended(key: string, fence: number, why: Why, at: number): void {
+  termEnded(key: string, fence: number, why: EndReason, at: number): void {
     // What was not counted when it began is unknown here.
     if (!this.#names.has(key)) return
     const counted = this.#count(key, at)!
-    const place = counted.open.findIndex((term) => term.fence === fence)
-    const term = counted.open[place]
+    const index = counted.open.findIndex((term) => term.fence === fence)
+    const term = counted.open[index]
     if (!term || --term.handles > 0) return
-    if (place === counted.open.length - 1) counted.open.pop()
-    else counted.open.splice(place, 1)
-    if (!term.isTold && !term.leads && at - term.beganAt < leastTermMs) return
+    if (index === counted.open.length - 1) counted.open.pop()
+    else counted.open.splice(index, 1)
+    if (!term.isRecorded && !term.isLeadership && at - term.beganAt < minTermMs) return
     term.endedAt = at
     term.why = why
     this.#ended.push(term)
-    if (this.#ended.length > mostEnded * 2) this.#ended = inOrder(this.#ended, at).slice(0, mostEnded)
+    if (this.#ended.length > maxEnded * 2) this.#ended = byPriority(this.#ended, at).slice(0, maxEnded)
   }
 
-  waits(key: string, by: 1 | -1, at: number): void {
+  waitersChanged(key: string, by: 1 | -1, at: number): void {
     if (by < 0 && !this.#names.get(key)?.waiting) return
     const counted = this.#count(key, at)
     if (counted) counted.waiting += by
   }
 
   /** The minutes that are over, which are then forgotten. With `isLast` also what there is of the present one. */
-  takeMinutes(at: number, isLast = false): Minute[] {
-    this.#pass(at)
-    if (isLast && this.#names.size > 0) this.#close(at)
-    const taken = this.#minutes
+  removeMinutes(at: number, isLast = false): Minute[] {
+    this.#closeMinutes(at)
+    if (isLast && this.#names.size > 0) this.#closeMinute(at)
+    const minutes = this.#minutes
     this.#minutes = []
-    return taken
+    return minutes
   }
 
   /**
    * The terms to tell of now, open ones among them, leaderships and then the longest first. They count as told until `takeBack`
    * says that they are not.
    */
-  takeTerms(at: number): Term[] {
+  termsToRecord(at: number): Term[] {
     const open = [...this.#names.values()].flatMap((counted) =>
-      counted.open.filter((term) => !term.isTold && (term.leads || at - term.beganAt >= leastTermMs)),
+      counted.open.filter((term) => !term.isRecorded && (term.isLeadership || at - term.beganAt >= minTermMs)),
     )
-    const taken = inOrder([...this.#ended, ...open], at).slice(0, mostTerms)
+    const terms = byPriority([...this.#ended, ...open], at).slice(0, maxTerms)
     // What the database believes to be open must be told of some time; others that have ended were too many.
-    this.#ended = this.#ended.filter((term) => term.isTold && !taken.includes(term))
-    for (const term of taken) term.isTold = true
-    return taken
+    this.#ended = this.#ended.filter((term) => term.isRecorded && !terms.includes(term))
+    for (const term of terms) term.isRecorded = true
+    return terms
   }
 
-  takeBack(terms: readonly Term[]): void {
+  markUnrecorded(terms: readonly Term[]): void {
     for (const term of terms) {
-      if (term.endedAt === undefined) term.isTold = false
+      if (term.endedAt === undefined) term.isRecorded = false
       else this.#ended.push(term)
     }
   }
 
   /** The count of a name, up to now; undefined when there are too many. */
-  #count(key: string, at: number): Counted | undefined {
-    if (at >= this.#endsAt) this.#pass(at)
+  #count(key: string, at: number): NameCount | undefined {
+    if (at >= this.#endsAt) this.#closeMinutes(at)
     let counted = this.#names.get(key)
     if (counted) {
       countTo(counted, at)
       return counted
     }
-    if (!this.#isFull && this.#names.size >= mostCounted) this.#makeRoom(at)
+    if (!this.#isFull && this.#names.size >= maxCounted) this.#makeRoom(at)
     if (this.#isFull) return undefined
     counted = { key, open: [], waiting: 0, heldMs: 0, waitedMs: 0, countedTo: at }
     this.#names.set(key, counted)
@@ -182,17 +182,17 @@ export class Tally {
       if (isIdle(counted) && tenths(counted.heldMs) + tenths(counted.waitedMs) === 0) this.#names.delete(counted.key)
     }
     // To look again and again for little room would cost more than the names are worth.
-    this.#isFull = this.#names.size > mostCounted * 0.9
+    this.#isFull = this.#names.size > maxCounted * 0.9
   }
 
   /** Closes the minutes that are over. */
-  #pass(at: number): void {
-    while (at >= this.#endsAt && this.#names.size > 0) this.#close(this.#endsAt)
+  #closeMinutes(at: number): void {
+    while (at >= this.#endsAt && this.#names.size > 0) this.#closeMinute(this.#endsAt)
     if (at < this.#endsAt) return
     this.#beginAt(at)
   }
 
-  #close(at: number): void {
+  #closeMinute(at: number): void {
     const names: { key: string; held: number; waited: number }[] = []
     for (const counted of this.#names.values()) {
       countTo(counted, at)
@@ -204,8 +204,8 @@ export class Tally {
     }
     names.sort((a, b) => b.waited - a.waited || b.held - a.held)
     if (names.length > 0) {
-      this.#minutes.push({ beganAt: this.#beganAt, endedAt: at, names: names.slice(0, mostTold) })
-      this.#minutes = this.#minutes.slice(-mostMinutes)
+      this.#minutes.push({ beganAt: this.#beganAt, endedAt: at, names: names.slice(0, maxRecorded) })
+      this.#minutes = this.#minutes.slice(-maxMinutes)
     }
     this.#beginAt(at)
   }
@@ -217,24 +217,24 @@ export class Tally {
   }
 }
 
-function countTo(counted: Counted, at: number): void {
+function countTo(counted: NameCount, at: number): void {
   const ms = at - counted.countedTo
   if (counted.open.length > 0) counted.heldMs += ms
   counted.waitedMs += counted.waiting * ms
   counted.countedTo = at
 }
 
-function isIdle({ open, waiting }: Counted): boolean {
+function isIdle({ open, waiting }: NameCount): boolean {
   return open.length === 0 && waiting === 0
 }
 
 function tenths(ms: number): number {
-  return Math.min(mostTenths, Math.round(ms / tenthMs))
+  return Math.min(maxTenths, Math.round(ms / tenthMs))
 }
 
 /** What the database believes to be open, leaderships, and then the longest. */
-function inOrder(terms: Term[], at: number): Term[] {
-  const rank = ({ isTold, leads }: Term) => (isTold ? 2 : 0) + (leads ? 1 : 0)
+function byPriority(terms: Term[], at: number): Term[] {
+  const rank = ({ isRecorded, isLeadership }: Term) => (isRecorded ? 2 : 0) + (isLeadership ? 1 : 0)
   const lastedMs = ({ beganAt, endedAt = at }: Term) => endedAt - beganAt
   return terms.sort((a, b) => rank(b) - rank(a) || lastedMs(b) - lastedMs(a))
 }

@@ -2,10 +2,10 @@ import { backoffMs, describe, pause, UsageError } from '../base/index.js'
 import type { TickRule } from '../cron/index.js'
 import type { Definition } from './definition.js'
 import { UnknownScheduleError } from './errors.js'
-import type { Ledger } from './ledger.js'
 import type { Rules } from './rules.js'
-import type { FoundRow } from './status.js'
-import { firstTicks, settling } from './ticks.js'
+import type { ScheduleRow } from './status.js'
+import type { ScheduleStore } from './store.js'
+import { firstTicks, planSettlement } from './ticks.js'
 
 /** What is to become of a schedule: the rule and the options of this code, a rule beside its code, or ticks again. */
 export type Change =
@@ -14,7 +14,7 @@ export type Change =
   | { readonly what: 'resume' }
 
 interface ChangesOptions {
-  readonly ledger: Ledger
+  readonly store: ScheduleStore
   readonly namespace: string
   readonly rules: Rules
   readonly closing: AbortSignal
@@ -22,7 +22,7 @@ interface ChangesOptions {
   readonly onChanged: (key: string) => void
 }
 
-const mostTries = 50
+const maxTries = 50
 
 /**
  * Changes schedules. What is due by the rule of before is settled by the statement that changes the rule, so it is computed
@@ -36,11 +36,11 @@ export class Changes {
   }
 
   async make(key: string, name: string, change: Change): Promise<void> {
-    const { ledger, namespace, closing, onChanged } = this.#options
-    for (let attempt = 0; attempt < mostTries; attempt++) {
-      const [row] = await ledger.read<FoundRow>('find', [key, namespace])
+    const { store, namespace, closing, onChanged } = this.#options
+    for (let attempt = 0; attempt < maxTries; attempt++) {
+      const [row] = await store.read<ScheduleRow>('find', [key, namespace])
       if (!row) throw new UnknownScheduleError(name, namespace)
-      const [answer] = await ledger.run<{ answer: string }>('change', [JSON.stringify(this.#asked(row, change))])
+      const [answer] = await store.run<{ answer: string }>('change', [JSON.stringify(this.#request(row, change))])
       if (answer!.answer === 'changed') {
         onChanged(row.key)
         return
@@ -50,27 +50,29 @@ export class Changes {
       closing.throwIfAborted()
     }
     throw new UsageError(
-      `The schedule "${name}" did not stand still for ${mostTries} attempts to change it`,
+      `The schedule "${name}" did not stand still for ${maxTries} attempts to change it`,
       'Something else changes it all the time.',
     )
   }
 
-  #asked(row: FoundRow, change: Change): object {
+  #request(row: ScheduleRow, change: Change): object {
     const before = row.override ?? row.rule
     const rule = this.#readable(before)
     const { what } = change
     const next = row.next_ms === null ? null : new Date(row.next_ms)
     const due =
-      next === null ? {} : settling(rule, row.next_ms!, row.now_ms, Math.max(1, row.late), row.manned_ms ?? undefined)
+      next === null
+        ? {}
+        : planSettlement(rule, row.next_ms!, row.now_ms, Math.max(1, row.max_late), row.first_member_ms ?? undefined)
     const asked = { id: row.key, code_rule: row.rule, rule: before, next_at: next, ...due, what }
     if (what === 'resume') return asked
     const newRule = what === 'override' ? change.rule : change.definition.rule.text
     const after = what === 'override' ? (newRule ?? row.rule) : (row.override ?? newRule!)
     const { ticks, isOver } = firstTicks(this.#readable(after), row.now_ms)
-    const firsts = { new_rule: newRule, firsts: ticks, firsts_over: isOver }
-    if (what === 'override') return { ...asked, ...firsts }
-    const { overlap, missed, late, reruns } = change.definition
-    return { ...asked, ...firsts, overlap, missed, late, reruns }
+    const candidates = { new_rule: newRule, first_ticks: ticks, first_ticks_are_all: isOver }
+    if (what === 'override') return { ...asked, ...candidates }
+    const { overlap, missed, maxLate, reruns } = change.definition
+    return { ...asked, ...candidates, overlap, missed, max_late: maxLate, reruns }
   }
 
   #readable(text: string): TickRule {

@@ -6,15 +6,15 @@ import {
   duration,
   flag,
   hashedKey,
-  longestTimerMs,
-  made,
+  maxTimerMs,
+  type OptionRule,
+  objectWith,
   oneOf,
-  type Rule,
   readOptions,
   UsageError,
   wholeNumber,
 } from '../base/index.js'
-import { type GivenRule, readRule, type TickRule } from '../cron/index.js'
+import { type RuleOptions, ruleFromOptions, type TickRule } from '../cron/index.js'
 import type { Transaction } from '../once/index.js'
 
 /** What the handler of a schedule is given. */
@@ -24,10 +24,10 @@ export interface ScheduleRun {
   /** The moment that the rule names; of an extra run, when it was asked for. */
   readonly tick: Date
   /** How many ms after its tick the run began. */
-  readonly late: number
+  readonly lateMs: number
   /** Whether it was asked for beside the rule (`schedules.run`). */
   readonly extra: boolean
-  /** Counts from 1: how often the tick was begun, as instances died or closed while they ran it. */
+  /** Counts from 1: how often the tick was started, as instances died or closed while they ran it. */
   readonly attempt: number
   /** Larger than that of every earlier run of the schedule. */
   readonly fence: number
@@ -41,7 +41,7 @@ export interface ScheduleRun {
   log(line: string): void
 }
 
-export interface ScheduleOptions extends GivenRule {
+export interface ScheduleOptions extends RuleOptions {
   /**
    * What becomes of a tick while the run of an earlier one is there: `skip` it (the default), `queue` it (one waits), `allow`
    * it to run beside, or `replace` the earlier run, whose signal aborts.
@@ -93,7 +93,7 @@ export interface ScheduleDefinition {
   readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
   readonly missed: 'skip' | 'latest' | 'all'
   /** For `all`: how many missed ticks run, at most. */
-  readonly late: number
+  readonly maxLate: number
   readonly reruns: boolean
   readonly timeoutMs: number | undefined
   readonly spreadMs: number
@@ -108,7 +108,7 @@ export interface Definition extends Omit<ScheduleDefinition, 'work'> {
   readonly work: (run: ScheduleRun) => unknown
 }
 
-const missedRule: Rule<'skip' | 'latest' | number> = {
+const missedRule: OptionRule<'skip' | 'latest' | number> = {
   expected: '"skip", "latest" or { all: a whole number between 1 and 1000 }',
   read(given) {
     if (given === 'skip' || given === 'latest') return given
@@ -120,20 +120,26 @@ const rules = {
   overlap: oneOf('skip', 'queue', 'allow', 'replace'),
   missed: missedRule,
   crashed: oneOf('rerun', 'record'),
-  timeout: duration(1, longestTimerMs),
+  timeout: duration(1, maxTimerMs),
   spread: duration(0, 30_000),
   sticky: flag,
   was: { expected: 'a name', read: (given: unknown) => checkName(given, 'was') },
-  job: made<ScheduledJob<unknown>>('a definition made by defineJob', 'kind', 'schema'),
+  job: objectWith<ScheduledJob<unknown>>('a definition made by defineJob', 'kind', 'schema'),
   input: callback<(tick: Date) => unknown>('a function that makes the input of the job of a tick'),
-  // Read by readRule, which says more about them.
+  // Read by ruleFromOptions, which says more about them.
   cron: { expected: 'a cron rule', read: (given: unknown) => given },
   every: { expected: 'an interval', read: (given: unknown) => given },
   at: { expected: 'a moment', read: (given: unknown) => given },
   timezone: { expected: 'a time zone', read: (given: unknown) => given },
 }
 
-const definition = made<ScheduleDefinition>('a definition made by defineSchedule', 'name', 'rule', 'spreadMs', 'work')
+const definition = objectWith<ScheduleDefinition>(
+  'a definition made by defineSchedule',
+  'name',
+  'rule',
+  'spreadMs',
+  'work',
+)
 
 /**
  * Defines a schedule, to be added to an instance by `schedules.add`, or exported for `holdfast work`.
@@ -165,7 +171,7 @@ export function define(where: string, name: string, given: ScheduleOptions, work
   const read = readOptions(where, given, rules)
   const { overlap = 'skip', missed = 'skip', crashed = 'rerun', timeout, spread = 40, sticky = false, was } = read
   const { cron, every, at, timezone } = given ?? {}
-  const rule = readRule(where, { cron, every, at, timezone })
+  const rule = ruleFromOptions(where, { cron, every, at, timezone })
   if (was === name) throw new UsageError(`Expected was to be another name than "${name}" itself`)
   if (overlap === 'replace' && typeof missed === 'number') {
     throw new UsageError(
@@ -179,7 +185,7 @@ export function define(where: string, name: string, given: ScheduleOptions, work
     rule,
     overlap,
     missed: typeof missed === 'number' ? 'all' : missed,
-    late: typeof missed === 'number' ? missed : 0,
+    maxLate: typeof missed === 'number' ? missed : 0,
     reruns: crashed === 'rerun',
     timeoutMs: timeout,
     spreadMs: spread,

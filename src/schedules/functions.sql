@@ -1,6 +1,6 @@
 -- Ticks are taken, run and settled here. src/schedules/README.md has the protocol.
 
-create or replace function holdfast.schedule_gap(
+create or replace function holdfast.schedule_record_gap(
   schedule bigint, first_at timestamptz, last_at timestamptz, ticks bigint, reason text, follows timestamptz
 ) returns void
   language plpgsql
@@ -8,22 +8,22 @@ create or replace function holdfast.schedule_gap(
   as $$
   begin
     update holdfast.gap as g
-    set last_at = schedule_gap.last_at,
-        ticks = g.ticks + schedule_gap.ticks
-    where g.schedule = schedule_gap.schedule
-      and g.first_at = (select max(n.first_at) from holdfast.gap n where n.schedule = schedule_gap.schedule)
+    set last_at = schedule_record_gap.last_at,
+        ticks = g.ticks + schedule_record_gap.ticks
+    where g.schedule = schedule_record_gap.schedule
+      and g.first_at = (select max(n.first_at) from holdfast.gap n where n.schedule = schedule_record_gap.schedule)
       and g.last_at = follows
-      and g.reason = schedule_gap.reason;
+      and g.reason = schedule_record_gap.reason;
     if not found then
       insert into holdfast.gap
-      values (schedule_gap.schedule, schedule_gap.first_at, schedule_gap.last_at, schedule_gap.ticks, schedule_gap.reason);
+      values (schedule_record_gap.schedule, schedule_record_gap.first_at, schedule_record_gap.last_at, schedule_record_gap.ticks, schedule_record_gap.reason);
     end if;
   end
   $$;
-comment on function holdfast.schedule_gap(bigint, timestamptz, timestamptz, bigint, text, timestamptz) is
+comment on function holdfast.schedule_record_gap(bigint, timestamptz, timestamptz, bigint, text, timestamptz) is
   'Writes down ticks without a run, together with their neighbours: with the gap that ends with the tick that they follow, if it has the same reason.';
 
-create or replace function holdfast.schedule_room(of_schedule bigint, overlap text) returns boolean
+create or replace function holdfast.schedule_make_room(of_schedule bigint, overlap text) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -58,7 +58,7 @@ create or replace function holdfast.schedule_room(of_schedule bigint, overlap te
         and stopping is null
       returning session
     loop
-      perform pg_notify(holdfast.job_channel(), 'schedule-stop ' || stopped);
+      perform pg_notify(holdfast.notification_channel(), 'schedule-stop-requested ' || stopped);
     end loop;
     for replaced in
       delete from holdfast.tick
@@ -68,7 +68,7 @@ create or replace function holdfast.schedule_room(of_schedule bigint, overlap te
         and not extra
       returning at
     loop
-      perform holdfast.schedule_gap(of_schedule, replaced.at, replaced.at, 1, 'overlap', null);
+      perform holdfast.schedule_record_gap(of_schedule, replaced.at, replaced.at, 1, 'overlap', null);
     end loop;
     update holdfast.tick
     set state = 'cancelled',
@@ -78,7 +78,7 @@ create or replace function holdfast.schedule_room(of_schedule bigint, overlap te
     return true;
   end
   $$;
-comment on function holdfast.schedule_room(bigint, text) is
+comment on function holdfast.schedule_make_room(bigint, text) is
   'Whether there may be another run of a schedule, as to its overlap; for replace: makes room. The row of the schedule is locked.';
 
 create or replace function holdfast.schedule_settle(of_schedule bigint, older json, ticks timestamptz[], is_over boolean, now_is timestamptz)
@@ -93,9 +93,9 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
     missed_ticks integer;
     run_late integer;
     is_current boolean;
-    manned_since timestamptz;
+    first_member_since timestamptz;
     follows timestamptz;
-    piece record;
+    missed_range record;
   begin
     select * into s from holdfast.schedule where key = of_schedule;
     select count(*) into due from unnest(ticks) as t (tick) where tick <= now_is;
@@ -109,16 +109,16 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
     follows := s.settled_at;
     is_current := ticks[due] > now_is - interval '1 minute' or s.missed = 'latest';
     missed_ticks := case when is_current then due - 1 else due end;
-    run_late := case when s.missed = 'all' then least(missed_ticks, s.late) else 0 end;
+    run_late := case when s.missed = 'all' then least(missed_ticks, s.max_late) else 0 end;
     if s.paused_at is null and (older is not null or missed_ticks > run_late) then
       with member as materialized (
         select session, since
         from holdfast.schedule_member
         where schedule = of_schedule
       )
-      select min(since) into manned_since from member where holdfast.is_present(session);
+      select min(since) into first_member_since from member where holdfast.is_present(session);
     end if;
-    for piece in
+    for missed_range in
       select first_at, last_at, n
       from json_to_recordset(older) as o (first_at timestamptz, last_at timestamptz, n bigint)
       union all
@@ -127,17 +127,17 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
       where place <= case when s.paused_at is null then missed_ticks - run_late else due end
       order by 1
     loop
-      perform holdfast.schedule_gap(
-        of_schedule, piece.first_at, piece.last_at, piece.n,
+      perform holdfast.schedule_record_gap(
+        of_schedule, missed_range.first_at, missed_range.last_at, missed_range.n,
         case
           when s.paused_at is not null then 'paused'
           when s.missed = 'all' then 'limit'
-          when piece.last_at < coalesce(manned_since, 'infinity') then 'no instance'
+          when missed_range.last_at < coalesce(first_member_since, 'infinity') then 'no instance'
           else 'missed'
         end,
         follows
       );
-      follows := piece.last_at;
+      follows := missed_range.last_at;
     end loop;
     if s.paused_at is null then
       insert into holdfast.tick (schedule, at)
@@ -147,10 +147,10 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
         and place <= missed_ticks;
       if is_current then
         -- What runs late is no reason to skip the tick that is due now.
-        if run_late > 0 or holdfast.schedule_room(of_schedule, s.overlap) then
+        if run_late > 0 or holdfast.schedule_make_room(of_schedule, s.overlap) then
           insert into holdfast.tick (schedule, at) values (of_schedule, ticks[due]);
         else
-          perform holdfast.schedule_gap(of_schedule, ticks[due], ticks[due], 1, 'overlap', follows);
+          perform holdfast.schedule_record_gap(of_schedule, ticks[due], ticks[due], 1, 'overlap', follows);
         end if;
       end if;
     end if;
@@ -164,12 +164,12 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
 comment on function holdfast.schedule_settle(bigint, json, timestamptz[], boolean, timestamptz) is
   'Settles what is due of a schedule, whose row is locked and whose next tick is the first of those given: older ones in pieces, which are due without doubt, [{"first_at": …, "last_at": …, "n": …}]; then one by one, with at least one that is not due, unless the rule is over. False: those given do not suffice.';
 
-create or replace function holdfast.schedule_begin(of_schedule bigint, life integer, member text) returns json
+create or replace function holdfast.schedule_start_runs(of_schedule bigint, epoch_number integer, member text) returns json
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    begun json;
+    started json;
   begin
     with candidate as (
       select t.at, t.extra
@@ -186,10 +186,10 @@ create or replace function holdfast.schedule_begin(of_schedule bigint, life inte
       limit (select case when overlap = 'allow' then null else 1 end from holdfast.schedule where key = of_schedule)
       for update of t
     ),
-    begun as (
+    started as (
       update holdfast.tick
       set state = 'running',
-          session = life,
+          session = epoch_number,
           instance = member,
           fence = nextval('holdfast.fence'),
           attempt = attempt + 1,
@@ -218,15 +218,15 @@ create or replace function holdfast.schedule_begin(of_schedule bigint, life inte
         limit 1
       )
     ) order by b.at)
-    into begun
-    from begun b;
-    if begun is not null then
-      update holdfast.schedule set ran_by = member where key = of_schedule and ran_by is distinct from member;
+    into started
+    from started b;
+    if started is not null then
+      update holdfast.schedule set last_instance = member where key = of_schedule and last_instance is distinct from member;
     end if;
-    return begun;
+    return started;
   end
   $$;
-comment on function holdfast.schedule_begin(bigint, integer, text) is
+comment on function holdfast.schedule_start_runs(bigint, integer, text) is
   'Begins what waits of a schedule and may begin; the row of the schedule is locked. Answers with the runs: [[schedule, tick, extra, fence, attempt, how late, last success]], times in ms.';
 
 create or replace function holdfast.schedule_states(keys bigint[]) returns json
@@ -242,8 +242,8 @@ create or replace function holdfast.schedule_states(keys bigint[]) returns json
         (
           extract(epoch from s.next_at - clock_timestamp()) * 1000 + case when s.paused_at is null then 0 else 600000 end
         )::float8,
-        s.ran_by,
-        s.late,
+        s.last_instance,
+        s.max_late,
         case
           when s.next_at < clock_timestamp() - interval '2 seconds' then (
             with member as materialized (
@@ -263,20 +263,19 @@ create or replace function holdfast.schedule_states(keys bigint[]) returns json
 comment on function holdfast.schedule_states(bigint[]) is
   'How schedules stand: [[key, the rule in force, next tick, due in how many ms, who ran last, how many may run late, since when a member is there, if the tick is long due]], times in ms. A paused schedule is due later: it need only be settled now and then.';
 
-create or replace function holdfast.schedule_take(life integer, member text, asked json) returns json
+create or replace function holdfast.schedule_claim(epoch_number integer, member text, asked json) returns json
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     one record;
-    begun json;
-    all_begun jsonb := '[]';
-    taken bigint[] := '{}';
-  begin
+    started json;
+    all_started jsonb := '[]';
+      begin
     -- A crash must not forget that a tick was taken, or it would be taken again.
     perform holdfast.flush_leases();
-    if not holdfast.is_settled() then
-      return json_build_object('state', 'unsettled');
+    if not holdfast.grace_is_over() then
+      return json_build_object('state', 'in-grace');
     end if;
     for one in
       with a as materialized (
@@ -299,20 +298,20 @@ create or replace function holdfast.schedule_take(life integer, member text, ask
         perform holdfast.schedule_settle(one.key, one.older, one.ticks, one.is_over, clock_timestamp());
       end if;
       continue when not one.begins;
-      begun := holdfast.schedule_begin(one.key, life, member);
-      if begun is not null then
-        all_begun := all_begun || begun::jsonb;
+      started := holdfast.schedule_start_runs(one.key, epoch_number, member);
+      if started is not null then
+        all_started := all_started || started::jsonb;
       end if;
     end loop;
     return json_build_object(
-      'state', 'taken',
+      'state', 'claimed',
       'now', extract(epoch from clock_timestamp()) * 1000,
-      'begun', all_begun,
+      'started', all_started,
       'states', holdfast.schedule_states(array(select id from json_to_recordset(asked) as a (id bigint)))
     );
   end
   $$;
-comment on function holdfast.schedule_take(integer, text, json) is
+comment on function holdfast.schedule_claim(integer, text, json) is
   'Settles what is due of schedules, and begins what may begin: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …, "begins": …}], each only if the rule in force and the next tick are those; without a rule only begins. What somebody else has locked is passed over. Answers with the runs and how all of them stand.';
 
 create or replace function holdfast.schedule_resolve(key bigint) returns bigint
@@ -337,7 +336,7 @@ create or replace function holdfast.schedule_is_declared(of_schedule bigint, wit
 comment on function holdfast.schedule_is_declared(bigint, text, text) is
   'Whether a live instance, other than one, has a schedule in its code with this rule.';
 
-create or replace function holdfast.schedule_declare(life integer, member text, asked json) returns json
+create or replace function holdfast.schedule_declare(epoch_number integer, member text, asked json) returns json
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -356,14 +355,14 @@ create or replace function holdfast.schedule_declare(life integer, member text, 
     for one in
       select *
       from json_to_recordset(asked) as a (
-        key bigint, namespace text, name text, was bigint, rule text, overlap text, missed text, late integer, reruns boolean,
-        firsts timestamptz[], is_over boolean
+        key bigint, namespace text, name text, former_key bigint, rule text, overlap text, missed text, max_late integer, reruns boolean,
+        first_ticks timestamptz[], is_over boolean
       )
       order by key
     loop
       id := holdfast.schedule_resolve(one.key);
-      if one.was is not null then
-        former := holdfast.schedule_resolve(one.was);
+      if one.former_key is not null then
+        former := holdfast.schedule_resolve(one.former_key);
         if former <> id then
           perform from holdfast.schedule where schedule.key = id;
           if not found and exists (select from holdfast.schedule where schedule.key = former) then
@@ -371,7 +370,7 @@ create or replace function holdfast.schedule_declare(life integer, member text, 
             id := former;
           else
             -- Both were there, or neither: from now on the former name leads here, and what had it does not tick any more.
-            insert into holdfast.schedule_name values (one.was, id)
+            insert into holdfast.schedule_name values (one.former_key, id)
             on conflict on constraint schedule_name_pkey do update set schedule = excluded.schedule;
             update holdfast.schedule set next_at = null where schedule.key = former;
           end if;
@@ -381,29 +380,29 @@ create or replace function holdfast.schedule_declare(life integer, member text, 
       select * into s from holdfast.schedule where schedule.key = id for update;
       now_is := clock_timestamp();
       if not found then
-        select min(t) into first from unnest(one.firsts) as t where t > now_is;
+        select min(t) into first from unnest(one.first_ticks) as t where t > now_is;
         continue when first is null and not one.is_over;
-        insert into holdfast.schedule (key, namespace, name, rule, next_at, overlap, missed, late, reruns)
-        values (id, one.namespace, one.name, one.rule, first, one.overlap, one.missed, one.late, one.reruns)
+        insert into holdfast.schedule (key, namespace, name, rule, next_at, overlap, missed, max_late, reruns)
+        values (id, one.namespace, one.name, one.rule, first, one.overlap, one.missed, one.max_late, one.reruns)
         returning * into s;
         insert into holdfast.schedule_rule values (id, now_is, one.rule);
       elsif s.rule = one.rule then
         update holdfast.schedule
         set overlap = one.overlap,
             missed = one.missed,
-            late = one.late,
+            max_late = one.max_late,
             reruns = one.reruns
         where schedule.key = id
-          and (overlap, missed, late, reruns) is distinct from (one.overlap, one.missed, one.late, one.reruns);
+          and (overlap, missed, max_late, reruns) is distinct from (one.overlap, one.missed, one.max_late, one.reruns);
       end if;
       insert into holdfast.schedule_member as known (schedule, instance, session, rule)
-      values (id, member, life, one.rule)
+      values (id, member, epoch_number, one.rule)
       on conflict on constraint schedule_member_pkey do update set session = excluded.session, rule = excluded.rule;
       declared := declared || jsonb_build_array(jsonb_build_array(
         one.key::text,
         id::text,
         s.rule <> one.rule
-          and (not one.rule = any(s.superseded) or not holdfast.schedule_is_declared(id, s.rule, member))
+          and (not one.rule = any(s.superseded_rules) or not holdfast.schedule_is_declared(id, s.rule, member))
       ));
     end loop;
     return json_build_object(
@@ -433,7 +432,7 @@ create or replace function holdfast.schedule_change(asked json) returns text
     into a
     from json_to_record(asked) as a (
       id bigint, code_rule text, rule text, next_at timestamptz, older json, ticks timestamptz[], is_over boolean,
-      what text, new_rule text, firsts timestamptz[], firsts_over boolean, overlap text, missed text, late integer, reruns boolean
+      what text, new_rule text, first_ticks timestamptz[], first_ticks_are_all boolean, overlap text, missed text, max_late integer, reruns boolean
     );
     select * into s from holdfast.schedule where key = a.id for update;
     if not found then
@@ -441,11 +440,11 @@ create or replace function holdfast.schedule_change(asked json) returns text
     end if;
     before := coalesce(s.override, s.rule);
     if s.rule <> a.code_rule or before <> a.rule or s.next_at is distinct from a.next_at then
-      return 'again';
+      return 'retry';
     end if;
     now_is := clock_timestamp();
     if s.next_at is not null and not holdfast.schedule_settle(a.id, a.older, a.ticks, a.is_over, now_is) then
-      return 'again';
+      return 'retry';
     end if;
     if a.what = 'resume' then
       update holdfast.schedule set paused_at = null where key = a.id;
@@ -455,9 +454,9 @@ create or replace function holdfast.schedule_change(asked json) returns text
         else coalesce(s.override, a.new_rule)
       end;
       if after <> before then
-        select min(t) into first from unnest(a.firsts) as t where t > now_is;
-        if first is null and not a.firsts_over then
-          return 'again';
+        select min(t) into first from unnest(a.first_ticks) as t where t > now_is;
+        if first is null and not a.first_ticks_are_all then
+          return 'retry';
         end if;
         update holdfast.schedule set next_at = first, settled_at = null where key = a.id;
         insert into holdfast.schedule_rule values (a.id, now_is, after);
@@ -467,20 +466,20 @@ create or replace function holdfast.schedule_change(asked json) returns text
       else
         update holdfast.schedule
         set rule = a.new_rule,
-            superseded = (array_remove(superseded, a.new_rule) || s.rule)[greatest(1, cardinality(superseded) - 48):],
+            superseded_rules = (array_remove(superseded_rules, a.new_rule) || s.rule)[greatest(1, cardinality(superseded_rules) - 48):],
             overlap = a.overlap,
             missed = a.missed,
-            late = a.late,
+            max_late = a.max_late,
             reruns = a.reruns
         where key = a.id;
       end if;
     end if;
-    perform pg_notify(holdfast.job_channel(), 'schedule ' || a.id);
+    perform pg_notify(holdfast.notification_channel(), 'schedule-changed ' || a.id);
     return 'changed';
   end
   $$;
 comment on function holdfast.schedule_change(json) is
-  'Changes the rule of a schedule ("what": rule, by its code; override, by an operator), or lets it run again (resume), after it has settled what is due by the rule of before. Answers again when the schedule stands otherwise than was said.';
+  'Changes the rule of a schedule ("what": rule, by its code; override, by an operator), or lets it run again (resume), after it has settled what is due by the rule of before. Returns retry when the schedule was changed meanwhile.';
 
 create or replace function holdfast.schedule_recover(of_schedule bigint) returns void
   language plpgsql
@@ -533,7 +532,7 @@ create or replace function holdfast.schedule_recover(of_schedule bigint) returns
 comment on function holdfast.schedule_recover(bigint) is
   'Takes the runs of a schedule, or of all, from the dead: they wait to run again, or are recorded as broken.';
 
-create or replace function holdfast.schedule_run(of_schedule bigint) returns float8
+create or replace function holdfast.schedule_request_run(of_schedule bigint) returns float8
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -548,7 +547,7 @@ create or replace function holdfast.schedule_run(of_schedule bigint) returns flo
     end if;
     -- What nobody is at any more must not stand in the way, where no member is left who would find out.
     perform holdfast.schedule_recover(of_schedule);
-    if not holdfast.schedule_room(of_schedule, s.overlap) then
+    if not holdfast.schedule_make_room(of_schedule, s.overlap) then
       return null;
     end if;
     insert into holdfast.tick (schedule, at, extra)
@@ -560,14 +559,14 @@ create or replace function holdfast.schedule_run(of_schedule bigint) returns flo
       ),
       true
     returning at into asked_at;
-    perform pg_notify(holdfast.job_channel(), 'schedule-run ' || of_schedule);
+    perform pg_notify(holdfast.notification_channel(), 'schedule-run-requested ' || of_schedule);
     return extract(epoch from asked_at) * 1000;
   end
   $$;
-comment on function holdfast.schedule_run(bigint) is
+comment on function holdfast.schedule_request_run(bigint) is
   'Asks for a run beside the rule, which a member begins. Answers with its moment, in ms; null when there is no such schedule, or a run is there and another may not be beside it.';
 
-create or replace function holdfast.schedule_end(asked json) returns json
+create or replace function holdfast.schedule_record_ends(asked json) returns json
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -614,10 +613,10 @@ create or replace function holdfast.schedule_end(asked json) returns json
     );
   end
   $$;
-comment on function holdfast.schedule_end(json) is
+comment on function holdfast.schedule_record_ends(json) is
   'Ends runs, each only if it runs under this fence: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]; what is returned waits again, if it is to be rerun. Answers with the fences of those that were, and with the schedules of which something waits.';
 
-create or replace function holdfast.schedule_look(life integer, member text, fences bigint[], upto bigint, horizon_ms integer) returns json
+create or replace function holdfast.schedule_poll(epoch_number integer, member text, fences bigint[], max_fence bigint, horizon_ms integer) returns json
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -629,8 +628,8 @@ create or replace function holdfast.schedule_look(life integer, member text, fen
     set state = 'waiting',
         attempt = attempt - 1
     where state = 'running'
-      and session = life
-      and fence <= upto
+      and session = epoch_number
+      and fence <= max_fence
       and not fence = any(fences);
     -- One at a time asks who is dead.
     if pg_try_advisory_xact_lock(holdfast.lock_class('schedule maintenance'), 0) then
@@ -658,7 +657,7 @@ create or replace function holdfast.schedule_look(life integer, member text, fen
           from soon
           where exists (select from holdfast.schedule_member m where m.schedule = soon.key and m.instance = member)
         )),
-        'members', (select count(*) from holdfast.schedule_member m where m.instance = member and m.session = life),
+        'members', (select count(*) from holdfast.schedule_member m where m.instance = member and m.session = epoch_number),
         'adopt', (
           select json_agg(s.key::text)
           from holdfast.schedule_member m
@@ -696,7 +695,7 @@ create or replace function holdfast.schedule_look(life integer, member text, fen
         select json_agg(json_build_array(fence, stopping))
         from holdfast.tick
         where state = 'running'
-          and session = life
+          and session = epoch_number
           and stopping is not null
       ),
       'soon', soon
@@ -705,25 +704,25 @@ create or replace function holdfast.schedule_look(life integer, member text, fen
     return answer;
   end
   $$;
-comment on function holdfast.schedule_look(integer, text, bigint[], bigint, integer) is
+comment on function holdfast.schedule_poll(integer, text, bigint[], bigint, integer) is
   'A look, by a member: lets wait again what runs in its name without its knowledge (up to a fence that it has seen), takes runs from the dead, and answers whether something of its schedules runs, what may begin, and which of its runs are to stop. With a horizon also: what is due until then, how many schedules it is known to have, and of which its rule is to be adopted.';
 
-create or replace function holdfast.schedule_sweep(keep_days integer, most integer, least_kept integer) returns void
+create or replace function holdfast.schedule_sweep(keep_days integer, max_kept integer, min_kept integer) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     one bigint;
-    spared timestamptz;
+    oldest_kept timestamptz;
     cut timestamptz;
   begin
     if not pg_try_advisory_xact_lock(holdfast.lock_class('schedule sweep'), 0) then
       return;
     end if;
     for one in select key from holdfast.schedule loop
-      select at into spared from holdfast.tick where schedule = one order by at desc offset least_kept - 1 limit 1;
+      select at into oldest_kept from holdfast.tick where schedule = one order by at desc offset min_kept - 1 limit 1;
       if found then
-        select at into cut from holdfast.tick where schedule = one order by at desc offset most limit 1;
+        select at into cut from holdfast.tick where schedule = one order by at desc offset max_kept limit 1;
         with gone as (
           delete from holdfast.tick
           where schedule = one
@@ -731,7 +730,7 @@ create or replace function holdfast.schedule_sweep(keep_days integer, most integ
               select at
               from holdfast.tick
               where schedule = one
-                and at < least(spared, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
+                and at < least(oldest_kept, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
               order by at
               limit 5000
             ))
@@ -744,16 +743,16 @@ create or replace function holdfast.schedule_sweep(keep_days integer, most integ
           and tick_log.at = gone.at
           and tick_log.extra = gone.extra;
       end if;
-      select first_at into spared from holdfast.gap where schedule = one order by first_at desc offset least_kept - 1 limit 1;
+      select first_at into oldest_kept from holdfast.gap where schedule = one order by first_at desc offset min_kept - 1 limit 1;
       if found then
-        select first_at into cut from holdfast.gap where schedule = one order by first_at desc offset most limit 1;
+        select first_at into cut from holdfast.gap where schedule = one order by first_at desc offset max_kept limit 1;
         delete from holdfast.gap
         where schedule = one
           and first_at = any(array(
             select first_at
             from holdfast.gap
             where schedule = one
-              and last_at < least(spared, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
+              and last_at < least(oldest_kept, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
             order by first_at
             limit 5000
           ));
@@ -779,7 +778,7 @@ create or replace function holdfast.schedule_sweep(keep_days integer, most integ
 comment on function holdfast.schedule_sweep(integer, integer, integer) is
   'Removes ticks and gaps that are older than so many days, or that so many later ones of the schedule have followed, but never the last few; and rules from before all that is kept. A bounded number at a time.';
 
-create or replace function holdfast.schedule_unproven(of_schedule bigint, ticks timestamptz[]) returns setof timestamptz
+create or replace function holdfast.schedule_unaccounted(of_schedule bigint, ticks timestamptz[]) returns setof timestamptz
   language sql stable
   set search_path = pg_catalog, pg_temp
   as $$
@@ -788,5 +787,5 @@ create or replace function holdfast.schedule_unproven(of_schedule bigint, ticks 
   where (select count(*) from holdfast.tick where schedule = of_schedule and tick.at = t.at and not extra)
     + (select count(*) from holdfast.gap where schedule = of_schedule and first_at <= t.at and last_at >= t.at) <> 1
   $$;
-comment on function holdfast.schedule_unproven(bigint, timestamptz[]) is
+comment on function holdfast.schedule_unaccounted(bigint, timestamptz[]) is
   'Those of the ticks of a rule, all of them settled, that are not in exactly one place: a run, or a gap with its reason. None, if all is well.';

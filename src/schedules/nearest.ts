@@ -2,7 +2,7 @@ import { pause } from '../base/index.js'
 import type { TickRule } from '../cron/index.js'
 
 /** How long before its tick somebody may come, whose clock is quick. Who comes earlier means the tick before. */
-const mostEarlyMs = 5 * 60_000
+const maxEarlyMs = 5 * 60_000
 
 /** The tick that somebody means who comes now: the nearest one, before or soon; null when there is none yet. */
 export function nearestTick(rule: TickRule, nowMs: number): Date | null {
@@ -11,7 +11,7 @@ export function nearestTick(rule: TickRule, nowMs: number): Date | null {
   if (next === null) return last
   const earlyMs = next.getTime() - nowMs
   const lateMs = last === null ? Infinity : nowMs - last.getTime()
-  return earlyMs <= Math.min(mostEarlyMs, lateMs) ? next : last
+  return earlyMs <= Math.min(maxEarlyMs, lateMs) ? next : last
 }
 
 /** Waits until it is this moment for a clock that is asked over a wire; timers of this process only say when to ask again. */

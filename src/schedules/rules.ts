@@ -1,4 +1,4 @@
-import { ruleOf, type TickRule } from '../cron/index.js'
+import { ruleFromText, type TickRule } from '../cron/index.js'
 
 /** The rules that were read of their texts, each once. */
 export class Rules {
@@ -8,7 +8,7 @@ export class Rules {
   of(text: string): TickRule | undefined {
     if (!this.#read.has(text)) {
       try {
-        this.#read.set(text, ruleOf(text))
+        this.#read.set(text, ruleFromText(text))
       } catch {
         this.#read.set(text, undefined)
       }

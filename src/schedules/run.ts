@@ -1,9 +1,9 @@
 import { textOf } from '../base/index.js'
 import { Attempt, type AttemptContext } from '../once/index.js'
-import type { Life } from '../postgres/index.js'
+import type { Epoch } from '../postgres/index.js'
 import type { Definition, ScheduleRun } from './definition.js'
 import { RunLostError, RunTimeoutError } from './errors.js'
-import type { Begun } from './ledger.js'
+import type { StartedRun } from './store.js'
 
 export interface RunContext extends AttemptContext {
   /** Asks for its lines to be written down soon. */
@@ -19,9 +19,9 @@ export class Run extends Attempt implements ScheduleRun {
   readonly extra: boolean
   readonly fence: number
   readonly attempt: number
-  readonly late: number
+  readonly lateMs: number
   readonly lastSuccess: Date | undefined
-  readonly beganAt = performance.now()
+  readonly startedAt = performance.now()
   /** Resolves when its handler has come to its end and that is recorded, or it was given up. */
   readonly over: Promise<void>
   /** What its handler logged since it was last written down. */
@@ -30,9 +30,9 @@ export class Run extends Attempt implements ScheduleRun {
   #isDecided = false
   #end = () => {}
 
-  constructor(definition: Definition, begun: Begun, epoch: Life, context: RunContext) {
+  constructor(definition: Definition, started: StartedRun, epoch: Epoch, context: RunContext) {
     super(epoch, context)
-    const [key, tickMs, extra, fence, attempt, late, lastSuccessMs] = begun
+    const [key, tickMs, extra, fence, attempt, late, lastSuccessMs] = started
     this.definition = definition
     this.#context = context
     this.key = key
@@ -40,7 +40,7 @@ export class Run extends Attempt implements ScheduleRun {
     this.extra = extra
     this.fence = fence
     this.attempt = attempt
-    this.late = late
+    this.lateMs = late
     this.lastSuccess = lastSuccessMs === null ? undefined : new Date(lastSuccessMs)
     this.over = new Promise((resolve) => {
       this.#end = resolve

@@ -1,24 +1,24 @@
 import {
-  atMost,
+  Batcher,
   type Events,
-  Gather,
   isInstance,
   type RecordedError,
-  recordOf,
+  resultWithin,
   retryUntilRecorded,
-  type Tracing,
+  type TracerSlot,
+  toRecordedError,
 } from '../base/index.js'
 import type { RunTransaction } from '../once/index.js'
-import type { Life } from '../postgres/index.js'
+import type { Epoch } from '../postgres/index.js'
 import type { Definition } from './definition.js'
 import { RunDrainingError, RunLostError, RunReplacedError, RunTimeoutError } from './errors.js'
-import type { Begun, Ledger } from './ledger.js'
 import { Run, type RunContext } from './run.js'
+import type { ScheduleStore, StartedRun } from './store.js'
 
 export interface RunsOptions {
-  readonly ledger: Ledger
+  readonly store: ScheduleStore
   readonly events: Events
-  readonly tracing: Tracing
+  readonly tracing: TracerSlot
   /** Something of these schedules may wait, and begin now that a run has ended. */
   readonly onWaiting: (keys: readonly string[]) => void
 }
@@ -40,7 +40,7 @@ export class Runs {
   /** Why ends cannot be recorded at present. */
   failure: { readonly error: unknown } | undefined
   readonly #options: RunsOptions
-  readonly #ledger: Ledger
+  readonly #store: ScheduleStore
   readonly #context: RunContext
   readonly #running = new Map<number, Run>()
   readonly #endings
@@ -49,19 +49,19 @@ export class Runs {
   #notesTimer: NodeJS.Timeout | undefined
 
   constructor(options: RunsOptions) {
-    const { ledger } = options
+    const { store } = options
     this.#options = options
-    this.#ledger = ledger
+    this.#store = store
     this.#context = {
-      database: ledger.database,
-      statements: ledger.transactionStatements,
-      expiryMs: ledger.expiryMs,
+      database: store.database,
+      statements: store.transactionStatements,
+      expiryMs: store.expiryMs,
       noted: (run) => {
         this.#noted.add(run)
         this.#notesTimer ??= setTimeout(() => void this.#flushNotes(), notesAfterMs)
       },
     }
-    this.#endings = new Gather<Ending, undefined>((endings) => this.#recordAll(endings))
+    this.#endings = new Batcher<Ending, undefined>((endings) => this.#recordAll(endings))
   }
 
   /** The fences of all that this process knows to run, or to have run without the end being recorded. */
@@ -70,27 +70,27 @@ export class Runs {
   }
 
   /** Whether a handler of the schedule is still at work here although its run was lost: then nothing more begins here. */
-  isLeftIn(key: string): boolean {
+  hasLostRun(key: string): boolean {
     for (const run of this.#running.values())
       if (run.key === key && run.isLost && run.definition.overlap !== 'allow') return true
     return false
   }
 
-  howManyOf(definition: Definition): number {
+  countOf(definition: Definition): number {
     return [...this.#running.values()].filter((run) => run.definition === definition).length
   }
 
-  start(definition: Definition, begun: Begun, life: Life): void {
-    const run = new Run(definition, begun, life, this.#context)
+  start(definition: Definition, started: StartedRun, epoch: Epoch): void {
+    const run = new Run(definition, started, epoch, this.#context)
     this.#running.set(run.fence, run)
-    const forget = life.onLoss((reason) => run.lose(reason))
+    const forget = epoch.onLoss((reason) => run.lose(reason))
     void run.over.then(() => {
       forget()
       this.#running.delete(run.fence)
       if (run.isLost) this.#options.onWaiting([run.key])
     })
-    this.#options.events.to('schedule.began')?.({ ...factsOf(run), lateMs: run.late })
-    this.#run(run).catch((error) => this.#tellFailure(run, error))
+    this.#options.events.emitter('schedule.started')?.({ ...eventFieldsOf(run), lateMs: run.lateMs })
+    this.#run(run).catch((error) => this.#emitFailed(run, error))
   }
 
   /** Somebody wants it to stop. */
@@ -103,12 +103,12 @@ export class Runs {
   async drain(isMeant: (run: Run) => boolean, withinMs: number): Promise<void> {
     const runs = [...this.#running.values()].filter(isMeant)
     const all = Promise.all(runs.map((run) => run.over))
-    await atMost(withinMs, all)
+    await resultWithin(withinMs, all)
     const left = () => runs.filter((run) => this.#running.get(run.fence) === run)
     for (const run of left()) run.stop(new RunDrainingError(run.name))
-    await atMost(stopMs, all)
+    await resultWithin(stopMs, all)
     for (const run of left()) this.#giveUp(run)
-    await atMost(this.#ledger.expiryMs, all)
+    await resultWithin(this.#store.expiryMs, all)
   }
 
   /** Records nothing any more. */
@@ -129,7 +129,7 @@ export class Runs {
       clearTimeout(timer)
       await this.#failed(run, error)
     } finally {
-      // Whatever went wrong: a run that is not known here any more is begun again by a later look, here or elsewhere.
+      // Whatever went wrong: a run that is not known here any more is started again by a later look, here or elsewhere.
       run.end()
     }
   }
@@ -138,7 +138,7 @@ export class Runs {
     const { tracer } = this.#options.tracing
     if (!tracer) return run.definition.work(run)
     const { name, tick, attempt, fence } = run
-    return tracer.around('schedule run', { name, tick, attempt, fence }, () => run.definition.work(run))
+    return tracer.withSpan('schedule run', { name, tick, attempt, fence }, () => run.definition.work(run))
   }
 
   async #succeeded(run: Run): Promise<void> {
@@ -147,19 +147,19 @@ export class Runs {
     if (transaction) return this.#commit(run, transaction)
     if (!run.decide()) return
     await this.#record({ run, state: 'done' })
-    this.#tellEnd(run, 'done')
+    this.#emitEnded(run, 'done')
   }
 
   /** Records the end in the transaction of the handler, and commits both. */
   async #commit(run: Run, transaction: RunTransaction): Promise<void> {
     await this.#flushNotes()
-    const { id, at, extra, fence } = placeOf(run)
+    const { id, at, extra, fence } = runKeyOf(run)
     await transaction.commit(async (tx) => {
-      const rows = await this.#ledger.runIn(tx, 'done', [id, at, extra, fence])
+      const rows = await this.#store.runIn(tx, 'done', [id, at, extra, fence])
       if (rows.length === 0) throw new RunLostError(run.name, run.tick, run.fence)
     })
     run.decide()
-    this.#tellEnd(run, 'done')
+    this.#emitEnded(run, 'done')
     const { overlap, missed } = run.definition
     if (overlap === 'queue' || overlap === 'replace' || missed === 'all') this.#options.onWaiting([run.key])
   }
@@ -169,34 +169,34 @@ export class Runs {
     // When it was the answer to the commit that is missing, the record of the failure is refused: the run has ended.
     if (isInstance(error, RunLostError)) run.lose(error)
     if (!run.decide()) return
-    if (run.isLost) return this.#tellEnd(run, 'lost')
+    if (run.isLost) return this.#emitEnded(run, 'lost')
     const { stopReason } = run
     if (stopReason instanceof RunDrainingError) {
-      this.#tellEnd(run, 'returned')
+      this.#emitEnded(run, 'returned')
       return this.#record({ run, state: 'returned' })
     }
     if (stopReason instanceof RunReplacedError) {
-      this.#tellEnd(run, 'cancelled')
-      return this.#record({ run, state: 'cancelled', error: recordOf(stopReason) })
+      this.#emitEnded(run, 'cancelled')
+      return this.#record({ run, state: 'cancelled', error: toRecordedError(stopReason) })
     }
-    await this.#record({ run, state: 'failed', error: recordOf(stopReason ?? error) })
-    this.#tellFailure(run, stopReason ?? error)
+    await this.#record({ run, state: 'failed', error: toRecordedError(stopReason ?? error) })
+    this.#emitFailed(run, stopReason ?? error)
   }
 
-  #tellFailure(run: Run, error: unknown): void {
-    const durationMs = performance.now() - run.beganAt
-    this.#options.events.to('schedule.failed')?.({ ...factsOf(run), durationMs, error })
+  #emitFailed(run: Run, error: unknown): void {
+    const durationMs = performance.now() - run.startedAt
+    this.#options.events.emitter('schedule.failed')?.({ ...eventFieldsOf(run), durationMs, error })
   }
 
-  #tellEnd(run: Run, state: 'done' | 'cancelled' | 'returned' | 'lost'): void {
-    const durationMs = performance.now() - run.beganAt
-    this.#options.events.to('schedule.ended')?.({ ...factsOf(run), state, durationMs })
+  #emitEnded(run: Run, state: 'done' | 'cancelled' | 'returned' | 'lost'): void {
+    const durationMs = performance.now() - run.startedAt
+    this.#options.events.emitter('schedule.ended')?.({ ...eventFieldsOf(run), state, durationMs })
   }
 
   /** A handler that does not stop, while its schedule closes. */
   #giveUp(run: Run): void {
     if (!run.decide()) return
-    this.#tellEnd(run, 'returned')
+    this.#emitEnded(run, 'returned')
     void run.rollback()
     run.lose()
     void this.#record({ run, state: 'returned' }).then(() => run.end())
@@ -208,7 +208,7 @@ export class Runs {
     const { signal } = this.#givingUp
     const record = async () => {
       if (signal.aborted) return
-      await this.#endings.ask(ending)
+      await this.#endings.add(ending)
       this.failure = undefined
     }
     // After any error: missing rights and wrong settings are also corrected at some time.
@@ -219,7 +219,7 @@ export class Runs {
   }
 
   async #recordAll(endings: readonly Ending[]): Promise<undefined[]> {
-    const { waits } = await this.#ledger.ask('end', [written(endings)])
+    const { waits } = await this.#store.call('end', [serialize(endings)])
     if (waits !== null) this.#options.onWaiting(waits)
     return endings.map(() => undefined)
   }
@@ -230,21 +230,21 @@ export class Runs {
     const noted = [...this.#noted]
     this.#noted.clear()
     if (noted.length === 0) return
-    const asked = noted.map((run) => ({ ...placeOf(run), lines: run.lines.splice(0).slice(-100) }))
+    const asked = noted.map((run) => ({ ...runKeyOf(run), lines: run.lines.splice(0).slice(-100) }))
     // What people read only: nothing waits for it to succeed.
-    await this.#ledger.run('note', [JSON.stringify(asked)]).catch(() => {})
+    await this.#store.run('save_logs', [JSON.stringify(asked)]).catch(() => {})
   }
 }
 
-function factsOf({ name, tick, extra, attempt }: Run) {
+function eventFieldsOf({ name, tick, extra, attempt }: Run) {
   return { name, tick, extra, attempt }
 }
 
-function placeOf({ key, tick, extra, fence }: Run) {
+function runKeyOf({ key, tick, extra, fence }: Run) {
   return { id: key, at: tick, extra, fence }
 }
 
-/** As `schedule_end` reads it. */
-function written(endings: readonly Ending[]): string {
-  return JSON.stringify(endings.map(({ run, state, error }) => ({ ...placeOf(run), state, error })))
+/** As `schedule_record_ends` reads it. */
+function serialize(endings: readonly Ending[]): string {
+  return JSON.stringify(endings.map(({ run, state, error }) => ({ ...runKeyOf(run), state, error })))
 }

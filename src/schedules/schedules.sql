@@ -15,17 +15,17 @@ delete from holdfast.schedule_member
 where instance = $1
   and schedule = any($2::text::bigint[])
 
--- name: look
--- See schedule_look.
-select holdfast.schedule_look($1::integer, $2, $3::text::bigint[], $4::bigint, $5::integer)::text as answer
+-- name: poll
+-- See schedule_poll.
+select holdfast.schedule_poll($1::integer, $2, $3::text::bigint[], $4::bigint, $5::integer)::text as answer
 
--- name: take
--- See schedule_take.
-select holdfast.schedule_take($1::integer, $2, $3::text::json)::text as answer
+-- name: claim
+-- See schedule_claim.
+select holdfast.schedule_claim($1::integer, $2, $3::text::json)::text as answer
 
 -- name: end
--- See schedule_end.
-select holdfast.schedule_end($1::text::json)::text as answer
+-- See schedule_record_ends.
+select holdfast.schedule_record_ends($1::text::json)::text as answer
 
 -- name: done
 -- A run is done, in the transaction of its handler: nothing is touched but its own row. Relies on tick_pkey.
@@ -40,7 +40,7 @@ where schedule = $1::bigint
   and state = 'running'
 returning fence
 
--- name: note
+-- name: save_logs
 -- What handlers logged, in runs that are theirs still.
 insert into holdfast.tick_log as known (schedule, at, extra, lines)
 select n.id, n.at, n.extra, array(select json_array_elements_text(n.lines))
@@ -65,11 +65,11 @@ select holdfast.schedule_change($1::text::json) as answer
 update holdfast.schedule
 set paused_at = coalesce(paused_at, clock_timestamp())
 where key = holdfast.schedule_resolve($1::bigint)
-returning pg_notify(holdfast.job_channel(), 'schedule ' || key)
+returning pg_notify(holdfast.notification_channel(), 'schedule-changed ' || key)
 
 -- name: run
--- See schedule_run.
-select holdfast.schedule_run(holdfast.schedule_resolve($1::bigint)) as at
+-- See schedule_request_run.
+select holdfast.schedule_request_run(holdfast.schedule_resolve($1::bigint)) as at
 
 -- name: sweep
 -- See schedule_sweep.
@@ -83,7 +83,7 @@ select
   s.rule,
   s.override,
   s.paused_at,
-  s.late,
+  s.max_late,
   (extract(epoch from s.next_at) * 1000)::float8 as next_ms,
   (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
   (
@@ -105,7 +105,7 @@ select
     select (extract(epoch from min(since)) * 1000)::float8
     from member
     where holdfast.is_present(session)
-  ) as manned_ms
+  ) as first_member_ms
 from holdfast.schedule s
 where s.key = holdfast.schedule_resolve($1::bigint)
   or ($1::bigint is null and s.namespace = $2)

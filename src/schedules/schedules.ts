@@ -1,21 +1,20 @@
 import {
-  atMost,
   Calls,
   checkName,
-  closeRules,
+  closeOptionRules,
   type Duration,
   type Events,
   InstanceDrainingError,
+  orAborted,
   readOptions,
-  type Tracing,
+  resultWithin,
+  type TracerSlot,
   UsageError,
-  unlessAborted,
   wholeNumber,
 } from '../base/index.js'
-import { type GivenRule, readRule, type TickRule } from '../cron/index.js'
+import { type RuleOptions, ruleFromOptions, type TickRule } from '../cron/index.js'
 import { type Database, DatabaseUnreachableError, type HealthReason, type Presence } from '../postgres/index.js'
 import { Changes } from './changes.js'
-import { Clockwork } from './clockwork.js'
 import {
   type Definition,
   define,
@@ -28,18 +27,19 @@ import {
   type ScheduleRun,
 } from './definition.js'
 import { UnknownScheduleError } from './errors.js'
-import { Ledger } from './ledger.js'
 import { nearestTick, untilMoment } from './nearest.js'
 import { Rules } from './rules.js'
+import { ScheduleLoop } from './schedule-loop.js'
 import {
-  type FoundRow,
   type PastGap,
   type PastRow,
   type PastRun,
   pastOf,
+  type ScheduleRow,
   type ScheduleStatus,
   statusOf,
 } from './status.js'
+import { ScheduleStore } from './store.js'
 
 export interface SchedulesOptions {
   readonly database: Database
@@ -49,7 +49,7 @@ export interface SchedulesOptions {
   readonly expiryMs: number
   readonly jobs: JobPort
   readonly events: Events
-  readonly tracing: Tracing
+  readonly tracing: TracerSlot
 }
 
 /** A schedule that this instance takes part in. */
@@ -76,8 +76,8 @@ const closeWithinMs = 30_000
  */
 export class Schedules {
   readonly #options: SchedulesOptions
-  readonly #ledger: Ledger
-  readonly #clockwork: Clockwork
+  readonly #store: ScheduleStore
+  readonly #loop: ScheduleLoop
   readonly #changes: Changes
   readonly #definitions = new Map<string, Definition>()
   readonly #draining = new AbortController()
@@ -87,18 +87,18 @@ export class Schedules {
   constructor(options: SchedulesOptions) {
     this.#options = options
     const { presence, namespace, events, tracing } = options
-    const ledger = new Ledger(options)
+    const store = new ScheduleStore(options)
     const rules = new Rules()
-    this.#ledger = ledger
+    this.#store = store
     this.#changes = new Changes({
-      ledger,
+      store,
       namespace,
       rules,
       closing: this.#calls.closing,
-      onChanged: (key) => this.#clockwork.hear(key),
+      onChanged: (key) => this.#loop.refresh(key),
     })
-    this.#clockwork = new Clockwork({
-      ledger,
+    this.#loop = new ScheduleLoop({
+      store,
       presence,
       namespace,
       events,
@@ -149,20 +149,20 @@ export class Schedules {
       }
     }
     this.#definitions.set(name, definition)
-    this.#clockwork.add(definition)
+    this.#loop.add(definition)
     let closing: Promise<void> | undefined
     const close: Schedule['close'] = (given) => {
-      const { within = closeWithinMs } = readOptions('close', given, closeRules)
-      closing ??= this.#clockwork.remove(definition, within).finally(() => {
+      const { within = closeWithinMs } = readOptions('close', given, closeOptionRules)
+      closing ??= this.#loop.remove(definition, within).finally(() => {
         if (this.#definitions.get(name) === definition) this.#definitions.delete(name)
       })
       return closing
     }
-    const { runs } = this.#clockwork
+    const { runs } = this.#loop
     return {
       name,
       get running() {
-        return runs.howManyOf(definition)
+        return runs.countOf(definition)
       },
       close,
       [Symbol.asyncDispose]: () => close(),
@@ -177,7 +177,7 @@ export class Schedules {
    */
   async pause(name: string): Promise<void> {
     await this.#change('schedules.pause', name, async (key) => {
-      const rows = await this.#ledger.run('pause', [key])
+      const rows = await this.#store.run('pause', [key])
       if (rows.length === 0) throw this.#unknown(name)
     })
   }
@@ -198,8 +198,8 @@ export class Schedules {
    * @example
    * await holdfast.schedules.override('invoices', { every: '1h' })
    */
-  async override(name: string, rule: GivenRule | null): Promise<void> {
-    const text = rule === null ? null : readRule('schedules.override', rule).text
+  async override(name: string, rule: RuleOptions | null): Promise<void> {
+    const text = rule === null ? null : ruleFromOptions('schedules.override', rule).text
     const change = { what: 'override', rule: text } as const
     await this.#change('schedules.override', name, (key) => this.#changes.make(key, name, change))
   }
@@ -213,9 +213,9 @@ export class Schedules {
    */
   async run(name: string): Promise<Date | null> {
     return this.#change('schedules.run', name, async (key) => {
-      const [row] = await this.#ledger.run<{ at: number | null }>('run', [key])
+      const [row] = await this.#store.run<{ at: number | null }>('run', [key])
       if (row!.at !== null) {
-        this.#clockwork.lookSoon()
+        this.#loop.pollSoon()
         return new Date(row!.at)
       }
       if ((await this.#find(key)).length === 0) throw this.#unknown(name)
@@ -256,7 +256,7 @@ export class Schedules {
    */
   async runs(name: string, options?: { limit?: number | undefined }): Promise<(PastRun | PastGap)[]> {
     const { limit = 100 } = readOptions('schedules.runs', options, { limit: wholeNumber(1, 10_000) })
-    return (await this.#ledger.read<PastRow>('runs', [this.#keyOf(name), limit])).map(pastOf)
+    return (await this.#store.read<PastRow>('runs', [this.#keyOf(name), limit])).map(pastOf)
   }
 
   /**
@@ -264,24 +264,24 @@ export class Schedules {
    * triggered by a clock of its own, such as that of crontab, which may be quick or slow. Null: it has no tick yet.
    */
   async untilNearest(rule: TickRule, signal?: AbortSignal): Promise<Date | null> {
-    const now = async () => (await this.#ledger.run<{ now: number }>('now', []))[0]!.now
+    const now = async () => (await this.#store.run<{ now: number }>('now', []))[0]!.now
     const tick = nearestTick(rule, await now())
     if (tick !== null) await untilMoment(tick, now, signal)
     return tick
   }
 
   /** @internal What the fleet says of schedules. */
-  hear(what: string, detail: string): void {
-    if (what === 'schedule') this.#clockwork.hear(detail)
-    else if (what === 'schedule-run') this.#clockwork.lookSoon()
-    else if (what === 'schedule-stop' && detail === String(this.#options.presence.life?.number)) {
-      this.#clockwork.lookSoon()
+  onNotification(what: string, detail: string): void {
+    if (what === 'schedule-changed') this.#loop.refresh(detail)
+    else if (what === 'schedule-run-requested') this.#loop.pollSoon()
+    else if (what === 'schedule-stop-requested' && detail === String(this.#options.presence.epoch?.number)) {
+      this.#loop.pollSoon()
     }
   }
 
   /** @internal What keeps the schedules of this instance from ticking. */
   troubles(): HealthReason[] {
-    const { trouble } = this.#clockwork
+    const { trouble } = this.#loop
     return trouble ? [trouble] : []
   }
 
@@ -289,22 +289,22 @@ export class Schedules {
   async drain(withinMs: number): Promise<void> {
     this.#draining.abort(new InstanceDrainingError())
     const definitions = [...this.#definitions.values()]
-    await Promise.all(definitions.map((definition) => this.#clockwork.remove(definition, withinMs)))
+    await Promise.all(definitions.map((definition) => this.#loop.remove(definition, withinMs)))
   }
 
   /** @internal Resolves when what was asked for before is written. */
-  written(): Promise<void> {
-    return this.#calls.written()
+  waitForWrites(): Promise<void> {
+    return this.#calls.waitForWrites()
   }
 
   /** @internal */
   async close(): Promise<void> {
     this.#calls.close()
-    await this.#clockwork.close(closeWithinMs)
+    await this.#loop.close(closeWithinMs)
   }
 
-  #find(key: string | null): Promise<FoundRow[]> {
-    return this.#ledger.read<FoundRow>('find', [key, this.#options.namespace])
+  #find(key: string | null): Promise<ScheduleRow[]> {
+    return this.#store.read<ScheduleRow>('find', [key, this.#options.namespace])
   }
 
   #keyOf(name: string): string {
@@ -323,8 +323,8 @@ export class Schedules {
   }
 
   async #declared(name: string): Promise<void> {
-    const declared = this.#clockwork.declared(name).then(() => true)
-    if (await unlessAborted(this.#calls.closing, atMost(this.#options.expiryMs, declared))) return
+    const declared = this.#loop.declared(name).then(() => true)
+    if (await orAborted(this.#calls.closing, resultWithin(this.#options.expiryMs, declared))) return
     throw new DatabaseUnreachableError(
       `The schedule "${name}", which this instance has added, is not in the database yet`,
     )

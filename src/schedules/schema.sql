@@ -7,15 +7,15 @@ create table holdfast.schedule (
   name text not null,
   rule text not null,
   override text,
-  superseded text[] not null default '{}',
+  superseded_rules text[] not null default '{}',
   next_at timestamptz,
   settled_at timestamptz,
   paused_at timestamptz,
   overlap text not null,
   missed text not null,
-  late integer not null,
+  max_late integer not null,
   reruns boolean not null,
-  ran_by text
+  last_instance text
 ) with (fillfactor = 50);
 comment on table holdfast.schedule is
   'Schedules. Whoever changes a row here, or begins a run, has the row locked meanwhile.';
@@ -24,15 +24,15 @@ comment on column holdfast.schedule.namespace is 'The namespace of the schedule.
 comment on column holdfast.schedule.name is 'Its name.';
 comment on column holdfast.schedule.rule is 'The rule that the code of the fleet says.';
 comment on column holdfast.schedule.override is 'The rule that an operator has set, which goes before; null when there is none.';
-comment on column holdfast.schedule.superseded is 'Rules of its code from before: whoever declares one of them is no new deployment.';
+comment on column holdfast.schedule.superseded_rules is 'Rules of its code from before: whoever declares one of them is no new deployment.';
 comment on column holdfast.schedule.next_at is 'The next tick that is not settled; null when the rule has no more. Every tick before it is in tick or gap.';
 comment on column holdfast.schedule.settled_at is 'The tick that was settled last.';
 comment on column holdfast.schedule.paused_at is 'Since when an operator keeps it from running; null when nobody does.';
 comment on column holdfast.schedule.overlap is 'What becomes of a tick while a run is there: skip, queue, allow or replace.';
 comment on column holdfast.schedule.missed is 'What becomes of missed ticks: skip, latest or all.';
-comment on column holdfast.schedule.late is 'For all: how many of them run late, at most.';
+comment on column holdfast.schedule.max_late is 'For all: how many of them run late, at most.';
 comment on column holdfast.schedule.reruns is 'Whether a tick runs again when its instance has died.';
-comment on column holdfast.schedule.ran_by is 'The instance that began the last run.';
+comment on column holdfast.schedule.last_instance is 'The instance that began the last run.';
 create index schedule_next_at on holdfast.schedule (next_at);
 create index schedule_named on holdfast.schedule (namespace, name);
 
@@ -55,9 +55,9 @@ create table holdfast.schedule_member (
 comment on table holdfast.schedule_member is 'Which instances have a schedule in their code, and with which rule.';
 comment on column holdfast.schedule_member.schedule is 'The key of the schedule.';
 comment on column holdfast.schedule_member.instance is 'The instance.';
-comment on column holdfast.schedule_member.session is 'The number of its life; the row means nothing once that is not present.';
+comment on column holdfast.schedule_member.session is 'The number of its epoch; the row means nothing once that is not present.';
 comment on column holdfast.schedule_member.rule is 'The rule that its code says.';
-comment on column holdfast.schedule_member.since is 'Since when; the same in all its lives.';
+comment on column holdfast.schedule_member.since is 'Since when; the same in all its epochs.';
 create index schedule_member_instance on holdfast.schedule_member (instance);
 
 create table holdfast.schedule_rule (
@@ -93,10 +93,10 @@ comment on column holdfast.tick.schedule is 'The key of the schedule.';
 comment on column holdfast.tick.at is 'The tick; of an extra run, when it was asked for.';
 comment on column holdfast.tick.extra is 'Whether it was asked for beside the rule.';
 comment on column holdfast.tick.state is 'waiting: somebody is to begin it. running. done: its handler returned. failed: it threw, or took too long. cancelled: it was told to stop. broken: its instance died, and it is not to run again.';
-comment on column holdfast.tick.session is 'The number of the life that runs it, or ran it last.';
+comment on column holdfast.tick.session is 'The number of the epoch that runs it, or ran it last.';
 comment on column holdfast.tick.instance is 'The instance that runs it, or ran it last.';
 comment on column holdfast.tick.fence is 'The fence of its last attempt. Whoever writes about a run must know it.';
-comment on column holdfast.tick.attempt is 'How often it was begun.';
+comment on column holdfast.tick.attempt is 'How often it was started.';
 comment on column holdfast.tick.crashes is 'How many instances died while they ran it.';
 comment on column holdfast.tick.settled_at is 'When it was decided that it runs.';
 comment on column holdfast.tick.started_at is 'When its last attempt began.';
@@ -105,7 +105,7 @@ comment on column holdfast.tick.stopping is 'Why its run is to stop; null when i
 comment on column holdfast.tick.error is 'Why it did not come to its end: name, message and code.';
 create index tick_active on holdfast.tick (schedule, at) where state in ('running', 'waiting');
 create index tick_done on holdfast.tick (schedule, at) where state = 'done' and not extra;
-create index tick_unwell on holdfast.tick (schedule, at) where state in ('failed', 'broken', 'cancelled');
+create index tick_not_done on holdfast.tick (schedule, at) where state in ('failed', 'broken', 'cancelled');
 
 create table holdfast.tick_log (
   schedule bigint not null,

@@ -1,16 +1,16 @@
 import type { RecordedError } from '../base/index.js'
-import type { GivenRule } from '../cron/index.js'
+import type { RuleOptions } from '../cron/index.js'
 
 /** The status of a schedule. */
 export interface ScheduleStatus {
   /** Name of the schedule. */
   readonly name: string
   /** Rule that is in force: the rule of an operator, or else the rule of the code. */
-  readonly rule: GivenRule
+  readonly rule: RuleOptions
   /** Rule of the code. */
-  readonly codeRule: GivenRule
+  readonly codeRule: RuleOptions
   /** Rule that an operator set. */
-  readonly override: GivenRule | undefined
+  readonly override: RuleOptions | undefined
   /** Start of the pause. Undefined if the schedule is not paused. */
   readonly pausedAt: Date | undefined
   /** Next tick. Undefined if the rule has no more ticks, or the schedule is paused. */
@@ -22,7 +22,7 @@ export interface ScheduleStatus {
     /** ID of the instance. */
     readonly instance: string
     /** Rule in the code of the instance. */
-    readonly rule: GivenRule
+    readonly rule: RuleOptions
   }[]
 }
 
@@ -64,17 +64,17 @@ export interface PastGap {
   readonly reason: 'paused' | 'overlap' | 'missed' | 'no instance' | 'limit'
 }
 
-export interface FoundRow {
+export interface ScheduleRow {
   readonly key: string
   readonly name: string
   readonly rule: string
   readonly override: string | null
   readonly paused_at: Date | null
-  readonly late: number
+  readonly max_late: number
   readonly next_ms: number | null
   readonly now_ms: number
   readonly members: string | null
-  readonly manned_ms: number | null
+  readonly first_member_ms: number | null
 }
 
 export interface PastRow {
@@ -92,12 +92,12 @@ export interface PastRow {
   readonly reason: PastGap['reason']
 }
 
-function givenOf(text: string): GivenRule {
-  const { at, ...rule } = JSON.parse(text) as GivenRule & { at?: string }
+function givenOf(text: string): RuleOptions {
+  const { at, ...rule } = JSON.parse(text) as RuleOptions & { at?: string }
   return at === undefined ? rule : { at: new Date(at) }
 }
 
-export function statusOf(row: FoundRow): ScheduleStatus {
+export function statusOf(row: ScheduleRow): ScheduleStatus {
   const members: { instance: string; rule: string }[] = row.members === null ? [] : JSON.parse(row.members)
   return {
     name: row.name,

@@ -8,7 +8,7 @@ interface Piece {
 }
 
 /** What `schedule_settle` is told. */
-interface Settling {
+interface Settlement {
   readonly older: Piece[] | undefined
   readonly ticks: Date[]
   /** No tick follows these. */
@@ -24,27 +24,27 @@ const marginMs = 1_000
  * The ticks of a rule from `nextMs`, which is one, to a few after `nowMs`: the last `keep` that are due and those after them
  * one by one, those before in two pieces at most, divided at `dividedAtMs`.
  */
-export function settling(
+export function planSettlement(
   rule: TickRule,
   nextMs: number,
   nowMs: number,
   keep: number,
   dividedAtMs: number | undefined,
-): Settling {
+): Settlement {
   const due = rule.between(new Date(nextMs - 1), new Date(nowMs), keep)
   const listed = due.length > 0 ? due : [new Date(nextMs)]
   const first = listed[0]!.getTime()
   const pieces: Piece[] = []
   if (first > nextMs) {
     const divides = dividedAtMs !== undefined && dividedAtMs > nextMs && dividedAtMs < first
-    const upto = divides ? dividedAtMs : first
+    const end = divides ? dividedAtMs : first
     // It is one even where the zones that are known here say otherwise: another computed it, who knew older ones.
-    const n = 1 + rule.count(new Date(nextMs), new Date(upto - 1))
-    const last = n > 1 ? rule.previous(new Date(upto))! : new Date(nextMs)
+    const n = 1 + rule.count(new Date(nextMs), new Date(end - 1))
+    const last = n > 1 ? rule.previous(new Date(end))! : new Date(nextMs)
     pieces.push({ first_at: new Date(nextMs), last_at: last, n })
-    const rest = divides ? rule.count(new Date(upto - 1), new Date(first - 1)) : 0
+    const rest = divides ? rule.count(new Date(end - 1), new Date(first - 1)) : 0
     if (rest > 0) {
-      pieces.push({ first_at: rule.next(new Date(upto - 1))!, last_at: rule.previous(new Date(first))!, n: rest })
+      pieces.push({ first_at: rule.next(new Date(end - 1))!, last_at: rule.previous(new Date(first))!, n: rest })
     }
   }
   const { ticks, isOver } = following(rule, listed)

@@ -8,17 +8,17 @@ export const jobWaits = ['time', 'attempt', 'lane', 'jobs'] as const
 export type JobWait = (typeof jobWaits)[number]
 
 /** The states that can be searched for. `failed`: an attempt of it failed or crashed, and it is not done. */
-export const searchedStates = [...jobStates, 'failed'] as const
+export const searchableStates = [...jobStates, 'failed'] as const
 
 /** The words of the search, each with what may stand behind it and an example. `input` goes on with a path. */
 export const jobSearchWords = {
-  queue: { says: 'the name of a queue', example: 'queue:mail' },
-  state: { says: searchedStates.join(', '), example: 'state:buried' },
-  kind: { says: 'the name of a definition', example: 'kind:send-email' },
-  lane: { says: 'the name of a lane', example: 'lane:shop:7' },
-  waits: { says: `what it waits for: ${jobWaits.join(', ')}`, example: 'waits:attempt' },
-  input: { says: 'a path in the input, and what stands there', example: 'input.user:42' },
-  id: { says: 'the number of a job', example: 'id:17' },
+  queue: { text: 'the name of a queue', example: 'queue:mail' },
+  state: { text: searchableStates.join(', '), example: 'state:buried' },
+  kind: { text: 'the name of a definition', example: 'kind:send-email' },
+  lane: { text: 'the name of a lane', example: 'lane:shop:7' },
+  waits: { text: `what it waits for: ${jobWaits.join(', ')}`, example: 'waits:attempt' },
+  input: { text: 'a path in the input, and what stands there', example: 'input.user:42' },
+  id: { text: 'the number of a job', example: 'id:17' },
 } as const
 
 /** Which jobs are searched for. Several of one kind: either of them; of the input: all of them. */
@@ -36,7 +36,7 @@ export interface JobSearch {
 }
 
 /** Where a job is whose attempts have failed. */
-const failing: readonly JobState[] = [...unendedStates, 'buried']
+const failingStates: readonly JobState[] = [...unendedStates, 'buried']
 
 /**
  * Reads a search for jobs. What it cannot mean is a `UsageError` that says what was expected.
@@ -53,7 +53,7 @@ export function readJobSearch(text: string): JobSearch {
     waits: [] as JobWait[],
     input: [] as JobSearch['input'][number][],
   }
-  const states = new Set<(typeof searchedStates)[number]>()
+  const states = new Set<(typeof searchableStates)[number]>()
   const terms = readSearch(text)
   for (const { word, value } of terms) {
     if (word === null) found.ids.push(readId(value, text))
@@ -61,7 +61,7 @@ export function readJobSearch(text: string): JobSearch {
     else if (word === 'queue') found.queues.push(value)
     else if (word === 'kind') found.kinds.push(value)
     else if (word === 'lane') found.lanes.push(value)
-    else if (word === 'state') states.add(oneOf('state', value, searchedStates))
+    else if (word === 'state') states.add(oneOf('state', value, searchableStates))
     else if (word === 'waits') found.waits.push(oneOf('waits', value, jobWaits))
     else if (word === 'input' || word.startsWith('input.')) found.input.push({ path: pathOf(word), value })
     else throw unknownWord(word)
@@ -76,21 +76,21 @@ export function readJobSearch(text: string): JobSearch {
 }
 
 function statesOf(
-  asked: ReadonlySet<(typeof searchedStates)[number]>,
+  wanted: ReadonlySet<(typeof searchableStates)[number]>,
   mustWait: boolean,
 ): Pick<JobSearch, 'states' | 'onlyFailed'> {
   if (mustWait) {
-    if (asked.size > 0 && !asked.has('waiting')) {
+    if (wanted.size > 0 && !wanted.has('waiting')) {
       throw new UsageError(
-        `Expected state:waiting beside waits:, got state:${[...asked].join(' state:')}`,
+        `Expected state:waiting beside waits:, got state:${[...wanted].join(' state:')}`,
         'Only jobs that wait wait for something.',
       )
     }
     return { states: ['waiting'], onlyFailed: [] }
   }
-  if (asked.size === 0) return { states: jobStates, onlyFailed: [] }
-  const onlyFailed = asked.has('failed') ? failing.filter((state) => !asked.has(state)) : []
-  return { states: jobStates.filter((state) => asked.has(state) || onlyFailed.includes(state)), onlyFailed }
+  if (wanted.size === 0) return { states: jobStates, onlyFailed: [] }
+  const onlyFailed = wanted.has('failed') ? failingStates.filter((state) => !wanted.has(state)) : []
+  return { states: jobStates.filter((state) => wanted.has(state) || onlyFailed.includes(state)), onlyFailed }
 }
 
 function readId(value: string, text?: string): number {

@@ -10,8 +10,8 @@ interface SearchTerm {
   readonly to: number
 }
 
-const mostCharacters = 1_000
-const mostTerms = 20
+const maxCharacters = 1_000
+const maxTerms = 20
 
 /**
  * Reads what somebody searches for: terms with spaces between them, each a word, a colon and a value, or a value alone. A
@@ -21,8 +21,8 @@ const mostTerms = 20
  * readSearch('queue:mail input.name:"Ann Lee" 17')
  */
 export function readSearch(text: string): SearchTerm[] {
-  if (text.length > mostCharacters) {
-    throw new UsageError(`Expected a search of at most ${mostCharacters} characters, got ${text.length}`)
+  if (text.length > maxCharacters) {
+    throw new UsageError(`Expected a search of at most ${maxCharacters} characters, got ${text.length}`)
   }
   const terms: SearchTerm[] = []
   for (let at = 0; at < text.length; ) {
@@ -33,8 +33,8 @@ export function readSearch(text: string): SearchTerm[] {
       at = term.to
     }
   }
-  if (terms.length > mostTerms) {
-    throw new UsageError(`Expected a search of at most ${mostTerms} terms, got ${terms.length}`)
+  if (terms.length > maxTerms) {
+    throw new UsageError(`Expected a search of at most ${maxTerms} terms, got ${terms.length}`)
   }
   return terms
 }

@@ -1,30 +1,30 @@
 import { backoffMs, type Events, isRetryable, Poller } from '../base/index.js'
-import { type HealthReason, type Keeper, type Kept, troubleOf } from '../postgres/index.js'
+import { type HealthReason, type HeldName, healthReasonOf, type NameLocker } from '../postgres/index.js'
 import { distribute } from './distribute.js'
 import { ResourceMovedError } from './errors.js'
-import { Owned, resourceName } from './owned.js'
+import { OwnedResource, resourceName } from './owned-resource.js'
 import { Task } from './task.js'
 
 /** The resources of a share, or what to ask for them about once a second. */
 export type Resources = readonly string[] | (() => readonly string[] | Promise<readonly string[]>)
 
 /** What an assignment asks of the room. */
-interface AssignmentGround {
-  readonly keeper: Keeper
+interface AssignmentContext {
+  readonly locker: NameLocker
   readonly instanceId: string
   readonly events: Events
   /** Throws when it is no list of names. */
-  check(resources: unknown): readonly string[]
+  checkResources(resources: unknown): readonly string[]
   /** Others may want what was let go. */
-  letGo(share: string): void
+  announceRelease(share: string): void
   /** The resources have changed: divide again. */
-  changed(): void
+  onResourcesChanged(): void
   /** This instance takes part no more. */
   leave(assignment: Assignment): Promise<void>
 }
 
-const shortestPauseMs = 25
-const longestPauseMs = 1_000
+const minPauseMs = 25
+const maxPauseMs = 1_000
 const maxAtOnce = 500
 
 /**
@@ -43,22 +43,22 @@ const maxAtOnce = 500
 export class Assignment {
   /** The name of the share. */
   readonly name: string
-  readonly #ground: AssignmentGround
-  readonly #work: (resource: string, owned: Owned) => unknown
+  readonly #context: AssignmentContext
+  readonly #work: (resource: string, owned: OwnedResource) => unknown
   readonly #closing = new AbortController()
   readonly #tasks = new Map<string, Task>()
   #source: Resources
   #resources: readonly string[] = []
   #members: readonly string[] = []
-  #wanted = new Set<string>()
+  #assigned = new Set<string>()
   #dividedFor = ''
   readonly #claims = new Poller({
     isNeeded: () => this.#missing().length > 0,
     poll: () => this.#claimMissing(),
-    pauseMs: (_, polls) => backoffMs(polls, shortestPauseMs, longestPauseMs),
+    pauseMs: (_, polls) => backoffMs(polls, minPauseMs, maxPauseMs),
     onError: (error) => this.report(error),
   })
-  #isAsking = false
+  #isListing = false
   #closed: Promise<void> | undefined
   /** Of the last look at the resources, or of the last try to own some. */
   #failure: { readonly error: unknown } | undefined
@@ -66,15 +66,15 @@ export class Assignment {
   /** @internal */
   constructor(
     name: string,
-    ground: AssignmentGround,
+    context: AssignmentContext,
     resources: Resources,
-    work: (resource: string, owned: Owned) => unknown,
+    work: (resource: string, owned: OwnedResource) => unknown,
   ) {
     this.name = name
-    this.#ground = ground
+    this.#context = context
     this.#source = resources
     this.#work = work
-    if (typeof resources !== 'function') this.#resources = ground.check(resources)
+    if (typeof resources !== 'function') this.#resources = context.checkResources(resources)
   }
 
   /** What this instance owns at this very moment, sorted. */
@@ -92,9 +92,9 @@ export class Assignment {
    * assignment.update(await listOfFeeds())
    */
   update(resources: Resources): void {
-    if (typeof resources !== 'function') this.#resources = this.#ground.check(resources)
+    if (typeof resources !== 'function') this.#resources = this.#context.checkResources(resources)
     this.#source = resources
-    this.#ground.changed()
+    this.#context.onResourcesChanged()
   }
 
   /** Leaves: tells every function to end, and resolves when all have and their resources are given back. */
@@ -110,10 +110,10 @@ export class Assignment {
   /** @internal Why this instance does not do its part, at present. */
   get trouble(): HealthReason | undefined {
     if (this.#closing.signal.aborted) return undefined
-    if (this.#failure) return troubleOf('SHARE_FAILED', `The share "${this.name}" fails`, this.#failure.error)
+    if (this.#failure) return healthReasonOf('SHARE_FAILED', `The share "${this.name}" fails`, this.#failure.error)
     for (const { owned, failure } of this.#tasks.values()) {
       const what = `The work on "${owned.resource}" of the share "${this.name}" pauses after a failure`
-      if (failure) return troubleOf('SHARE_FAILED', what, failure.error)
+      if (failure) return healthReasonOf('SHARE_FAILED', what, failure.error)
     }
     return undefined
   }
@@ -122,58 +122,58 @@ export class Assignment {
   divide(members: readonly string[]): void {
     if (this.#closing.signal.aborted) return
     this.#members = members
-    void this.#ask()
-    this.#divideNow()
+    void this.#listResources()
+    this.#redivide()
   }
 
   /** @internal Somebody let go of resources: perhaps of those that this instance waits for. */
-  nudge(): void {
+  wake(): void {
     this.#claims.wake()
   }
 
   /** @internal */
   report(error: unknown): void {
-    this.#ground.events.to('share.failed')?.({ share: this.name, error })
+    this.#context.events.emitter('share.failed')?.({ share: this.name, error })
   }
 
-  #divideNow(): void {
+  #redivide(): void {
     const dividedFor = JSON.stringify([this.#members, this.#resources])
     if (dividedFor !== this.#dividedFor) {
       this.#dividedFor = dividedFor
-      const mine = distribute(this.#members, this.#resources).get(this.#ground.instanceId) ?? []
-      this.#wanted = new Set(mine)
+      const mine = distribute(this.#members, this.#resources).get(this.#context.instanceId) ?? []
+      this.#assigned = new Set(mine)
       const all = new Set(this.#resources)
       for (const [resource, task] of this.#tasks) {
-        if (this.#wanted.has(resource)) continue
-        const because = all.has(resource) ? 'moved' : 'dropped'
-        task.letGo(new ResourceMovedError(this.name, resource, because))
+        if (this.#assigned.has(resource)) continue
+        const reason = all.has(resource) ? 'moved' : 'dropped'
+        task.requestRelease(new ResourceMovedError(this.name, resource, reason))
       }
-      this.nudge()
+      this.wake()
     }
     this.#claims.start()
   }
 
   /** Asks the user's function for the resources, one question at a time. */
-  async #ask(): Promise<void> {
+  async #listResources(): Promise<void> {
     const source = this.#source
-    if (typeof source !== 'function' || this.#isAsking) return
-    this.#isAsking = true
+    if (typeof source !== 'function' || this.#isListing) return
+    this.#isListing = true
     try {
-      const resources = this.#ground.check(await source())
+      const resources = this.#context.checkResources(await source())
       if (this.#closing.signal.aborted || source !== this.#source) return
       this.#resources = resources
       this.#failure = undefined
-      this.#divideNow()
+      this.#redivide()
     } catch (error) {
       this.#failure = { error }
       this.report(error)
     } finally {
-      this.#isAsking = false
+      this.#isListing = false
     }
   }
 
   #missing(): string[] {
-    return [...this.#wanted].filter((resource) => !this.#tasks.has(resource))
+    return [...this.#assigned].filter((resource) => !this.#tasks.has(resource))
   }
 
   /** Tries once for each resource that this instance is to own. Never waits: each wait would take up a connection. */
@@ -183,38 +183,38 @@ export class Assignment {
   }
 
   async #tryAll(resources: readonly string[]): Promise<void> {
-    const { keeper } = this.#ground
-    const tries = resources.map((resource) => keeper.tryAcquire(resourceName(this.name, resource)))
+    const { locker } = this.#context
+    const tries = resources.map((resource) => locker.tryAcquire(resourceName(this.name, resource)))
     const results = await Promise.allSettled(tries)
     const failures = new Set<unknown>()
     for (const [at, result] of results.entries()) {
       if (result.status === 'rejected') failures.add(result.reason)
-      else if (result.value) this.#granted(resources[at]!, result.value)
+      else if (result.value) this.#onGranted(resources[at]!, result.value)
     }
     this.#failure = failures.size > 0 ? { error: [...failures][0] } : undefined
     // What passes by itself is tried again. One failure for all that went out together is told once.
     for (const error of failures) if (!isRetryable(error)) this.report(error)
   }
 
-  #granted(resource: string, kept: Kept): void {
+  #onGranted(resource: string, heldName: HeldName): void {
     // The division may have changed while it was asked for.
-    if (!this.#wanted.has(resource) || this.#tasks.has(resource) || this.#closing.signal.aborted) {
-      void kept
+    if (!this.#assigned.has(resource) || this.#tasks.has(resource) || this.#closing.signal.aborted) {
+      void heldName
         .release()
         .catch((error) => this.report(error))
-        .finally(() => this.#ground.letGo(this.name))
+        .finally(() => this.#context.announceRelease(this.name))
       return
     }
-    const task = new Task(new Owned(resource, kept), this.#work, (error) => this.report(error))
+    const task = new Task(new OwnedResource(resource, heldName), this.#work, (error) => this.report(error))
     this.#tasks.set(resource, task)
-    const { events } = this.#ground
-    const owned = { share: this.name, resource, fence: kept.fence }
-    events.to('share.gained')?.(owned)
+    const { events } = this.#context
+    const owned = { share: this.name, resource, fence: heldName.fence }
+    events.emitter('share.gained')?.(owned)
     void task.ended.then(() => {
       this.#tasks.delete(resource)
-      events.to('share.released')?.(owned)
-      this.#ground.letGo(this.name)
-      this.nudge()
+      events.emitter('share.released')?.(owned)
+      this.#context.announceRelease(this.name)
+      this.wake()
       this.#claims.start()
     })
   }
@@ -222,8 +222,9 @@ export class Assignment {
   async #close(): Promise<void> {
     this.#closing.abort()
     const claiming = this.#claims.close()
-    for (const [resource, task] of this.#tasks) task.letGo(new ResourceMovedError(this.name, resource, 'closing'))
-    const left = this.#ground.leave(this)
+    for (const [resource, task] of this.#tasks)
+      task.requestRelease(new ResourceMovedError(this.name, resource, 'closing'))
+    const left = this.#context.leave(this)
     await claiming
     await Promise.all([...this.#tasks.values()].map(({ ended }) => ended))
     await left

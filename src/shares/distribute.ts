@@ -8,25 +8,25 @@
  * the lists, and a change disturbs only those who compete for what it touches.
  */
 export function distribute(members: readonly string[], resources: readonly string[]): Map<string, string[]> {
-  const seats = [...new Set(members)].sort().map((member) => ({ member, hash: hash(member), kept: [] as Offer[] }))
+  const seats = [...new Set(members)].sort().map((member) => ({ member, hash: hash(member), accepted: [] as Offer[] }))
   const capacity = Math.ceil(resources.length / Math.max(1, seats.length))
   for (const resource of seats.length > 0 ? new Set(resources) : []) {
     // The one that is turned away goes on to its next best seat, and may turn away another there.
-    let turnedAway: Offer | undefined = { resource, hash: hash(resource), refusedBy: new Set() }
-    while (turnedAway) {
-      const seat = bestSeat(turnedAway, seats)
-      seat.kept.push(turnedAway)
-      turnedAway = seat.kept.length > capacity ? removeWeakest(seat) : undefined
-      turnedAway?.refusedBy.add(seat)
+    let rejected: Offer | undefined = { resource, hash: hash(resource), refusedBy: new Set() }
+    while (rejected) {
+      const seat = bestSeat(rejected, seats)
+      seat.accepted.push(rejected)
+      rejected = seat.accepted.length > capacity ? removeWeakest(seat) : undefined
+      rejected?.refusedBy.add(seat)
     }
   }
-  return new Map(seats.map(({ member, kept }) => [member, kept.map(({ resource }) => resource).sort()]))
+  return new Map(seats.map(({ member, accepted }) => [member, accepted.map(({ resource }) => resource).sort()]))
 }
 
 interface Seat {
   readonly member: string
   readonly hash: number
-  readonly kept: Offer[]
+  readonly accepted: Offer[]
 }
 
 interface Offer {
@@ -51,10 +51,10 @@ function bestSeat(offer: Offer, seats: readonly Seat[]): Seat {
 }
 
 function removeWeakest(seat: Seat): Offer {
-  const { kept } = seat
+  const { accepted } = seat
   let weakestAt = 0
-  for (let at = 1; at < kept.length; at++) if (isWeaker(kept[at]!, kept[weakestAt]!, seat)) weakestAt = at
-  return kept.splice(weakestAt, 1)[0]!
+  for (let at = 1; at < accepted.length; at++) if (isWeaker(accepted[at]!, accepted[weakestAt]!, seat)) weakestAt = at
+  return accepted.splice(weakestAt, 1)[0]!
 }
 
 function isWeaker(one: Offer, other: Offer, seat: Seat): boolean {

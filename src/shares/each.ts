@@ -1,42 +1,42 @@
 import { backoffMs, isRetryable, pause } from '../base/index.js'
-import type { Keeper, Kept, Presence } from '../postgres/index.js'
-import { type Failure, ResourcesFailedError } from './errors.js'
-import type { Ledger, Round } from './ledger.js'
-import { Owned, resourceName } from './owned.js'
+import type { HeldName, NameLocker, Presence } from '../postgres/index.js'
+import { type ResourceFailure, ResourcesFailedError } from './errors.js'
+import { OwnedResource, resourceName } from './owned-resource.js'
+import type { Round, ShareStore } from './store.js'
 
 export interface EachResult {
   /** What this call has done. */
   readonly done: string[]
-  /** What others have done, or (without `stay`) are at work on. */
+  /** What others have done, or (without `waitForOthers`) are at work on. */
   readonly skipped: string[]
 }
 
-interface EachGround {
-  readonly keeper: Keeper
+interface EachContext {
+  readonly locker: NameLocker
   readonly presence: Presence
-  readonly ledger: Ledger
+  readonly store: ShareStore
 }
 
-interface EachTerms {
+interface EachSettings {
   readonly round: Round
   readonly concurrency: number
-  readonly stay: boolean
+  readonly waitForOthers: boolean
   readonly signal: AbortSignal | undefined
 }
 
 /** A resource that is held, and was not done when it was looked at after that. */
-interface Taken {
-  readonly owned: Owned
+interface ClaimedResource {
+  readonly owned: OwnedResource
   readonly session: number
-  readonly beganAt: number
+  readonly startedAt: number
 }
 
 /** Only so much is taken ahead as is worked on in this time: what is taken ahead, nobody else can begin. */
-const aheadMs = 50
-const mostAhead = 200
-const mostSettling = 500
-const shortestPauseMs = 25
-const longestPauseMs = 1_000
+const prefetchMs = 50
+const maxPrefetched = 200
+const maxRecording = 500
+const minPauseMs = 25
+const maxPauseMs = 1_000
 
 /**
  * One call of `shares.each`. Goes through the resources in passes, from a random place on, until all are decided:
@@ -49,85 +49,85 @@ const longestPauseMs = 1_000
  *
  * The look after the lock is what makes a round a round: whoever had the resource before has recorded it before it let go.
  */
-export class Each {
-  readonly #ground: EachGround
+export class EachCall {
+  readonly #context: EachContext
   readonly #share: string
-  readonly #work: (resource: string, owned: Owned) => unknown
-  readonly #terms: EachTerms
+  readonly #work: (resource: string, owned: OwnedResource) => unknown
+  readonly #settings: EachSettings
   readonly #resources: readonly string[]
   /** Neither decided nor in work here. */
   readonly #open: Set<string>
   readonly #done: string[] = []
   readonly #skipped: string[] = []
-  readonly #failed: Failure[] = []
-  readonly #ready: Taken[] = []
-  readonly #settling = new Set<Promise<void>>()
+  readonly #failed: ResourceFailure[] = []
+  readonly #ready: ClaimedResource[] = []
+  readonly #recording = new Set<Promise<void>>()
   /** What this pass has not tried yet. */
   #untried: string[] = []
-  #filling: Promise<void> | undefined
+  #claiming: Promise<void> | undefined
   #calledAt: number | null = null
-  #mustLook = true
+  #mustRefresh = true
   #idlePasses = 0
   #wasIdle = true
-  #averageMs = aheadMs
-  #broken: { error: unknown } | undefined
+  #averageMs = prefetchMs
+  #failure: { error: unknown } | undefined
 
   constructor(
-    ground: EachGround,
+    context: EachContext,
     resources: readonly string[],
-    work: (resource: string, owned: Owned) => unknown,
-    terms: EachTerms,
+    work: (resource: string, owned: OwnedResource) => unknown,
+    settings: EachSettings,
   ) {
-    this.#ground = ground
+    this.#context = context
     this.#work = work
-    this.#terms = terms
-    this.#share = terms.round.share
+    this.#settings = settings
+    this.#share = settings.round.share
     const start = Math.floor(Math.random() * resources.length)
     this.#resources = [...resources.slice(start), ...resources.slice(0, start)]
     this.#open = new Set(this.#resources)
   }
 
   async run(): Promise<EachResult> {
-    while (this.#open.size > 0 && !this.#isOver) {
-      await Promise.all(Array.from({ length: this.#terms.concurrency }, () => this.#worker()))
+    while (this.#open.size > 0 && !this.#hasEnded) {
+      await Promise.all(Array.from({ length: this.#settings.concurrency }, () => this.#worker()))
       // What was lost is open again.
-      await Promise.all(this.#settling)
+      await Promise.all(this.#recording)
     }
     await Promise.all(this.#ready.splice(0).map(({ owned }) => owned.end()))
-    this.#terms.signal?.throwIfAborted()
-    if (this.#broken) throw this.#broken.error
+    this.#settings.signal?.throwIfAborted()
+    if (this.#failure) throw this.#failure.error
     if (this.#failed.length > 0) {
       throw new ResourcesFailedError(this.#share, this.#failed, this.#done, this.#skipped)
     }
     return { done: this.#done, skipped: this.#skipped }
   }
 
-  get #isOver(): boolean {
-    return this.#broken !== undefined || this.#terms.signal?.aborted === true
+  get #hasEnded(): boolean {
+    return this.#failure !== undefined || this.#settings.signal?.aborted === true
   }
 
   async #worker(): Promise<void> {
     for (;;) {
-      const taken = await this.#next()
-      if (!taken) return
-      await this.#workOn(taken)
+      const claimed = await this.#next()
+      if (!claimed) return
+      await this.#workOn(claimed)
     }
   }
 
-  async #next(): Promise<Taken | undefined> {
-    while (!this.#isOver) {
-      const taken = this.#ready.shift()
-      if (taken) return taken
+  async #next(): Promise<ClaimedResource | undefined> {
+    while (!this.#hasEnded) {
+      const claimed = this.#ready.shift()
+      if (claimed) return claimed
       if (this.#open.size === 0) return undefined
-      this.#filling ??= this.#fill().finally(() => {
-        this.#filling = undefined
+      this.#claiming ??= this.#claimMore().finally(() => {
+        this.#claiming = undefined
       })
-      await this.#filling
+      await this.#claiming
     }
     return undefined
   }
 
-  async #workOn({ owned, session, beganAt }: Taken): Promise<void> {
+  async #workOn({ owned, session, startedAt }: ClaimedResource): Promise<void> {
     const from = performance.now()
     let failure: { error: unknown } | undefined
     try {
@@ -136,25 +136,28 @@ export class Each {
       failure = { error }
     }
     this.#averageMs += (performance.now() - from - this.#averageMs) / 4
-    const settling = this.#settle(owned, session, beganAt, failure).finally(() => this.#settling.delete(settling))
-    this.#settling.add(settling)
+    const recording = this.#recordResult(owned, session, startedAt, failure).finally(() =>
+      this.#recording.delete(recording),
+    )
+    this.#recording.add(recording)
     // The next one begins while this one is recorded, but not any number of them.
-    if (this.#settling.size >= mostSettling) await Promise.race(this.#settling)
+    if (this.#recording.size >= maxRecording) await Promise.race(this.#recording)
   }
 
-  async #settle(
-    owned: Owned,
+  async #recordResult(
+    owned: OwnedResource,
     session: number,
-    beganAt: number,
+    startedAt: number,
     failure: { error: unknown } | undefined,
   ): Promise<void> {
     const { resource } = owned
     try {
       // Whoever was told to stop may have stopped in the middle, whatever it says.
-      if (owned.signal.aborted) this.#undecided(owned)
+      if (owned.signal.aborted) this.#reopen(owned)
       else if (failure) this.#failed.push({ resource, error: failure.error })
-      else if (await this.#ground.ledger.record(this.#terms.round, owned, session, beganAt)) this.#done.push(resource)
-      else this.#undecided(owned)
+      else if (await this.#context.store.record(this.#settings.round, owned, session, startedAt))
+        this.#done.push(resource)
+      else this.#reopen(owned)
     } catch (error) {
       this.#failed.push({ resource, error })
     }
@@ -162,113 +165,119 @@ export class Each {
     await owned.end().catch(() => {})
   }
 
-  #undecided(owned: Owned): void {
+  #reopen(owned: OwnedResource): void {
     const { resource, signal } = owned
-    if (this.#terms.stay) this.#open.add(resource)
+    if (this.#settings.waitForOthers) this.#open.add(resource)
     else this.#failed.push({ resource, error: signal.reason ?? new Error('It was lost before it could be recorded') })
   }
 
   /** Takes some more, or waits a moment where everything left is taken by others. */
-  async #fill(): Promise<void> {
+  async #claimMore(): Promise<void> {
     try {
-      if (this.#mustLook) await this.#look()
+      if (this.#mustRefresh) await this.#refreshDone()
       if (this.#open.size === 0) return
-      if (this.#untried.length > 0) return await this.#take(this.#untried.splice(0, this.#howMany()))
-      if (!this.#terms.stay) return this.#leaveTheRest()
-      if (this.#wasIdle) await this.#idle()
-      this.#mustLook = true
+      if (this.#untried.length > 0) return await this.#claim(this.#untried.splice(0, this.#claimSize()))
+      if (!this.#settings.waitForOthers) return this.#skipRest()
+      if (this.#wasIdle) await this.#waitForOne()
+      this.#mustRefresh = true
     } catch (error) {
       // Whoever stays goes on waiting, also for the database.
-      if (!this.#terms.stay || !isRetryable(error)) this.#broken = { error }
-      else await pause(backoffMs(this.#idlePasses++, shortestPauseMs, longestPauseMs), this.#terms.signal)
+      if (!this.#settings.waitForOthers || !isRetryable(error)) this.#failure = { error }
+      else await pause(backoffMs(this.#idlePasses++, minPauseMs, maxPauseMs), this.#settings.signal)
     }
   }
 
-  #howMany(): number {
-    const { concurrency } = this.#terms
-    const each = Math.max(1, Math.floor(aheadMs / Math.max(this.#averageMs, aheadMs / mostAhead)))
-    return Math.max(concurrency, Math.min(mostAhead, concurrency * each))
+  #claimSize(): number {
+    const { concurrency } = this.#settings
+    const each = Math.max(1, Math.floor(prefetchMs / Math.max(this.#averageMs, prefetchMs / maxPrefetched)))
+    return Math.max(concurrency, Math.min(maxPrefetched, concurrency * each))
   }
 
   /** One statement tells what is done of all that is open; then a pass begins over the rest. */
-  async #look(): Promise<void> {
-    const { now, done } = await this.#ground.ledger.look(this.#terms.round, [...this.#open], this.#calledAt)
+  async #refreshDone(): Promise<void> {
+    const { now, done } = await this.#context.store.readDone(this.#settings.round, [...this.#open], this.#calledAt)
     this.#calledAt ??= now
     for (const resource of done) this.#skip(resource)
     // Those that were tried in this pass are tried again only when it is over.
     const untried = new Set(this.#untried)
-    const isFresh = untried.size === 0
-    this.#untried = this.#resources.filter((resource) => this.#open.has(resource) && (isFresh || untried.has(resource)))
-    this.#mustLook = false
-    if (isFresh) this.#wasIdle = true
+    const isNewPass = untried.size === 0
+    this.#untried = this.#resources.filter(
+      (resource) => this.#open.has(resource) && (isNewPass || untried.has(resource)),
+    )
+    this.#mustRefresh = false
+    if (isNewPass) this.#wasIdle = true
   }
 
   #skip(resource: string): void {
     if (this.#open.delete(resource)) this.#skipped.push(resource)
   }
 
-  #leaveTheRest(): void {
+  #skipRest(): void {
     for (const resource of [...this.#open]) this.#skip(resource)
   }
 
-  async #take(resources: readonly string[]): Promise<void> {
-    const tries = resources.map((resource) => this.#ground.keeper.tryAcquire(resourceName(this.#share, resource)))
+  async #claim(resources: readonly string[]): Promise<void> {
+    const tries = resources.map((resource) => this.#context.locker.tryAcquire(resourceName(this.#share, resource)))
     const results = await Promise.allSettled(tries)
-    const granted: [string, Kept][] = []
+    const granted: [string, HeldName][] = []
     let failure: { error: unknown } | undefined
     for (const [at, result] of results.entries()) {
       if (result.status === 'rejected') failure = { error: result.reason }
       else if (result.value) granted.push([resources[at]!, result.value])
     }
-    await this.#check(granted)
+    await this.#acceptGranted(granted)
     // What was asked for with it was given, or was busy; the rest is tried again in the next pass.
     if (failure) throw failure.error
   }
 
   /** Looks again at what was granted: what others did before is done, and this look comes after their last word. */
-  async #check(granted: readonly [string, Kept][]): Promise<void> {
+  async #acceptGranted(granted: readonly [string, HeldName][]): Promise<void> {
     if (granted.length === 0) return
-    const { ledger, presence } = this.#ground
+    const { store, presence } = this.#context
     try {
-      const { number: session } = presence.life ?? (await presence.whenLiving(this.#terms.signal))
+      const { number: session } = presence.epoch ?? (await presence.whenPresent(this.#settings.signal))
       const resources = granted.map(([resource]) => resource)
-      const { now, done } = await ledger.look(this.#terms.round, resources, this.#calledAt)
-      const given: Promise<void>[] = []
-      for (const [resource, kept] of granted) {
+      const { now, done } = await store.readDone(this.#settings.round, resources, this.#calledAt)
+      const releases: Promise<void>[] = []
+      for (const [resource, heldName] of granted) {
         if (!done.has(resource) && this.#open.delete(resource)) {
-          this.#ready.push({ owned: new Owned(resource, kept, this.#terms.signal), session, beganAt: now })
+          this.#ready.push({
+            owned: new OwnedResource(resource, heldName, this.#settings.signal),
+            session,
+            startedAt: now,
+          })
         } else {
           this.#skip(resource)
-          given.push(kept.release())
+          releases.push(heldName.release())
         }
       }
       // Others were here: most likely they have done more of what is left.
-      if (done.size > 0) this.#mustLook = true
+      if (done.size > 0) this.#mustRefresh = true
       if (done.size < granted.length) {
         this.#wasIdle = false
         this.#idlePasses = 0
       }
-      await Promise.all(given)
+      await Promise.all(releases)
     } catch (error) {
-      await Promise.all(granted.map(([, kept]) => kept.release()))
+      await Promise.all(granted.map(([, heldName]) => heldName.release()))
       throw error
     }
   }
 
   /** Everything left is taken by others: waits for one of them, so that what a dead instance leaves goes on at once. */
-  async #idle(): Promise<void> {
-    const pauseMs = backoffMs(this.#idlePasses++, shortestPauseMs, longestPauseMs)
+  async #waitForOne(): Promise<void> {
+    const pauseMs = backoffMs(this.#idlePasses++, minPauseMs, maxPauseMs)
     const open = [...this.#open]
     const resource = open[Math.floor(Math.random() * open.length)]!
     // A wait takes up a connection, so it is not for a short while.
-    if (pauseMs < longestPauseMs / 8) return pause(pauseMs, this.#terms.signal)
-    const { signal } = this.#terms
-    const kept = await this.#ground.keeper
+    if (pauseMs < maxPauseMs / 8) return pause(pauseMs, this.#settings.signal)
+    const { signal } = this.#settings
+    const heldName = await this.#context.locker
       .tryAcquire(resourceName(this.#share, resource), { wait: Math.round(pauseMs), ...(signal && { signal }) })
       .catch((error) => {
         if (signal?.aborted) return null
         throw error
       })
-    if (kept) await this.#check([[resource, kept]])
+    if (heldName) await this.#acceptGranted([[resource, heldName]])
   }
 }

@@ -1,7 +1,7 @@
 import { HoldfastError, messageOf } from '../base/index.js'
 
 /** One resource whose work failed, and why. */
-export interface Failure {
+export interface ResourceFailure {
   readonly resource: string
   readonly error: unknown
 }
@@ -12,14 +12,14 @@ export interface Failure {
  */
 export class ResourcesFailedError extends HoldfastError {
   readonly share: string
-  readonly failed: readonly Failure[]
+  readonly failed: readonly ResourceFailure[]
   /** What this call has done. */
   readonly done: readonly string[]
   /** What this call left to others, or found done by them. */
   readonly skipped: readonly string[]
 
-  constructor(share: string, failed: readonly Failure[], done: readonly string[], skipped: readonly string[]) {
-    const [{ resource, error }] = failed as [Failure]
+  constructor(share: string, failed: readonly ResourceFailure[], done: readonly string[], skipped: readonly string[]) {
+    const [{ resource, error }] = failed as [ResourceFailure]
     const total = failed.length + done.length + skipped.length
     const which = failed.length === 1 ? `"${resource}"` : `the first of them "${resource}"`
     super(`${failed.length} of ${total} resources of "${share}" failed, ${which}: ${messageOf(error)}`, {
@@ -36,9 +36,9 @@ export class ResourcesFailedError extends HoldfastError {
 }
 
 /** Why an owner is to let go of a resource. */
-export type LettingGo = 'moved' | 'dropped' | 'closing'
+export type HandoverReason = 'moved' | 'dropped' | 'closing'
 
-const because: Record<LettingGo, string> = {
+const reasonTexts: Record<HandoverReason, string> = {
   moved: 'it is to be owned by another instance now',
   dropped: 'it is no resource of the share any more',
   closing: 'this instance takes part no more',
@@ -48,16 +48,16 @@ const because: Record<LettingGo, string> = {
 export class ResourceMovedError extends HoldfastError {
   readonly share: string
   readonly resource: string
-  readonly because: LettingGo
+  readonly reason: HandoverReason
 
-  constructor(share: string, resource: string, reason: LettingGo) {
-    super(`"${resource}" of "${share}" is to be let go: ${because[reason]}`, {
+  constructor(share: string, resource: string, reason: HandoverReason) {
+    super(`"${resource}" of "${share}" is to be let go: ${reasonTexts[reason]}`, {
       code: 'RESOURCE_MOVED',
       retryable: true,
       hint: 'Finish or stop, then return: the next owner waits for it.',
     })
     this.share = share
     this.resource = resource
-    this.because = reason
+    this.reason = reason
   }
 }

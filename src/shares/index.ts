@@ -1,5 +1,5 @@
 export { Assignment, type Resources } from './assignment.js'
 export type { EachResult } from './each.js'
-export { type Failure, type LettingGo, ResourceMovedError, ResourcesFailedError } from './errors.js'
-export type { Owned } from './owned.js'
+export { type HandoverReason, type ResourceFailure, ResourceMovedError, ResourcesFailedError } from './errors.js'
+export type { OwnedResource } from './owned-resource.js'
 export { type EachOptions, Shares, type SharesOptions } from './shares.js'

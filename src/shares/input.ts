@@ -5,39 +5,39 @@ import {
   describe,
   duration,
   flag,
-  type Rule,
+  type OptionRule,
   readOptions,
   UsageError,
   wholeNumber,
 } from '../base/index.js'
-import { resourceName } from './owned.js'
+import { resourceName } from './owned-resource.js'
 
 // What callers give, checked once, at the door.
 
-const longestRound = 500
+const maxRoundLength = 500
 
-const round: Rule<string> = {
-  expected: `a string of 1 to ${longestRound} characters or a valid Date`,
+const round: OptionRule<string> = {
+  expected: `a string of 1 to ${maxRoundLength} characters or a valid Date`,
   read(given) {
     if (given instanceof Date) return Number.isNaN(given.getTime()) ? undefined : given.toISOString()
-    const fits = typeof given === 'string' && given !== '' && given.length <= longestRound
+    const fits = typeof given === 'string' && given !== '' && given.length <= maxRoundLength
     return fits && given.isWellFormed() && !given.includes('\0') ? given : undefined
   },
 }
 
 const eachRules = {
   round,
-  hold: duration(0, 86_400_000),
+  window: duration(0, 86_400_000),
   concurrency: wholeNumber(1, 1_000),
-  stay: flag,
+  waitForOthers: flag,
   signal: abortSignal,
 }
 
 export function readEachOptions(given: unknown) {
   const read = readOptions('shares.each', given, eachRules)
-  if (read.round === undefined || read.hold === undefined) return read
+  if (read.round === undefined || read.window === undefined) return read
   throw new UsageError(
-    'Expected round or hold, got both',
+    'Expected round or window, got both',
     'In a round with a name a resource is done once, whenever somebody calls.',
   )
 }

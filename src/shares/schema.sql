@@ -12,7 +12,7 @@ comment on table holdfast.share_member is
 comment on column holdfast.share_member.namespace is 'The namespace of the share.';
 comment on column holdfast.share_member.share is 'Its name.';
 comment on column holdfast.share_member.instance is 'The member.';
-comment on column holdfast.share_member.session is 'The number of its life; the row means nothing once that is not present.';
+comment on column holdfast.share_member.session is 'The number of its epoch; the row means nothing once that is not present.';
 
 create table holdfast.share_done (
   namespace text not null,
@@ -21,7 +21,7 @@ create table holdfast.share_done (
   resource text not null,
   instance text not null,
   fence bigint not null,
-  began_at timestamptz not null,
+  started_at timestamptz not null,
   done_at timestamptz not null,
   primary key (namespace, share, round, resource)
 );
@@ -33,6 +33,6 @@ comment on column holdfast.share_done.round is 'The round, as its caller named i
 comment on column holdfast.share_done.resource is 'The resource.';
 comment on column holdfast.share_done.instance is 'The instance that worked on it.';
 comment on column holdfast.share_done.fence is 'The fence under which it did; a smaller one cannot write over it.';
-comment on column holdfast.share_done.began_at is 'When the work on it began.';
+comment on column holdfast.share_done.started_at is 'When the work on it began.';
 comment on column holdfast.share_done.done_at is 'When it was done.';
 create index share_done_done_at on holdfast.share_done (done_at);

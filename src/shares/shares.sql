@@ -1,6 +1,6 @@
 -- What was worked on in which round (shares.each), and who takes part in a division (shares.assign).
 
--- name: look_done
+-- name: read_done
 -- Which of some resources count as done for a call that began at $6 (in seconds since 1970; null: it begins now): in a
 -- named round, all that is recorded; else what was begun less than $5 ms before the call, or was done since it began.
 -- Answers also with the moment of the look. Relies on share_done_pkey.
@@ -8,7 +8,7 @@ with clock as materialized (
   select clock_timestamp() as now
 ),
 call as materialized (
-  select coalesce(to_timestamp($6::float8), now) as began_at
+  select coalesce(to_timestamp($6::float8), now) as started_at
   from clock
 )
 select
@@ -22,8 +22,8 @@ select
       and resource = any($4::text[])
       and (
         $5::float8 is null
-        or share_done.began_at > call.began_at - make_interval(secs => $5::float8 / 1000)
-        or share_done.done_at > call.began_at
+        or share_done.started_at > call.started_at - make_interval(secs => $5::float8 / 1000)
+        or share_done.done_at > call.started_at
       )
   ) as done
 from clock
@@ -36,9 +36,9 @@ with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
 given as materialized (
-  select distinct on (share, round, resource) share, round, resource, session, fence, began_at
+  select distinct on (share, round, resource) share, round, resource, session, fence, started_at
   from flushed, unnest($3::text[], $4::text[], $5::text[], $6::integer[], $7::bigint[], $8::float8[])
-    as g (share, round, resource, session, fence, began_at)
+    as g (share, round, resource, session, fence, started_at)
   order by share, round, resource, fence desc
 ),
 sessions as materialized (
@@ -46,15 +46,15 @@ sessions as materialized (
   from (select distinct session from given) as distinct_sessions
   where holdfast.is_present(session)
 )
-insert into holdfast.share_done as known (namespace, share, round, resource, instance, fence, began_at, done_at)
-select $1, share, round, resource, $2, fence, to_timestamp(began_at), clock_timestamp()
+insert into holdfast.share_done as known (namespace, share, round, resource, instance, fence, started_at, done_at)
+select $1, share, round, resource, $2, fence, to_timestamp(started_at), clock_timestamp()
 from given
 where session in (select session from sessions)
 order by share, round, resource
 on conflict (namespace, share, round, resource) do update
 set instance = excluded.instance,
     fence = excluded.fence,
-    began_at = excluded.began_at,
+    started_at = excluded.started_at,
     done_at = excluded.done_at
 where known.fence <= excluded.fence
 returning fence::text
@@ -103,7 +103,7 @@ joined as (
   on conflict (namespace, share, instance) do update
   set session = excluded.session
 )
-select pg_notify($5, 'members ' || key)
+select pg_notify($5, 'share-members-changed ' || key)
 from unnest($6::text[]) as k (key)
 
 -- name: leave
@@ -114,14 +114,14 @@ with gone as (
     and share = $3
     and instance = $2
 )
-select pg_notify($4, 'members ' || $5)
+select pg_notify($4, 'share-members-changed ' || $5)
 
--- name: nudge
+-- name: notify_released
 -- Resources of some shares were let go: whoever waits for them tries again.
-select pg_notify($1, 'share ' || key)
+select pg_notify($1, 'resource-released ' || key)
 from unnest($2::text[]) as k (key)
 
--- name: look_members
+-- name: read_members
 -- Who takes part in some shares, and is present. Each session is asked for once. Relies on share_member_pkey.
 with members as materialized (
   select share, instance, session

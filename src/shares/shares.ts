@@ -1,20 +1,20 @@
 import {
-  atMost,
   Calls,
   type Duration,
   type Events,
   hashedKey,
   InstanceDrainingError,
+  resultWithin,
   UsageError,
   whenAborted,
 } from '../base/index.js'
-import { type Database, type HealthReason, type Keeper, loadStatements, type Presence } from '../postgres/index.js'
+import { type Database, type HealthReason, loadStatements, type NameLocker, type Presence } from '../postgres/index.js'
 import { Assignment, type Resources } from './assignment.js'
-import { Each, type EachResult } from './each.js'
+import { EachCall, type EachResult } from './each.js'
 import { checkResources, checkShare, checkWork, readEachOptions } from './input.js'
-import { Ledger, type LedgerStatements } from './ledger.js'
-import { type Owned, resourceName } from './owned.js'
+import { type OwnedResource, resourceName } from './owned-resource.js'
 import { Roster, type RosterStatements } from './roster.js'
+import { ShareStore, type ShareStoreStatements } from './store.js'
 
 export interface EachOptions {
   /**
@@ -26,14 +26,14 @@ export interface EachOptions {
    * For rounds without a name: a resource counts as done when the work on it began less than this before the call, or
    * ended since the call began. So it says how far apart the instances may call. Default 10 s.
    */
-  hold?: Duration | undefined
+  window?: Duration | undefined
   /** How many resources this instance works on at once. Default 1. */
   concurrency?: number | undefined
   /**
    * True (the default): the call goes on until every resource was done by somebody or has failed here, and takes over
    * what a dead instance leaves. False: what others are at work on is left to them.
    */
-  stay?: boolean | undefined
+  waitForOthers?: boolean | undefined
   /** Gives up when it aborts: begins nothing more, and tells those that are at work. */
   signal?: AbortSignal | undefined
 }
@@ -41,7 +41,7 @@ export interface EachOptions {
 export interface SharesOptions {
   readonly database: Database
   readonly presence: Presence
-  readonly keeper: Keeper
+  readonly locker: NameLocker
   readonly schema: string
   readonly namespace: string
   readonly expiryMs: number
@@ -58,7 +58,7 @@ export interface SharesOptions {
  */
 export class Shares {
   readonly #options: SharesOptions
-  readonly #ledger: Ledger
+  readonly #store: ShareStore
   readonly #roster: Roster
   readonly #rounds = new Set<Promise<unknown>>()
   readonly #draining = new AbortController()
@@ -70,12 +70,12 @@ export class Shares {
   constructor(options: SharesOptions) {
     this.#options = options
     const { database, presence, namespace, schema } = options
-    const statements = loadStatements<keyof LedgerStatements | keyof RosterStatements>(
+    const statements = loadStatements<keyof ShareStoreStatements | keyof RosterStatements>(
       new URL('./shares.sql', import.meta.url),
       schema,
     )
     const keyOf = (share: string) => hashedKey(namespace, resourceName(share, '')).key
-    this.#ledger = new Ledger({ database, presence, statements, namespace })
+    this.#store = new ShareStore({ database, presence, statements, namespace })
     this.#roster = new Roster({ database, presence, statements, schema, namespace, keyOf })
   }
 
@@ -92,29 +92,29 @@ export class Shares {
   async each(
     name: string,
     resources: readonly string[],
-    work: (resource: string, owned: Owned) => Promise<unknown> | unknown,
+    work: (resource: string, owned: OwnedResource) => Promise<unknown> | unknown,
     options?: EachOptions,
   ): Promise<EachResult> {
     checkShare(name)
     const list = checkResources(name, resources)
     checkWork('shares.each', work)
-    const { concurrency = 1, stay = true, signal, ...read } = readEachOptions(options)
+    const { concurrency = 1, waitForOthers = true, signal, ...read } = readEachOptions(options)
     const giveUp = new AbortController()
     const forgets = [this.#calls.closing, this.#stopping.signal, signal].map((given) =>
       whenAborted(given, (reason) => giveUp.abort(reason)),
     )
-    const holdMs = read.round === undefined ? (read.hold ?? 10_000) : null
-    const terms = {
-      round: { share: name, name: read.round ?? '', holdMs },
+    const windowMs = read.round === undefined ? (read.window ?? 10_000) : null
+    const settings = {
+      round: { share: name, name: read.round ?? '', windowMs },
       concurrency,
-      stay,
+      waitForOthers,
       signal: giveUp.signal,
     }
-    const round = new Each({ ...this.#options, ledger: this.#ledger }, list, work, terms)
+    const call = new EachCall({ ...this.#options, store: this.#store }, list, work, settings)
     const running = this.#calls.run(
       'shares.each',
       () => name,
-      () => round.run(),
+      () => call.run(),
     )
     this.#rounds.add(running)
     try {
@@ -122,7 +122,7 @@ export class Shares {
     } finally {
       this.#rounds.delete(running)
       for (const forget of forgets) forget()
-      this.#ledger.sweepSometimes()
+      this.#store.sweepSometimes()
     }
   }
 
@@ -142,7 +142,7 @@ export class Shares {
   assign(
     name: string,
     resources: Resources,
-    work: (resource: string, owned: Owned) => Promise<unknown> | unknown,
+    work: (resource: string, owned: OwnedResource) => Promise<unknown> | unknown,
   ): Assignment {
     checkShare(name)
     checkWork('shares.assign', work)
@@ -154,28 +154,28 @@ export class Shares {
         'Give the assignment that shares.assign returned other resources by its update(), or close it first.',
       )
     }
-    const ground = {
-      keeper: this.#options.keeper,
+    const context = {
+      locker: this.#options.locker,
       instanceId: this.#options.presence.instanceId,
       events: this.#options.events,
-      check: (given: unknown) => checkResources(name, given),
-      letGo: (share: string) => this.#roster.letGo(share),
-      changed: () => this.#roster.nudge(),
+      checkResources: (given: unknown) => checkResources(name, given),
+      announceRelease: (share: string) => this.#roster.announceRelease(share),
+      onResourcesChanged: () => this.#roster.wake(),
       leave: (left: Assignment) => this.#roster.remove(left),
     }
-    const assignment = new Assignment(name, ground, resources, work)
+    const assignment = new Assignment(name, context, resources, work)
     this.#roster.add(assignment)
     return assignment
   }
 
   /** @internal Somebody has joined the share with this key, or left it. */
-  hearMembers(key: string): void {
-    this.#roster.hearMembers(key)
+  onMembersChanged(key: string): void {
+    this.#roster.onMembersChanged(key)
   }
 
   /** @internal Somebody has let go of resources of the share with this key. */
-  hearLetGo(key: string): void {
-    this.#roster.hearLetGo(key)
+  onResourceReleased(key: string): void {
+    this.#roster.onResourceReleased(key)
   }
 
   /** @internal What keeps this instance from owning, or from working on, its part of each share. */
@@ -192,7 +192,7 @@ export class Shares {
     this.#draining.abort(reason)
     const left = Promise.all(this.#roster.assignments.map((assignment) => assignment.close()))
     const rounds = Promise.allSettled([...this.#rounds])
-    if (!(await atMost(withinMs, rounds))) this.#stopping.abort(reason)
+    if (!(await resultWithin(withinMs, rounds))) this.#stopping.abort(reason)
     await Promise.all([left, rounds])
   }
 
@@ -200,7 +200,7 @@ export class Shares {
   async close(): Promise<void> {
     this.#calls.close()
     const assignments = this.#roster.assignments.map((assignment) => assignment.close())
-    await atMost(this.#options.expiryMs, Promise.allSettled([...this.#rounds, ...assignments]))
+    await resultWithin(this.#options.expiryMs, Promise.allSettled([...this.#rounds, ...assignments]))
     await this.#roster.close()
   }
 }

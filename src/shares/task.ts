@@ -1,8 +1,8 @@
-import { backoffMs, type HoldfastError, pause, saysAborted } from '../base/index.js'
-import type { Owned } from './owned.js'
+import { backoffMs, type HoldfastError, isAbortError, pause } from '../base/index.js'
+import type { OwnedResource } from './owned-resource.js'
 
 const runAgainAfterMs = 1_000
-const longestFailurePauseMs = 60_000
+const maxFailurePauseMs = 60_000
 
 /** One resource that this instance owns, until it is lost or let go and the function has ended. */
 export class Task {
@@ -11,19 +11,22 @@ export class Task {
   failure: { readonly error: unknown } | undefined
 
   constructor(
-    readonly owned: Owned,
-    work: (resource: string, owned: Owned) => unknown,
+    readonly owned: OwnedResource,
+    work: (resource: string, owned: OwnedResource) => unknown,
     report: (error: unknown) => void,
   ) {
     this.ended = this.#run(work, report)
   }
 
-  letGo(reason: HoldfastError): void {
+  requestRelease(reason: HoldfastError): void {
     this.owned.letGo(reason)
   }
 
   /** A function that returns, or throws, is run again: what is owned is never left lying. */
-  async #run(work: (resource: string, owned: Owned) => unknown, report: (error: unknown) => void): Promise<void> {
+  async #run(
+    work: (resource: string, owned: OwnedResource) => unknown,
+    report: (error: unknown) => void,
+  ): Promise<void> {
     const { owned } = this
     let failures = 0
     while (!owned.signal.aborted) {
@@ -34,9 +37,9 @@ export class Task {
         await work(owned.resource, owned)
         failures = 0
       } catch (error) {
-        if (saysAborted(owned.signal, error)) break
-        if (performance.now() - from > longestFailurePauseMs) failures = 0
-        pauseMs = backoffMs(failures++, 2 * runAgainAfterMs, longestFailurePauseMs)
+        if (isAbortError(owned.signal, error)) break
+        if (performance.now() - from > maxFailurePauseMs) failures = 0
+        pauseMs = backoffMs(failures++, 2 * runAgainAfterMs, maxFailurePauseMs)
         this.failure = { error }
         report(error)
       }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /** What is answered. */
-interface Reply {
+interface EndpointReply {
   readonly status: number
   readonly type: string
   readonly body: string
@@ -15,12 +15,12 @@ export interface Endpoint {
 }
 
 /** @internal */
-export function endpoint(answer: (path: string) => Promise<Reply>): Endpoint {
-  const reply = async (method: string | undefined, url: string): Promise<Reply> => {
+export function endpoint(handle: (path: string) => Promise<EndpointReply>): Endpoint {
+  const reply = async (method: string | undefined, url: string): Promise<EndpointReply> => {
     if (method !== 'GET' && method !== 'HEAD')
       return { status: 405, type: 'text/plain', body: 'Only GET is answered\n' }
     try {
-      const { status, type, body } = await answer(new URL(url, 'http://localhost').pathname)
+      const { status, type, body } = await handle(new URL(url, 'http://localhost').pathname)
       return { status, type, body: method === 'HEAD' ? '' : body }
     } catch {
       // Whoever watches must get an answer; what is wrong is not for everybody.

@@ -18,25 +18,25 @@ export function family(
 }
 
 export function sample(name: string, labels: Labels, value: number): string {
-  return `${name}${written(labels)} ${numberOf(value)}`
+  return `${name}${formatLabels(labels)} ${formatNumber(value)}`
 }
 
-function written(labels: Labels): string {
-  const pairs = Object.entries(labels).map(([label, value]) => `${nameOf(label)}="${escaped(value)}"`)
+function formatLabels(labels: Labels): string {
+  const pairs = Object.entries(labels).map(([label, value]) => `${prometheusLabel(label)}="${escapeLabel(value)}"`)
   return pairs.length > 0 ? `{${pairs.join(',')}}` : ''
 }
 
-function escaped(value: string): string {
+function escapeLabel(value: string): string {
   return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 }
 
-function numberOf(value: number): string {
+function formatNumber(value: number): string {
   if (Number.isNaN(value)) return 'NaN'
   if (Number.isFinite(value)) return String(value)
   return value > 0 ? '+Inf' : '-Inf'
 }
 
 /** A name of OpenTelemetry as Prometheus writes it. */
-export function nameOf(name: string): string {
+export function prometheusLabel(name: string): string {
   return name.replaceAll(/[^a-zA-Z0-9_]/g, '_')
 }

@@ -47,44 +47,44 @@ export const fleetGauges = {
     unit: 'jobs',
     description: 'Number of ready jobs that do not run yet; exact up to 10000, and 10001 means more',
     labels: ['queue'],
-    read: ({ queues }) => queues.map((queue) => [queue.ready, ofQueue(queue)]),
+    read: ({ queues }) => queues.map((queue) => [queue.ready, queueLabels(queue)]),
   },
   holdfast_queue_oldest_ready_seconds: {
     unit: 's',
     description: 'Time since the first ready job in order was enqueued; 0 if no job is ready',
     labels: ['queue'],
-    read: ({ queues }) => queues.map((queue) => [secondsOf(queue.oldestReadyMs) ?? 0, ofQueue(queue)]),
+    read: ({ queues }) => queues.map((queue) => [secondsOf(queue.oldestReadyMs) ?? 0, queueLabels(queue)]),
   },
   holdfast_queue_running: {
     unit: 'jobs',
     description: 'Number of jobs that run or are claimed to run next',
     labels: ['queue'],
-    read: ({ queues }) => queues.map((queue) => [queue.running, ofQueue(queue)]),
+    read: ({ queues }) => queues.map((queue) => [queue.running, queueLabels(queue)]),
   },
   holdfast_queue_waiting: {
     unit: 'jobs',
     description:
       'Number of jobs that may not run yet: delayed, waiting for a retry, or waiting for other jobs; counted up to 10000',
     labels: ['queue'],
-    read: ({ queues }) => queues.map((queue) => [queue.waiting, ofQueue(queue)]),
+    read: ({ queues }) => queues.map((queue) => [queue.waiting, queueLabels(queue)]),
   },
   holdfast_queue_buried: {
     unit: 'jobs',
     description: 'Number of stored jobs that failed permanently (dead letters); counted up to 10000',
     labels: ['queue'],
-    read: ({ queues }) => queues.map((queue) => [queue.buried, ofQueue(queue)]),
+    read: ({ queues }) => queues.map((queue) => [queue.buried, queueLabels(queue)]),
   },
   holdfast_queue_workers: {
     unit: 'workers',
     description: 'Number of workers that serve the queue',
     labels: ['queue'],
-    read: ({ queues }) => queues.map((queue) => [queue.workers, ofQueue(queue)]),
+    read: ({ queues }) => queues.map((queue) => [queue.workers, queueLabels(queue)]),
   },
   holdfast_queue_paused: {
     unit: 'boolean',
     description: '1 if the queue is paused',
     labels: ['queue'],
-    read: ({ queues }) => queues.map((queue) => [queue.pausedAt ? 1 : 0, ofQueue(queue)]),
+    read: ({ queues }) => queues.map((queue) => [queue.pausedAt ? 1 : 0, queueLabels(queue)]),
   },
   holdfast_schedule_late_seconds: {
     unit: 's',
@@ -144,7 +144,7 @@ export const fleetGauges = {
   },
 } as const satisfies Record<string, Gauge<FleetMetrics>>
 
-function ofQueue({ name, key }: FleetMetrics['queues'][number]): Attributes {
+function queueLabels({ name, key }: FleetMetrics['queues'][number]): Attributes {
   return { queue: name ?? key }
 }
 

@@ -3,19 +3,19 @@ import type { Context, Exception, Link, Meter, Tracer as OtelTracer, Span } from
 import {
   isError,
   isThenable,
-  made,
+  objectWith,
   readOptions,
-  recordOf,
   type SpanName,
   type Spans,
   type Tracer,
+  toRecordedError,
   UsageError,
 } from '../base/index.js'
 import { type Holdfast, version } from '../index.js'
 import { buckets } from './buckets.js'
 import { errorTypeOf, type InstrumentName, instruments, type Measure } from './instruments.js'
-import { measureEvents } from './measuring.js'
-import { type SpanForm, spanForms } from './spans.js'
+import { measureEvents } from './measure-events.js'
+import { type SpanDefinition, spanDefinitions } from './spans.js'
 
 export interface InstrumentOptions {
   /** Makes the spans. Default: that of the global tracer provider of `@opentelemetry/api`. */
@@ -25,8 +25,8 @@ export interface InstrumentOptions {
 }
 
 const rules = {
-  tracer: made<OtelTracer>('a tracer of OpenTelemetry', 'startSpan'),
-  meter: made<Meter>('a meter of OpenTelemetry', 'createCounter', 'createHistogram'),
+  tracer: objectWith<OtelTracer>('a tracer of OpenTelemetry', 'startSpan'),
+  meter: objectWith<Meter>('a meter of OpenTelemetry', 'createCounter', 'createHistogram'),
 }
 
 type Api = typeof import('@opentelemetry/api')
@@ -48,9 +48,9 @@ export function instrument(holdfast: Holdfast, options?: InstrumentOptions): () 
   if (instrumented.has(holdfast)) throw new UsageError('This instance is instrumented already')
   const api = openTelemetry()
   const { tracer = api.trace.getTracer('holdfast', version), meter = api.metrics.getMeter('holdfast', version) } = given
-  const { events, tracing } = holdfast.ground
+  const { events, tracing } = holdfast.context
   const stop = measureEvents(events, measureWith(meter))
-  tracing.tracer = new Spanning(api, tracer)
+  tracing.tracer = new OtelTracing(api, tracer)
   instrumented.add(holdfast)
   return () => {
     stop()
@@ -87,7 +87,7 @@ function measureWith(meter: Meter): Measure {
 }
 
 /** Makes spans of what rooms do. */
-class Spanning implements Tracer {
+class OtelTracing implements Tracer {
   readonly #api: Api
   readonly #tracer: OtelTracer
 
@@ -97,17 +97,17 @@ class Spanning implements Tracer {
   }
 
   /** A span that ends with the work, and is present while it runs. */
-  around<Name extends SpanName, T>(name: Name, facts: Spans[Name], work: () => T): T {
+  withSpan<Name extends SpanName, T>(name: Name, facts: Spans[Name], work: () => T): T {
     const { context, trace, ROOT_CONTEXT } = this.#api
-    const above = spanForms[name].isRoot ? ROOT_CONTEXT : context.active()
-    const span = this.#begin(name, facts, above)
+    const parent = spanDefinitions[name].isRoot ? ROOT_CONTEXT : context.active()
+    const span = this.#begin(name, facts, parent)
     try {
-      const answer = context.with(trace.setSpan(above, span), work)
+      const answer = context.with(trace.setSpan(parent, span), work)
       if (!isThenable(answer)) {
         span.end()
         return answer
       }
-      return this.#endWith(span, answer) as T
+      return this.#endAfter(span, answer) as T
     } catch (error) {
       this.#fail(span, error)
       throw error
@@ -115,7 +115,7 @@ class Spanning implements Tracer {
   }
 
   /** As W3C writes it; undefined where there is no span. */
-  carry(): string | undefined {
+  traceparent(): string | undefined {
     const { context, trace, isSpanContextValid } = this.#api
     const present = trace.getSpanContext(context.active())
     if (!present || !isSpanContextValid(present)) return undefined
@@ -123,15 +123,15 @@ class Spanning implements Tracer {
     return `00-${present.traceId}-${present.spanId}-${flags}`
   }
 
-  #begin<Name extends SpanName>(name: Name, facts: Spans[Name], above: Context): Span {
+  #begin<Name extends SpanName>(name: Name, facts: Spans[Name], parent: Context): Span {
     const { SpanKind } = this.#api
-    const form: SpanForm<Name> = spanForms[name]
+    const form: SpanDefinition<Name> = spanDefinitions[name]
     const kind = { internal: SpanKind.INTERNAL, producer: SpanKind.PRODUCER, consumer: SpanKind.CONSUMER }[form.kind]
-    const links = 'traces' in facts ? facts.traces.flatMap(linkTo) : []
-    return this.#tracer.startSpan(form.name(facts), { kind, attributes: form.describe(facts), links }, above)
+    const links = 'traces' in facts ? facts.traces.flatMap(linksTo) : []
+    return this.#tracer.startSpan(form.name(facts), { kind, attributes: form.describe(facts), links }, parent)
   }
 
-  async #endWith(span: Span, answer: PromiseLike<unknown>): Promise<unknown> {
+  async #endAfter(span: Span, answer: PromiseLike<unknown>): Promise<unknown> {
     try {
       const value = await answer
       span.end()
@@ -144,7 +144,7 @@ class Spanning implements Tracer {
 
   #fail(span: Span, error: unknown): void {
     // A copy, because the SDK reads what it is given.
-    const copy = recordOf(error)
+    const copy = toRecordedError(error)
     span.setAttribute('error.type', errorTypeOf(error))
     span.recordException(isError(error) ? (copy as Exception) : copy.message)
     span.setStatus({ code: this.#api.SpanStatusCode.ERROR, message: copy.message })
@@ -153,7 +153,7 @@ class Spanning implements Tracer {
 }
 
 /** Where a job was enqueued; nothing for what is no trace. */
-function linkTo(traceparent: string): Link[] {
+function linksTo(traceparent: string): Link[] {
   const [, traceId, spanId, flags] = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(traceparent) ?? []
   if (!traceId || !spanId || !flags) return []
   return [{ context: { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true } }]

@@ -143,7 +143,7 @@ export type Attributes = Record<string, string>
 export type Measure = (name: InstrumentName, value: number, attributes: Attributes) => void
 
 /** What follows from each event. */
-type Follows = { readonly [Name in EventName]?: (event: HoldfastEvents[Name], measure: Measure) => void }
+type EventMeasurements = { readonly [Name in EventName]?: (event: HoldfastEvents[Name], measure: Measure) => void }
 
 const second = 1_000
 
@@ -154,12 +154,12 @@ export function errorTypeOf(error: unknown): string {
   return textOf(typeof code === 'string' ? code : memberOf(error, 'name'))
 }
 
-function ofSent({ queue, kind }: { queue: string; kind: string }): Attributes {
+function sendAttributes({ queue, kind }: { queue: string; kind: string }): Attributes {
   return { [system]: 'holdfast', [operation]: 'send', [destination]: queue, 'holdfast.job.kind': kind }
 }
 
 /** Made at once: there are thousands in a second. */
-function ofAttempt({ queue, kind }: { queue: string; kind: string }, is: string): Attributes {
+function attemptAttributes({ queue, kind }: { queue: string; kind: string }, is: string): Attributes {
   return {
     [system]: 'holdfast',
     [operation]: 'process',
@@ -169,97 +169,107 @@ function ofAttempt({ queue, kind }: { queue: string; kind: string }, is: string)
   }
 }
 
-function outcome(is: string): Attributes {
+function outcomeAttributes(is: string): Attributes {
   return { 'holdfast.outcome': is }
 }
 
-function failedOf(error: unknown): Attributes {
+function errorAttributes(error: unknown): Attributes {
   return { [errorType]: errorTypeOf(error) }
 }
 
-function ofLock(mode: string, is: string): Attributes {
+function lockAttributes(mode: string, is: string): Attributes {
   return { 'holdfast.lock.mode': mode, 'holdfast.outcome': is }
 }
 
-function ofSchedule(name: string, is: string): Attributes {
+function scheduleAttributes(name: string, is: string): Attributes {
   return { 'holdfast.schedule.name': name, 'holdfast.outcome': is }
 }
 
-function ofElection(name: string, is: string): Attributes {
+function electionAttributes(name: string, is: string): Attributes {
   return { 'holdfast.election.name': name, 'holdfast.outcome': is }
 }
 
-function ofShare(share: string, is: string): Attributes {
+function shareAttributes(share: string, is: string): Attributes {
   return { 'holdfast.share.name': share, 'holdfast.outcome': is }
 }
 
-export const follows: Follows = {
-  'job.enqueued': (event, measure) => measure('messaging.client.sent.messages', event.ids.length, ofSent(event)),
+export const eventMeasurements: EventMeasurements = {
+  'job.enqueued': (event, measure) =>
+    measure('messaging.client.sent.messages', event.ids.length, sendAttributes(event)),
   'job.done': (event, measure) =>
-    measure('messaging.process.duration', event.durationMs / second, ofAttempt(event, 'done')),
+    measure('messaging.process.duration', event.durationMs / second, attemptAttributes(event, 'done')),
   'job.failed': (event, measure) =>
     measure('messaging.process.duration', event.durationMs / second, {
-      ...ofAttempt(event, event.state),
-      ...failedOf(event.error),
+      ...attemptAttributes(event, event.state),
+      ...errorAttributes(event.error),
     }),
-  'job.stopped': (event, measure) =>
-    measure('messaging.process.duration', event.durationMs / second, ofAttempt(event, event.state)),
-  'worker.failed': ({ error }, measure) => measure('holdfast.worker.failures', 1, failedOf(error)),
-  'schedule.began': ({ name, lateMs }, measure) =>
+  'job.ended': (event, measure) =>
+    measure('messaging.process.duration', event.durationMs / second, attemptAttributes(event, event.state)),
+  'worker.failed': ({ error }, measure) => measure('holdfast.worker.failures', 1, errorAttributes(error)),
+  'schedule.started': ({ name, lateMs }, measure) =>
     measure('holdfast.schedule.run.lateness', lateMs / second, { 'holdfast.schedule.name': name }),
   'schedule.ended': ({ name, state, durationMs }, measure) =>
-    measure('holdfast.schedule.run.duration', durationMs / second, ofSchedule(name, state)),
+    measure('holdfast.schedule.run.duration', durationMs / second, scheduleAttributes(name, state)),
   'schedule.failed': ({ name, durationMs, error }, measure) =>
     measure('holdfast.schedule.run.duration', durationMs / second, {
-      ...ofSchedule(name, 'failed'),
-      ...failedOf(error),
+      ...scheduleAttributes(name, 'failed'),
+      ...errorAttributes(error),
     }),
   'lock.acquired': ({ mode, waitedMs }, measure) =>
-    measure('holdfast.lock.wait.duration', waitedMs / second, ofLock(mode, 'acquired')),
-  'lock.busy': ({ mode, waitedMs }, measure) =>
-    measure('holdfast.lock.wait.duration', waitedMs / second, ofLock(mode, 'busy')),
+    measure('holdfast.lock.wait.duration', waitedMs / second, lockAttributes(mode, 'acquired')),
+  'lock.refused': ({ mode, waitedMs }, measure) =>
+    measure('holdfast.lock.wait.duration', waitedMs / second, lockAttributes(mode, 'busy')),
   'lock.released': ({ mode, heldMs }, measure) =>
-    measure('holdfast.lock.hold.duration', heldMs / second, ofLock(mode, 'released')),
+    measure('holdfast.lock.hold.duration', heldMs / second, lockAttributes(mode, 'released')),
   'lock.lost': ({ mode, heldMs }, measure) =>
-    measure('holdfast.lock.hold.duration', heldMs / second, ofLock(mode, 'lost')),
+    measure('holdfast.lock.hold.duration', heldMs / second, lockAttributes(mode, 'lost')),
   'lease.acquired': ({ waitedMs }, measure) =>
-    measure('holdfast.lease.wait.duration', waitedMs / second, outcome('acquired')),
-  'lease.busy': ({ waitedMs }, measure) => measure('holdfast.lease.wait.duration', waitedMs / second, outcome('busy')),
+    measure('holdfast.lease.wait.duration', waitedMs / second, outcomeAttributes('acquired')),
+  'lease.refused': ({ waitedMs }, measure) =>
+    measure('holdfast.lease.wait.duration', waitedMs / second, outcomeAttributes('busy')),
   'lease.released': ({ heldMs }, measure) =>
-    measure('holdfast.lease.hold.duration', heldMs / second, outcome('released')),
-  'lease.lost': ({ heldMs }, measure) => measure('holdfast.lease.hold.duration', heldMs / second, outcome('lost')),
+    measure('holdfast.lease.hold.duration', heldMs / second, outcomeAttributes('released')),
+  'lease.lost': ({ heldMs }, measure) =>
+    measure('holdfast.lease.hold.duration', heldMs / second, outcomeAttributes('lost')),
   'limit.acquired': ({ waitedMs }, measure) =>
-    measure('holdfast.limit.wait.duration', waitedMs / second, outcome('acquired')),
+    measure('holdfast.limit.wait.duration', waitedMs / second, outcomeAttributes('acquired')),
   'limit.reached': ({ waitedMs }, measure) =>
-    measure('holdfast.limit.wait.duration', waitedMs / second, outcome('reached')),
+    measure('holdfast.limit.wait.duration', waitedMs / second, outcomeAttributes('reached')),
   'limit.released': ({ heldMs }, measure) =>
-    measure('holdfast.limit.hold.duration', heldMs / second, outcome('released')),
-  'limit.lost': ({ heldMs }, measure) => measure('holdfast.limit.hold.duration', heldMs / second, outcome('lost')),
+    measure('holdfast.limit.hold.duration', heldMs / second, outcomeAttributes('released')),
+  'limit.lost': ({ heldMs }, measure) =>
+    measure('holdfast.limit.hold.duration', heldMs / second, outcomeAttributes('lost')),
   'rate.refused': (_, measure) => measure('holdfast.rate.refusals', 1, {}),
   'election.resigned': ({ name, ledMs }, measure) =>
-    measure('holdfast.election.term.duration', ledMs / second, ofElection(name, 'resigned')),
+    measure('holdfast.election.term.duration', ledMs / second, electionAttributes(name, 'resigned')),
   'election.lost': ({ name, ledMs }, measure) =>
-    measure('holdfast.election.term.duration', ledMs / second, ofElection(name, 'lost')),
+    measure('holdfast.election.term.duration', ledMs / second, electionAttributes(name, 'lost')),
   'election.failed': ({ name, error }, measure) =>
-    measure('holdfast.election.failures', 1, { 'holdfast.election.name': name, ...failedOf(error) }),
+    measure('holdfast.election.failures', 1, { 'holdfast.election.name': name, ...errorAttributes(error) }),
   'once.done': ({ durationMs }, measure) => {
-    measure('holdfast.once.answers', 1, outcome('done'))
-    measure('holdfast.once.run.duration', durationMs / second, outcome('done'))
+    measure('holdfast.once.answers', 1, outcomeAttributes('done'))
+    measure('holdfast.once.run.duration', durationMs / second, outcomeAttributes('done'))
   },
-  'once.replayed': (_, measure) => measure('holdfast.once.answers', 1, outcome('replayed')),
-  'once.mismatched': (_, measure) => measure('holdfast.once.answers', 1, outcome('mismatched')),
-  'once.in-progress': (_, measure) => measure('holdfast.once.answers', 1, outcome('in-progress')),
+  'once.replayed': (_, measure) => measure('holdfast.once.answers', 1, outcomeAttributes('replayed')),
+  'once.mismatched': (_, measure) => measure('holdfast.once.answers', 1, outcomeAttributes('mismatched')),
+  'once.refused': (_, measure) => measure('holdfast.once.answers', 1, outcomeAttributes('in-progress')),
   'once.failed': ({ durationMs, error }, measure) => {
-    measure('holdfast.once.answers', 1, outcome('failed'))
-    measure('holdfast.once.run.duration', durationMs / second, { ...outcome('failed'), ...failedOf(error) })
+    measure('holdfast.once.answers', 1, outcomeAttributes('failed'))
+    measure('holdfast.once.run.duration', durationMs / second, {
+      ...outcomeAttributes('failed'),
+      ...errorAttributes(error),
+    })
   },
   'once.lost': ({ durationMs, reason }, measure) => {
-    measure('holdfast.once.answers', 1, outcome('lost'))
-    measure('holdfast.once.run.duration', durationMs / second, { ...outcome('lost'), ...failedOf(reason) })
+    measure('holdfast.once.answers', 1, outcomeAttributes('lost'))
+    measure('holdfast.once.run.duration', durationMs / second, {
+      ...outcomeAttributes('lost'),
+      ...errorAttributes(reason),
+    })
   },
-  'share.gained': ({ share }, measure) => measure('holdfast.share.changes', 1, ofShare(share, 'gained')),
-  'share.released': ({ share }, measure) => measure('holdfast.share.changes', 1, ofShare(share, 'released')),
+  'share.gained': ({ share }, measure) => measure('holdfast.share.changes', 1, shareAttributes(share, 'gained')),
+  'share.released': ({ share }, measure) => measure('holdfast.share.changes', 1, shareAttributes(share, 'released')),
   'share.failed': ({ share, error }, measure) =>
-    measure('holdfast.share.failures', 1, { 'holdfast.share.name': share, ...failedOf(error) }),
-  'instance.lost': ({ reason }, measure) => measure('holdfast.instance.losses', 1, failedOf(reason)),
+    measure('holdfast.share.failures', 1, { 'holdfast.share.name': share, ...errorAttributes(error) }),
+  'instance.lost': ({ reason }, measure) => measure('holdfast.instance.losses', 1, errorAttributes(reason)),
 }

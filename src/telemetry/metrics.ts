@@ -3,47 +3,47 @@ import { type FleetMetrics, fleetMetrics } from '../observe/index.js'
 import { type Endpoint, endpoint } from './endpoint.js'
 import { contentType, family, sample } from './exposition.js'
 import { fleetGauges, type Gauge, instanceGauges } from './gauges.js'
-import { measureEvents } from './measuring.js'
-import { Tallies } from './tallies.js'
+import { measureEvents } from './measure-events.js'
+import { MetricTotals } from './metric-totals.js'
 
 /** However often somebody asks, the database is asked once in this time. */
-const askEveryMs = 5_000
-const answerWithinMs = 3_000
+const readEveryMs = 5_000
+const readTimeoutMs = 3_000
 
 /** What is kept for an instance that is asked for its metrics. */
 class Collector {
   readonly #holdfast: Holdfast
-  readonly #tallies = new Tallies()
+  readonly #totals = new MetricTotals()
   #fleet: Promise<FleetMetrics | undefined> | undefined
-  #askedAt = Number.NEGATIVE_INFINITY
+  #readAt = Number.NEGATIVE_INFINITY
 
   constructor(holdfast: Holdfast) {
     this.#holdfast = holdfast
-    measureEvents(holdfast.ground.events, this.#tallies.measure)
+    measureEvents(holdfast.context.events, this.#totals.measure)
   }
 
   /** All that there is to say now. */
   async text(): Promise<string> {
     const [health, fleet] = await Promise.all([this.#holdfast.health(), this.#latestFleet()])
     // Where the database does not answer, nothing is known of the fleet: better no number than an old one.
-    return this.#tallies.text() + gaugesOf(instanceGauges, health) + (fleet ? gaugesOf(fleetGauges, fleet) : '')
+    return this.#totals.text() + gaugesOf(instanceGauges, health) + (fleet ? gaugesOf(fleetGauges, fleet) : '')
   }
 
   #latestFleet(): Promise<FleetMetrics | undefined> {
-    if (performance.now() - this.#askedAt >= askEveryMs) {
-      this.#askedAt = performance.now()
-      this.#fleet = this.#askFleet()
+    if (performance.now() - this.#readAt >= readEveryMs) {
+      this.#readAt = performance.now()
+      this.#fleet = this.#readFleet()
     }
     return this.#fleet!
   }
 
-  #askFleet(): Promise<FleetMetrics | undefined> {
-    const { namespace, ground } = this.#holdfast
-    const { database, schema } = ground
-    const patient = {
-      read: <Row>(text: string, values?: readonly unknown[]) => database.read<Row>(text, values, answerWithinMs),
+  #readFleet(): Promise<FleetMetrics | undefined> {
+    const { namespace, context } = this.#holdfast
+    const { database, schema } = context
+    const reader = {
+      read: <Row>(text: string, values?: readonly unknown[]) => database.read<Row>(text, values, readTimeoutMs),
     }
-    return fleetMetrics(patient, namespace, schema).catch(() => undefined)
+    return fleetMetrics(reader, namespace, schema).catch(() => undefined)
   }
 }
 

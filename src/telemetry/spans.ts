@@ -3,7 +3,7 @@ import type { SpanName, Spans } from '../base/index.js'
 type Attributes = Record<string, string | number | string[]>
 
 /** How a span of the rooms is told to OpenTelemetry. */
-export interface SpanForm<Name extends SpanName> {
+export interface SpanDefinition<Name extends SpanName> {
   readonly kind: 'internal' | 'producer' | 'consumer'
   /** Whether it begins a trace of its own: it is done by a loop, which would else belong to whoever began that one. */
   readonly isRoot?: true
@@ -13,7 +13,7 @@ export interface SpanForm<Name extends SpanName> {
   describe(facts: Spans[Name]): Attributes
 }
 
-const ofMessaging = [
+const messagingAttributes = [
   'messaging.system',
   'messaging.operation.name',
   'messaging.operation.type',
@@ -23,7 +23,7 @@ const ofMessaging = [
 ] as const
 
 /** All spans; the reference is compared with it. */
-export const spanForms: { readonly [Name in SpanName]: SpanForm<Name> } = {
+export const spanDefinitions: { readonly [Name in SpanName]: SpanDefinition<Name> } = {
   'lock wait': {
     kind: 'internal',
     attributes: ['holdfast.lock.names', 'holdfast.lock.mode'],
@@ -91,23 +91,23 @@ export const spanForms: { readonly [Name in SpanName]: SpanForm<Name> } = {
   },
   'job send': {
     kind: 'producer',
-    attributes: ofMessaging,
+    attributes: messagingAttributes,
     name: ({ queue }) => `send ${queue}`,
-    describe: ({ queue, kind, count }) => messaging('send', queue, kind, count),
+    describe: ({ queue, kind, count }) => messagingValues('send', queue, kind, count),
   },
   'job process': {
     kind: 'consumer',
     isRoot: true,
-    attributes: [...ofMessaging, 'messaging.message.id', 'holdfast.attempt'],
+    attributes: [...messagingAttributes, 'messaging.message.id', 'holdfast.attempt'],
     name: ({ queue }) => `process ${queue}`,
     describe: ({ queue, kind, ids, attempt }) => ({
-      ...messaging('process', queue, kind, ids.length),
+      ...messagingValues('process', queue, kind, ids.length),
       ...(ids.length === 1 ? { 'messaging.message.id': String(ids[0]), 'holdfast.attempt': attempt } : {}),
     }),
   },
 }
 
-function messaging(operation: 'send' | 'process', queue: string, kind: string, count: number): Attributes {
+function messagingValues(operation: 'send' | 'process', queue: string, kind: string, count: number): Attributes {
   return {
     'messaging.system': 'holdfast',
     'messaging.operation.name': operation,

@@ -1,7 +1,7 @@
 import { describe, duration, pause, readOptions, text, UsageError } from '../base/index.js'
 import type { Duration, Holdfast, JobDefinition, JobStatus } from '../index.js'
-import { timedOut } from './errors.js'
-import { Ground } from './ground.js'
+import { TestingContext } from './context.js'
+import { timeoutError } from './errors.js'
 
 export interface DrainOptions {
   /** Only the jobs of this queue. Default: the queues of the definitions. */
@@ -11,7 +11,7 @@ export interface DrainOptions {
 }
 
 const rules = { queue: text, within: duration() }
-const lookEveryMs = 10
+const pollEveryMs = 10
 
 /**
  * Runs the jobs of these definitions, in this process, until none of them is ready, runs or is due; also those that they
@@ -30,28 +30,28 @@ export async function drain(
   options?: DrainOptions,
 ): Promise<JobStatus[]> {
   const { queue, within = 30_000 } = readOptions('drain', options, rules)
-  const ground = new Ground(holdfast)
+  const context = new TestingContext(holdfast)
   if (!Array.isArray(definitions) || definitions.length === 0) {
     throw new UsageError(`Expected a list of definitions made by defineJob, got ${describe(definitions)}`)
   }
   const queues = queue === undefined ? definitions.map((one) => one.queue) : [queue]
   const values = [holdfast.jobs.keysOf(queues), definitions.map(({ kind }) => kind)]
   const until = performance.now() + within
-  const [before] = await ground.run<{ last: string; tries: string }>('unended', values)
+  const [before] = await context.run<{ last: string; tries: string }>('open_jobs', values)
   const worker = holdfast.jobs.work(definitions, { queues })
   try {
     for (;;) {
-      const [left] = await ground.run<{ active: string[]; due: boolean; loose: boolean }>('left', values)
-      if (left!.active.length === 0 && !left!.loose) {
+      const [left] = await context.run<{ active: string[]; due: boolean; follow_ups: boolean }>('unfinished', values)
+      if (left!.active.length === 0 && !left!.follow_ups) {
         if (!left!.due) break
-        await ground.round()
+        await context.runMaintenance()
       }
       if (performance.now() > until) {
-        throw await timedOut(holdfast, 'The drain has not come to its end', left!.active.map(Number), within)
+        throw await timeoutError(holdfast, 'The drain has not come to its end', left!.active.map(Number), within)
       }
-      await pause(lookEveryMs)
+      await pause(pollEveryMs)
     }
-    const rows = await ground.run<{ id: string }>('attempted', [...values, before!.tries, before!.last])
+    const rows = await context.run<{ id: string }>('attempted', [...values, before!.tries, before!.last])
     const found = await Promise.all(rows.map(({ id }) => holdfast.jobs.find(Number(id))))
     return found.filter((job) => job !== null)
   } finally {

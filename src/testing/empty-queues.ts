@@ -1,5 +1,5 @@
 import type { Holdfast } from '../index.js'
-import { Ground } from './ground.js'
+import { TestingContext } from './context.js'
 
 /**
  * Removes all jobs of this namespace: those that wait, those that run (their handlers' signals abort within about a second,
@@ -12,14 +12,14 @@ import { Ground } from './ground.js'
  * afterEach(() => emptyQueues(holdfast))
  */
 export async function emptyQueues(holdfast: Holdfast): Promise<number> {
-  const ground = new Ground(holdfast)
-  const queues = await ground.queues()
-  return ground.database.transaction(async (tx) => {
-    await tx.query(ground.sql.resume.text, [queues])
+  const context = new TestingContext(holdfast)
+  const queues = await context.queues()
+  return context.database.transaction(async (tx) => {
+    await tx.query(context.sql.resume.text, [queues])
     for (let all = 0; ; ) {
-      const [row] = await tx.query<{ jobs: number; tied: string | null }>(ground.sql.remove.text, [queues])
+      const [row] = await tx.query<{ jobs: number; linked: string | null }>(context.sql.remove.text, [queues])
       // What was tied to them may be let go by their end, and is to be removed as well.
-      if (row!.tied !== null) await tx.query(ground.sql.settle.text, [row!.tied])
+      if (row!.linked !== null) await tx.query(context.sql.release_links.text, [row!.linked])
       all += row!.jobs
       if (row!.jobs === 0) return all
     }

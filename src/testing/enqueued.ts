@@ -1,5 +1,5 @@
 import type { Holdfast, JobDefinition } from '../index.js'
-import { Ground } from './ground.js'
+import { TestingContext } from './context.js'
 
 /** A job that was enqueued and has not begun. */
 export interface EnqueuedJob<Input = unknown> {
@@ -27,8 +27,8 @@ export async function enqueued<Input = unknown>(
   // biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
   definition?: JobDefinition<Input, any, any>,
 ): Promise<EnqueuedJob<Input>[]> {
-  const ground = new Ground(holdfast)
-  const rows = await ground.run<Row>('enqueued', [await ground.queues(), definition?.kind ?? null])
+  const context = new TestingContext(holdfast)
+  const rows = await context.run<Row>('enqueued', [await context.queues(), definition?.kind ?? null])
   return rows.map(({ id, kind, queue, payload, priority, enqueued_ms, run_at_ms }) => ({
     id: Number(id),
     kind,

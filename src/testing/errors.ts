@@ -1,9 +1,9 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 import type { Holdfast, JobStatus } from '../index.js'
 import { Observer } from '../observe/index.js'
-import { Ground } from './ground.js'
+import { TestingContext } from './context.js'
 
-const mostTold = 5
+const maxListed = 5
 
 /** A test has waited for jobs to end, and they have not in time. The message says where each is, and why it waits. */
 export class TestTimeoutError extends HoldfastError {
@@ -11,9 +11,9 @@ export class TestTimeoutError extends HoldfastError {
   readonly jobs: readonly (JobStatus | null)[]
 
   /** @internal */
-  constructor(what: string, jobs: readonly (JobStatus | null)[], said: readonly string[], withinMs: number) {
-    const more = said.length > mostTold ? `\n  and ${said.length - mostTold} more` : ''
-    const lines = said.slice(0, mostTold).map((line) => `\n  ${line}`)
+  constructor(what: string, jobs: readonly (JobStatus | null)[], descriptions: readonly string[], withinMs: number) {
+    const more = descriptions.length > maxListed ? `\n  and ${descriptions.length - maxListed} more` : ''
+    const lines = descriptions.slice(0, maxListed).map((line) => `\n  ${line}`)
     super(`${what} within ${formatDuration(withinMs)}:${lines.join('')}${more}`, {
       code: 'TEST_TIMEOUT',
       retryable: false,
@@ -23,22 +23,22 @@ export class TestTimeoutError extends HoldfastError {
 }
 
 /** Where each of the jobs is, and why it waits. */
-export async function timedOut(holdfast: Holdfast, what: string, ids: readonly number[], withinMs: number) {
-  const told = await Promise.all(
+export async function timeoutError(holdfast: Holdfast, what: string, ids: readonly number[], withinMs: number) {
+  const reports = await Promise.all(
     ids.slice(0, 100).map(async (id) => {
       const status = await holdfast.jobs.find(id)
-      return { status, said: await whereIs(holdfast, id, status) }
+      return { status, text: await describeJob(holdfast, id, status) }
     }),
   )
   return new TestTimeoutError(
     what,
-    told.map(({ status }) => status),
-    told.map(({ said }) => said),
+    reports.map(({ status }) => status),
+    reports.map(({ text }) => text),
     withinMs,
   )
 }
 
-async function whereIs(holdfast: Holdfast, id: number, job: JobStatus | null): Promise<string> {
+async function describeJob(holdfast: Holdfast, id: number, job: JobStatus | null): Promise<string> {
   if (!job) return `job ${id} is not there: it never was, its transaction is open or rolled back, or it was removed`
   const { state, kind, queue, waitsFor, instance, claimedAt, failures, progress } = job
   const last = failures.at(-1)
@@ -55,8 +55,8 @@ async function whereIs(holdfast: Holdfast, id: number, job: JobStatus | null): P
   }
   if (state !== 'ready') return `${called} is ${state}`
   if (waitsFor?.reason === 'pause') return `${called} is ready, and waits for ${waitsFor.text}${failed}`
-  const { database, schema } = new Ground(holdfast)
-  const { rows } = await new Observer(database, schema).work.queues({ namespace: holdfast.namespace, queue })
+  const { database, schema } = new TestingContext(holdfast)
+  const { rows } = await new Observer(database, schema).jobs.queues({ namespace: holdfast.namespace, queue })
   const [served] = rows
   const workers = served?.workers ?? 0
   const why = workers === 0 ? 'where nobody works' : 'where all who work are busy, or do not know its kind'

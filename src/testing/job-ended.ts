@@ -1,6 +1,6 @@
 import { backoffMs, duration, hasEnded, pause, readOptions } from '../base/index.js'
 import type { Duration, Holdfast, JobStatus } from '../index.js'
-import { timedOut } from './errors.js'
+import { timeoutError } from './errors.js'
 
 export interface JobEndedOptions {
   /** How long to wait. Default `10s`. */
@@ -24,7 +24,7 @@ export async function jobEnded(holdfast: Holdfast, id: number, options?: JobEnde
     const status = await holdfast.jobs.find(id)
     if (status && hasEnded(status.state)) return status
     const leftMs = until - performance.now()
-    if (leftMs <= 0) throw await timedOut(holdfast, 'The job has not ended', [id], within)
+    if (leftMs <= 0) throw await timeoutError(holdfast, 'The job has not ended', [id], within)
     await pause(Math.min(leftMs, backoffMs(attempt, 5, 100)))
   }
 }

@@ -19,7 +19,7 @@ from (
   select id, kind, queue, payload, priority, enqueued_at, null::timestamptz as run_at
   from holdfast.job
   where session is null
-    and not exists (select from holdfast.claim where job.id = any(claim.jobs) and job.seq <= claim.upto)
+    and not exists (select from holdfast.claim where job.id = any(claim.jobs) and job.seq <= claim.max_seq)
     and failed = 0
     and crashes = 0
   union all
@@ -33,7 +33,7 @@ where queue = any($1::text::bigint[])
   and ($2::text is null or kind = $2)
 order by unbegun.id
 
--- name: unended
+-- name: open_jobs
 -- The jobs of the kinds ($2) in the queues ($1) that have not ended: how often they have failed where they wait for a later
 -- time, or -1; and the last number.
 select
@@ -52,7 +52,7 @@ from (
 ) as unended
 
 -- name: attempted
--- Those that were there ($3, as unended tells it), or came later ($4), and have ended since, or wait anew. Relies on
+-- Those that were there ($3, as open_jobs returns it), or came later ($4), and have ended since, or wait anew. Relies on
 -- job_history_id.
 select id::text as id
 from (
@@ -74,7 +74,7 @@ from (
 ) as attempted
 order by attempted.id
 
--- name: left
+-- name: unfinished
 -- What keeps a drain going: jobs that run, or that are ready in a queue which is not paused, a hundred at most; and whether
 -- others are due; and whether what follows from an end, such as that the next of a lane may run, has still to be done.
 select
@@ -85,7 +85,7 @@ select
       and kind = any($2::text[])
       and (
         session is not null
-        or exists (select from holdfast.claim where job.id = any(claim.jobs) and job.seq <= claim.upto)
+        or exists (select from holdfast.claim where job.id = any(claim.jobs) and job.seq <= claim.max_seq)
         or not exists (select from holdfast.queue where key = job.queue and paused_at is not null)
       )
     order by id
@@ -101,14 +101,14 @@ select
   ) as due,
   exists (
     select
-    from holdfast.loose_end
-    where (tied ->> 'queue')::bigint = any($1::text::bigint[])
-  ) as loose
+    from holdfast.follow_up
+    where (linked ->> 'queue')::bigint = any($1::text::bigint[])
+  ) as follow_ups
 
--- name: round
+-- name: maintain
 -- Lets run what is due. Null when somebody else is at it.
 select moved
-from holdfast.job_round(1000)
+from holdfast.job_maintain(1000)
 
 -- name: pass_time
 -- So many milliseconds ($2) nearer to the time of each job that waits in the queues ($1), and to the end of each window of
@@ -122,17 +122,17 @@ with windows as (
 nearer as (
   update holdfast.waiting
   set run_at = run_at - make_interval(secs => $2::float8 / 1000),
-      ties = case
-        when ties ? 'runAt' then jsonb_set(
-          ties, '{runAt}', to_jsonb((ties->>'runAt')::timestamptz - make_interval(secs => $2::float8 / 1000))
+      links = case
+        when links ? 'runAt' then jsonb_set(
+          links, '{runAt}', to_jsonb((links->>'runAt')::timestamptz - make_interval(secs => $2::float8 / 1000))
         )
-        else ties
+        else links
       end
   where queue = any($1::text::bigint[])
     and stage <> 'lane'
   returning stage, run_at
 ),
-rested as (
+lanes as (
   update holdfast.lane
   set free_at = free_at - make_interval(secs => $2::float8 / 1000),
       due_at = due_at - make_interval(secs => $2::float8 / 1000)
@@ -152,13 +152,13 @@ select exists (
 ) as are_due
 
 -- name: remove
--- Removes all jobs of the queues, and the keys that they held. Answers how many, and with those that have ties, as
--- job_settle wants them.
+-- Removes all jobs of the queues, and the keys that they held. Answers how many, and with those that have links, as
+-- job_release_links wants them.
 with ready as (
-  delete from holdfast.job where queue = any($1::text::bigint[]) returning id, queue, kind, ties, true as placed
+  delete from holdfast.job where queue = any($1::text::bigint[]) returning id, queue, kind, links, true as placed
 ),
 waiting as (
-  delete from holdfast.waiting where queue = any($1::text::bigint[]) returning id, queue, kind, ties, false
+  delete from holdfast.waiting where queue = any($1::text::bigint[]) returning id, queue, kind, links, false
 ),
 ended as (
   delete from holdfast.job_history where queue = any($1::text::bigint[]) returning 1
@@ -176,15 +176,15 @@ select
   (select count(*) from unended)::integer + (select count(*) from ended)::integer as jobs,
   (
     select jsonb_agg(
-      jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'ties', ties, 'placed', placed)
+      jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'links', links, 'placed', placed)
     )::text
     from unended
-    where ties is not null
-  ) as tied
+    where links is not null
+  ) as linked
 
--- name: settle
--- See job_settle.
-select holdfast.job_settle($1::text::jsonb)
+-- name: release_links
+-- See job_release_links.
+select holdfast.job_release_links($1::text::jsonb)
 
 -- name: resume
 -- No queue stays paused.

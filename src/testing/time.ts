@@ -1,6 +1,6 @@
 import { describe, parseDuration, pause, UsageError } from '../base/index.js'
 import type { Duration, Holdfast } from '../index.js'
-import { Ground } from './ground.js'
+import { TestingContext } from './context.js'
 
 /**
  * Lets so much time pass for the jobs of this namespace that wait: delayed ones, and those that wait for their next
@@ -16,13 +16,13 @@ import { Ground } from './ground.js'
 export async function passTime(holdfast: Holdfast, time: Duration): Promise<number> {
   const ms = parseDuration(time)
   if (ms === undefined) throw new UsageError(`Expected the time that passes to be a duration, got ${describe(time)}`)
-  const ground = new Ground(holdfast)
-  const queues = await ground.queues()
-  const [row] = await ground.run<{ due: number }>('pass_time', [queues, ms])
+  const context = new TestingContext(holdfast)
+  const queues = await context.queues()
+  const [row] = await context.run<{ due: number }>('pass_time', [queues, ms])
   // The instances have no reason to look before the time that they were told.
   for (let areDue = row!.due > 0; areDue; ) {
-    const isAll = await ground.round()
-    const [left] = await ground.run<{ are_due: boolean }>('are_due', [queues])
+    const isAll = await context.runMaintenance()
+    const [left] = await context.run<{ are_due: boolean }>('are_due', [queues])
     // Where a round moves nothing, something else than their time holds them.
     areDue = left!.are_due && !isAll
     if (areDue) await pause(2)

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defineJob, Holdfast } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
-import { type Board, describeInBrowser, expectAccessible, openPage, startBoard } from './stage.js'
+import { type Board, describeInBrowser, expectAccessible, openPage, startBoard } from './fixture.js'
 
 describeInBrowser('the page of instances', () => {
   let board: Board
@@ -36,8 +36,8 @@ describeInBrowser('the page of instances', () => {
     // One that died, in its third life, with a clock that is a minute behind, by an old version.
     await sql(
       url,
-      `insert into holdfast.instance (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, pooler, generation, lives, clock_ahead_ms)
-       values ('gone', 'shop', 999999, 1, 'worker-<i>9</i>', 4711, '0.0.9', 15000, 'session pooler', 1, 3, -65000)`,
+      `insert into holdfast.instance (id, namespace, session, backend_pid, host, os_pid, version, expiry_ms, pooler, generation, reconnects, clock_ahead_ms)
+       values ('gone', 'shop', 999999, 1, 'worker-<i>9</i>', 4711, '0.0.9', 15000, 'session pooler', 1, 2, -65000)`,
     )
     const page = await openPage(board, { at: '#/instances', theme: 'dark' })
     const table = page.getByRole('table', { name: 'Instances' })
@@ -45,7 +45,7 @@ describeInBrowser('the page of instances', () => {
     await dead.getByText('gone', { exact: true }).waitFor()
     await dead.getByText('1m 5s behind').waitFor()
     await page.getByText('2 alive, 1 gone.').waitFor()
-    await until('it was heard', async () => (await page.locator('.beats-beat').count()) > 0)
+    await until('it was heard', async () => (await page.locator('.heartbeats-stroke').count()) > 0)
     await expectAccessible(page)
     await page.keyboard.press('t')
     await page.getByRole('table', { name: 'Heartbeats' }).waitFor()
@@ -82,7 +82,7 @@ describeInBrowser('the page of instances', () => {
     await page.keyboard.press('Enter')
     await until('it drains', async () => {
       const [row] = await sql<{ state: string }>(url, 'select state from holdfast.instance where id = $1', [one.id])
-      return row!.state !== 'open' && row!.state !== 'asked'
+      return row!.state !== 'open' && row!.state !== 'drain-requested'
     })
     await table
       .getByText(/drain(ing|ed)/)

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
-import { describeInBrowser, expectAccessible, openBoard, openPage } from './stage.js'
+import { describeInBrowser, expectAccessible, openBoard, openPage } from './fixture.js'
 
 const hostile = '<script>alert("x")</script> \u202eevil'
 

@@ -2,7 +2,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { Holdfast } from '../../src/index.js'
 import { until } from '../setup/facts.js'
-import { describeInBrowser, expectAccessible, openBoard, openPage } from './stage.js'
+import { describeInBrowser, expectAccessible, openBoard, openPage } from './fixture.js'
 
 const hostile = '<script>alert("1")</script> \u202eright to left \u0007'
 

@@ -1,11 +1,11 @@
 // The first page, in a real browser, before a fleet of real processes that hang.
 import { expect, test, vi } from 'vitest'
-import { pictureOf } from '../../src/dashboard/waits.js'
+import { waitGraphView } from '../../src/dashboard/waits.js'
 import { buildGraph, type ContendedName, type Participant } from '../../src/observe/index.js'
 import { Child } from '../fault/children.js'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl } from '../setup/instances.js'
-import { describeInBrowser, expectAccessible, openBoard, openPage } from './stage.js'
+import { describeInBrowser, expectAccessible, openBoard, openPage } from './fixture.js'
 
 type Told = { event: 'holds' | 'waits' | 'has'; pid?: number }
 type Held = readonly ['lock' | 'lease', string]
@@ -53,7 +53,7 @@ test('a job that waits and is waited for is one box, and no edge is drawn from a
   for (const isUpright of [false, true]) {
     // In both orders: the job may be told of first as a participant, or as a name.
     for (const told of [names, [...names].reverse()]) {
-      const { nodes, edges } = drawWaits(pictureOf(buildGraph(told, participants)), isUpright)
+      const { nodes, edges } = drawWaits(waitGraphView(buildGraph(told, participants)), isUpright)
       expect(nodes.map(({ id, kind }) => `${id} ${kind}`).sort()).toEqual([
         'job 1 name',
         'job 2 name',
@@ -70,7 +70,7 @@ test('a job that waits and is waited for is one box, and no edge is drawn from a
   }
 })
 
-test('only time helps where a rate rests; what nobody has, and is kept, can be freed', async () => {
+test('only time helps where a rate refills in; what nobody has, and is kept, can be freed', async () => {
   const drawWaits = await layout()
   const facts = {
     mode: 'exclusive',
@@ -81,7 +81,7 @@ test('only time helps where a rate rests; what nobody has, and is kept, can be f
     forMs: null,
     freeInMs: 5_000,
   } as const
-  const saysOf = (how: 'rate' | 'kept') => {
+  const saysOf = (how: 'rate' | 'min-hold') => {
     const name: ContendedName = {
       ...{ id: 'a', kind: how === 'rate' ? 'lane' : 'lease', key: '1', namespace: 'shop', label: 'a', queue: null },
       ...{ max: null, inUse: null, waiting: 1, holders: [{ ...facts, participant: 'nobody', how }] },
@@ -92,9 +92,9 @@ test('only time helps where a rate rests; what nobody has, and is kept, can be f
       ...{ pids: [], application: null, user: null, job: null },
     }
     const graph = buildGraph([name], [nobody, { ...nobody, id: 'session 7', kind: 'session', pids: [7] }])
-    return drawWaits(pictureOf(graph), false).nodes.find(({ id }) => id === 'nobody')?.says
+    return drawWaits(waitGraphView(graph), false).nodes.find(({ id }) => id === 'nobody')?.caption
   }
-  expect([saysOf('rate'), saysOf('kept')]).toEqual(['only time helps', 'in the way of 1'])
+  expect([saysOf('rate'), saysOf('min-hold')]).toEqual(['only time helps', 'in the way of 1'])
 })
 
 describeInBrowser('the page Now', () => {
@@ -177,8 +177,8 @@ describeInBrowser('the page Now', () => {
     await dialog.waitFor({ state: 'detached' })
     await middle!.tells('that it has the lease', ({ event }) => event === 'has')
     await panel.getByText(new RegExp(`/${middle!.pid} has lock invoice:42 .*1 other waits`)).waitFor()
-    const [audited] = await sql(url, 'select act, subject, because from holdfast.audit')
-    expect(audited).toEqual({ act: 'expire-lease', subject: 'lease etl', because: 'it hangs' })
+    const [audited] = await sql(url, 'select act, subject, reason from holdfast.audit')
+    expect(audited).toEqual({ act: 'expire-lease', subject: 'lease etl', reason: 'it hangs' })
 
     // The session is ended: who waited has the lock, and nobody waits any more.
     await chosen.getByRole('button', { name: /End the session/ }).click()
@@ -212,7 +212,7 @@ describeInBrowser('the page Now', () => {
     const line = fresh.getByRole('button', { name: /No job is lost/ })
     await fresh.getByText('looked at again').waitFor()
     await line.press('Enter')
-    await fresh.getByRole('dialog').getByText('with lives as materialized').waitFor()
+    await fresh.getByRole('dialog').getByText('with presence as materialized').waitFor()
     await expectAccessible(fresh)
     await fresh.keyboard.press('Escape')
     await until('nothing of it is run', async () => (await page.evaluate(() => document.scripts.length)) === 1)

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { Holdfast } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
 import { typescript } from '../setup/typescript.js'
-import { type Board, describeInBrowser, expectAccessible, openPage, startBoard } from './stage.js'
+import { type Board, describeInBrowser, expectAccessible, openPage, startBoard } from './fixture.js'
 
 const hostile = `<script>alert(1)</script> "it's" \u202edlrow\u202c ${'long '.repeat(80)}`
 
@@ -33,7 +33,7 @@ describeInBrowser('the page of schedules', () => {
 
     // Each tick in the ledger is a tick of the ribbon, by one instance, and by none that is frozen.
     const told = await page.evaluate(async () => {
-      const answer = await fetch('api/view/ribbon?minutes=1&steps=70')
+      const answer = await fetch('api/view/tick-timeline?minutes=1&steps=70')
       return (await answer.json()).data.rows.find(({ name }: { name: string }) => name === 'each-second').cells
     })
     for (const { runs, ticks } of told)
@@ -51,14 +51,14 @@ describeInBrowser('the page of schedules', () => {
     expect(unproven).toEqual([])
 
     // The same is seen: one letter for each dot. With the arrows one reads who won it, and who could have.
-    await until('the dots are drawn', async () => (await row.locator('.ribbon-cell').count()) > 5)
-    for (const cell of await row.locator('.ribbon-cell').all()) {
-      if ((await cell.locator('.ribbon-dot').count()) > 0)
-        expect(await cell.locator('.ribbon-dot text').count()).toBe(1)
+    await until('the dots are drawn', async () => (await row.locator('.tick-timeline-cell').count()) > 5)
+    for (const cell of await row.locator('.tick-timeline-cell').all()) {
+      if ((await cell.locator('.tick-timeline-dot').count()) > 0)
+        expect(await cell.locator('.tick-timeline-dot text').count()).toBe(1)
     }
     await row.focus()
     await page.keyboard.press('ArrowLeft')
-    const status = page.locator('.ribbon-told')
+    const status = page.locator('.tick-timeline-details')
     await until('it is told', async () =>
       /each-second tick .*(done|running) by/.test((await status.textContent()) ?? ''),
     )

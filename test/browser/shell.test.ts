@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { heard, heardNow, now } from '../../ui/clock.js'
+import { now, resetClock, syncClock } from '../../ui/clock.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
-import { type Board, describeInBrowser, expectAccessible, openBoard, openPage, startBoard } from './stage.js'
+import { type Board, describeInBrowser, expectAccessible, openBoard, openPage, startBoard } from './fixture.js'
 
 const pages = [
   ['n', 'Now'],
@@ -30,17 +30,17 @@ test('the time is the latest that the database has told: an old picture sets it 
   const tellsHour = (hour: number) =>
     expect(Math.abs(now() - (performance.now() - from) - begun - hour * hourMs)).toBeLessThan(1_000)
   const at = (hour: number, ms = 0) => new Date(begun + hour * hourMs + ms).toISOString()
-  heardNow(at(0))
+  resetClock(at(0))
   tellsHour(0)
   // A picture that has not changed since, told to whoever looks now.
-  heard(at(-3))
+  syncClock(at(-3))
   tellsHour(0)
-  heardNow(at(0, -4_000))
+  resetClock(at(0, -4_000))
   tellsHour(0)
-  heard(at(1))
+  syncClock(at(1))
   tellsHour(1)
   // The clock itself was set back.
-  heardNow(at(-1))
+  resetClock(at(-1))
   tellsHour(-1)
 })
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Holdfast } from '../../src/index.js'
-import { gate } from '../jobs/stage.js'
+import { gate } from '../jobs/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql } from '../setup/facts.js'
 import { run, startOnTerminal } from './program.js'

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { descendantsOf, listProcesses, type Process, stillIn } from '../../src/cli/processes.js'
+import { descendantsOf, listProcesses, type Process, stillRunning } from '../../src/cli/processes.js'
 import { freshDatabase } from '../setup/database.js'
 import { sql, until } from '../setup/facts.js'
 import { type Running, start, startOnTerminal } from './program.js'
@@ -31,7 +31,7 @@ async function provesInADatabaseOfOurs(): Promise<void> {
       .map((line) => fitsRow('demo', JSON.parse(line)))
     return { events: new Set(rows.map(({ event }) => event)), proof: rows.findLast((row) => row.proof)?.proof }
   }
-  const wanted = ['opened', 'tick', 'report', 'leads', 'killed', 'frozen', 'elsewhere']
+  const wanted = ['opened', 'tick', 'report', 'elected', 'killed', 'frozen', 'taken-over']
   const isWhole = ({ events, proof }: ReturnType<typeof told>) =>
     wanted.every((event) => events.has(event)) && proof?.every(({ checked }) => checked > 0)
   await until('everything has happened, and every invariant has something to be counted', () => isWhole(told()), longMs)
@@ -100,6 +100,6 @@ async function traces({ pid, stdout }: Running): Promise<{ processes: Process[];
 
 async function nothingIsLeft({ processes, directory }: Awaited<ReturnType<typeof traces>>): Promise<void> {
   expect(processes.length).toBeGreaterThan(10)
-  await until('all its processes have ended', () => stillIn(listProcesses(), processes).length === 0, longMs)
+  await until('all its processes have ended', () => stillRunning(listProcesses(), processes).length === 0, longMs)
   await until('its data is gone', () => !existsSync(directory), longMs)
 }

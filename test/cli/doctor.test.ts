@@ -19,7 +19,7 @@ const spoil = () =>
   sql(database.url, 'drop index if exists holdfast.tick_done; alter table holdfast.job reset (fillfactor)')
 
 test('says that all is well, and how much was looked at', async () => {
-  const nothing = 'There is nothing that --fix could mend.\n'
+  const nothing = 'There is nothing that --fix could fix.\n'
   const well = 'All is well: 16 checks made.\n'
   expect(await doctor()).toEqual({ status: 0, stdout: '', stderr: well })
   expect(await doctor(['--fix'])).toEqual({ status: 0, stdout: '', stderr: nothing + well })
@@ -33,16 +33,15 @@ test('says that all is well, and how much was looked at', async () => {
 test('says what is wrong, piped, as JSON and line by line, and ends with 3', async () => {
   await spoil()
   const [piped, json, lines] = await Promise.all([doctor(), doctor(['--json']), doctor(['--jsonl'])])
-  const mended =
-    "create index concurrently tick_done on holdfast.tick (schedule, at) where state = 'done' and not extra"
+  const fixed = "create index concurrently tick_done on holdfast.tick (schedule, at) where state = 'done' and not extra"
   expect(piped).toEqual({
     status: 3,
     stdout:
-      `wrong\tindexes-differ\tmissing\tThe index tick_done on tick is missing\t${mended}\n` +
+      `wrong\tindexes-differ\tmissing\tThe index tick_done on tick is missing\t${fixed}\n` +
       'note\tstorage-differs\tjob\tOf the table job, fillfactor is the default instead of 40\talter table holdfast.job set (fillfactor = 40)\n',
-    stderr: '16 checks made: 1 wrong, 1 note.\n`holdfast doctor --fix` mends 2 of them.\n',
+    stderr: '16 checks made: 1 wrong, 1 note.\n`holdfast doctor --fix` fixes 2 of them.\n',
   })
-  expect(fits('doctor', JSON.parse(json.stdout))).toMatchObject({ checks: 16, mended: [], findings: [{}, {}] })
+  expect(fits('doctor', JSON.parse(json.stdout))).toMatchObject({ checks: 16, fixed: [], findings: [{}, {}] })
   expect(json.status).toBe(3)
   const rows = lines.stdout
     .trimEnd()
@@ -58,8 +57,8 @@ test.runIf(process.platform === 'linux')('is grouped on a terminal, the worst fi
   expect(status).toBe(3)
   expect(lines.filter((line) => /^[A-Z]+$/.test(line))).toEqual(['WRONG', 'NOTE'])
   expect(lines).toContain('  indexes-differ: missing')
-  expect(lines).toContain('  seen    The index tick_done on tick is missing.')
-  expect(lines).toContain('  mend    Make it again, while others go on working. (--fix does it)')
+  expect(lines).toContain('  found   The index tick_done on tick is missing.')
+  expect(lines).toContain('  fix     Make it again, while others go on working. (--fix does it)')
   // SQL is there to be copied.
   expect(Math.max(...lines.filter((line) => !line.endsWith(';')).map((line) => line.length))).toBeLessThanOrEqual(80)
   expect(stdout).toContain('16 checks made: 1 wrong, 1 note.')
@@ -69,20 +68,20 @@ test('--fix does nothing unasked', async () => {
   await spoil()
   const { status, stdout, stderr } = await doctor(['--fix'])
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
-  expect(stderr).toContain('This mends:\n  indexes-differ: missing\n    create index concurrently tick_done')
-  expect(stderr).toContain('Nothing was done: mending must be confirmed')
+  expect(stderr).toContain('This fixes:\n  indexes-differ: missing\n    create index concurrently tick_done')
+  expect(stderr).toContain('Nothing was done: fixing must be confirmed')
   const asked = startOnTerminal(['doctor', '--fix'], env)
   await asked.says(/Do it\? \[y\/N\]/)
   asked.type('no\n')
   expect((await asked.ended).status).toBe(1)
 })
 
-test('--fix mends, and says what is left', { timeout: 60_000 }, async () => {
+test('--fix fixes, and says what is left', { timeout: 60_000 }, async () => {
   await spoil()
   const { status, stdout, stderr } = await doctor(['--fix', '--yes', '--json'])
   expect(fits('doctor', JSON.parse(stdout))).toMatchObject({
     findings: [],
-    mended: [
+    fixed: [
       { id: 'indexes-differ', subject: 'missing', failure: null },
       { id: 'storage-differs', subject: 'job', failure: null },
     ],
@@ -92,7 +91,7 @@ test('--fix mends, and says what is left', { timeout: 60_000 }, async () => {
   // What is not installed yet is, and then looked at.
   const other = await doctor(['--fix', '--yes', '--schema', 'not there'])
   expect(other.stderr).toBe(
-    "This mends:\n  not-installed\n    holdfast migrate --schema 'not there'\nDone: not-installed\nAll is well: 16 checks made.\n",
+    "This fixes:\n  not-installed\n    holdfast migrate --schema 'not there'\nDone: not-installed\nAll is well: 16 checks made.\n",
   )
 })
 
@@ -100,10 +99,10 @@ test.runIf(process.platform === 'linux')('--fix tells on a terminal how far the 
   await spoil()
   const writer = await sqlSession(database.url)
   await writer.query('begin; lock table holdfast.tick in row exclusive mode')
-  const mending = startOnTerminal(['doctor', '--fix', '--yes'], env)
-  await mending.says(/indexes-differ: missing: waiting for writers before build, 0 of 1 sessions/)
+  const fixing = startOnTerminal(['doctor', '--fix', '--yes'], env)
+  await fixing.says(/indexes-differ: missing: waiting for writers before build, 0 of 1 sessions/)
   await writer.query('commit')
-  const { status, stdout } = await mending.ended
+  const { status, stdout } = await fixing.ended
   expect(stdout).toContain('\r\x1b[KDone: indexes-differ: missing\r\n')
   expect(status).toBe(0)
 })

@@ -4,7 +4,7 @@ import { pause } from '../../src/base/index.js'
 import { DeadlockError, defineJob, type Holdfast } from '../../src/index.js'
 import { type Cycle, Observer, type WaitGraph } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
-import { gate, work } from '../jobs/stage.js'
+import { gate, work } from '../jobs/fixture.js'
 import { sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { run, startOnTerminal } from './program.js'
@@ -145,7 +145,7 @@ test('who waits for what, whatever it is', { timeout: 120_000 }, async () => {
   const [parked, after] = workflow.jobs.map(({ id }) => id)
 
   // A name that is kept by nobody, and an election.
-  const kept = await a.leases.tryAcquire("o'clock", { hold: '10m' })
+  const kept = await a.leases.tryAcquire("o'clock", { minHold: '10m' })
   await kept!.release()
   waits(b.leases.acquire("o'clock"))
   await a.leases.acquire('etl')

@@ -2,9 +2,9 @@
 import { fileURLToPath } from 'node:url'
 import { type Command, CommanderError } from 'commander'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { TwinOption } from '../../src/cli/options.js'
+import { examplesOf } from '../../src/cli/command.js'
+import { EnvOption } from '../../src/cli/options.js'
 import { makeProgram } from '../../src/cli/program.js'
-import { examplesOf } from '../../src/cli/words.js'
 import { Holdfast } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { typescript } from '../setup/typescript.js'
@@ -163,9 +163,9 @@ describe.each(named)('$name', ({ words, command }) => {
     for (const example of examples) expect(example).toContain(`holdfast ${words.join(' ')}`)
     const help = command.helpInformation()
     for (const option of command.options) {
-      expect(option).toBeInstanceOf(TwinOption)
-      expect(help).toContain(`[${(option as TwinOption).twin}]`)
-      for (const value of (option as TwinOption).values) expect(option.description).toContain(value)
+      expect(option).toBeInstanceOf(EnvOption)
+      expect(help).toContain(`[${(option as EnvOption).variable}]`)
+      for (const value of (option as EnvOption).values) expect(option.description).toContain(value)
     }
     expect(`${command.summary()}${command.description()}`).not.toBe('')
   })
@@ -181,7 +181,7 @@ describe.each(named)('$name', ({ words, command }) => {
 
 const choices = named.flatMap(({ words, command }) =>
   command.options.flatMap((option) => {
-    const { long, values } = option as TwinOption
+    const { long, values } = option as EnvOption
     return values.length > 0 ? [{ words, long: long!, values }] : []
   }),
 )

@@ -4,7 +4,7 @@
 import { Readable } from 'node:stream'
 
 const { makeProgram } = await import('../../dist/cli/program.js')
-const { report } = await import('../../dist/cli/failure.js')
+const { reportError } = await import('../../dist/cli/failure.js')
 
 let said = { stdout: '', stderr: '' }
 for (const name of ['stdout', 'stderr'] as const) {
@@ -25,7 +25,7 @@ process.on('message', async ({ args, env }: { args: string[]; env: NodeJS.Proces
   try {
     await makeProgram().parseAsync()
   } catch (error) {
-    status = await report(error, ours.includes('--json') || ours.includes('--jsonl'))
+    status = await reportError(error, ours.includes('--json') || ours.includes('--jsonl'))
   }
   process.send?.({ status, ...said })
 })

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defineJob, Holdfast } from '../../src/index.js'
-import { gate } from '../jobs/stage.js'
+import { gate } from '../jobs/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { run, start } from './program.js'
@@ -131,7 +131,7 @@ test('instance drain of one that was drained, of one that is gone, and of none',
   await sql(
     database.url,
     `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, backend_pid)
-     select 'dead', 'default', -7, 'far', 1, '0.0.1', 2000, 'none', generation, 1 from holdfast.fencing`,
+     select 'dead', 'default', -7, 'far', 1, '0.0.1', 2000, 'none', generation, 1 from holdfast.server_generation`,
   )
   expect(await other.drain()).toBe(true)
   // One whose session vouches for it until it ends, and who does not hear that it is asked.
@@ -147,7 +147,8 @@ test('instance drain of one that was drained, of one that is gone, and of none',
   await until(
     'it is asked',
     async () =>
-      (await sql(database.url, "select from holdfast.instance where id = 'mortal' and state = 'asked'")).length,
+      (await sql(database.url, "select from holdfast.instance where id = 'mortal' and state = 'drain-requested'"))
+        .length,
   )
   await session.end()
   const died = await waiting
@@ -187,10 +188,10 @@ test('instance drain --wait of one that is killed, and whose row another sweeps 
   await sql(
     database.url,
     `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, backend_pid)
-     select 'killed', 'default', -9, 'far', 1, '0.0.1', 60000, 'none', generation, 1 from holdfast.fencing`,
+     select 'killed', 'default', -9, 'far', 1, '0.0.1', 60000, 'none', generation, 1 from holdfast.server_generation`,
   )
   const waiting = run(['instance', 'drain', 'killed', '--wait'], env)
-  const isAsked = "select from holdfast.instance where id = 'killed' and state = 'asked'"
+  const isAsked = "select from holdfast.instance where id = 'killed' and state = 'drain-requested'"
   await until('it is asked', async () => (await sql(database.url, isAsked)).length)
   await session.query('select pg_advisory_unlock_all()')
   const [killed] = await sql<{ at: Date }>(database.url, 'select clock_timestamp() as at')

@@ -49,7 +49,7 @@ describe('lease ls', () => {
         osPid: process.pid,
         fence: one.fence,
         ttlMs: 60_000,
-        wanted: false,
+        hasWaiters: false,
       },
     ])
     const { stdout: lines } = await run(['lease', 'ls', '--jsonl'], env)
@@ -67,7 +67,7 @@ describe('lease ls', () => {
   })
 
   test('tells what a hold keeps taken, and no more when it was given back', async () => {
-    await holder.leases.with('kept', { hold: '1h' }, () => {})
+    await holder.leases.with('kept', { minHold: '1h' }, () => {})
     await holder.leases.with('given back', () => {})
     expect(await json(['lease', 'ls'])).toMatchObject([{ label: 'kept', held: false }])
     await run(['lease', 'expire', 'kept', '--yes'], env)
@@ -97,7 +97,7 @@ describe('lease show', () => {
       namespace: 'default',
       key: lease.key,
       state: 'leased',
-      lease: { instance: holder.id, fence: lease.fence, wanted: true },
+      lease: { instance: holder.id, fence: lease.fence, hasWaiters: true },
     })
     const { stdout, status } = await run(['lease', 'show', 'shown'], env)
     expect(stdout).toMatch(
@@ -112,7 +112,7 @@ describe('lease show', () => {
     expect((await run(['lease', 'show', 'nobody'], env)).stdout).toContain('state\tfree\n')
     await using _lock = await holder.locks.acquire('locked')
     expect((await run(['lease', 'show', 'locked'], env)).stdout).toContain('state\tlocked: `holdfast lock show`')
-    await holder.leases.with('kept', { hold: '1h' }, () => {})
+    await holder.leases.with('kept', { minHold: '1h' }, () => {})
     const { stdout } = await run(['lease', 'show', 'kept'], env)
     expect(stdout).toContain('state\tkept taken: it was given back, and its hold is not over\n')
     expect(stdout).toMatch(/^was leased by\t/m)
@@ -135,7 +135,7 @@ describe('lease expire', () => {
     const waiter = await open()
     const lease = await holder.leases.acquire('taken', { ttl: '1h' })
     const next = waiter.leases.acquire('taken')
-    await eventually(() => json(['lease', 'show', 'taken'])).toMatchObject({ lease: { wanted: true } })
+    await eventually(() => json(['lease', 'show', 'taken'])).toMatchObject({ lease: { hasWaiters: true } })
     const lost = new Promise((resolve) => lease.signal.addEventListener('abort', () => resolve(lease.signal.reason)))
     const { status, stdout } = await run(['lease', 'expire', 'taken', '--yes', '--json'], env)
     expect(fits('lease-expire', JSON.parse(stdout))).toMatchObject({ expired: { label: 'taken', instance: holder.id } })
@@ -145,7 +145,7 @@ describe('lease expire', () => {
   })
 
   test('ends a hold', async () => {
-    await holder.leases.with('kept', { hold: '1h' }, () => {})
+    await holder.leases.with('kept', { minHold: '1h' }, () => {})
     const { status, stderr } = await run(['lease', 'expire', 'kept', '--yes'], env)
     expect(stderr).toContain('Ends the hold on "kept"')
     expect(status).toBe(0)
@@ -211,8 +211,8 @@ describe('lock run --lease', () => {
     expect(await json(['lease', 'show', 'job'])).toMatchObject({ state: 'free' })
   })
 
-  test('with --hold the name stays taken after a quick run', async () => {
-    expect((await run(['lock', 'run', '--lease', '--hold', '1h', 'quick', '--', 'true'], env)).status).toBe(0)
+  test('with --min-hold the name stays taken after a quick run', async () => {
+    expect((await run(['lock', 'run', '--lease', '--min-hold', '1h', 'quick', '--', 'true'], env)).status).toBe(0)
     expect(await run(['lock', 'run', '--lease', '--no-wait', 'quick', '--', 'true'], env)).toMatchObject({
       status: 124,
     })
@@ -230,7 +230,7 @@ describe('lock run --lease', () => {
 
   test.each([
     [['--ttl', '5s'], 'Expected --lease beside --ttl: a lock has none'],
-    [['--hold', '5s'], 'Expected --lease beside --hold: a lock has none'],
+    [['--min-hold', '5s'], 'Expected --lease beside --min-hold: a lock has none'],
     [['--lease', '--shared'], 'Expected --lease or --shared, got both: a lease has one holder'],
     [['--lease', '--ttl', '5ms'], 'Expected --ttl to be a duration of at least 1s, such as 30s or 5m, got "5ms"'],
   ])('%j is a usage error', async (options, complaint) => {

@@ -44,7 +44,7 @@ describe('limit ls', () => {
     expect(limits).toMatchObject([
       { name: 'export:42', kind: 'permits', state: 'full', inUse: 1, max: 1, holders: 1, waiting: 1 },
       { name: 'gpu', kind: 'permits', state: 'used', inUse: 3, max: 8, holders: 1, waiting: 0 },
-      { name: 'api:ann', kind: 'rate', state: 'spent', inUse: null, restedAt: expect.any(String) },
+      { name: 'api:ann', kind: 'rate', state: 'spent', inUse: null, refilledAt: expect.any(String) },
     ])
     const { stdout } = await run(['limit', 'ls', '--prefix', 'exp'], env)
     expect(stdout.split('\t').slice(0, 8)).toEqual(['export:42', 'default', 'permits', 'full', '1', '1', '1', '1'])
@@ -67,7 +67,7 @@ describe('limit ls', () => {
     await sql(
       database.url,
       `insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
-       select key, 1, -1, 'dead', 5, 8, 1, now() from holdfast.limited where name = 'gpu'`,
+       select key, 1, -1, 'dead', 5, 8, 1, now() from holdfast.limit_state where name = 'gpu'`,
     )
     expect(await json(['limit', 'ls', '--prefix', 'gpu'])).toMatchObject([{ inUse: 3, holders: 1 }])
   })
@@ -91,7 +91,7 @@ test('limit show tells who holds, who waits, and when a rate has rested', async 
   })
   expect(fits('limit-show', rate)).toMatchObject({
     permits: { inUse: 0, max: null, holders: [] },
-    rate: { restedInMs: expect.any(Number) },
+    rate: { refilledInMs: expect.any(Number) },
   })
   expect(told.stdout).toContain('in use\t3 of 8\n')
   expect(told.stdout).toContain(`instance ${apart.id}`)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Holdfast } from '../../src/index.js'
-import { add, gate, untilMember, untilRuns } from '../schedules/stage.js'
+import { add, gate, untilMember, untilRuns } from '../schedules/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

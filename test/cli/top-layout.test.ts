@@ -3,13 +3,20 @@ import { describe, expect, test } from 'vitest'
 import { displayWidth } from '../../src/cli/table.js'
 import { layOut, type Size, textOf } from '../../src/cli/top/layout.js'
 import { firstView, type Key, press, type View } from '../../src/cli/top/view.js'
-import type { InstanceGlance, LockGlance, Overview, QueueGlance, Trouble, Who } from '../../src/observe/index.js'
+import type {
+  Overview,
+  OverviewInstance,
+  OverviewLock,
+  OverviewQueue,
+  SessionOwner,
+  Trouble,
+} from '../../src/observe/index.js'
 
 const small: Size = { columns: 80, rows: 24 }
 const wide: Size = { columns: 160, rows: 50 }
 
-const who: Who = { instance: 'a1', host: 'web-1', osPid: 123, application: 'holdfast a1', pid: 4711 }
-const instance: InstanceGlance = {
+const who: SessionOwner = { instance: 'a1', host: 'web-1', osPid: 123, application: 'holdfast a1', pid: 4711 }
+const instance: OverviewInstance = {
   id: 'a1',
   namespace: 'shop',
   host: 'web-1',
@@ -21,10 +28,10 @@ const instance: InstanceGlance = {
   waiting: 0,
   leased: 0,
   workers: 1,
-  lives: 1,
+  reconnects: 1,
   openMs: 61_000,
 }
-const lock = (label: string, waiters = 0): LockGlance => ({
+const lock = (label: string, waiters = 0): OverviewLock => ({
   key: `key of ${label}`,
   namespace: 'shop',
   label,
@@ -37,7 +44,7 @@ const lock = (label: string, waiters = 0): LockGlance => ({
   waiter: waiters > 0 ? who : null,
   waitedMs: waiters > 0 ? 3_210 : null,
 })
-const queue = (name: string, more: Partial<QueueGlance> = {}): QueueGlance => ({
+const queue = (name: string, more: Partial<OverviewQueue> = {}): OverviewQueue => ({
   key: name,
   name,
   namespace: 'shop',
@@ -290,7 +297,7 @@ describe('keys', () => {
 })
 
 test('says for how long there was no answer, and keeps what it knew', () => {
-  const view = { ...look({ locks: [lock('report')] }), gone: { why: 'connection refused', forMs: 12_900 } }
+  const view = { ...look({ locks: [lock('report')] }), outage: { reason: 'connection refused', forMs: 12_900 } }
   const screen = lines(view, small)
   expect(screen.at(-1)).toBe(' No answer for 12s, still trying: connection refused ')
   expect(screen.join()).toContain('report')

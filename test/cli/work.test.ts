@@ -59,7 +59,7 @@ const files = {
       return { triple: defineJob('triple', { run: (n) => n * 3 }) }
     }
     module.exports = { kind: 'nothing', make, triple: { kind: 'triple', queue: 'default', attempts: 1, backoffMs: 0,
-      longestMs: 0, maxCrashes: 3, run: (n) => n * 3 } }
+      maxBackoffMs: 0, maxCrashes: 3, run: (n) => n * 3 } }
   `,
   'schedules.js': `
     import { defineJob, defineSchedule } from 'holdfast'

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
-import { gate, work } from '../jobs/stage.js'
+import { gate, work } from '../jobs/fixture.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { board, serve } from './stage.js'
+import { board, serve } from './fixture.js'
 
 // biome-ignore lint/suspicious/noExplicitAny: whatever is told
 type Any = any
@@ -93,7 +93,7 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
   })
   expect((await get(`job?id=${second.id}`)).data.job).toMatchObject({
     waitsFor: { reason: 'jobs' },
-    tied: [{ id: first.id }, { id: second.id, after: [first.id] }],
+    linked: [{ id: first.id }, { id: second.id, after: [first.id] }],
   })
   const listed = (await get('jobs?namespace=shop')).data.rows
   expect(listed.find(({ id }: Any) => id === second.id).waitReason).toBe(`waits for job ${first.id} (ready)`)
@@ -167,17 +167,21 @@ test('a million in the history and ten thousand buried: a look stays short, and 
   const get = async (path: string): Promise<Any> =>
     ((await (await fetch(`${base}/api/view/${path}`)).json()) as Any).data
   expect((await get('queues')).rows).toMatchObject([{ name: 'post', buried: 10_001 }])
-  expect(await get('jobs?search=state:buried')).toMatchObject({ rows: { length: 200 }, hasMore: true, lookedAt: null })
+  expect(await get('jobs?search=state:buried')).toMatchObject({
+    rows: { length: 200 },
+    hasMore: true,
+    searchedRows: null,
+  })
   expect(await get('jobs?search=state:buried+input.user:59998')).toMatchObject({
     rows: [{ id: 59_998 }],
-    lookedAt: 5_000,
+    searchedRows: 5_000,
   })
   expect(await get('jobs?search=state:buried+input.user:102')).toMatchObject({
     rows: [],
     hasMore: false,
-    lookedAt: 5_000,
+    searchedRows: 5_000,
   })
-  expect(await get('jobs?search=state:done+kind:other')).toMatchObject({ rows: [], lookedAt: 20_000 })
+  expect(await get('jobs?search=state:done+kind:other')).toMatchObject({ rows: [], searchedRows: 20_000 })
   const of = { namespace: 'default', name: 'post' }
   const headers = { 'content-type': 'application/json' }
   const redrive = { method: 'POST', headers, body: JSON.stringify({ params: of }) }
@@ -216,7 +220,7 @@ test('the graph names a job that has ended as a blocker only while others wait f
     `job ${first}: job ${first} < job ${second}`,
     `job ${second}: job ${second} < job ${third}`,
   ])
-  expect(seen.names[0].holders[0].ways).toEqual([{ does: 'look', job: first }])
+  expect(seen.names[0].holders[0].remedies).toEqual([{ action: 'inspect', job: first }])
 
   const releasing = await sqlSession(url)
   await releasing.query("select pg_advisory_lock(holdfast.lock_class('job follow-ups'), 0)")

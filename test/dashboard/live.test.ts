@@ -3,18 +3,18 @@ import { createServer } from 'node:http'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { isSame } from '../../src/dashboard/changes.js'
-import { Ground } from '../../src/dashboard/ground.js'
-import { Hub, type Question, type Told } from '../../src/dashboard/hub.js'
+import { DashboardContext } from '../../src/dashboard/dashboard-context.js'
+import { Hub, type LiveMessage, type ViewRequest } from '../../src/dashboard/hub.js'
 import { dashboard } from '../../src/dashboard/index.js'
 import { Streams } from '../../src/dashboard/live.js'
-import { answerNode } from '../../src/dashboard/node.js'
+import { handleNode } from '../../src/dashboard/node.js'
 import { redactWith } from '../../src/dashboard/redact.js'
 import { view } from '../../src/dashboard/view.js'
 import { fromPgPool } from '../../src/postgres/index.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sqlPool, stays, until } from '../setup/facts.js'
-import { listen, watch } from './stage.js'
+import { listen, watch } from './fixture.js'
 
 let database: FreshDatabase
 beforeAll(async () => {
@@ -41,7 +41,7 @@ function makeHub(url = database.url) {
     off: pool.off.bind(pool),
     options: pool.options,
   }
-  const ground = new Ground({ pool: counting as never }, 'holdfast', redactWith(undefined))
+  const ground = new DashboardContext({ pool: counting as never }, 'holdfast', redactWith(undefined))
   const hub = new Hub(ground)
   onTestFinished(async () => {
     hub.close()
@@ -57,9 +57,9 @@ function makeHub(url = database.url) {
 }
 
 /** A view that says `data()`, and asks the database for it. */
-function question(id: string, data: () => unknown, everyMs = 40): Question {
+function viewRequest(id: string, data: () => unknown, intervalMs = 40): ViewRequest {
   const made = view({
-    everyMs,
+    intervalMs,
     async read({ executor }) {
       await executor.query(`select 1 as "${id}"`)
       return data()
@@ -73,24 +73,24 @@ test('asked once for all who watch, told when it has changed, and asked no more 
   let value = 1
   const begunAt = performance.now()
   // Its age goes with the clock, which is no change.
-  const asked = question('shared', () => ({ value, rows: [{ ageMs: performance.now() - begunAt }] }))
-  const heard = Array.from({ length: 20 }, (): Told[] => [])
-  const stops = heard.map((told) => hub.watch(asked, (one) => told.push(one)))
+  const asked = viewRequest('shared', () => ({ value, rows: [{ ageMs: performance.now() - begunAt }] }))
+  const heard = Array.from({ length: 20 }, (): LiveMessage[] => [])
+  const stops = heard.map((told) => hub.subscribe(asked, (one) => told.push(one)))
   await until('everybody has the first picture', () => heard.every(({ length }) => length === 1))
   const before = countOf('shared')
   await until('it is asked again and again', () => countOf('shared') >= before + 5)
   expect(heard.map(({ length }) => length)).toEqual(heard.map(() => 1))
   value = 2
   await until('everybody has the second', () => heard.every(({ length }) => length === 2))
-  expect(heard[0]![1]).toMatchObject({ kind: 'picture', json: expect.stringContaining('"value":2') })
+  expect(heard[0]![1]).toMatchObject({ kind: 'snapshot', json: expect.stringContaining('"value":2') })
   // Who comes later has it at once, and another question is another.
-  const late: Told[] = []
-  const other: Told[] = []
-  stops.push(hub.watch(asked, (one) => late.push(one)))
+  const late: LiveMessage[] = []
+  const other: LiveMessage[] = []
+  stops.push(hub.subscribe(asked, (one) => late.push(one)))
   expect(late).toEqual([heard[0]![1]])
   stops.push(
-    hub.watch(
-      question('other', () => 'other'),
+    hub.subscribe(
+      viewRequest('other', () => 'other'),
       (one) => other.push(one),
     ),
   )
@@ -113,77 +113,77 @@ test('the database goes and comes back: all who watch are told of each reason on
   const proxy = await SilentProxy.before(database.url)
   onTestFinished(() => proxy.close())
   const { hub, all } = makeHub(proxy.through(database.url))
-  const heard: Told[][] = [[], [], []]
+  const heard: LiveMessage[][] = [[], [], []]
   for (const [at, told] of heard.entries())
-    hub.watch(
-      question(`gone ${at}`, () => 'same'),
+    hub.subscribe(
+      viewRequest(`gone ${at}`, () => 'same'),
       (one) => told.push(one),
     )
   await until('pictures', () => heard.every(({ length }) => length === 1))
   proxy.cut()
-  await until('trouble', () => heard.every(({ length }) => length > 1))
+  await until('failure', () => heard.every(({ length }) => length > 1))
   const before = all()
   await until('it is looked for', () => all() >= before + 2)
   // The reason changes when the next connection fails otherwise than the last; the same is not told twice.
-  const reasons = heard.map((told) => told.slice(1).map((one) => (one.kind === 'trouble' ? one.error : undefined)))
+  const reasons = heard.map((told) => told.slice(1).map((one) => (one.kind === 'failure' ? one.error : undefined)))
   for (const errors of reasons) {
     expect(errors.map((error) => error?.code)).toEqual(errors.map(() => 'DATABASE_UNREACHABLE'))
     expect(new Set(errors.map((error) => error?.message)).size).toBe(errors.length)
     expect(errors).toEqual(reasons[0])
   }
   proxy.restore()
-  await until('pictures again', () => heard.every((told) => told.at(-1)!.kind === 'picture'))
+  await until('pictures again', () => heard.every((told) => told.at(-1)!.kind === 'snapshot'))
   for (const told of heard) {
     const kinds = told.map(({ kind }) => kind)
-    expect([kinds[0], ...new Set(kinds.slice(1, -1)), kinds.at(-1)]).toEqual(['picture', 'trouble', 'picture'])
+    expect([kinds[0], ...new Set(kinds.slice(1, -1)), kinds.at(-1)]).toEqual(['snapshot', 'failure', 'snapshot'])
   }
 })
 
 test('a question that gets no answer in time is in trouble alone, as long as the database tells the time', async () => {
   const { hub } = makeHub()
   const slow = fromPgPool(sqlPool({ connectionString: database.url }))
-  const everyMs = 1_200
+  const intervalMs = 1_200
   const askedAt: number[] = []
   const sleeping = view({
-    everyMs,
+    intervalMs,
     read() {
       askedAt.push(performance.now())
       return slow.query('select pg_sleep(0.5)', [], 100)
     },
   })
-  const [fine, troubled]: [Told[], Told[]] = [[], []]
-  hub.watch({ id: 'slow', view: sleeping, params: {} }, (one) => troubled.push(one))
-  hub.watch(
-    question('beside', () => performance.now()),
+  const [fine, troubled]: [LiveMessage[], LiveMessage[]] = [[], []]
+  hub.subscribe({ id: 'slow', view: sleeping, params: {} }, (one) => troubled.push(one))
+  hub.subscribe(
+    viewRequest('beside', () => performance.now()),
     (one) => fine.push(one),
   )
   await until('it was asked again', () => askedAt.length === 2)
-  expect(askedAt[1]! - askedAt[0]!).toBeGreaterThan(everyMs)
+  expect(askedAt[1]! - askedAt[0]!).toBeGreaterThan(intervalMs)
   // Again the same trouble, which is told once.
-  expect(troubled).toMatchObject([{ kind: 'trouble', error: { code: 'UNANSWERED' } }])
+  expect(troubled).toMatchObject([{ kind: 'failure', error: { code: 'UNANSWERED' } }])
   expect(fine.length).toBeGreaterThan(5)
-  expect(fine.every(({ kind }) => kind === 'picture')).toBe(true)
+  expect(fine.every(({ kind }) => kind === 'snapshot')).toBe(true)
 })
 
 test('one answer is the latest: the trouble of what somebody watches, and not the picture before it', async () => {
   const { hub } = makeHub()
-  const told: Told[] = []
+  const told: LiveMessage[] = []
   let fails = false
-  const asked = question('once', () => {
+  const asked = viewRequest('once', () => {
     if (fails) throw new Error('a mistake')
     return 'fine'
   })
-  hub.watch(asked, (one) => told.push(one))
+  hub.subscribe(asked, (one) => told.push(one))
   await until('a picture', () => told.length === 1)
-  expect(await hub.once(asked)).toMatchObject({ kind: 'picture' })
+  expect(await hub.read(asked)).toMatchObject({ kind: 'snapshot' })
   fails = true
-  await until('trouble', () => told.length === 2)
-  expect(await hub.once(asked)).toMatchObject({ kind: 'trouble', error: { code: 'INTERNAL' } })
+  await until('failure', () => told.length === 2)
+  expect(await hub.read(asked)).toMatchObject({ kind: 'failure', error: { code: 'INTERNAL' } })
 })
 
 test('a member of the fleet that is used stays, however many others are needed', async () => {
   const { ground } = makeHub()
-  const { asMember } = ground.asking
+  const { asMember } = ground.viewContext
   const id = (namespace: string) => asMember(namespace, async (holdfast) => holdfast.id)
   await asMember('used', async ({ id: used, jobs }) => {
     const idle = await id('idle 1')
@@ -209,40 +209,40 @@ test('who was let in after it was closed gets no stream', async () => {
 
 test('a view that fails, or says too much, is in trouble alone', async () => {
   const { hub } = makeHub()
-  const fine: Told[] = []
-  hub.watch(
-    question('fine', () => performance.now()),
+  const fine: LiveMessage[] = []
+  hub.subscribe(
+    viewRequest('fine', () => performance.now()),
     (one) => fine.push(one),
   )
-  const broken = await hub.once(
-    question('broken', () => {
+  const broken = await hub.read(
+    viewRequest('broken', () => {
       throw new Error('a mistake')
     }),
   )
   expect(broken).toEqual({
-    kind: 'trouble',
+    kind: 'failure',
     error: { code: 'INTERNAL', message: 'The dashboard failed: a mistake', hint: null },
   })
-  const large = await hub.once(question('large', () => Array.from({ length: 2_000 }, () => 'x'.repeat(1_100))))
-  expect(large).toMatchObject({ kind: 'trouble', error: { code: 'TOO_LARGE' } })
-  const long = await hub.once(question('long', () => `${'a'.repeat(9_000)}${'z'.repeat(9_000)}`))
+  const large = await hub.read(viewRequest('large', () => Array.from({ length: 2_000 }, () => 'x'.repeat(1_100))))
+  expect(large).toMatchObject({ kind: 'failure', error: { code: 'TOO_LARGE' } })
+  const long = await hub.read(viewRequest('long', () => `${'a'.repeat(9_000)}${'z'.repeat(9_000)}`))
   expect(long).toMatchObject({ json: expect.stringMatching(/^"a{4000} … 10000 characters … z{4000}"$/) })
   const count = fine.length
   await until('the other goes on', () => fine.length > count + 2)
-  expect(fine.every(({ kind }) => kind === 'picture')).toBe(true)
+  expect(fine.every(({ kind }) => kind === 'snapshot')).toBe(true)
 })
 
 test('a slow watcher is not queued for: what it has not taken is replaced by what is newer', async () => {
   const { hub, countOf } = makeHub()
   const streams = new Streams(hub)
   let value = 0
-  const asked = question(
+  const asked = viewRequest(
     'growing',
     () => ({ value: ++value, padding: Array.from({ length: 30 }, () => 'x'.repeat(1_000)) }),
     1,
   )
   const leaving = new AbortController()
-  const { body } = streams.open([{ as: 'growing', question: asked }], leaving.signal)
+  const { body } = streams.open([{ spec: 'growing', request: asked }], leaving.signal)
   await until('much has been asked', () => countOf('growing') > 30)
   const reader = body!.pipeThrough(new TextDecoderStream()).getReader()
   const values: number[] = []
@@ -261,10 +261,10 @@ test('a slow watcher is not queued for: what it has not taken is replaced by wha
 test('who leaves is noticed, too many are refused, and closing ends them all', async () => {
   const { hub } = makeHub()
   const streams = new Streams(hub)
-  const asked = question('page', () => 'one page')
+  const asked = viewRequest('page', () => 'one page')
   const never = () => new AbortController().signal
   const server = createServer((incoming, outgoing) => {
-    void answerNode(async ({ signal }) => streams.open([{ as: 'page', question: asked }], signal), incoming, outgoing)
+    void handleNode(async ({ signal }) => streams.open([{ spec: 'page', request: asked }], signal), incoming, outgoing)
   })
   const base = await listen(server)
   const { response, heard, leave } = await watch(base, 'page')
@@ -273,19 +273,19 @@ test('who leaves is noticed, too many are refused, and closing ends them all', a
   await until('the page', () => heard.length === 1)
   leave()
   await until('it is noticed', () => streams.size === 0 && hub.size === 0)
-  const open = () => streams.open([{ as: 'page', question: asked }], never())
+  const open = () => streams.open([{ spec: 'page', request: asked }], never())
   const bodies = Array.from({ length: 100 }, () => open().body!)
   expect(open).toThrow('100 pages are open already')
   expect(hub.size).toBe(1)
-  const many = Array.from({ length: 16 }, (_, at) => ({ as: `${at}`, question: question(`many ${at}`, () => at) }))
+  const many = Array.from({ length: 16 }, (_, at) => ({ spec: `${at}`, request: viewRequest(`many ${at}`, () => at) }))
   await bodies[0]!.cancel()
   expect(streams.size).toBe(99)
   expect(() => streams.open([...many, ...many], never())).toThrow('Expected 1 to 16 views, got 32')
   streams.close()
   expect([streams.size, hub.size]).toEqual([0, 0])
   const stops = Array.from({ length: 100 }, (_, at) =>
-    hub.watch(
-      question(`${at}`, () => at),
+    hub.subscribe(
+      viewRequest(`${at}`, () => at),
       () => {},
     ),
   )

@@ -9,7 +9,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import type { Dashboard } from '../../src/dashboard/index.js'
 import { until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { act, board, listen, serve, watch } from './stage.js'
+import { act, board, listen, serve, watch } from './fixture.js'
 
 type Mount = (made: Dashboard) => Promise<string>
 
@@ -71,7 +71,7 @@ test('each of them', patient, async () => {
     expect(asset.headers.get('cache-control')).toContain('immutable')
     expect(asset.url.endsWith(script)).toBe(true)
     const root = base.href.replace(/\/$/, '')
-    expect(await (await fetch(`${root}/api/me`)).json()).toMatchObject({ visitor: 'loopback', trouble: null })
+    expect(await (await fetch(`${root}/api/me`)).json()).toMatchObject({ visitor: 'loopback', error: null })
     const { heard, leave } = await watch(root, 'audit')
     await until('the first picture', () => heard.length > 0)
     expect(heard[0]).toMatchObject({ event: 'view', data: { view: 'audit', data: { rows: [] } } })

@@ -4,7 +4,7 @@ import { hashedKey } from '../../src/base/index.js'
 import { limitKeys } from '../../src/observe/index.js'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl, openFleet } from '../setup/instances.js'
-import { board, serve } from './stage.js'
+import { board, serve } from './fixture.js'
 
 async function openOn(url: string) {
   const base = await serve(board({ url }))

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { pictureOf } from '../../src/dashboard/waits.js'
+import { waitGraphView } from '../../src/dashboard/waits.js'
 import { buildGraph, type ContendedName, type Participant } from '../../src/observe/index.js'
 
 const facts = { mode: 'exclusive', pid: null, job: null, weight: 1, since: null, forMs: 5_000, freeInMs: null } as const
@@ -21,12 +21,12 @@ function pictureFrom(...names: ContendedName[]) {
       ...{ pids: [], application: null, user: null, job: null },
     }),
   )
-  return pictureOf(buildGraph(names, participants))
+  return waitGraphView(buildGraph(names, participants))
 }
 
 test('a calm system is an empty picture', () => {
-  expect(pictureOf()).toEqual(pictureOf(buildGraph([], [])))
-  expect(pictureOf()).toMatchObject({ calls: 0, names: [], roots: [], isPartial: false })
+  expect(waitGraphView()).toEqual(waitGraphView(buildGraph([], [])))
+  expect(waitGraphView()).toMatchObject({ calls: 0, names: [], roots: [], isPartial: false })
 })
 
 test('whoever is in the way of most comes first, with the ways out, the mildest first', () => {
@@ -35,7 +35,7 @@ test('whoever is in the way of most comes first, with the ways out, the mildest 
     { participant: 'c', blocks: 3 },
     { participant: 'a', blocks: 1 },
   ])
-  expect(names[0]!.holders[0]!.ways.map(({ does }) => does)).toEqual(['ask', 'break'])
+  expect(names[0]!.holders[0]!.remedies.map(({ action }) => action)).toEqual(['release', 'break'])
   expect(
     tree.map(({ depth, participant, has, name }) => `${depth} ${participant} ${has ? 'has' : 'for'} ${name}`),
   ).toEqual(expect.arrayContaining(['0 c for null', '1 c has y', '2 d for y', '3 d has z', '4 e for z', '4 f for z']))

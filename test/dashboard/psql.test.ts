@@ -1,6 +1,6 @@
 // What is told as SQL can be pasted, and means the same.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { literal, writtenIn } from '../../src/dashboard/psql.js'
+import { literal, withValues } from '../../src/dashboard/psql.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sqlSession } from '../setup/facts.js'
 
@@ -51,7 +51,7 @@ test('a literal is what the driver would have sent', async () => {
 
 test('only parameters are replaced', () => {
   const text = `select $1, '$1 ''$2', "$1", $$ $1 $$ -- $1\n/* $2 */ where a = $2 and b = $11`
-  expect(writtenIn(text, ['$2', 2])).toBe(
+  expect(withValues(text, ['$2', 2])).toBe(
     `select '$2', '$1 ''$2', "$1", $$ $1 $$ -- $1\n/* $2 */ where a = '2' and b = null`,
   )
 })

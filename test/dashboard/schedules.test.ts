@@ -6,7 +6,7 @@ import { Observer } from '../../src/observe/index.js'
 import { fromPgPool } from '../../src/postgres/index.js'
 import { sql, sqlPool, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { board, serve } from './stage.js'
+import { board, serve } from './fixture.js'
 
 /** Asks a dashboard, as a browser would. */
 async function openBoard(url: string, options: object = {}) {
@@ -146,7 +146,7 @@ test('an instance is drained, after it was said what runs there', async () => {
   )
   await one.schedules.run('report')
   const { view, act } = await openBoard(url)
-  type Rows = { rows: { id: string; alive: boolean; state: string; isAnchored: boolean; heardAt: string | null }[] }
+  type Rows = { rows: { id: string; alive: boolean; state: string; isAnchored: boolean; lastSeenAt: string | null }[] }
   await until('it runs', async () => (await view<{ runs: unknown[] }>('instance', { id: one.id })).runs.length === 1)
 
   const { rows } = await view<Rows>('instances')
@@ -154,11 +154,11 @@ test('an instance is drained, after it was said what runs there', async () => {
     alive: true,
     isAnchored: true,
     held: 1,
-    lives: 1,
+    reconnects: 0,
     pooler: 'none',
   })
   expect(rows.find(({ id }) => id === other.id)).toMatchObject({ alive: true, isAnchored: false, pid: null })
-  for (const { heardAt } of rows) expect(Math.abs(Date.now() - Date.parse(heardAt!))).toBeLessThan(60_000)
+  for (const { lastSeenAt } of rows) expect(Math.abs(Date.now() - Date.parse(lastSeenAt!))).toBeLessThan(60_000)
   expect(await view('instance', { id: one.id })).toMatchObject({
     holds: [{ label: 'etl', mode: 'exclusive' }],
     runs: [{ name: 'report', extra: true }],
@@ -190,7 +190,7 @@ test('a ribbon tells each tick once: runs, gaps, what is paused, what is to come
   // 15 minutes of a schedule of every second, of which some failed, after an hour of a gap; one that is paused; one by a zone.
   await sql(
     url,
-    `insert into holdfast.schedule (key, namespace, name, rule, next_at, settled_at, paused_at, overlap, missed, late, reruns) values
+    `insert into holdfast.schedule (key, namespace, name, rule, next_at, settled_at, paused_at, overlap, missed, max_late, reruns) values
        (1, 'shop', 'second', '{"every":1000}', date_trunc('second', now()) + interval '1 second', now(), null, 'skip', 'skip', 0, true),
        (2, 'shop', 'paused', '{"every":10000}', date_trunc('second', now()) - interval '5 minutes', now(), now() - interval '5 minutes', 'skip', 'skip', 0, true),
        (3, 'shop', 'zone', '{"cron":"*/30 * * * *","timezone":"Europe/London"}', date_trunc('hour', now()) + interval '1 hour', now(), null, 'skip', 'skip', 0, true);
@@ -200,36 +200,41 @@ test('a ribbon tells each tick once: runs, gaps, what is paused, what is to come
        from generate_series(date_trunc('second', now()) - interval '15 minutes', date_trunc('second', now()), '1 second') as at;
      insert into holdfast.gap values (1, date_trunc('second', now()) - interval '75 minutes', date_trunc('second', now()) - interval '901 seconds', 3600, 'no instance')`,
   )
-  const ribbon = await observer.schedules.ribbon({ minutes: 120, steps: 70 })
+  const ribbon = await observer.schedules.tickTimeline({ minutes: 120, steps: 70 })
   expect(ribbon).toMatchObject({ count: 3, step: 120_000 })
   const [paused, second, zone] = ribbon.rows
   expect(paused!.bands).toMatchObject([{ reason: 'paused', ticks: expect.closeTo(31, -1) }])
-  expect(paused!.coming).toEqual([])
+  expect(paused!.upcoming).toEqual([])
   expect(second!.bands).toMatchObject([{ reason: 'no instance', ticks: 3_600 }])
   // More ticks than are read: their number comes from the rule, and those that failed are all there.
   expect(second!.cells.reduce((sum, { ticks }) => sum + ticks, 0)).toBe(901)
-  expect(second!.cells.some(({ about }) => about)).toBe(true)
+  expect(second!.cells.some(({ isEstimate }) => isEstimate)).toBe(true)
   const failed = second!.cells.flatMap(({ runs }) => runs.filter(({ state }) => state === 'failed'))
   expect(failed.reduce((sum, { n }) => sum + n, 0)).toBe(3)
-  expect(second!.coming.reduce((sum, { ticks }) => sum + ticks, 0)).toBeGreaterThan(1_000)
+  expect(second!.upcoming.reduce((sum, { ticks }) => sum + ticks, 0)).toBeGreaterThan(1_000)
   expect(zone).toMatchObject({ timezone: 'Europe/London', rule: '*/30 * * * * Europe/London' })
 
   // In a minute each tick is a cell of its own, with the one who won it.
-  const minute = await observer.schedules.ribbon({ minutes: 1, steps: 70, name: 'second' })
+  const minute = await observer.schedules.tickTimeline({ minutes: 1, steps: 70, name: 'second' })
   expect(minute.step).toBe(1_000)
   const { cells } = minute.rows[0]!
   expect(cells.length).toBeGreaterThan(55)
-  for (const { ticks, about, runs, late } of cells) {
-    expect({ ticks, about, winners: runs.length, late }).toEqual({ ticks: 1, about: false, winners: 1, late: 20 })
+  for (const { ticks, isEstimate, runs, late } of cells) {
+    expect({ ticks, about: isEstimate, winners: runs.length, late }).toEqual({
+      ticks: 1,
+      about: false,
+      winners: 1,
+      late: 20,
+    })
   }
   expect((await observer.schedules.list({ search: 'SEC' })).rows).toMatchObject([
     { name: 'second', members: 0, last: { late: 20, took: 10 } },
   ])
   const details = await observer.schedules.find('shop', 'zone')
-  expect(details!.clocks).toMatchObject({
+  expect(details!.clockChange).toMatchObject({
     local: [expect.stringMatching(/^0[12]:00:00$/), expect.stringMatching(/^0[12]:00:00$/)],
   })
-  expect((await observer.schedules.find('shop', 'paused'))!.passed).toBeGreaterThan(28)
+  expect((await observer.schedules.find('shop', 'paused'))!.unrecordedTicks).toBeGreaterThan(28)
 })
 
 function runsOf(holdfast: Holdfast, name: string) {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ActName, Visitor } from '../../src/dashboard/index.js'
 import { dashboard } from '../../src/dashboard/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { board, type Got, raw, serve } from './stage.js'
+import { board, type Got, raw, serve } from './fixture.js'
 
 let database: FreshDatabase
 beforeAll(async () => {

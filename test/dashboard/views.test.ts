@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { actNames } from '../../src/acts/index.js'
 import { pages, views } from '../../src/dashboard/views/index.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { board, serve } from './stage.js'
+import { board, serve } from './fixture.js'
 
 test('a name stands on one page only, and every right in the guide', () => {
   expect(Object.keys(views).sort()).toEqual(pages.flatMap((page) => Object.keys(page)).sort())

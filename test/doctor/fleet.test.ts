@@ -1,4 +1,4 @@
-// Trouble with those who use the database: made for real, named, and mended by what is printed.
+// Trouble with those who use the database: made for real, named, and fixed by what is printed.
 
 import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
@@ -9,7 +9,7 @@ import { openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { open, roleUrl } from '../setup/instances.js'
-import { follow, found, idsOf, isGone, look, mends } from './stage.js'
+import { applyFix, examineDatabase, fixes, found, idsOf, isGone } from './fixture.js'
 
 let database: FreshDatabase
 let url: string
@@ -22,7 +22,7 @@ afterAll(() => database.drop())
 /** Waits until it is found. */
 function untilFound(...[at, id, options]: Parameters<typeof found>) {
   return until(`the doctor sees ${id}`, async () => {
-    const these = (await look(at, options)).findings.filter((finding) => finding.id === id)
+    const these = (await examineDatabase(at, options)).findings.filter((finding) => finding.id === id)
     return these.length > 0 && these
   })
 }
@@ -31,11 +31,11 @@ test('a transaction that is open for long', async () => {
   const client = await sqlSession(url, { application_name: 'forgotten' })
   await client.query('begin; select txid_current()')
   const { rows } = await client.query('select pg_backend_pid() as pid')
-  await untilFound(url, 'long-transaction', { patienceMs: 100 })
+  await untilFound(url, 'long-transaction', { toleranceMs: 100 })
   await isGone(url, 'long-transaction')
-  const [finding] = await mends(url, 'long-transaction', { patienceMs: 100 })
+  const [finding] = await fixes(url, 'long-transaction', { toleranceMs: 100 })
   expect(finding).toMatchObject({ severity: 'risky', facts: { pid: rows[0].pid, state: 'idle in transaction' } })
-  expect(finding!.seen).toMatch(
+  expect(finding!.text).toMatch(
     /^Session \d+ \(forgotten from 127.0.0.1\) .* its last statement: select pg_backend_pid/,
   )
 })
@@ -44,24 +44,26 @@ test('a role without rights: what it lacks, and what it cannot see', { timeout: 
   const { url: poor, role } = await roleUrl(url)
   const { url: other } = await roleUrl(url)
   const [lacks, ...blind] = await found(poor, ['missing-rights', 'unchecked'])
-  expect(lacks!.seen).toMatch(/^The role \w+ lacks rights on function job_days, the schema itself, sequence fence, /)
+  expect(lacks!.text).toMatch(
+    /^The role \w+ lacks rights on function job_roll_partitions, the schema itself, sequence fence, /,
+  )
   expect(idsOf(blind)).toContain('unchecked: the version of the schema')
   for (const to of [poor, other]) {
-    await follow(url, {
+    await applyFix(url, {
       ...lacks!,
-      mend: { ...lacks!.mend, sql: lacks!.mend.sql.map((grant) => grant.replace(role, new URL(to).username)) },
+      fix: { ...lacks!.fix, sql: lacks!.fix.sql.map((grant) => grant.replace(role, new URL(to).username)) },
     })
   }
   await open({ url: other, migrate: false })
-  const these = await mends(poor, ['cannot-end-sessions', 'unchecked'], { as: url })
+  const these = await fixes(poor, ['cannot-end-sessions', 'unchecked'], { as: url })
   expect(these.map(({ severity, subject }) => subject ?? severity)).toEqual(['transactions of other roles', 'note'])
 
-  const [noSchema] = await mends(poor, 'cannot-migrate', { schema: 'other', as: url })
-  expect(noSchema!.seen).toContain('may not make one')
+  const [noSchema] = await fixes(poor, 'cannot-migrate', { schema: 'other', as: url })
+  expect(noSchema!.text).toContain('may not make one')
   await sql(url, 'update holdfast.applied_functions set revision = revision - 1')
   try {
-    const [notOwner] = await mends(poor, 'cannot-migrate', { as: url })
-    expect(notOwner!.seen).toContain(`the role ${role} does not own it`)
+    const [notOwner] = await fixes(poor, 'cannot-migrate', { as: url })
+    expect(notOwner!.text).toContain(`the role ${role} does not own it`)
   } finally {
     await sql(url, 'update holdfast.applied_functions set revision = revision + 1')
   }
@@ -80,9 +82,9 @@ test('settings of the database, of the role, of both, and of the connection', as
   )
   const asked = new URL(ours)
   asked.searchParams.set('options', '-c idle_session_timeout=4s')
-  const { findings } = await look(asked.href)
+  const { findings } = await examineDatabase(asked.href)
   const said = findings.filter(({ id }) => ['timeout-short', 'commits-not-flushed', 'read-only'].includes(id))
-  expect(said.map(({ seen }) => seen).sort()).toEqual([
+  expect(said.map(({ text }) => text).sort()).toEqual([
     'Transactions are read-only by default, set for the role',
     'idle_in_transaction_session_timeout is 3s, set for the role in this database',
     'idle_session_timeout is 4s, asked for by the connection',
@@ -91,8 +93,10 @@ test('settings of the database, of the role, of both, and of the connection', as
     'synchronous_commit is off, set for the role',
   ])
   expect(said[0]).toMatchObject({ id: 'read-only', severity: 'wrong' })
-  for (const finding of said) if (finding.subject !== 'idle_session_timeout') await follow(ours, finding)
-  expect(idsOf((await look(ours)).findings.filter(({ id }) => said.some((one) => one.id === id)))).toEqual([])
+  for (const finding of said) if (finding.subject !== 'idle_session_timeout') await applyFix(ours, finding)
+  expect(idsOf((await examineDatabase(ours)).findings.filter(({ id }) => said.some((one) => one.id === id)))).toEqual(
+    [],
+  )
 })
 
 test('a database, and a role, that take few connections more', async () => {
@@ -101,7 +105,7 @@ test('a database, and a role, that take few connections more', async () => {
   await sql(url, `alter role ${role} connection limit 2; alter database ${name} connection limit 4`)
   for (const _ of [1, 2]) await sqlSession(ours, { application_name: 'holdfast of a test' })
   await sqlSession(url)
-  const these = await mends(url, 'connections-short')
+  const these = await fixes(url, 'connections-short')
   expect(idsOf(these)).toEqual([`connections-short: ${name}`, `connections-short: ${role}`])
   expect(these[1]).toMatchObject({ severity: 'wrong', facts: { limited: 'role', used: 2, fleet: 2, most: 2 } })
 })
@@ -118,19 +122,20 @@ test('locks of somebody who is gone, and of somebody who may be', async () => {
   await script.query(lock, of('report'))
   // A living instance rests, too, between two heartbeats.
   const held = await holdfast.locks.acquire('held')
-  const options = { expiryMs: 2_000, patienceMs: 1 }
+  const options = { expiryMs: 2_000, toleranceMs: 1 }
   await until(
     'both have rested for long',
-    async () => (await look(url, options)).findings.filter(({ id }) => id === 'lock-of-dead-owner').length === 2,
+    async () =>
+      (await examineDatabase(url, options)).findings.filter(({ id }) => id === 'lock-of-dead-owner').length === 2,
   )
-  const these = await mends(url, 'lock-of-dead-owner', options)
+  const these = await fixes(url, 'lock-of-dead-owner', options)
   expect(these).toMatchObject([
     {
       severity: 'wrong',
       facts: { labels: 'invoice:42', application: 'holdfast 0123456789ab' },
-      mend: { fixable: true },
+      fix: { fixable: true },
     },
-    { severity: 'risky', facts: { labels: 'report', application: 'nightly.sh' }, mend: { fixable: false } },
+    { severity: 'risky', facts: { labels: 'report', application: 'nightly.sh' }, fix: { fixable: false } },
   ])
   expect(held.held).toBe(true)
   await (await holdfast.locks.acquire('invoice:42', { wait: 0 })).release()
@@ -149,10 +154,10 @@ test('instances of two versions, and settings that a server did not take', { tim
     version: '0.0.1',
     events: new Events(),
   })
-  await presence.whenLiving()
+  await presence.whenPresent()
   const [finding] = await found(url, 'mixed-versions')
   expect(finding).toMatchObject({ severity: 'note', facts: { versions: expect.stringContaining('0.0.1, ') } })
-  await follow(url, finding!)
+  await applyFix(url, finding!)
   await presence.close()
   await old.close()
   expect((await one.doctor({ patience: '1h' })).findings).toEqual([])
@@ -192,8 +197,8 @@ test('instances of two versions, and settings that a server did not take', { tim
     'pg_try_advisory_xact_lock(a integer, b integer) returns boolean return true',
   )
   const [unfit] = await found(url, 'session-locks')
-  expect(unfit).toMatchObject({ severity: 'wrong', facts: { because: 'locks-not-enforced' } })
-  expect(unfit!.mend.what).toContain('open with anchor: "none" and use leases')
+  expect(unfit).toMatchObject({ severity: 'wrong', facts: { reason: 'locks-not-enforced' } })
+  expect(unfit!.fix.text).toContain('open with anchor: "none" and use leases')
   const without = await open({ url, anchor: 'none' })
   await without.leases.with('still', () => {})
   await asBefore('pg_try_advisory_xact_lock(integer, integer)', 'pg_try_advisory_xact_lock')
@@ -244,7 +249,7 @@ test('jobs and ticks that nobody runs', { timeout: 60_000 }, async () => {
   await jobs.enqueue(slow, null)
   await jobs.pause('-slow')
   schedules.add('nightly', { cron: '0 3 * * *' }, () => {})
-  const patience = { patienceMs: 1 }
+  const patience = { toleranceMs: 1 }
 
   expect(await untilFound(url, 'queue-unattended', patience)).toMatchObject([
     { severity: 'risky', subject: 'mail', facts: { ready: 1, namespace: holdfast.namespace } },
@@ -257,16 +262,18 @@ test('jobs and ticks that nobody runs', { timeout: 60_000 }, async () => {
   const right = jobs.work([unknown])
   await until(
     'the job has run',
-    async () => !(await look(url, patience)).findings.some(({ id }) => id === 'kind-unhandled'),
+    async () => !(await examineDatabase(url, patience)).findings.some(({ id }) => id === 'kind-unhandled'),
   )
 
-  await mends(url, 'paused-queue', patience)
-  await until('both are buried', async () => (await look(url)).findings.some(({ facts }) => facts.buried === 2))
+  await fixes(url, 'paused-queue', patience)
+  await until('both are buried', async () =>
+    (await examineDatabase(url)).findings.some(({ facts }) => facts.buried === 2),
+  )
   await failing.close()
-  await mends(url, 'buried-jobs')
+  await fixes(url, 'buried-jobs')
   await Promise.all([other.close(), right.close()])
   await until('the schedule is known', async () => (await schedules.list()).length === 1)
   await isGone(url, 'schedule-orphan')
   await holdfast.close()
-  expect(await mends(url, 'schedule-orphan')).toMatchObject([{ severity: 'risky', subject: 'nightly' }])
+  expect(await fixes(url, 'schedule-orphan')).toMatchObject([{ severity: 'risky', subject: 'nightly' }])
 })

@@ -1,12 +1,12 @@
 // What stands between, told by what it does: poolers in both modes, and a direct URL that leads elsewhere.
 import { describe, expect, test } from 'vitest'
 import { Events } from '../../src/base/index.js'
-import { mend } from '../../src/doctor/index.js'
+import { fix } from '../../src/doctor/index.js'
 import { openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { found, idsOf, isGone, look } from './stage.js'
+import { examineDatabase, found, idsOf, isGone } from './fixture.js'
 
 const connection = (url: string) => ({ connectionString: url })
 
@@ -18,7 +18,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
     const [finding] = await found(url, 'transaction-pooler')
     expect(finding).toMatchObject({ severity: 'wrong', facts: { direct_url_given: false } })
     // It cannot know the password.
-    const [, printed] = /^export HOLDFAST_DIRECT_URL=(.*)$/.exec(finding!.mend.commands[0]!)!
+    const [, printed] = /^export HOLDFAST_DIRECT_URL=(.*)$/.exec(finding!.fix.commands[0]!)!
     const past = new URL(printed!)
     expect(past).toMatchObject({ port: new URL(direct).port, pathname: new URL(direct).pathname, password: '' })
     past.password = new URL(direct).password
@@ -26,15 +26,15 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
     await found(url, 'transaction-pooler', { direct: connection(url) })
     past.pathname = '/postgres'
     const [elsewhere] = await found(url, 'direct-url', { direct: connection(past.href) })
-    expect(elsewhere!.seen).toContain('another server or database')
+    expect(elsewhere!.text).toContain('another server or database')
     past.port = '1'
     const [nowhere] = await found(url, 'direct-url', { direct: connection(past.href) })
-    expect(nowhere!.seen).toContain('cannot be reached')
+    expect(nowhere!.text).toContain('cannot be reached')
 
     const database = openPgPool(connection(url))
     const about = { schema: 'holdfast', namespace: 'x', expiryMs: 5_000, version: '0.0.1', events: new Events() }
     const presence = new RowPresence({ database, ...about })
-    await presence.whenLiving()
+    await presence.whenPresent()
     expect(await found(url, 'transaction-pooler')).toMatchObject([{ severity: 'note' }])
     await presence.close()
     await database.close()
@@ -51,20 +51,20 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer', () => {
     await client.end()
     expect(await holdfast.locks.tryAcquire('invoice:42')).toBeNull()
     const left = await until('the doctor sees it', async () =>
-      (await look(url, { patienceMs: 1 })).findings.find(({ id }) => id === 'lock-of-dead-owner'),
+      (await examineDatabase(url, { toleranceMs: 1 })).findings.find(({ id }) => id === 'lock-of-dead-owner'),
     )
-    expect(left).toMatchObject({ severity: 'wrong', facts: { labels: 'invoice:42' }, mend: { fixable: true } })
+    expect(left).toMatchObject({ severity: 'wrong', facts: { labels: 'invoice:42' }, fix: { fixable: true } })
     const database = openPgPool(connection(url))
-    await mend({ database }, left)
+    await fix({ database }, left)
     await database.close()
-    await isGone(url, 'lock-of-dead-owner', { patienceMs: 1 })
+    await isGone(url, 'lock-of-dead-owner', { toleranceMs: 1 })
     await (await holdfast.locks.acquire('invoice:42', { wait: 0 })).release()
   })
 
   test('in session mode: nothing is wrong', async () => {
     const direct = await databaseUrl()
     const pooler = await startPooler({ mode: 'session' })
-    const { findings } = await look(pooler.through(direct))
+    const { findings } = await examineDatabase(pooler.through(direct))
     expect(idsOf(findings)).toEqual(['session-pooler'])
     await isGone(direct, 'session-pooler')
   })

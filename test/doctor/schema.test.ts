@@ -1,11 +1,11 @@
-// Trouble with what is installed: made for real, named, and mended by what is printed.
+// Trouble with what is installed: made for real, named, and fixed by what is printed.
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { allMigrations, knownVersion, migrationScript } from '../../src/postgres/index.js'
+import { allMigrations, latestVersion, migrationScript } from '../../src/postgres/index.js'
 import { catalogOf } from '../setup/catalog.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
-import { follow, found, idsOf, isGone, look, mends } from './stage.js'
+import { applyFix, examineDatabase, fixes, found, idsOf, isGone } from './fixture.js'
 
 let database: FreshDatabase
 let url: string
@@ -21,14 +21,14 @@ test('tables, columns, sequences, functions, indexes and storage settings that d
     url,
     `drop table holdfast.tick_log;
      alter table holdfast.schedule_member drop column since;
-     drop sequence holdfast.ticket;
+     drop sequence holdfast.wait_order;
      drop function holdfast.lane_faults;
      create or replace function holdfast.pair_key(class integer, object integer) returns bigint
        language sql immutable strict parallel safe as 'select 1::bigint';
      drop index holdfast.job_order, holdfast.job_history_id;
      alter table holdfast.job reset (fillfactor), set (autovacuum_vacuum_scale_factor = 0.5, autovacuum_enabled = false)`,
   )
-  const { findings } = await look(url)
+  const { findings } = await examineDatabase(url)
   const ofSchema = findings.filter(({ id }) => /-missing$|-differ/.test(id))
   expect(idsOf(ofSchema)).toEqual([
     'tables-missing',
@@ -39,17 +39,19 @@ test('tables, columns, sequences, functions, indexes and storage settings that d
     'indexes-differ: missing on job_history',
     'storage-differs: job',
   ])
-  const said = ofSchema.map(({ seen }) => seen).join('\n')
-  for (const word of ['tick_log', 'schedule_member.since', 'ticket', 'lane_faults is missing', 'pair_key is not']) {
+  const said = ofSchema.map(({ text }) => text).join('\n')
+  for (const word of ['tick_log', 'schedule_member.since', 'wait_order', 'lane_faults is missing', 'pair_key is not']) {
     expect(said).toContain(word)
   }
   expect(said).toContain('The index job_order on job is missing')
   expect(said).toContain('The index job_history_id on job_history is missing')
   expect(said).toContain('autovacuum is off; fillfactor is the default instead of 40')
-  expect(ofSchema.map(({ mend }) => mend.fixable)).toEqual([false, false, false, true, true, false, true])
+  expect(ofSchema.map(({ fix }) => fix.fixable)).toEqual([false, false, false, true, true, false, true])
 
-  for (const finding of ofSchema) await follow(url, finding)
-  expect(idsOf((await look(url)).findings.filter(({ id }) => ofSchema.some((one) => one.id === id)))).toEqual([])
+  for (const finding of ofSchema) await applyFix(url, finding)
+  expect(
+    idsOf((await examineDatabase(url)).findings.filter(({ id }) => ofSchema.some((one) => one.id === id))),
+  ).toEqual([])
   // Comments are for people, and the order of settings is nobody's business.
   const plain = (line: string) =>
     line.replace(/ comment:.*/s, '').replace(/\{(.*)\}/, (_, options) => options.split(',').sort().join())
@@ -76,32 +78,32 @@ test('an index whose making was interrupted', async () => {
   await ended
   await maker.end()
   await writer.query('rollback')
-  const [finding] = await mends(url, 'indexes-differ')
+  const [finding] = await fixes(url, 'indexes-differ')
   expect(finding).toMatchObject({ severity: 'wrong', subject: 'invalid', facts: { indexes: 'delivery_expires_at' } })
 })
 
 test('a table full of dead rows', async () => {
   await sql(
     url,
-    `alter table holdfast.guarded set (autovacuum_enabled = false);
-     insert into holdfast.guarded select n, n from generate_series(1, 30000) as n;
-     delete from holdfast.guarded`,
+    `alter table holdfast.fence_guard set (autovacuum_enabled = false);
+     insert into holdfast.fence_guard select n, n from generate_series(1, 30000) as n;
+     delete from holdfast.fence_guard`,
   )
-  const these = await mends(url, ['dead-rows', 'storage-differs'], { patienceMs: 1 })
+  const these = await fixes(url, ['dead-rows', 'storage-differs'], { toleranceMs: 1 })
   expect(these).toMatchObject([
-    { id: 'storage-differs', severity: 'risky', subject: 'guarded' },
-    { id: 'dead-rows', severity: 'risky', subject: 'guarded', facts: { dead: 30_000, living: 0, vacuumed: null } },
+    { id: 'storage-differs', severity: 'risky', subject: 'fence_guard' },
+    { id: 'dead-rows', severity: 'risky', subject: 'fence_guard', facts: { dead: 30_000, living: 0, vacuumed: null } },
   ])
 })
 
 test('a schema that is not there, or is of another time', { timeout: 60_000 }, async () => {
   const options = { schema: 'of another time' }
-  expect(await found(url, 'not-installed', options)).toMatchObject([{ severity: 'wrong', mend: { fixable: true } }])
+  expect(await found(url, 'not-installed', options)).toMatchObject([{ severity: 'wrong', fix: { fixable: true } }])
   const tables = { pending: allMigrations(options.schema), pendingFunctions: [], revision: 0 }
   await sql(url, migrationScript(tables, options.schema))
-  const [finding] = await mends(url, 'migrations-pending', options)
-  expect(finding!.facts).toEqual({ version: knownVersion('holdfast'), needed: knownVersion('holdfast') })
-  expect(finding!.seen).toBe(
+  const [finding] = await fixes(url, 'migrations-pending', options)
+  expect(finding!.facts).toEqual({ version: latestVersion('holdfast'), needed: latestVersion('holdfast') })
+  expect(finding!.text).toBe(
     'The functions of the schema of another time have revision 0, and this version of Holdfast has other ones, of revision 1: postgres, leases, limits, once, jobs, schedules and 1 more',
   )
 
@@ -114,7 +116,7 @@ test('a schema that is not there, or is of another time', { timeout: 60_000 }, a
   )
   await isGone(url, ['migrations-pending', 'functions-differ'], options)
   await sql(url, `update "of another time".applied_functions set revision = 0, hash = 'another'`)
-  await mends(url, 'migrations-pending', options)
+  await fixes(url, 'migrations-pending', options)
   await isGone(url, 'functions-differ', options)
 
   const table = '"of another time".migration'

@@ -1,10 +1,10 @@
-// Trouble with a server: one of the test's own, whose settings are made bad, mended by what is printed, and started anew.
+// Trouble with a server: one of the test's own, whose settings are made bad, fixed by what is printed, and started anew.
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
-import { found, idsOf, isGone, look, mends } from './stage.js'
+import { examineDatabase, fixes, found, idsOf, isGone } from './fixture.js'
 
 test('a server that is too small, does not vacuum and has much that nobody ends', { timeout: 120_000 }, async () => {
   const server = await ownServer()
@@ -12,7 +12,7 @@ test('a server that is too small, does not vacuum and has much that nobody ends'
   const isNew = Number(server.version.split('.')[0]) >= 17
   {
     const instance = await open({ url })
-    expect(await look(url)).toMatchObject({ schema: 'holdfast', checks: 16, findings: [] })
+    expect(await examineDatabase(url)).toMatchObject({ schema: 'holdfast', checks: 16, findings: [] })
     await instance.close()
   }
   const bad = {
@@ -27,7 +27,7 @@ test('a server that is too small, does not vacuum and has much that nobody ends'
   const instance = await open({ url })
   const sessions = await Promise.all(Array.from({ length: 14 }, () => sqlSession(url)))
   await sessions[0]!.query('select pg_advisory_lock(n) from generate_series(1, 150) as n')
-  await sessions[1]!.query("begin; insert into holdfast.guarded values (1, 1); prepare transaction 'left ''behind'")
+  await sessions[1]!.query("begin; insert into holdfast.fence_guard values (1, 1); prepare transaction 'left ''behind'")
   if (isNew) await fillNotifications(url)
   const standby = await startStandby(url)
 
@@ -41,24 +41,24 @@ test('a server that is too small, does not vacuum and has much that nobody ends'
       'history-not-replicated',
       ...(isNew ? (['notification-queue', 'notifications-lost'] as const) : []),
     ],
-    { patienceMs: 1 },
+    { toleranceMs: 1 },
   )
   const of = (wanted: string) => seen.find(({ id }) => id === wanted)
   expect(of('lock-table-full')).toMatchObject({ facts: { budget: 220, max_locks_per_transaction: 10 } })
   expect(of('connections-short')).toMatchObject({ subject: 'server', facts: { most: 17 } })
   expect(of('prepared-transaction')).toMatchObject({ severity: 'wrong', subject: "left 'behind" })
-  expect(of('history-not-replicated')!.seen).toBe('No commit waits for a standby: a standby follows when they can')
+  expect(of('history-not-replicated')!.text).toBe('No commit waits for a standby: a standby follows when they can')
   expect(of('autovacuum-off')!.severity).toBe('risky')
-  if (isNew) expect(of('notifications-lost')!.seen).toContain('could not be sent')
+  if (isNew) expect(of('notifications-lost')!.text).toContain('could not be sent')
 
   // These take effect when the server is started anew.
   const restarted = ['lock-table-full', 'connections-short'] as const
   for (const finding of seen.filter(({ id }) => id === restarted[0] || id === restarted[1])) {
-    for (const statement of finding.mend.sql) await sql(url, statement)
+    for (const statement of finding.fix.sql) await sql(url, statement)
   }
-  await mends(url, ['autovacuum-off', 'prepared-transaction', 'history-not-replicated'], { patienceMs: 1 })
+  await fixes(url, ['autovacuum-off', 'prepared-transaction', 'history-not-replicated'], { toleranceMs: 1 })
   if (isNew) {
-    await mends(url, 'notification-queue')
+    await fixes(url, 'notification-queue')
     await isGone(url, 'notifications-lost')
   }
 
@@ -67,12 +67,12 @@ test('a server that is too small, does not vacuum and has much that nobody ends'
   await sql(url, 'select pg_reload_conf()')
   standby.destroy()
   await until('it is gone', async () => (await sql(url, 'select from pg_stat_replication')).length === 0)
-  const [slot] = await mends(url, 'replication-slot')
+  const [slot] = await fixes(url, 'replication-slot')
   expect(slot).toMatchObject({ severity: 'risky', subject: 'a_standby' })
 
   await instance.close()
   await server.restart()
-  expect(idsOf((await look(url)).findings)).toEqual([])
+  expect(idsOf((await examineDatabase(url)).findings)).toEqual([])
 })
 
 /** Somebody listens, and sleeps in a transaction; nothing that is notified meanwhile can be forgotten. */

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { makeProgram } from '../../src/cli/program.js'
 import { run, startProgram } from '../cli/program.js'
 import { until } from '../setup/facts.js'
+import { Cluster } from './cluster.js'
 import { lines, mentioned, root } from './lines.js'
-import { World } from './world.js'
 
 interface Expected {
   /** What it says, on stdout or stderr. */
@@ -16,7 +16,7 @@ interface Expected {
   readonly status?: number
   readonly env?: NodeJS.ProcessEnv
   /** What must be so before. */
-  readonly given?: (world: World) => Promise<unknown>
+  readonly given?: (world: Cluster) => Promise<unknown>
 }
 
 /** Where nothing of Holdfast is yet. */
@@ -225,9 +225,9 @@ test('every line has its place, and every place a line', () => {
   expect(tables.sort()).toEqual([...lines].sort())
 })
 
-let world: World
+let world: Cluster
 beforeAll(async () => {
-  world = await World.make()
+  world = await Cluster.make()
 })
 afterAll(() => world.end())
 

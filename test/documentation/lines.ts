@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
+import { examplesOf } from '../../src/cli/command.js'
 import { makeProgram } from '../../src/cli/program.js'
-import { examplesOf } from '../../src/cli/words.js'
 
 export const root = fileURLToPath(new URL('../../', import.meta.url))
 

@@ -4,9 +4,9 @@ import { Operator } from '../../src/acts/index.js'
 import { defineJob, type Holdfast, type HoldfastOptions, InstanceDrainingError } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { type Database, openPgPool } from '../../src/postgres/index.js'
-import { campaign, leading } from '../elections/stage.js'
-import { gate, work } from '../jobs/stage.js'
-import { add, runsOf, untilMember, untilRuns } from '../schedules/stage.js'
+import { campaign, leading } from '../elections/fixture.js'
+import { gate, work } from '../jobs/fixture.js'
+import { add, runsOf, untilMember, untilRuns } from '../schedules/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, stays, until, within } from '../setup/facts.js'
 import { openFleet } from '../setup/instances.js'
@@ -173,7 +173,7 @@ describe.each([{ anchor: 'required' }, { anchor: 'none' }] as const)('with the a
     expect(await stateOf(asked)).toBe('drained')
     if (anchor === 'none') return
     // A notification that nobody hears: the session ends with it.
-    await sql(fresh.url, `update holdfast.instance set state = 'asked' where id = $1`, [other.id])
+    await sql(fresh.url, `update holdfast.instance set state = 'drain-requested' where id = $1`, [other.id])
     expect(other.draining.aborted).toBe(false)
     await sql(fresh.url, 'select pg_terminate_backend(backend_pid) from holdfast.instance where id = any($1)', [
       [asked.id, other.id],

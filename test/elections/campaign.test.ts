@@ -3,7 +3,7 @@ import { ClosedError, type HoldfastOptions, PermissionError, SteppedDownError, U
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
 import { anchorPid, open, openFleet, roleUrl } from '../setup/instances.js'
-import { campaign, leading, untilAborted } from './stage.js'
+import { campaign, leading, untilAborted } from './fixture.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {
@@ -55,7 +55,7 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     expect(first.campaign.leads).toBe(false)
     expect(first.terms[0]!.held).toBe(false)
     expect(first.terms[0]!.signal.reason).toBeInstanceOf(SteppedDownError)
-    expect(first.terms[0]!.signal.reason).toMatchObject({ election: 'indexer', because: 'asked', code: 'STEPPED_DOWN' })
+    expect(first.terms[0]!.signal.reason).toMatchObject({ election: 'indexer', reason: 'asked', code: 'STEPPED_DOWN' })
     const second = await leading(candidates)
     expect(second).not.toBe(first)
     expect(second.terms[0]!.term).toBeGreaterThan(first.terms[0]!.term)
@@ -70,7 +70,7 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     const candidates = (await fleet(2, options)).map((holdfast) => campaign(holdfast, 'indexer'))
     const first = await leading(candidates)
     await first.holdfast.close()
-    expect(first.terms[0]!.signal.reason).toMatchObject({ because: 'closing' })
+    expect(first.terms[0]!.signal.reason).toMatchObject({ reason: 'closing' })
     const second = await leading(candidates)
     expect(second.terms[0]!.term).toBeGreaterThan(first.terms[0]!.term)
     await until('the other knows', async () => (await second.holdfast.elections.leader('indexer')) !== null)
@@ -196,7 +196,7 @@ test('an operator asks the leader to step down as it asks the holder of a lock',
   const key = first.holdfast.locks.key('election/released')
   // The pause of whoever was asked is a start for those who stand, and for nobody else.
   await until('the other stands', () => isWaitedFor(key))
-  await sql(fresh.url, "select pg_notify('holdfast', 'release ' || $1)", [key])
+  await sql(fresh.url, "select pg_notify('holdfast', 'lock-release-requested ' || $1)", [key])
   await until('it was asked', () => first.terms[0]!.signal.aborted)
   expect(first.terms[0]!.signal.reason).toMatchObject({ code: 'RELEASE_REQUESTED' })
   await until('the other leads', async () => (await leading(candidates)) !== first)
@@ -221,7 +221,7 @@ describe('a preferred instance', () => {
     await until('the usual one leads', () => usual.campaign.leads)
     const preferred = campaign(b!, 'preferred', { preferred: true })
     await until('the preferred one leads', () => preferred.campaign.leads)
-    expect(usual.terms[0]!.signal.reason).toMatchObject({ because: 'preferred' })
+    expect(usual.terms[0]!.signal.reason).toMatchObject({ reason: 'preferred' })
     await preferred.campaign.close()
     await until('the usual one leads again', () => usual.campaign.leads)
     expect(usual.terms).toHaveLength(2)
@@ -288,7 +288,7 @@ describe('an instance that is not eligible', () => {
     })
     healthy = false
     await until('it does not lead any more', () => !doubtful.campaign.leads)
-    expect(doubtful.terms.at(-1)!.signal.reason).toMatchObject({ because: 'not-eligible' })
+    expect(doubtful.terms.at(-1)!.signal.reason).toMatchObject({ reason: 'not-eligible' })
     await until('the other leads', () => other.campaign.leads)
   })
 

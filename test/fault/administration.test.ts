@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { sqlSession } from '../setup/facts.js'
-import { isInHurry } from '../setup/hurry.js'
+import { isInHurry } from '../setup/variants.js'
 import { Load } from './load.js'
 
 // What administrators and their tools do to tables while the fleet works.
@@ -12,12 +12,12 @@ const heldMs = 2_000
 const busy = [
   'job',
   'waiting',
-  'job_history_rest',
+  'job_history_default',
   'lane',
   'unique_job',
   'name',
   'lease',
-  'limited',
+  'limit_state',
   'permit',
   'delivery',
   'tick',

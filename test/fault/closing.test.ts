@@ -7,8 +7,8 @@ import { dashboard } from '../../src/dashboard/index.js'
 import { DatabaseUnreachableError, defineJob, Holdfast } from '../../src/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
 import { caught, until, within } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
-import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './stage.js'
+import { waysOf } from '../setup/variants.js'
+import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './fixture.js'
 
 // After close() nothing of the instance is left, whatever it was in the middle of.
 
@@ -131,7 +131,7 @@ test('whoever is in a hurry waits once for an answer that does not come, and not
   proxy.onConnection = (link) => link.silence('to-server', 'to-client')
   proxy.silence('to-server', 'to-client')
   const unhurried = [await tookMs(), await tookMs()]
-  database.hurry()
+  database.shortenTimeouts()
   const hurried = await tookMs()
   expect(hurried).toBeLessThan(Math.min(...unhurried) / 2)
   // Patient again as soon as there is an answer.

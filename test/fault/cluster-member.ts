@@ -18,7 +18,7 @@ const { signal } = closing
 
 const write = defineJob('write', {
   maxCrashes: 1_000,
-  retry: { attempts: 1_000, backoff: 50, longest: 1_000 },
+  retry: { attempts: 1_000, backoff: 50, maxBackoff: 1_000 },
   run: (name: string, { tx }) => tx.query('insert into effect values ($1)', [name]),
 })
 holdfast.jobs.work([write])

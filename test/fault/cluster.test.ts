@@ -69,12 +69,12 @@ describe.skipIf(missing.length > 0)('on a Patroni cluster', () => {
     console.log([...took].map(([what, ms]) => `${what} after ${inSeconds(ms)}`).join('\n'))
 
     expect(told('unexpected')).toEqual([])
-    const beliefs = told('believed').map(({ name, id, fence, from, to }) => {
+    const holds = told('believed').map(({ name, id, fence, from, to }) => {
       const facts = { schedule: 0, names: [name], mode: 'exclusive' as const, toldAt: undefined }
       return { ...facts, id, fence, from: BigInt(from), to: BigInt(to) }
     })
-    expect(judge(beliefs, []).violations).toEqual([])
-    const kept = beliefs.filter(({ names }) => names[0] === 'lock kept')
+    expect(judge(holds, []).violations).toEqual([])
+    const kept = holds.filter(({ names }) => names[0] === 'lock kept')
     expect(kept.length, 'how often the kept lock was lost').toBeGreaterThan(rounds * faults.length)
     const effects = (await sql<{ name: string }>(url, 'select name from effect')).map(({ name }) => name)
     const unique = new Set(effects)

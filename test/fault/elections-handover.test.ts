@@ -3,7 +3,7 @@ import type { Holdfast } from '../../src/index.js'
 import { judge } from '../property/history.js'
 import { until, within } from '../setup/facts.js'
 import { Child, quantiles } from './children.js'
-import { expiryMs, openDatabase, openInstance, openServer } from './stage.js'
+import { expiryMs, openDatabase, openInstance, openServer } from './fixture.js'
 
 // From a leader that dies, stands still or is cut off, to the next one.
 
@@ -91,7 +91,7 @@ test('several processes: one leads at a time, whoever is killed, frozen or ended
   }
   await leading(last)
   await until('the follower saw the last one', () => seen.has(Math.max(...terms().map(({ term }) => term))))
-  const beliefs = children.flatMap((child) =>
+  const holds = children.flatMap((child) =>
     child.messages
       .filter(({ event }) => event === 'leads')
       .map(({ term, at }, i) => {
@@ -110,8 +110,8 @@ test('several processes: one leads at a time, whoever is killed, frozen or ended
         }
       }),
   )
-  expect(beliefs.length).toBeGreaterThan(5)
-  expect(judge(beliefs, endings).violations).toEqual([])
+  expect(holds.length).toBeGreaterThan(5)
+  expect(judge(holds, endings).violations).toEqual([])
   await follower.close()
   await watching
 })

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { Actor } from '../property/fleet.js'
 import { until } from '../setup/facts.js'
-import { expiryMs, openDatabase } from './stage.js'
+import { expiryMs, openDatabase } from './fixture.js'
 
 test('a process that has closed in a silent network ends by itself', async () => {
   const { url } = await openDatabase()

@@ -6,8 +6,8 @@ import { expect, test } from 'vitest'
 import { mutations } from '../../faults/mutations.ts'
 import { randomFrom } from '../property/random.ts'
 import { seedOf } from '../property/seed.js'
-import { isInHurry } from '../setup/hurry.js'
 import { typescript } from '../setup/typescript.js'
+import { isInHurry } from '../setup/variants.js'
 
 // The suite of faults, for a moment: `npm run faults` is for longer. And whether its judge sees one of the bugs that can be planted.
 const program = fileURLToPath(new URL('../../faults/run.ts', import.meta.url))

@@ -3,11 +3,11 @@ import { expect, test } from 'vitest'
 import type { Holdfast } from '../../src/index.js'
 import { sql, sqlSession, until, within } from '../setup/facts.js'
 import { catchUp, promote } from '../setup/pair.js'
-import { cutOff, openStage, type Stage } from './failover-stage.js'
-import { expiryMs, openInstance } from './stage.js'
+import { cutOff, type Fixture, openFixture } from './failover-fixture.js'
+import { expiryMs, openInstance } from './fixture.js'
 
 /** Fences that the standby has never heard of. */
-async function drawUnheard({ locks }: Holdfast, stage: Stage): Promise<number> {
+async function drawUnheard({ locks }: Holdfast, stage: Fixture): Promise<number> {
   await catchUp(stage.pair)
   cutOff(stage.stream)
   let last = 0
@@ -20,8 +20,8 @@ async function drawUnheard({ locks }: Holdfast, stage: Stage): Promise<number> {
 }
 
 /** The primary is gone with what it had drawn last, and its standby is in its place. */
-async function failOver(): Promise<{ stage: Stage; last: number }> {
-  const stage = await openStage()
+async function failOver(): Promise<{ stage: Fixture; last: number }> {
+  const stage = await openFixture()
   const last = await drawUnheard(await openInstance(stage.primaryUrl), stage)
   await stage.pair.primary.stop('immediate')
   await promote(stage.pair)
@@ -46,7 +46,7 @@ test.each([
 )
 
 test('a transaction is not let in either as long as a holder that was cut off may believe', async () => {
-  const stage = await openStage()
+  const stage = await openFixture()
   const old = await openInstance(stage.clients.through(stage.primaryUrl))
   const held = await old.locks.acquire('x')
   await catchUp(stage.pair)
@@ -71,11 +71,11 @@ test.each<[string, (instance: Holdfast) => Promise<number>]>([
   const { stage, last } = await failOver()
   const next = await openInstance(stage.standbyUrl, { anchor: 'none', migrate: false })
   expect(await within(20_000, 'The first draw', draw(next))).toBeGreaterThan(last)
-  expect(await sql(stage.standbyUrl, 'select timeline from holdfast.fencing')).toEqual([{ timeline: 2 }])
+  expect(await sql(stage.standbyUrl, 'select timeline from holdfast.server_generation')).toEqual([{ timeline: 2 }])
 })
 
 test('job ids that the new primary has never heard of are not given again', async () => {
-  const stage = await openStage()
+  const stage = await openFixture()
   const enqueue = async (url: string) => {
     const [row] = await sql<{ id: string }>(url, "select holdfast.enqueue('default', 'mail', '{}') as id")
     return Number(row!.id)

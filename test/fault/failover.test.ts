@@ -2,15 +2,15 @@
 import { expect, test } from 'vitest'
 import { DatabaseUnreachableError, Holdfast } from '../../src/index.js'
 import { caught, sql, until } from '../setup/facts.js'
-import { isInHurry } from '../setup/hurry.js'
 import { catchUp, promote } from '../setup/pair.js'
-import { cutOff, Fleet, hadOneHolder, noted, openStage } from './failover-stage.js'
-import { expiryMs, openInstance } from './stage.js'
+import { isInHurry } from '../setup/variants.js'
+import { cutOff, Fleet, hadOneHolder, noted, openFixture } from './failover-fixture.js'
+import { expiryMs, openInstance } from './fixture.js'
 
 const patience = { timeout: 120_000 }
 
 test('synchronous, the primary crashes: everybody moves over, and no acknowledged job is lost', patience, async () => {
-  const { pair, standbyUrl, url } = await openStage({ synchronous: true })
+  const { pair, standbyUrl, url } = await openFixture({ synchronous: true })
   const fleet = new Fleet(url, { expiryMs })
   await fleet.works()
   await pair.primary.stop('immediate')
@@ -28,7 +28,7 @@ test('synchronous, the primary crashes: everybody moves over, and no acknowledge
 })
 
 test('synchronous, the primary is cut off and goes on believing: the same', patience, async () => {
-  const { pair, clients, stream, primaryUrl, standbyUrl, url } = await openStage({ synchronous: true })
+  const { pair, clients, stream, primaryUrl, standbyUrl, url } = await openFixture({ synchronous: true })
   const fleet = new Fleet(url, { expiryMs })
   await fleet.works()
   cutOff(clients, stream)
@@ -45,7 +45,7 @@ test('synchronous, the primary is cut off and goes on believing: the same', pati
 })
 
 test.skipIf(isInHurry)('a planned switchover: nothing is lost, asynchronous as it is', patience, async () => {
-  const { pair, standbyUrl, url } = await openStage()
+  const { pair, standbyUrl, url } = await openFixture()
   const fleet = new Fleet(url, { expiryMs })
   await fleet.works()
   // A primary that stops in good order waits until its standby has everything.
@@ -64,7 +64,7 @@ test.skipIf(isInHurry)('a planned switchover: nothing is lost, asynchronous as i
 })
 
 test('asynchronous: what was acknowledged and not yet replicated is lost, and nothing else', patience, async () => {
-  const { pair, clients, stream, primaryUrl, standbyUrl, url } = await openStage()
+  const { pair, clients, stream, primaryUrl, standbyUrl, url } = await openFixture()
   const fleet = new Fleet(url, { expiryMs })
   await fleet.works()
   await until('jobs run there', async () => (await noted(primaryUrl)).length > 0)
@@ -104,7 +104,7 @@ test.skipIf(isInHurry)(
   'an old primary that still answers is left before the new one grants, and found by nobody',
   patience,
   async () => {
-    const { pair, stream, primaryUrl, url } = await openStage()
+    const { pair, stream, primaryUrl, url } = await openFixture()
     const fleet = new Fleet(url, { expiryMs })
     await fleet.works()
     expect(await sessions(primaryUrl)).not.toEqual([])
@@ -123,7 +123,7 @@ test.skipIf(isInHurry)(
 )
 
 test('synchronous, an old primary that is cut off from its standby admits nobody', patience, async () => {
-  const { stream, primaryUrl } = await openStage({ synchronous: true })
+  const { stream, primaryUrl } = await openFixture({ synchronous: true })
   await (await openInstance(primaryUrl)).close()
   cutOff(stream)
   await caught(DatabaseUnreachableError, Holdfast.open({ url: primaryUrl, expiry: expiryMs, migrate: false }))

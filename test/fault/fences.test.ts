@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { expect, test } from 'vitest'
 import { sql, until, within } from '../setup/facts.js'
-import { openInstance, openProxy, openServer } from './stage.js'
+import { openInstance, openProxy, openServer } from './fixture.js'
 
 // A crash of the server forgets what was not flushed, fences included. This server flushes nothing by itself.
 

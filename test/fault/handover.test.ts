@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { until, within } from '../setup/facts.js'
 import { Child, quantiles } from './children.js'
-import { expiryMs, openDatabase, openInstance } from './stage.js'
+import { expiryMs, openDatabase, openInstance } from './fixture.js'
 
 // From a holder that dies, or stands still, to the next one that waits.
 

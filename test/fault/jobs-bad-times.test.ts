@@ -2,9 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { defineJob, type Holdfast } from '../../src/index.js'
 import { stays, until, within } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
-import { startWorker } from './jobs-stage.js'
-import { expiryMs, openDatabase, openInstance, openProxy } from './stage.js'
+import { waysOf } from '../setup/variants.js'
+import { expiryMs, openDatabase, openInstance, openProxy } from './fixture.js'
+import { startWorker } from './jobs-fixture.js'
 
 // What a worker meets: replies that are lost, a database that is gone for a while, handlers that misbehave.
 
@@ -32,7 +32,7 @@ describe.each(waysOf(['rows', 'advisory']))('claims by %s', (claims) => {
     const job = defineJob('job', { run: (_: null, { id }) => void ran.push(id) })
     const refs = await beside.jobs.enqueueMany(job, [null, null, null])
     const ids = refs.map(({ id }) => id)
-    const swallowed = proxy.swallowReplyTo(claims === 'rows' ? 'job_claim' : 'job_take')
+    const swallowed = proxy.swallowReplyTo(claims === 'rows' ? 'job_claim' : 'job_claim_by_lock')
     holdfast.jobs.work([job])
     await within(10_000, 'The claim', swallowed)
     await until('it was granted', async () => (await witness.query('select from holdfast.claim')).length === 1)
@@ -53,7 +53,7 @@ describe.each(waysOf(['rows', 'advisory']))('claims by %s', (claims) => {
     // It is recorded again, and found to be; only then nothing is left of the claim's jobs for this worker.
     await within(20_000, 'Closing', worker.close())
     expect(runs).toBe(1)
-    expect(worker.refused).toBe(0)
+    expect(worker.refusedEnds).toBe(0)
     const rows = await witness.query('select state from holdfast.job_history where id = $1', [id])
     expect(rows).toEqual([{ state: 'done' }])
   })

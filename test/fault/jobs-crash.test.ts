@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
+import { waysOf } from '../setup/variants.js'
 import { quantiles } from './children.js'
-import { startWorker } from './jobs-stage.js'
-import { expiryMs, openDatabase, openInstance } from './stage.js'
+import { expiryMs, openDatabase, openInstance } from './fixture.js'
+import { startWorker } from './jobs-fixture.js'
 
 const kills = 5
 

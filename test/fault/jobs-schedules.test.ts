@@ -6,15 +6,15 @@ import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { randomFrom } from '../property/random.ts'
 import { countOf, seedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
-import { startWorker, type WorkerProcess } from './jobs-stage.js'
-import { openDatabase, openInstance, openServer } from './stage.js'
+import { waysOf } from '../setup/variants.js'
+import { openDatabase, openInstance, openServer } from './fixture.js'
+import { startWorker, type WorkerProcess } from './jobs-fixture.js'
 
 // Several processes work while they are killed, frozen, cut from their sessions, and the server restarts. Afterwards every
 // job that was committed has ended once, its effect by tx happened once, nothing of what was rolled back ever was, and
 // no end was recorded of an attempt after which another had begun.
 
-interface World {
+interface Cluster {
   readonly url: string
   /** Past a pooler. */
   readonly directUrl: string
@@ -28,26 +28,26 @@ interface World {
 
 const write = defineJob('write', {
   maxCrashes: 1_000,
-  retry: { attempts: 1_000, backoff: 5, longest: 100 },
+  retry: { attempts: 1_000, backoff: 5, maxBackoff: 100 },
   run: (_: { name: string; ms: number; failures: number; late: boolean }) => {},
 })
 
 const tell = defineJob('tell', { maxCrashes: 1_000, run: (_: { name: string; ms: number }) => {} })
 
 const faults = {
-  async kill(_: World, workers: WorkerProcess[], pick: (below: number) => number) {
+  async kill(_: Cluster, workers: WorkerProcess[], pick: (below: number) => number) {
     const at = pick(workers.length)
     await workers[at]!.kill()
     workers.splice(at, 1)
   },
-  async freeze(_: World, workers: WorkerProcess[], pick: (below: number) => number) {
+  async freeze(_: Cluster, workers: WorkerProcess[], pick: (below: number) => number) {
     const { child } = workers[pick(workers.length)]!
     child.kill('SIGSTOP')
     // Shorter than the expiry, about as long, and longer.
     await sleep([300, 1_900, 2_600, 3_200][pick(4)])
     child.kill('SIGCONT')
   },
-  async terminate({ witness }: World) {
+  async terminate({ witness }: Cluster) {
     await witness
       .query(
         `select pg_terminate_backend(pid) from pg_stat_activity
@@ -55,12 +55,12 @@ const faults = {
       )
       .catch(() => {})
   },
-  async restart(world: World) {
+  async restart(world: Cluster) {
     await world.restart()
   },
 }
 
-async function walk(world: World, seed: number, steps: number): Promise<void> {
+async function walk(world: Cluster, seed: number, steps: number): Promise<void> {
   const random = randomFrom(seed)
   const pick = (below: number) => random.below(below)
   const { witness, holdfast, anchor, claims, url, directUrl } = world

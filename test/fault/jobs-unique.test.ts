@@ -4,7 +4,7 @@ import { randomFrom } from '../property/random.ts'
 import { countOf, seedOf } from '../property/seed.js'
 import { sql, until } from '../setup/facts.js'
 import { Child } from './children.js'
-import { openDatabase } from './stage.js'
+import { openDatabase } from './fixture.js'
 
 const documents = 5
 
@@ -12,11 +12,11 @@ const documents = 5
 const doubles = `
   select kind, key, count(*)
   from (
-    select kind, ties->'unique'->>'key' as key from holdfast.job
+    select kind, links->'unique'->>'key' as key from holdfast.job
     where kind = 'only'
       or kind = 'index' and failed = 0 and not exists (select from holdfast.claim where job.id = any(jobs))
     union all
-    select kind, ties->'unique'->>'key' from holdfast.waiting
+    select kind, links->'unique'->>'key' from holdfast.waiting
     where kind = 'only' or kind = 'index' and failed = 0
   ) as live
   group by kind, key

@@ -36,7 +36,7 @@ const definitions = [
   }),
   defineJob('write', {
     maxCrashes: 1_000,
-    retry: { attempts: 1_000, backoff: 5, longest: 100 },
+    retry: { attempts: 1_000, backoff: 5, maxBackoff: 100 },
     run: async ({ name, ms, failures, late }: Work, { id, tx, attempt }) => {
       if (!late) await tx.query('insert into effect values ($1, $2)', [id, name])
       await sleep(ms)
@@ -48,7 +48,7 @@ const definitions = [
   // Writes down that it begins, and answers with its fence, whatever has become of it meanwhile.
   defineJob('tell', {
     maxCrashes: 1_000,
-    retry: { attempts: 1_000, backoff: 5, longest: 100 },
+    retry: { attempts: 1_000, backoff: 5, maxBackoff: 100 },
     run: async ({ ms }: { ms: number }, { id, fence }) => {
       await log.query('insert into begun values ($1, $2)', [id, fence])
       await sleep(ms)

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { within } from '../setup/facts.js'
-import { openDatabase, openInstance } from './stage.js'
+import { openDatabase, openInstance } from './fixture.js'
 
 // What comes too late: a cancel that strikes the next statement, a place in the queue that nobody waits at any more.
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { within } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
+import { waysOf } from '../setup/variants.js'
 import { Child } from './children.js'
+import { openDatabase, openInstance } from './fixture.js'
 import { timed } from './leases.js'
-import { openDatabase, openInstance } from './stage.js'
 
 // The process that holds a lease is killed, or frozen.
 

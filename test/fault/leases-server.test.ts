@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { sqlPool, stays, until, type Witness, within } from '../setup/facts.js'
+import { openDatabase, openInstance, openProxy, openServer } from './fixture.js'
 import { timed, whenTold } from './leases.js'
-import { openDatabase, openInstance, openProxy, openServer } from './stage.js'
 
 // The server ends sessions, or restarts, or the program uses up its pool.
 

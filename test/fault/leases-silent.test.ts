@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { LeaseLostError } from '../../src/index.js'
 import { caught, stays, until, within } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
+import { waysOf } from '../setup/variants.js'
+import { openDatabase, openInstance, openProxy } from './fixture.js'
 import { timed, whenTold } from './leases.js'
 import type { Direction } from './silent-proxy.js'
-import { openDatabase, openInstance, openProxy } from './stage.js'
 
 // The network goes silent: nothing arrives any more, and nobody is told.
 

@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest'
 import { DatabaseUnreachableError, LimitReachedError, PermitLostError } from '../../src/index.js'
 import { nothingInUse, untilQueued } from '../limits/facts.js'
 import { caught, sql, until, within } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
+import { waysOf } from '../setup/variants.js'
 import { Child } from './children.js'
-import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './stage.js'
+import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './fixture.js'
 
 // Permits end with whoever held them: the process, its session, its server.
 
@@ -154,7 +154,10 @@ test('what is asked for between two lives is waited for; whoever would not wait 
     `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation)
                   values ('cut off', '', 999999, '', 1, '', 6000, 'none', 0)`,
   )
-  await sql(url, 'update holdfast.fencing set began_at = clock_timestamp(), generation = greatest(1, generation)')
+  await sql(
+    url,
+    'update holdfast.server_generation set began_at = clock_timestamp(), generation = greatest(1, generation)',
+  )
   const told = new Promise<void>((resolve) => held.signal.addEventListener('abort', () => resolve()))
   await witness.terminate(await witness.anchorOf(a.id))
   await told
@@ -232,14 +235,15 @@ test('a request that arrives after it was taken back is not granted', async () =
   const { url } = await openDatabase()
   const a = await openInstance(url)
   await (await a.limits.acquire('x', { max: 1 })).release()
-  const [{ key, life }] = (await sql(url, `select key, session as life from holdfast.limited, holdfast.instance`)) as [
-    { key: string; life: number },
-  ]
+  const [{ key, life }] = (await sql(
+    url,
+    `select key, session as life from holdfast.limit_state, holdfast.instance`,
+  )) as [{ key: string; life: number }]
   const turn = async (kind: string) => {
     const [row] = await sql<{ verdict: string }>(
       url,
       `select verdict
-       from holdfast.limit_turn(
+       from holdfast.limit_decide(
          'holdfast', $1, 'default', '["x"]', array[$2], array[$3::bigint], '{42}', array[$4::integer], '{1}', '{1}', false)`,
       [a.id, kind, key, life],
     )
@@ -247,7 +251,7 @@ test('a request that arrives after it was taken back is not granted', async () =
     return row?.verdict ?? 'gone'
   }
   // Twice, as when the first answer was lost.
-  const answers = [await turn('void'), await turn('void'), await turn('take'), await turn('wait')]
+  const answers = [await turn('cancel'), await turn('cancel'), await turn('try'), await turn('wait')]
   expect(answers).toEqual(['gone', 'gone', 'gone', 'gone'])
   await using _permit = await a.limits.acquire('x', { max: 1 })
 })

@@ -4,7 +4,7 @@ import { randomFrom } from '../property/random.ts'
 import { countOf, seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
 import { collide, waysToGiveUp } from './collide.js'
-import { openDatabase, openInstance } from './stage.js'
+import { openDatabase, openInstance } from './fixture.js'
 
 // The end of a wait and the grant in the same instant. Whoever wins, nothing may be left behind.
 

@@ -8,7 +8,7 @@ import { randomFrom } from '../property/random.ts'
 import { seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
 import { Child } from './children.js'
-import { expiryMs, openDatabase, openInstance } from './stage.js'
+import { expiryMs, openDatabase, openInstance } from './fixture.js'
 
 // Processes that take permits at random while they are killed, frozen and thawed: never more in use than the limit.
 
@@ -21,7 +21,7 @@ const walkMs = 15_000
 
 interface Line {
   id: string
-  event: 'granted' | 'believes' | 'unexpected'
+  event: 'granted' | 'still-holds' | 'unexpected'
   at: number
   name: string
   weight: number
@@ -30,7 +30,7 @@ interface Line {
 }
 
 /** From the grant to the last look that found it held. */
-interface Belief {
+interface Hold {
   name: string
   weight: number
   fence: number
@@ -38,18 +38,18 @@ interface Belief {
   to: number
 }
 
-function beliefsIn(lines: readonly Line[]): Belief[] {
-  const beliefs = new Map<string, Belief>()
+function beliefsIn(lines: readonly Line[]): Hold[] {
+  const holds = new Map<string, Hold>()
   for (const { id, event, at, name, weight, fence } of lines) {
-    if (event === 'granted') beliefs.set(id, { name, weight, fence, from: at, to: at })
-    else if (event === 'believes') beliefs.get(id)!.to = at
+    if (event === 'granted') holds.set(id, { name, weight, fence, from: at, to: at })
+    else if (event === 'still-holds') holds.get(id)!.to = at
   }
-  return [...beliefs.values()]
+  return [...holds.values()]
 }
 
 /** How much was believed in at once, at most. */
-function mostAtOnce(beliefs: readonly Belief[]): number {
-  const changes = beliefs.flatMap(({ from, to, weight }) => [
+function maxAtOnce(holds: readonly Hold[]): number {
+  const changes = holds.flatMap(({ from, to, weight }) => [
     { at: from, by: weight },
     { at: to, by: -weight },
   ])
@@ -65,17 +65,17 @@ function mostAtOnce(beliefs: readonly Belief[]): number {
 }
 
 test('the judge sees one too many', () => {
-  const belief = { name: '', weight: 1, fence: 1 }
+  const hold = { name: '', weight: 1, fence: 1 }
   expect(
-    mostAtOnce([
-      { ...belief, from: 0, to: 5 },
-      { ...belief, weight: 2, from: 4, to: 9 },
+    maxAtOnce([
+      { ...hold, from: 0, to: 5 },
+      { ...hold, weight: 2, from: 4, to: 9 },
     ]),
   ).toBe(3)
   expect(
-    mostAtOnce([
-      { ...belief, from: 0, to: 4 },
-      { ...belief, from: 4, to: 9 },
+    maxAtOnce([
+      { ...hold, from: 0, to: 4 },
+      { ...hold, from: 4, to: 9 },
     ]),
   ).toBe(1)
 })
@@ -130,10 +130,10 @@ test('killed, frozen and thawed at random: never over the limit, and nothing is 
       .map((line): Line => JSON.parse(line)),
   )
   expect(lines.filter(({ event }) => event === 'unexpected').map(({ error }) => error)).toEqual([])
-  const beliefs = beliefsIn(lines)
-  console.log(`${beliefs.length} permits, ${killed} killed, ${frozen} frozen`)
+  const holds = beliefsIn(lines)
+  console.log(`${holds.length} permits, ${killed} killed, ${frozen} frozen`)
   for (const { name, max } of limits) {
-    const most = mostAtOnce(beliefs.filter((belief) => belief.name === name))
+    const most = maxAtOnce(holds.filter((hold) => hold.name === name))
     expect(most, name).toBeLessThanOrEqual(max)
     // Otherwise nothing was tried.
     expect(most, name).toBe(max)

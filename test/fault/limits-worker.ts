@@ -23,16 +23,16 @@ const write = (line: object) => writeSync(file, `${JSON.stringify(line)}\n`)
 const now = () => Number(process.hrtime.bigint() / 1_000n)
 
 const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
-const beliefs = new Map<string, Permit>()
+const holds = new Map<string, Permit>()
 let begun = 0
 let isWalking = true
 
 function look() {
-  for (const [id, permit] of beliefs) {
+  for (const [id, permit] of holds) {
     // The moment before the question: what it answers was true then.
     const at = now()
-    if (permit.held) write({ id, event: 'believes', at })
-    else beliefs.delete(id)
+    if (permit.held) write({ id, event: 'still-holds', at })
+    else holds.delete(id)
   }
 }
 setInterval(look, 5)
@@ -54,10 +54,10 @@ async function walk(random: Random) {
       const at = now()
       if (permit.held) {
         write({ id, event: 'granted', at, name, weight, fence: permit.fence })
-        beliefs.set(id, permit)
+        holds.set(id, permit)
         await sleep(random.chance(0.05) ? random.below(1_000) : random.below(15))
         look()
-        beliefs.delete(id)
+        holds.delete(id)
       }
       await permit.release()
     } catch (error) {

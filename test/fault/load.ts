@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished } from 'vitest'
 import { defineJob, type Holdfast } from '../../src/index.js'
 import { until, type Witness } from '../setup/facts.js'
-import { openDatabase, openInstance } from './stage.js'
+import { openDatabase, openInstance } from './fixture.js'
 
 const size = 3
 

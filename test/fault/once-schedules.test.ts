@@ -8,8 +8,8 @@ import { type Random, randomFrom } from '../property/random.ts'
 import { countOf, seedOf } from '../property/seed.js'
 import { sql, until, type Witness } from '../setup/facts.js'
 import { Child } from './children.js'
+import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './fixture.js'
 import type { SilentProxy } from './silent-proxy.js'
-import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './stage.js'
 
 // Processes work off the same deliveries at random, while they are killed, frozen, cut off, and lose their sessions. Each key
 // must have its effect once, and whoever was answered must have heard of that one.
@@ -28,7 +28,7 @@ interface Line {
   unexpected?: string
 }
 
-class Stage {
+class Fixture {
   readonly actors: Actor[] = []
   readonly #histories: string[] = []
   readonly #directory = mkdtempSync(join(tmpdir(), 'holdfast-once-'))
@@ -95,7 +95,7 @@ async function prepare(url: string): Promise<void> {
 }
 
 /** Every key has its effect once, and every answer is that of this effect. */
-async function judge(stage: Stage, url: string, keys: string[]): Promise<string> {
+async function judge(stage: Fixture, url: string, keys: string[]): Promise<string> {
   const instance = await openInstance(url)
   // Those that nobody has brought to an end have it now: whatever was left in flight must be free.
   for (const key of keys) {
@@ -143,7 +143,7 @@ test(`${schedules} schedules of kills, freezes, silent networks and ended sessio
   const random = randomFrom(seedOf('once'))
   const { url, witness } = await openDatabase()
   await prepare(url)
-  const stage = new Stage(url, random)
+  const stage = new Fixture(url, random)
   const all: string[] = []
   for (let schedule = 0; schedule < schedules; schedule++) {
     await stage.fill(4)
@@ -176,7 +176,7 @@ test(`${restarts} schedules with restarts and crashes of the server`, { timeout:
   // Opened once, so that the schema is there.
   await openInstance(url)
   await prepare(url)
-  const stage = new Stage(url, random)
+  const stage = new Fixture(url, random)
   const all: string[] = []
   for (let schedule = 0; schedule < restarts; schedule++) {
     await stage.fill(3)

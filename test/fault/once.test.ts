@@ -3,9 +3,9 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { DatabaseUnreachableError, Holdfast, OnceLostError } from '../../src/index.js'
 import { countEffects, deliveries, effect, gate, makeEffects } from '../once/effects.js'
 import { caught, sql, sqlPool, stays, until, within } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
+import { waysOf } from '../setup/variants.js'
 import { Child } from './children.js'
-import { expiryMs, openDatabase, openInstance } from './stage.js'
+import { expiryMs, openDatabase, openInstance } from './fixture.js'
 
 // What dies or falls silent in the middle of a run, and what becomes of its effect and its key.
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { countOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
 import { collide, waysToGiveUp } from './collide.js'
-import { openDatabase, openInstance } from './stage.js'
+import { openDatabase, openInstance } from './fixture.js'
 
 // The end of a wait and the grant in the same instant. Whoever wins, nothing may be left behind.
 
@@ -12,7 +12,7 @@ const collisions = countOf(500)
 for (const how of waysToGiveUp) {
   test(`${collisions} collisions of ${how} and grant leak nothing`, { timeout: 300_000 }, async () => {
     const { url, witness } = await openDatabase()
-    const [a, b] = [await openInstance(url), await openInstance(url, { parked: 8 })]
+    const [a, b] = [await openInstance(url), await openInstance(url, { waitConnections: 8 })]
     const tally = await collide(how, collisions, async (name) => ({
       held: await a.locks.acquire(name),
       ask: (options) => b.locks.acquire(name, options),

@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { startEmbedded } from '../../src/embedded/index.js'
 import { LockLostError } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
-import { expiryMs, openInstance, openProxy, openServer } from './stage.js'
+import { expiryMs, openInstance, openProxy, openServer } from './fixture.js'
 
 for (const mode of ['fast', 'immediate'] as const) {
   test(`a server that restarts (${mode}): the holder is told, whoever waits gets the name afterwards`, async () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { Holdfast } from '../../src/index.js'
 import { migrate, openPgPool } from '../../src/postgres/index.js'
-import { look } from '../doctor/stage.js'
+import { examineDatabase } from '../doctor/fixture.js'
 import { programsDirectory, runProgram, startCluster, temporaryDirectory, withoutPrograms } from '../setup/clusters.js'
 import { sql, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
@@ -24,13 +24,13 @@ async function install(url: string): Promise<void> {
 }
 
 const generationOf = async (url: string) =>
-  (await sql<{ generation: number }>(url, 'select generation from holdfast.fencing'))[0]!.generation
+  (await sql<{ generation: number }>(url, 'select generation from holdfast.server_generation'))[0]!.generation
 
 const audit =
   "insert into holdfast.audit (visitor, act, subject, params, consequence) values ('me', 'look', 'it', '{}', 'none')"
 
 /** What doctor says about sequences. */
-const behind = async (url: string) => (await look(url)).findings.filter(({ id }) => id === 'sequence-behind')
+const behind = async (url: string) => (await examineDatabase(url)).findings.filter(({ id }) => id === 'sequence-behind')
 
 describe.skipIf(withoutPrograms)('a dump', { timeout: 120_000 }, () => {
   test('restored into the same cluster, twice, repeats no fence and no job id', async () => {
@@ -172,7 +172,7 @@ describe.skipIf(withoutPrograms)('a physical backup', { timeout: 120_000 }, () =
       return !row!.replica
     })
     for (let visit = 0; visit < 3; visit++) await outside.visit(there)
-    expect(await sql(there, 'select timeline from holdfast.fencing')).toEqual([{ timeline: 2 }])
+    expect(await sql(there, 'select timeline from holdfast.server_generation')).toEqual([{ timeline: 2 }])
   })
 
   test('made of the files of a stopped server repeats no fence and no job id', async () => {
@@ -221,7 +221,7 @@ describe.skipIf(withoutPrograms)('a switch by logical replication', { timeout: 1
       await restore(to, file)
     } else {
       await install(to)
-      await sql(to, 'truncate holdfast.migration, holdfast.applied_functions, holdfast.fencing')
+      await sql(to, 'truncate holdfast.migration, holdfast.applied_functions, holdfast.server_generation')
     }
     await sql(
       from,

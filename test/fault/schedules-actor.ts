@@ -35,7 +35,7 @@ class WrongDate extends TrueDate {
 }
 globalThis.Date = WrongDate as DateConstructor
 
-const beliefs = new Map<string, { run: ScheduleRun; signal: AbortSignal }>()
+const holds = new Map<string, { run: ScheduleRun; signal: AbortSignal }>()
 let runs = 0
 let lastLookAt = performance.now()
 
@@ -45,9 +45,9 @@ setInterval(() => {
   // After a pause of the whole process timers may run in any order: then the clock must be asked, as `run.signal` does.
   const wasPaused = performance.now() - lastLookAt > 50
   lastLookAt = performance.now()
-  for (const [id, { run, signal }] of beliefs) {
-    if (!(wasPaused ? run.signal : signal).aborted) write({ id, event: 'believes', at })
-    else beliefs.delete(id)
+  for (const [id, { run, signal }] of holds) {
+    if (!(wasPaused ? run.signal : signal).aborted) write({ id, event: 'still-holds', at })
+    else holds.delete(id)
   }
 }, 5).unref()
 
@@ -58,7 +58,7 @@ async function work(run: ScheduleRun) {
   const { signal, tick, name, fence, attempt, tx } = run
   const id = `${process.pid}:${++runs}`
   write({ id, event: 'begins', at: now(), schedule: name, tick: tick.getTime(), fence, attempt })
-  beliefs.set(id, { run, signal })
+  holds.set(id, { run, signal })
   process.send?.({ began: name, attempt })
   try {
     if (name === 'hold') await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
@@ -66,9 +66,9 @@ async function work(run: ScheduleRun) {
     const ms = Math.random() < 0.3 ? 300 + Math.random() * 2_000 : Math.random() * 40
     await sleep(ms, undefined, { signal })
     if (Math.random() < 0.1) throw new Error('by chance')
-    if (!run.signal.aborted) write({ id, event: 'believes', at: now() })
+    if (!run.signal.aborted) write({ id, event: 'still-holds', at: now() })
   } finally {
-    beliefs.delete(id)
+    holds.delete(id)
   }
 }
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { until } from '../setup/facts.js'
 import { quantiles } from './children.js'
-import { type Actor, openHistory, prove, startActor } from './schedules-stage.js'
-import { expiryMs, openDatabase, openInstance } from './stage.js'
+import { expiryMs, openDatabase, openInstance } from './fixture.js'
+import { type Actor, openHistory, prove, startActor } from './schedules-fixture.js'
 
 const schedules = [{ name: 'hold', every: '365d' }]
 const kills = 4

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest'
 import { randomFrom } from '../property/random.ts'
 import { countOf, seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
-import { type Actor, type Given, openHistory, prove, startActor } from './schedules-stage.js'
-import { openDatabase, openInstance } from './stage.js'
+import { openDatabase, openInstance } from './fixture.js'
+import { type Actor, type Given, openHistory, prove, startActor } from './schedules-fixture.js'
 
 // Versions of a program with different rules, and different names, for the same schedules live side by side: they are
 // rolled out, killed in between, and rolled back. Every tick of the rule that was in force runs once, or has one reason.

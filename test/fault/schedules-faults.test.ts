@@ -4,9 +4,9 @@ import type { Holdfast } from '../../src/index.js'
 import { randomFrom } from '../property/random.ts'
 import { countOf, seedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
-import { type Actor, type Given, openHistory, prove, startActor } from './schedules-stage.js'
-import { expiryMs, openDatabase, openInstance, openServer } from './stage.js'
+import { waysOf } from '../setup/variants.js'
+import { expiryMs, openDatabase, openInstance, openServer } from './fixture.js'
+import { type Actor, type Given, openHistory, prove, startActor } from './schedules-fixture.js'
 
 // Five processes have schedules of every second, and clocks that are wrong by hours, while they are killed, frozen, cut off and
 // parted from their sessions, and the server restarts. Afterwards every tick has run once or has one reason why it did not,
@@ -20,7 +20,7 @@ const schedules: Given[] = [
   { name: 'record', every: '1s', crashed: 'record', missed: { all: 2 }, sticky: true },
 ]
 
-interface World {
+interface Cluster {
   readonly url: string
   readonly witness: Witness
   readonly operator: Holdfast
@@ -32,26 +32,26 @@ interface World {
 }
 
 const faults = {
-  async kill(_: World, actors: Actor[], pick: (below: number) => number) {
+  async kill(_: Cluster, actors: Actor[], pick: (below: number) => number) {
     const [actor] = actors.splice(pick(actors.length), 1)
     await actor!.kill()
   },
-  async freeze(_: World, actors: Actor[], pick: (below: number) => number) {
+  async freeze(_: Cluster, actors: Actor[], pick: (below: number) => number) {
     const { child } = actors[pick(actors.length)]!
     child.kill('SIGSTOP')
     // Shorter than the expiry, about as long, and longer.
     await sleep([300, 1_900, 2_600][pick(3)])
     child.kill('SIGCONT')
   },
-  async cut(world: World, actors: Actor[], pick: (below: number) => number) {
+  async cut(world: Cluster, actors: Actor[], pick: (below: number) => number) {
     world.cutAt = performance.now()
     actors[pick(actors.length)]!.proxy.silence('to-server', 'to-client')
   },
-  async deafen(world: World, actors: Actor[], pick: (below: number) => number) {
+  async deafen(world: Cluster, actors: Actor[], pick: (below: number) => number) {
     world.cutAt = performance.now()
     actors[pick(actors.length)]!.proxy.silence('to-client')
   },
-  async terminate({ witness, cutAt }: World) {
+  async terminate({ witness, cutAt }: Cluster) {
     // Whoever is cut off cannot hear that somebody ends its session before its time: no lock of PostgreSQL survives both.
     await sleep(cutAt + expiryMs - performance.now())
     await witness.query(
@@ -59,10 +59,10 @@ const faults = {
        where datname = current_database() and application_name like 'holdfast%' and random() < 0.4`,
     )
   },
-  async move(_: World, actors: Actor[], pick: (below: number) => number) {
+  async move(_: Cluster, actors: Actor[], pick: (below: number) => number) {
     actors[pick(actors.length)]!.send({ clockMs: wrongBy(pick) })
   },
-  async restart(world: World) {
+  async restart(world: Cluster) {
     await world.restart()
   },
 }
@@ -71,7 +71,7 @@ const faults = {
 const wrongBy = (pick: (below: number) => number) => (pick(49) - 24) * 3_600_000
 
 /** So many faults, and then more until so many ticks are settled. */
-async function walk(world: World, seed: number, atLeast: { faults: number; ticks: number }): Promise<void> {
+async function walk(world: Cluster, seed: number, atLeast: { faults: number; ticks: number }): Promise<void> {
   const random = randomFrom(seed)
   const pick = (below: number) => random.below(below)
   const { url, witness, operator, anchor } = world
@@ -126,7 +126,7 @@ test.each(waysOf(['required', 'none']))('five instances under faults (anchor %s)
   const { url, witness } = await openDatabase()
   const operator = await openInstance(url)
   const faults = ['kill', 'freeze', 'cut', 'deafen', 'terminate', 'move'] as const
-  const world: World = { url, witness, operator, anchor, faults, async restart() {}, cutAt: 0 }
+  const world: Cluster = { url, witness, operator, anchor, faults, async restart() {}, cutAt: 0 }
   await walk(world, seed, { faults: countOf(5), ticks })
 })
 
@@ -139,7 +139,7 @@ test('five instances under restarts of the server, and kills', { timeout: 0 }, a
     await server.restart('immediate')
   }
   const faults = ['restart', 'kill', 'move'] as const
-  const world: World = { url, witness, operator, anchor: 'required', faults, restart, cutAt: 0 }
+  const world: Cluster = { url, witness, operator, anchor: 'required', faults, restart, cutAt: 0 }
   // Two restarts may be over before the first second is.
   await walk(world, seed, { faults: countOf(2), ticks: Math.max(10, ticks) })
 })

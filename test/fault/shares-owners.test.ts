@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { type Belief, type Ending, judge } from '../property/history.js'
+import { type Ending, type Hold, judge } from '../property/history.js'
 import { until } from '../setup/facts.js'
 import { Child, quantiles } from './children.js'
-import { expiryMs, openDatabase } from './stage.js'
+import { expiryMs, openDatabase } from './fixture.js'
 
 // Owners that come, go, die and stand still: nothing is owned twice, and everything is owned again soon.
 
@@ -44,7 +44,7 @@ async function balanced(children: readonly Child<Told>[]): Promise<bigint> {
 }
 
 /** From beginning to end. Nothing of a frozen process counts after it was frozen, for it could do nothing. */
-function beliefsOf(children: readonly Child<Told>[], frozen: ReadonlyMap<Child<Told>, bigint> = new Map()): Belief[] {
+function holdsOf(children: readonly Child<Told>[], frozen: ReadonlyMap<Child<Told>, bigint> = new Map()): Hold[] {
   return children.flatMap((child) =>
     child.messages
       .filter(({ event }) => event === 'begins')
@@ -98,9 +98,9 @@ test.each<[string, object]>([
   console.log(`balanced after a newcomer was ready, ${quantiles(joins!)}`)
   console.log(`balanced after a kill, ${quantiles(kills!)}`)
   console.log(`balanced after a leave in good order, ${quantiles(leaves!)}`)
-  const beliefs = beliefsOf(children)
-  expect(beliefs.length).toBeGreaterThan(40)
-  expect(judge(beliefs, []).violations).toEqual([])
+  const holds = holdsOf(children)
+  expect(holds.length).toBeGreaterThan(40)
+  expect(judge(holds, []).violations).toEqual([])
 })
 
 test('one that stands still is replaced at the expiry, and takes part again when it is thawed', {
@@ -118,7 +118,7 @@ test('one that stands still is replaced at the expiry, and takes part again when
   frozen.process.kill('SIGCONT')
   await until('it was told', () => frozen.messages.some(({ event, code }) => event === 'ends' && code === 'LOCK_LOST'))
   await balanced(children)
-  expect(judge(beliefsOf(children, new Map([[frozen, frozenAt]])), []).violations).toEqual([])
+  expect(judge(holdsOf(children, new Map([[frozen, frozenAt]])), []).violations).toEqual([])
 })
 
 test('sessions that are ended from outside: owners are told, and everything is owned again', {
@@ -139,5 +139,5 @@ test('sessions that are ended from outside: owners are told, and everything is o
     await until('somebody noticed', () => children.flatMap(({ messages }) => messages).length > before)
     await balanced(children)
   }
-  expect(judge(beliefsOf(children), endings).violations).toEqual([])
+  expect(judge(holdsOf(children), endings).violations).toEqual([])
 })

@@ -4,7 +4,7 @@ import { randomFrom } from '../property/random.ts'
 import { seedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
 import { Child } from './children.js'
-import { expiryMs, openDatabase, openInstance, openServer } from './stage.js'
+import { expiryMs, openDatabase, openInstance, openServer } from './fixture.js'
 
 // Rounds of several processes: each resource once, whoever dies. What was begun and not recorded is begun again, and only that.
 

@@ -2,7 +2,7 @@ import postgres from 'postgres'
 import { expect, onTestFinished, test } from 'vitest'
 import { defineJob, Holdfast } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
-import { expiryMs, openDatabase, openProxy } from './stage.js'
+import { expiryMs, openDatabase, openProxy } from './fixture.js'
 
 // postgres.js cannot give up a connection: those that have fallen silent stay in the user's pool, and fill it. Nothing of ours may go there.
 

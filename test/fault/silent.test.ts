@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { LockLostError } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
+import { expiryMs, openDatabase, openInstance, openProxy } from './fixture.js'
 import type { Direction } from './silent-proxy.js'
-import { expiryMs, openDatabase, openInstance, openProxy } from './stage.js'
 
 // The network goes silent: nothing arrives any more, and nobody is told.
 

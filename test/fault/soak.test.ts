@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { runsAll } from '../setup/hurry.js'
 import { typescript } from '../setup/typescript.js'
+import { runsAll } from '../setup/variants.js'
 
 const program = fileURLToPath(new URL('../../faults/soak/run.ts', import.meta.url))
 

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { LockLostError } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
-import { openDatabase, openInstance } from './stage.js'
+import { openDatabase, openInstance } from './fixture.js'
 
 // The backend of a session is ended from outside: by an administrator, the out-of-memory killer, `lock break`.
 

@@ -19,7 +19,7 @@ const pool = new pg.Pool({ connectionString: url, max: 6 })
 const holdfast = await patiently(() => Holdfast.open({ url, jobs: { claims } }))
 
 const index = defineJob('index', {
-  retry: { attempts: 1_000, backoff: 1, longest: 20 },
+  retry: { attempts: 1_000, backoff: 1, maxBackoff: 20 },
   run: async (document: number, { id }) => {
     const { rows } = await pool.query('select version from document where id = $1', [document])
     await pool.query('insert into seen values ($1, $2, $3)', [document, rows[0].version, id])

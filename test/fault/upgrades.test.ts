@@ -9,7 +9,7 @@ import {
   schemaState,
 } from '../../src/postgres/index.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
-import { isInHurry } from '../setup/hurry.js'
+import { isInHurry } from '../setup/variants.js'
 import { Load } from './load.js'
 
 // A schema of the future under the code of today: every table has another column, every function was replaced, by itself.

@@ -5,14 +5,14 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmdirSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, inject, onTestFinished, test } from 'vitest'
-import { DatabaseError, defineJob, type Health, type HealthTrouble, type Holdfast } from '../../src/index.js'
+import { DatabaseError, defineJob, type Health, type HealthReasonCode, type Holdfast } from '../../src/index.js'
 import { healthHandler } from '../../src/telemetry/index.js'
-import { work } from '../jobs/stage.js'
+import { work } from '../jobs/fixture.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { ownServer } from '../setup/own-server.js'
 
-const become = (holdfast: Holdfast, status: Health['status'], ...codes: HealthTrouble[]) =>
+const become = (holdfast: Holdfast, status: Health['status'], ...codes: HealthReasonCode[]) =>
   until(`it is ${status}`, async () => {
     const health = await holdfast.health()
     return health.status === status && codes.every((code) => health.reasons.some((one) => one.code === code)) && health
@@ -90,10 +90,10 @@ test('schedules that cannot tick make the instance degraded', async () => {
   let ticks = 0
   holdfast.schedules.add('often', { every: '1s' }, () => void ticks++)
   await until('it ticks', () => ticks > 0)
-  await sql(url, 'alter function holdfast.schedule_look rename to schedule_look_away')
+  await sql(url, 'alter function holdfast.schedule_poll rename to schedule_poll_away')
   const { reasons } = await become(holdfast, 'degraded', 'SCHEDULES_FAILED')
-  expect(reasons[0]!.message).toMatch(/^The schedules cannot tick: function holdfast.schedule_look\(.* does not exist/)
-  await sql(url, 'alter function holdfast.schedule_look_away rename to schedule_look')
+  expect(reasons[0]!.message).toMatch(/^The schedules cannot tick: function holdfast.schedule_poll\(.* does not exist/)
+  await sql(url, 'alter function holdfast.schedule_poll_away rename to schedule_poll')
   await become(holdfast, 'up')
 })
 

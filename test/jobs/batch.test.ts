@@ -1,18 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  type BatchJob,
-  cancel,
-  DrainingError,
-  defineJob,
-  discard,
-  JobCancelledError,
-  retryAfter,
-  UsageError,
-} from '../../src/index.js'
+import { type BatchJob, DrainingError, defineJob, JobCancelledError, JobOutcome, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
-import { gate, untilState, work } from './stage.js'
+import { gate, untilState, work } from './fixture.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {
@@ -86,11 +77,15 @@ test('each ends by itself: results, outcomes and errors', async () => {
       jobs.map(({ input, attempt, progress, log }) => {
         log(`attempt ${attempt}`)
         progress(attempt)
-        if (input === 'later') return attempt === 1 && told.length < 2 ? retryAfter(30) : 'at last'
+        if (input === 'later') return attempt === 1 && told.length < 2 ? JobOutcome.retryAfter(30) : 'at last'
         if (input === 'fails') return new Error(`no ${attempt}`)
         if (input === 'fails once') return attempt === 1 ? new TypeError('once') : 'then'
         if (input === 'no JSON') return 1n
-        return input === 'cancel' ? cancel('unwanted') : input === 'discard' ? discard('gone') : input
+        return input === 'cancel'
+          ? JobOutcome.cancel('unwanted')
+          : input === 'discard'
+            ? JobOutcome.discard('gone')
+            : input
       }),
   })
   const inputs = ['value', 'later', 'fails', 'fails once', 'no JSON', 'cancel', 'discard']

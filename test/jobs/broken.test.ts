@@ -3,13 +3,13 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { defineJob, type Holdfast } from '../../src/index.js'
 import { until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { rowsOf, ways, work } from './stage.js'
+import { claimModes, rowsOf, work } from './fixture.js'
 
 type Answer = (rows: Record<string, unknown>[]) => Record<string, unknown>[] | Promise<never>
 
 /** Changes the answers of the statements that claim jobs, as a bug would. */
 function spoil(holdfast: Holdfast, statement: 'claim' | 'look', change: Answer) {
-  const { database } = holdfast.ground
+  const { database } = holdfast.context
   const { query } = database
   onTestFinished(() => void Object.assign(database, { query }))
   Object.assign(database, {
@@ -20,7 +20,7 @@ function spoil(holdfast: Holdfast, statement: 'claim' | 'look', change: Answer) 
   })
 }
 
-describe.each(ways)('$name', ({ name, ...options }) => {
+describe.each(claimModes)('$name', ({ name, ...options }) => {
   const statement = options.jobs.claims === 'rows' ? 'claim' : 'look'
 
   test('a worker that cannot read a job of its claim gives the claim back, says so, and does all jobs later', async () => {

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { defineJob, type Holdfast, type JobRef, retryAfter } from '../../src/index.js'
+import { defineJob, type Holdfast, JobOutcome, type JobRef } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
-import { gate, untilState, work } from './stage.js'
+import { gate, untilState, work } from './fixture.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {
@@ -56,7 +56,7 @@ test('children of an attempt that failed, or was lost, never were; those of one 
       const at = refs.push(await job.enqueue(child, 1))
       if (how === 'fails') throw new Error('no')
       if (how === 'is lost') await opening.opened
-      return at < 4 ? retryAfter(1) : 'done'
+      return at < 4 ? JobOutcome.retryAfter(1) : 'done'
     },
   })
   const worker = work(holdfast, [parent])

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { defineJob, MixedClaimsError, SessionLocksUnavailableError, UsageError } from '../../src/index.js'
 import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
-import { gate, rowsOf, untilState, work } from './stage.js'
+import { gate, rowsOf, untilState, work } from './fixture.js'
 
 const advisory = { claims: 'advisory' } as const
 

@@ -6,7 +6,7 @@ import { defineJob, UsageError } from '../../src/index.js'
 import { startProgram } from '../cli/program.js'
 import { caught, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { gate } from './stage.js'
+import { gate } from './fixture.js'
 
 test('close takes a duration, in words as well', async () => {
   const { jobs } = await open({ url: await databaseUrl() })
@@ -58,7 +58,7 @@ test('what a look back still finds while the worker closes is given back', async
     alter function holdfast.job_claim set schema at_once;
     create function holdfast.job_claim(
       session integer, token bigint, queues bigint[], priorities integer[], cursors bigint[], kinds text[], most integer,
-      announces boolean, looks_back boolean, out state text, out fence bigint, out jobs text, out passed text, out oldest text,
+      announces boolean, looks_back boolean, out state text, out fence bigint, out jobs text, out new_cursors text, out oldest text,
       out newest text, out last bigint
     )
     language plpgsql as $$
@@ -66,7 +66,7 @@ test('what a look back still finds while the worker closes is given back', async
       if looks_back then
         perform pg_advisory_lock_shared(7), pg_advisory_unlock_shared(7);
       end if;
-      select * into state, fence, jobs, passed, oldest, newest, last
+      select * into state, fence, jobs, new_cursors, oldest, newest, last
       from at_once.job_claim(session, token, queues, priorities, cursors, kinds, most, announces, looks_back);
     end
     $$`)

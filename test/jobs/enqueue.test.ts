@@ -4,7 +4,7 @@ import { defineJob } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, sqlPool, sqlSession, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { rowsOf, work } from './stage.js'
+import { rowsOf, work } from './fixture.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { sqlSession, stays, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { work } from './stage.js'
+import { work } from './fixture.js'
 
 test.each(['rows', 'advisory'] as const)(
   'jobs of a transaction that stays open while an idle worker looks are found when it commits: %s',

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { defineJob, UsageError } from '../../src/index.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { work } from './stage.js'
+import { work } from './fixture.js'
 
 test.each([
   ['2d', 3, 2],

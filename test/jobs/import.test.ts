@@ -7,16 +7,16 @@ import { drain } from '../../src/testing/index.js'
 import { bin } from '../cli/program.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open, roleUrl } from '../setup/instances.js'
-import { bossOf, graphileOf, graphileWorker, importedJobs } from './import-stage.js'
-import { gate, work } from './stage.js'
+import { gate, work } from './fixture.js'
+import { bossOf, graphileOf, graphileWorker, importedJobs } from './import-fixture.js'
 
 async function opened(): Promise<{ url: string; holdfast: Holdfast }> {
   const url = await databaseUrl()
   return { url, holdfast: await open({ url }) }
 }
 
-function counts(list: readonly { why?: string; kind?: string; jobs: number }[]): Record<string, number> {
-  return Object.fromEntries(list.map(({ why, kind, jobs }) => [why ?? kind, jobs]))
+function counts(list: readonly { reason?: string; kind?: string; jobs: number }[]): Record<string, number> {
+  return Object.fromEntries(list.map(({ reason, kind, jobs }) => [reason ?? kind, jobs]))
 }
 
 async function leftIn(url: string, table: string): Promise<number> {
@@ -46,7 +46,7 @@ describe('pg-boss', () => {
         { kind: 'exclusive', jobs: 1 },
         { kind: 'singleton', jobs: 2 },
       ],
-      left: [],
+      skipped: [],
     })
     expect(await leftIn(url, 'pgboss.job')).toBe(0)
     const jobs = await importedJobs(url)
@@ -112,23 +112,23 @@ describe('pg-boss', () => {
     const rival = await sqlSession(url)
     await rival.query(`begin; select from pgboss.job where data->>'locked' = 'true' for update`)
     await boss.send('mail', { free: true })
-    const left = { tied: 2, large: 1, key: 1, busy: 1, locked: 1, running: 2, ended: 1 }
+    const left = { linked: 2, large: 1, key: 1, busy: 1, locked: 1, running: 2, ended: 1 }
 
     const before = await leftIn(url, 'pgboss.job')
     const dry = await holdfast.jobs.importFrom('pg-boss', { dryRun: true })
-    expect([counts(dry.imported), counts(dry.left)]).toEqual([{ mail: 1 }, left])
+    expect([counts(dry.imported), counts(dry.skipped)]).toEqual([{ mail: 1 }, left])
     expect([await leftIn(url, 'pgboss.job'), await leftIn(url, 'holdfast.job')]).toEqual([before, 1])
 
     const one = await holdfast.jobs.importFrom('pg-boss')
-    expect([counts(one.imported), counts(one.left)]).toEqual([{ mail: 1 }, left])
+    expect([counts(one.imported), counts(one.skipped)]).toEqual([{ mail: 1 }, left])
     const two = await holdfast.jobs.importFrom('pg-boss')
-    expect([counts(two.imported), counts(two.left)]).toEqual([{}, left])
+    expect([counts(two.imported), counts(two.skipped)]).toEqual([{}, left])
     expect(await leftIn(url, 'pgboss.job')).toBe(before - 1)
     await rival.query('rollback')
     // Whoever had it there ends it there.
     await boss.complete('mail', held!.id)
     const three = await holdfast.jobs.importFrom('pg-boss', { kind: 'mail' })
-    expect([counts(three.imported), counts(three.left)]).toEqual([{ mail: 1 }, { tied: 2, large: 1, ended: 2 }])
+    expect([counts(three.imported), counts(three.skipped)]).toEqual([{ mail: 1 }, { linked: 2, large: 1, ended: 2 }])
   })
 
   test('with workers on both sides, each job runs once', async () => {
@@ -169,8 +169,8 @@ describe('pg-boss', () => {
     )
     await graphile.addJobs(inputs.map((payload) => ({ identifier: 'large', payload })))
     for (const from of importSources) {
-      const { imported, left } = await holdfast.jobs.importFrom(from)
-      expect([counts(imported), left]).toEqual([{ large: 6 }, []])
+      const { imported, skipped } = await holdfast.jobs.importFrom(from)
+      expect([counts(imported), skipped]).toEqual([{ large: 6 }, []])
     }
     const ids = await sql<{ n: number }>(url, `select (payload->>'n')::integer as n from holdfast.job order by 1`)
     expect(ids.map(({ n }) => n)).toEqual([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5])
@@ -249,8 +249,8 @@ describe('graphile-worker', () => {
     await graphile.addJob('create', { n: 1 }, { queueName: 'shop:7', jobKey: 'z' })
     await graphile.addJob('update', { n: 2 }, { queueName: 'shop:7' })
     await graphile.addJob('create', { n: 3 }, { queueName: 'shop:7', jobKey: 'a' })
-    const { imported, left } = await holdfast.jobs.importFrom('graphile-worker', { into: 'post' })
-    expect([counts(imported), left]).toEqual([{ mail: 5, create: 2, update: 1 }, []])
+    const { imported, skipped } = await holdfast.jobs.importFrom('graphile-worker', { into: 'post' })
+    expect([counts(imported), skipped]).toEqual([{ mail: 5, create: 2, update: 1 }, []])
     expect(await leftIn(url, 'graphile_worker._private_jobs')).toBe(0)
     const jobs = await importedJobs(url)
     const by = (to: string) => jobs.find(({ input }) => (input as { to?: string }).to === to)
@@ -295,8 +295,8 @@ describe('graphile-worker', () => {
     await sql(url, `update graphile_worker._private_jobs set attempts = 1 where max_attempts = 1`)
     const slow = defineJob('slow', { run: ({ n }: { n: number }) => void here.push(n) })
     work(holdfast, [slow])
-    const { imported, left } = await holdfast.jobs.importFrom('graphile-worker')
-    expect([counts(imported), counts(left)]).toEqual([{ slow: 1 }, { busy: 1, flags: 1, running: 1, ended: 1 }])
+    const { imported, skipped } = await holdfast.jobs.importFrom('graphile-worker')
+    expect([counts(imported), counts(skipped)]).toEqual([{ slow: 1 }, { busy: 1, flags: 1, running: 1, ended: 1 }])
     letEnd()
     await until('all ran', () => here.length + there.length === 4)
     expect([here, there.sort()]).toEqual([[3], [1, 2, 4]])

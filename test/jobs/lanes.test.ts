@@ -1,18 +1,18 @@
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
-import { cancel, defineJob, type Holdfast, NonRetryableError, retryAfter, UsageError } from '../../src/index.js'
+import { defineJob, type Holdfast, JobOutcome, NonRetryableError, UsageError } from '../../src/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { caught, sql, sqlSession, until, Witness, within } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { randomFrom, seed as seedOf } from '../setup/random.js'
-import { gate, rowsOf, untilState, work } from './stage.js'
+import { gate, rowsOf, untilState, work } from './fixture.js'
 
 const faultsOf = (url: string) => sql(url, 'select * from holdfast.lane_faults()')
 
 /** Nothing is left of lanes when none of their jobs is left. */
 async function untilGone(url: string): Promise<void> {
   await until('no lane is left', async () => (await sql(url, 'select from holdfast.lane')).length === 0)
-  expect(await sql(url, 'select from holdfast.loose_end')).toEqual([])
+  expect(await sql(url, 'select from holdfast.follow_up')).toEqual([])
 }
 
 test('one at a time in the order in which they came, larger priorities first; other lanes and jobs beside it', async () => {
@@ -80,9 +80,9 @@ test('a job that comes back gives its place away, and queues again', async () =>
     run: (name: string, { attempt }) => {
       order.push(`${name} ${attempt}`)
       if (name === 'fails' && attempt === 1) throw new Error('first')
-      if (name === 'later' && !order.includes('plain 1')) return retryAfter(20)
+      if (name === 'later' && !order.includes('plain 1')) return JobOutcome.retryAfter(20)
       if (name === 'buried') throw new NonRetryableError('no')
-      return name === 'cancels' ? cancel() : name
+      return name === 'cancels' ? JobOutcome.cancel() : name
     },
   })
   const refs = []
@@ -144,7 +144,7 @@ test('the max that was said last holds: raised at once, lowered as jobs end', as
   await until('it is parked', async () => (await sql(url, 'select from holdfast.lane where max = 1')).length === 1)
   for (const n of [0, 1, 2]) open_.get(n)!()
   await until('three have ended', async () => (await rowsOf(url)).history === 3)
-  await until('they are followed up', async () => (await sql(url, 'select from holdfast.loose_end')).length === 0)
+  await until('they are followed up', async () => (await sql(url, 'select from holdfast.follow_up')).length === 0)
   expect(open_.size).toBe(4)
   open_.get(3)!()
   for (const n of [4, 5, 6, 7]) {
@@ -187,7 +187,7 @@ test('a rate whose next is due in a month keeps nothing else from going on', asy
   const delayed = await holdfast.jobs.enqueue(job, 3, { delay: 10 })
   for (const { id } of [...others, delayed]) expect(await holdfast.jobs.result(id, { wait: '10s' })).toBe('ran')
   // Nobody has to look for the sake of the month.
-  expect(await sql(url, "select due_ms from holdfast.job_tie_up('{}', '{}', null)")).toEqual([{ due_ms: null }])
+  expect(await sql(url, "select due_ms from holdfast.job_run_follow_ups('{}', '{}', null)")).toEqual([{ due_ms: null }])
 })
 
 test('from SQL; a lane belongs to its queue', async () => {
@@ -229,16 +229,16 @@ test('a hundred thousand that are parked cost others nothing, and the next is fo
   await forgotten.query('select count(*) from holdfast.job')
   await jobs.enqueue(job, null, { lane: 'hot' })
   await until('it is in', async () => (await rowsOf(url)).job === 1)
-  const [lane] = await sql<{ key: string; queue: string; told_by: string }>(url, 'select * from holdfast.lane')
+  const [lane] = await sql<{ key: string; queue: string; updated_by_job: string }>(url, 'select * from holdfast.lane')
   await sql(
     url,
     `with parked as (
-       insert into holdfast.waiting (id, queue, priority, kind, payload, run_at, ties, stage, lane, rank, seq)
+       insert into holdfast.waiting (id, queue, priority, kind, payload, run_at, links, stage, lane, rank, seq)
        select n, $1, 0, 'job', 'null', now(), $2, 'lane', $3, 0, n
        from (select nextval('holdfast.job_number') as n from generate_series(1, 100000)) as numbered
        returning seq
      )
-     update holdfast.lane set passed[6] = (select min(seq) - 1 from parked)`,
+     update holdfast.lane set cursors[6] = (select min(seq) - 1 from parked)`,
     [
       lane!.queue,
       JSON.stringify({ lane: { name: 'hot', max: 1, key: Number.NaN } }).replace('null', lane!.key),
@@ -252,7 +252,7 @@ test('a hundred thousand that are parked cost others nothing, and the next is fo
       `select coalesce(sum(shared_blks_hit + shared_blks_read), 0)::int as blocks
        from pg_stat_statements
        where dbid = (select oid from pg_database where datname = current_database())
-         and (query like '%job_tie_up(%' or query like '%job_claim(%')
+         and (query like '%job_run_follow_ups(%' or query like '%job_claim(%')
          and query not like '%pg_stat_statements%'`,
     )
     return row!.blocks
@@ -262,11 +262,11 @@ test('a hundred thousand that are parked cost others nothing, and the next is fo
   const rounds = 300
   for (let n = 0; n < rounds; n++) {
     const [{ id }] = (await witness.query<{ id: string }>('select id from holdfast.job')) as [{ id: string }]
-    const [{ loose }] = (await witness.query<{ loose: string[] }>('select loose from holdfast.job_cancel($1, $2)', [
-      id,
-      'next',
-    ])) as [{ loose: string[] }]
-    await witness.query("select * from holdfast.job_tie_up($1, '{}', null)", [loose])
+    const [{ follow_ups }] = (await witness.query<{ follow_ups: string[] }>(
+      'select follow_ups from holdfast.job_cancel($1, $2)',
+      [id, 'next'],
+    )) as [{ follow_ups: string[] }]
+    await witness.query("select * from holdfast.job_run_follow_ups($1, '{}', null)", [follow_ups])
   }
   expect((await rowsOf(url)).waiting).toBe(100_000 - rounds)
   expect(await faultsOf(url)).toEqual([])
@@ -290,7 +290,7 @@ async function walk(
   const job = defineJob('job', {
     lanes: { max },
     maxCrashes: 1_000,
-    retry: { attempts: 3, backoff: 5, longest: 20 },
+    retry: { attempts: 3, backoff: 5, maxBackoff: 20 },
     run: async (
       { ms, end, byTx }: { lane: string; ms: number; end: string; byTx: boolean },
       { tx, attempt, signal },
@@ -301,8 +301,8 @@ async function walk(
       signal.throwIfAborted()
       if (end === 'throw' && attempt < 3) throw new Error('as asked')
       if (end === 'bury') throw new NonRetryableError('as asked')
-      if (end === 'later' && random() < 0.5) return retryAfter(10)
-      return end === 'cancel' ? cancel() : 'done'
+      if (end === 'later' && random() < 0.5) return JobOutcome.retryAfter(10)
+      return end === 'cancel' ? JobOutcome.cancel() : 'done'
     },
   })
   for (const holdfast of fleet) work(holdfast, [job], { concurrency: 8 })
@@ -314,7 +314,7 @@ async function walk(
     while (!isOver) {
       // One snapshot: whoever has a session runs, or is about to.
       const rows = await witness.query<{ n: number }>(
-        "select count(*)::int as n from holdfast.job where ties ? 'lane' group by ties->'lane'->>'name'",
+        "select count(*)::int as n from holdfast.job where links ? 'lane' group by links->'lane'->>'name'",
       )
       for (const { n } of rows) most = Math.max(most, n)
       expect(await witness.query('select * from holdfast.lane_faults()')).toEqual([])
@@ -404,7 +404,7 @@ test('what follows from an end is done by others when who ended it dies before',
   )
   opening.open()
   await until('the late record was refused', () => worker.running === 0)
-  expect((await sql(url, 'select from holdfast.loose_end')).length).toBe(1)
+  expect((await sql(url, 'select from holdfast.follow_up')).length).toBe(1)
   expect(await faultsOf(url)).toEqual([])
   await worker.close()
   // The row of its life stays until this is done, so that a round finds it.

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { work } from './stage.js'
+import { work } from './fixture.js'
 
 test.each(['asleep', 'awake'])(
   'a queue that another instance resumes, without an anchor, goes on at once: %s',

@@ -3,7 +3,7 @@ import { defineJob, PayloadTooLargeError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
-import { work } from './stage.js'
+import { work } from './fixture.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { sql, sqlSession, stays, until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
-import { work } from './stage.js'
+import { work } from './fixture.js'
 
 const many = 100_000
 const tables = ['job', 'waiting', 'job_history', 'claim', 'worker']
@@ -61,12 +61,12 @@ test(`with ${many} jobs ready and ${many} delayed, claims, ends and rounds read 
   const claim = async (most: number, looksBack = false) => {
     const claimed = await readsOf(
       client,
-      `select state, fence, passed, array(select (job ->> 0)::bigint from json_array_elements(jobs::json) as job) as ids
+      `select state, fence, new_cursors, array(select (job ->> 0)::bigint from json_array_elements(jobs::json) as job) as ids
        from holdfast.job_claim($1, 1, $2::bigint[], $3::integer[], $4::bigint[], '{filed}', $5, false, $6)`,
       [session, levels.map(() => queue), levels, levels.map(() => cursor), most, looksBack],
     )
     expect(claimed.row.state).toBe('claimed')
-    cursor = String(JSON.parse(claimed.row.passed!)[levels.indexOf(0)])
+    cursor = String(JSON.parse(claimed.row.new_cursors!)[levels.indexOf(0)])
     return { ...claimed, ids: claimed.row.ids as unknown as string[], fence: claimed.row.fence! }
   }
 
@@ -110,7 +110,7 @@ test(`with ${many} jobs ready and ${many} delayed, claims, ends and rounds read 
     )
     expect(others.row.answer).toHaveLength(50)
     expect(others.scanned + others.fetched, `other ends, statistics: ${statistics}`).toBeLessThan(1_000)
-    const round = await readsOf(client, 'select due_ms, moved from holdfast.job_round(1000)', [])
+    const round = await readsOf(client, 'select due_ms, moved from holdfast.job_maintain(1000)', [])
     expect(round.scanned + round.fetched, `a round, statistics: ${statistics}`).toBeLessThan(1_000)
   }
 })

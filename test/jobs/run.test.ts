@@ -1,23 +1,21 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
-  cancel,
   DrainingError,
   defineJob,
-  discard,
   type HoldfastOptions,
   InvalidInputError,
   JobCancelledError,
   JobFailedError,
+  JobOutcome,
   JobTimeoutError,
   NonRetryableError,
-  retryAfter,
   UsageError,
 } from '../../src/index.js'
 import { drain } from '../../src/testing/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { gate, rowsOf, untilState, ways, work } from './stage.js'
+import { claimModes, gate, rowsOf, untilState, work } from './fixture.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {
@@ -31,7 +29,7 @@ const effects = async (name: string) => {
   return row!.count
 }
 
-describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) => {
+describe.each(claimModes)('claims by $name', ({ name: way, anchor, jobs: settings }) => {
   const start = (more: Partial<HoldfastOptions> = {}) =>
     open({ url: fresh.url, anchor, jobs: settings, namespace: `run ${way}`, ...more })
   const wait = { wait: '15s' }
@@ -158,8 +156,8 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     const say = defineJob('say', {
       retry: { attempts: 1 },
       run: (what: string) => {
-        if (what === 'later') return tries++ < 2 ? retryAfter(10) : 'at last'
-        return what === 'cancel' ? cancel('not wanted') : discard('gone')
+        if (what === 'later') return tries++ < 2 ? JobOutcome.retryAfter(10) : 'at last'
+        return what === 'cancel' ? JobOutcome.cancel('not wanted') : JobOutcome.discard('gone')
       },
     })
     work(holdfast, [say])
@@ -295,7 +293,7 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
         if (how === 'given back') await new Promise((resolve) => signal.addEventListener('abort', resolve))
         // As jobs.cancel does, but without its notification.
         await sql(fresh.url, 'update holdfast.job set cancelled = $2 where id = $1', [id, 'not wanted'])
-        if (how === 'later') return retryAfter(10)
+        if (how === 'later') return JobOutcome.retryAfter(10)
         throw how === 'never' ? new NonRetryableError('its own') : new Error('its own')
       },
     })
@@ -494,7 +492,7 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
           begun.open()
           await opening.opened
           if (late === 'throw') throw new Error('late')
-          return late === 'later' ? retryAfter(1) : 'late'
+          return late === 'later' ? JobOutcome.retryAfter(1) : 'late'
         },
       })
       const worker = work(holdfast, [job])
@@ -553,7 +551,7 @@ describe.each(ways)('claims by $name', ({ name: way, anchor, jobs: settings }) =
     await until('all have ended', async () => (await rowsOf(url)).history === 2_000)
     await within(5_000, 'Closing', worker.close())
     expect(await rowsOf(url)).toEqual({ job: 0, waiting: 0, claim: 0, worker: 0, history: 2_000 })
-    expect(worker.refused).toBe(0)
+    expect(worker.refusedEnds).toBe(0)
   })
 
   test('no more run at once than the concurrency', async () => {
@@ -662,7 +660,7 @@ test('mistakes are refused at the door', async () => {
   await refused('Expected a list of definitions made by defineJob, got an empty array', () => jobs.work([]))
   await refused('Two definitions are named "job"', () => jobs.work([job, job]))
   await refused('Expected the id of a job, a whole number, got "1" (string)', () => jobs.find('1' as never))
-  await refused('Expected the time of retryAfter to be a duration', () => retryAfter('soon'))
+  await refused('Expected the delay of JobOutcome.retryAfter to be a duration', () => JobOutcome.retryAfter('soon'))
 })
 
 test('a worker that is busy for long takes nothing that it cannot run', async () => {

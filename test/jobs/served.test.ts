@@ -7,7 +7,7 @@ import { openPgPool } from '../../src/postgres/index.js'
 import { readJobSearch } from '../../src/search/index.js'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { gate, ways, work } from './stage.js'
+import { claimModes, gate, work } from './fixture.js'
 
 const other = defineJob('other', { queue: 'mail', run: () => {} })
 
@@ -15,7 +15,7 @@ function whyOf(holdfast: Holdfast, id: number) {
   return async () => (await holdfast.jobs.find(id))!.waitsFor
 }
 
-describe.each(ways)('claims by $name', ({ anchor, jobs: options }) => {
+describe.each(claimModes)('claims by $name', ({ anchor, jobs: options }) => {
   test('a job waits for a worker until one that has its kind serves its queue, and again when that worker closes', {
     timeout: 60_000,
   }, async () => {
@@ -97,9 +97,9 @@ test('find, the lists and the doctor agree on which jobs no worker claims', asyn
     const says = (rows: readonly { id: number; waitReason: string | null }[]) =>
       ids.map((id) => rows.find((row) => row.id === id)!.waitReason)
     const expected = ['no worker of its queue has its kind', 'no worker serves its queue', null]
-    expect(says((await observer.work.search({})).rows)).toEqual(expected)
-    expect(says((await observer.work.search(readJobSearch(''))).rows)).toEqual(expected)
-    const { findings } = await examine({ database, patienceMs: 0 })
+    expect(says((await observer.jobs.search({})).rows)).toEqual(expected)
+    expect(says((await observer.jobs.search(readJobSearch(''))).rows)).toEqual(expected)
+    const { findings } = await examine({ database, toleranceMs: 0 })
     expect(findings.filter(({ id }) => /^(queue|kind)-un/.test(id)).map(({ id, subject }) => [id, subject])).toEqual([
       ['queue-unattended', 'post'],
       ['kind-unhandled', 'mail'],

@@ -11,7 +11,7 @@ import {
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { gate, untilState, work } from './stage.js'
+import { gate, untilState, work } from './fixture.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { defineJob, type Holdfast, SchemaVersionError } from '../../src/index.js'
 import { caught, sql, stays, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { gate, work } from './stage.js'
+import { gate, work } from './fixture.js'
 
 describe.each(['rows', 'advisory'] as const)('%s', (claims) => {
   async function start() {

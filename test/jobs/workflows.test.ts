@@ -1,23 +1,15 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import {
-  cancel,
-  defineJob,
-  discard,
-  type Holdfast,
-  type JobParent,
-  NonRetryableError,
-  UsageError,
-} from '../../src/index.js'
+import { defineJob, type Holdfast, JobOutcome, type JobParent, NonRetryableError, UsageError } from '../../src/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { caught, sql, sqlSession, until, Witness, within } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { randomFrom, seed as seedOf } from '../setup/random.js'
-import { gate, rowsOf, untilState, work } from './stage.js'
+import { gate, rowsOf, untilState, work } from './fixture.js'
 
 const wait = { wait: '15s' }
 
 async function nothingLeft(url: string): Promise<void> {
-  await until('nothing follows any more', async () => (await sql(url, 'select from holdfast.loose_end')).length === 0)
+  await until('nothing follows any more', async () => (await sql(url, 'select from holdfast.follow_up')).length === 0)
   expect(await sql(url, 'select from holdfast.dependency')).toEqual([])
 }
 
@@ -131,7 +123,7 @@ test('when one fails: cancelled, and so on down; run all the same; or wait until
   const job = defineJob('job', {
     run: (what: string) => {
       if (what === 'fails' && isBroken) throw new NonRetryableError('broken')
-      return what === 'nothing to do' ? discard() : what
+      return what === 'nothing to do' ? JobOutcome.discard() : what
     },
   })
   const { jobs } = await holdfast.jobs.enqueueWorkflow((workflow) => {
@@ -273,7 +265,7 @@ async function walk(url: string, fleet: Holdfast[], seed: number, size: number, 
   const below = (n: number) => Math.floor(random() * n)
   const job = defineJob('node', {
     maxCrashes: 1_000,
-    retry: { attempts: 1_000, backoff: 5, longest: 20 },
+    retry: { attempts: 1_000, backoff: 5, maxBackoff: 20 },
     lanes: { max: 2 },
     run: async ({ end, byTx, ms, fails }: Node & { byTx: boolean; ms: number; fails: boolean }, { tx, attempt }) => {
       if (byTx) await tx.query('select 1')
@@ -281,7 +273,7 @@ async function walk(url: string, fleet: Holdfast[], seed: number, size: number, 
       await new Promise((resolve) => setTimeout(resolve, ms))
       if (fails && attempt === 1) throw new Error('the first time')
       if (end === 'bury') throw new NonRetryableError('as asked')
-      return end === 'cancel' ? cancel() : end === 'discard' ? discard() : 'done'
+      return end === 'cancel' ? JobOutcome.cancel() : end === 'discard' ? JobOutcome.discard() : 'done'
     },
   })
   for (const holdfast of fleet) work(holdfast, [job], { concurrency: 10 })

@@ -41,7 +41,7 @@ describe.each(['two instances', 'one instance'])('between %s', (where) => {
     const [a, b] = await pair(where)
     const first = await a.leases.acquire('handed on')
     const waiting = b.leases.acquire('handed on')
-    await until('the wait is known', async () => (await leaseRow(fresh.url, first.key))!.wanted)
+    await until('the wait is known', async () => (await leaseRow(fresh.url, first.key))!.hasWaiters)
     await first.release()
     await using second = await within(5_000, 'The grant', waiting)
     expect(second.fence).toBeGreaterThan(first.fence)
@@ -81,7 +81,7 @@ describe('a wait', () => {
     const held = await a.leases.acquire('aborted')
     const abort = new AbortController()
     const waiting = b.leases.acquire('aborted', { signal: abort.signal })
-    await until('the wait is known', async () => (await leaseRow(fresh.url, held.key))!.wanted)
+    await until('the wait is known', async () => (await leaseRow(fresh.url, held.key))!.hasWaiters)
     const reason = new Error('enough')
     abort.abort(reason)
     await expect(waiting).rejects.toBe(reason)
@@ -161,7 +161,7 @@ describe('with', () => {
 test.each<[object, string]>([
   [{ ttl: '999ms' }, 'Expected ttl to be a duration of at least 1s and at most 24d, got "999ms" (string)'],
   [{ ttl: 'soon' }, 'Expected ttl to be a duration of at least 1s and at most 24d, got "soon" (string)'],
-  [{ hold: -1 }, 'Expected hold to be a duration of at least 0ms and at most 24d, got -1 (number)'],
+  [{ minHold: -1 }, 'Expected minHold to be a duration of at least 0ms and at most 24d, got -1 (number)'],
   [{ spread: '25d' }, 'Expected spread to be a duration of at least 0ms and at most 24d, got "25d" (string)'],
   [{ wait: null }, 'Expected wait to be a duration of at least 0ms and at most 24d, got null'],
   [{ token: '' }, 'Expected token to be a string that is not empty, got "" (string)'],
@@ -233,7 +233,7 @@ describe('closing', () => {
     await using _held = await a.leases.acquire('waited for')
     const b = await Holdfast.open({ url: fresh.url, namespace: 'closing' })
     const waiting = b.leases.acquire('waited for').catch((error) => error)
-    await until('the wait is known', async () => (await leaseRow(fresh.url, a.locks.key('waited for')))!.wanted)
+    await until('the wait is known', async () => (await leaseRow(fresh.url, a.locks.key('waited for')))!.hasWaiters)
     await b.close()
     expect(await waiting).toBeInstanceOf(ClosedError)
   })

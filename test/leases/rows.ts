@@ -9,14 +9,14 @@ export interface LeaseRow {
   leftMs: number
   /** The same, as a time of the database. */
   expiresAtMs: number
-  wanted: boolean
+  hasWaiters: boolean
 }
 
 /** The row of a key, as the database has it; undefined where there was never a lease. */
 export async function leaseRow(url: string, key: string): Promise<LeaseRow | undefined> {
   const [row] = await sql<LeaseRow>(
     url,
-    `select token, instance, fence::float8, ttl_ms as "ttlMs", wanted,
+    `select token, instance, fence::float8, ttl_ms as "ttlMs", has_waiters as "hasWaiters",
        (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as "leftMs",
        (extract(epoch from expires_at) * 1000)::float8 as "expiresAtMs"
      from holdfast.lease

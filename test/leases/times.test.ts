@@ -120,7 +120,7 @@ async function renewals(): Promise<number> {
 describe('hold', () => {
   test('the name stays taken after a quick run, counted from the grant, and then is free', async () => {
     const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
-    const lease = await a.leases.acquire('held on', { hold: '1500ms' })
+    const lease = await a.leases.acquire('held on', { minHold: '1500ms' })
     const from = performance.now()
     await lease.release()
     expect(await b.leases.tryAcquire('held on')).toBeNull()
@@ -132,7 +132,7 @@ describe('hold', () => {
 
   test('is over when the work took longer', async () => {
     const { leases } = await open({ url: fresh.url })
-    const lease = await leases.acquire('long work', { hold: '1h' })
+    const lease = await leases.acquire('long work', { minHold: '1h' })
     await sql(fresh.url, "update holdfast.lease set granted_at = granted_at - interval '1 h' where key = $1", [
       lease.key,
     ])
@@ -142,14 +142,14 @@ describe('hold', () => {
 
   test('is not even its own holder’s: the work was done', async () => {
     const { leases } = await open({ url: fresh.url })
-    const lease = await leases.acquire('own', { hold: '1h', token: 'mine' })
+    const lease = await leases.acquire('own', { minHold: '1h', token: 'mine' })
     await lease.release()
     expect(await leases.tryAcquire('own', { token: 'mine' })).toBeNull()
   })
 
   test('does not outlast a holder who died: another may do the work', async () => {
     const { leases } = await open({ url: fresh.url })
-    const lease = await leases.acquire('died', { hold: '1h' })
+    const lease = await leases.acquire('died', { minHold: '1h' })
     await letExpire(fresh.url, lease.key)
     await using _next = await leases.acquire('died', { wait: 0 })
   })
@@ -219,7 +219,7 @@ describe('guard', () => {
     await later.guard(client)
     await client.query('commit')
     await caught(StaleFenceError, old.guard(await tx()))
-    const { rows } = await client.query('select fence::float8 from holdfast.guarded where key = $1', [old.key])
+    const { rows } = await client.query('select fence::float8 from holdfast.fence_guard where key = $1', [old.key])
     expect(rows).toEqual([{ fence: later.fence }])
   })
 

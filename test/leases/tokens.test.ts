@@ -69,7 +69,7 @@ test('acquired again for longer, it lasts longer; its hold is the longest of all
 
 test('the hold of the first acquisition outlasts a second one without', async () => {
   const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])
-  const outer = await a.leases.acquire('kept hold', { hold: '1h' })
+  const outer = await a.leases.acquire('kept hold', { minHold: '1h' })
   const inner = await b.leases.acquire('kept hold', { token: outer.token })
   await inner.release()
   expect((await leaseRow(fresh.url, outer.key))!.leftMs).toBeGreaterThan(3_500_000)

@@ -5,7 +5,7 @@ export async function untilQueued(url: string, name: string, count: number, name
   await until(`${count} wait for ${name}`, async () => {
     const [row] = await sql<{ waiting: number }>(
       url,
-      'select waiting from holdfast.limited where name = $1 and namespace = $2',
+      'select waiting from holdfast.limit_state where name = $1 and namespace = $2',
       [name, namespace],
     )
     return row !== undefined && row.waiting >= count
@@ -17,7 +17,7 @@ export async function nothingInUse(url: string): Promise<boolean> {
   const [row] = await sql<{ nothing: boolean }>(
     url,
     `select not exists (select from holdfast.permit where weight > 0)
-        and not exists (select from holdfast.limited where in_use <> 0 or waiting <> 0) as nothing`,
+        and not exists (select from holdfast.limit_state where in_use <> 0 or waiting <> 0) as nothing`,
   )
   return row!.nothing
 }

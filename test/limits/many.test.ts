@@ -21,7 +21,7 @@ test(`${many} entities, one of them hot and full: the others are served as if it
   const permits = await within(60_000, 'All cold ones', Promise.all(cold))
   expect(new Set(permits.map(({ fence }) => fence)).size).toBe(many)
   expect(
-    await sql(url, `select count(*)::int, sum(in_use)::int from holdfast.limited where name like 'cold %'`),
+    await sql(url, `select count(*)::int, sum(in_use)::int from holdfast.limit_state where name like 'cold %'`),
   ).toEqual([{ count: many, sum: many }])
   const [, taken] = await Promise.all([
     within(60_000, 'Giving back', Promise.all(permits.map((permit) => permit.release()))),
@@ -47,13 +47,16 @@ test('what nobody uses any more is swept, piece by piece, by those who go on', {
   await use(0, 1_500)
   await using _held = await a.limits.acquire('held', { max: 1 })
   // What a dead instance left behind, and nobody asked for since.
-  await sql(url, `insert into holdfast.limited (key, namespace, name, in_use) values (1, 'default', 'of the dead', 1)`)
+  await sql(
+    url,
+    `insert into holdfast.limit_state (key, namespace, name, in_use) values (1, 'default', 'of the dead', 1)`,
+  )
   await sql(
     url,
     `insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
      values (1, 1, 999999, 'dead', 1, 1, 1, now())`,
   )
-  await sql(url, `update holdfast.limited set changed_at = changed_at - interval '2 minutes'`)
+  await sql(url, `update holdfast.limit_state set changed_at = changed_at - interval '2 minutes'`)
   await sql(url, 'update holdfast.rate set full_at = full_at - 120000000000')
   for (let round = 1; round <= 3; round++) await use(round * 500, 500)
   await until(
@@ -63,7 +66,7 @@ test('what nobody uses any more is swept, piece by piece, by those who go on', {
       const [row] = await sql<{ idle: number; rates: number; dead: number }>(
         url,
         `select
-         (select count(*)::int from holdfast.limited where changed_at < now() - interval '2 minutes' and in_use = 0) as idle,
+         (select count(*)::int from holdfast.limit_state where changed_at < now() - interval '2 minutes' and in_use = 0) as idle,
          (select count(*)::int from holdfast.rate where full_at < extract(epoch from now())::bigint * 1000000000 - 110000000000) as rates,
          (select count(*)::int from holdfast.permit where instance = 'dead') as dead`,
       )
@@ -71,6 +74,8 @@ test('what nobody uses any more is swept, piece by piece, by those who go on', {
     },
     60_000,
   )
-  expect(await sql(url, `select in_use from holdfast.limited where name = 'of the dead' and in_use > 0`)).toEqual([])
-  expect(await sql(url, `select in_use::int from holdfast.limited where name = 'held'`)).toEqual([{ in_use: 1 }])
+  expect(await sql(url, `select in_use from holdfast.limit_state where name = 'of the dead' and in_use > 0`)).toEqual(
+    [],
+  )
+  expect(await sql(url, `select in_use::int from holdfast.limit_state where name = 'held'`)).toEqual([{ in_use: 1 }])
 })

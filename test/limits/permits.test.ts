@@ -199,7 +199,7 @@ test('an entity whose row somebody keeps locked slows no other', async () => {
   await (await a.limits.acquire('hot', { max: 10 })).release()
   const client = await sqlSession(fresh.url)
   await client.query('begin')
-  await client.query(`select from holdfast.limited where name = 'hot' and namespace = 'blocked' for update`)
+  await client.query(`select from holdfast.limit_state where name = 'hot' and namespace = 'blocked' for update`)
   const hot = [a, b, a, a].map((instance) => instance.limits.acquire('hot', { max: 10, wait: '1m' }))
   for (const round of [1, 2, 3, 4, 5]) {
     const cold = [a, b].map((instance) => instance.limits.acquire(`cold ${round}`, { max: 2 }))

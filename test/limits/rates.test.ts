@@ -61,7 +61,7 @@ test('retryAfterMs is exact: what is missing on the clock of the database, round
   const client = await sqlSession(fresh.url)
   const key = hashedKey('default', 'rate/exact').key
   const ask = {
-    place: 0,
+    ordinal: 0,
     key,
     namespace: 'default',
     name: 'exact',
@@ -76,7 +76,7 @@ test('retryAfterMs is exact: what is missing on the clock of the database, round
     const { rows } = await client.query<{ before: string; verdict: string; after_ns: string; after: string }>(
       `with before as materialized (select ${clock} as ns)
        select before.ns as before, r.verdict, r.after_ns, ${clock} as after
-       from before, holdfast.rate_turn(case when before.ns > 0 then $1::text::jsonb end, true) r`,
+       from before, holdfast.rate_decide(case when before.ns > 0 then $1::text::jsonb end, true) r`,
       [JSON.stringify([ask])],
     )
     const { before, verdict, after_ns, after } = rows[0]!

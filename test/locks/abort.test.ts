@@ -89,7 +89,7 @@ const start = seed()
 
 test(`many that come, wait and abort leave nothing and never two holders (seed ${start})`, async () => {
   const random = randomFrom(start)
-  const fleet = await Promise.all([0, 1, 2].map(() => open({ url: fresh.url, parked: 2 })))
+  const fleet = await Promise.all([0, 1, 2].map(() => open({ url: fresh.url, waitConnections: 2 })))
   const inside = new Map<string, number>()
   const outcomes = { done: 0, aborted: 0 }
   const one = async () => {

@@ -51,7 +51,7 @@ test('readers of the process that waits for a writer elsewhere get in after it',
 })
 
 test('more names are waited for than there are parked connections', async () => {
-  const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url, parked: 1 })]
+  const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url, waitConnections: 1 })]
   const names = Array.from({ length: 6 }, (_, at) => `parked ${at}`)
   const held = await Promise.all(names.map((name) => a.locks.acquire(name)))
   const waiting = names.map((name) => b.locks.acquire(name, { wait: '20s' }))

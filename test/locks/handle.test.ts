@@ -247,7 +247,7 @@ describe('a release that an operator asks for', () => {
     const lock = await locks.acquire('wanted')
     const beside = await locks.acquire('not wanted')
     const { signal } = lock
-    await sql(fresh.url, `select pg_notify('holdfast', 'release ' || $1)`, [lock.keys[0]])
+    await sql(fresh.url, `select pg_notify('holdfast', 'lock-release-requested ' || $1)`, [lock.keys[0]])
     await aborted(signal)
     expect(signal.reason).toBeInstanceOf(ReleaseRequestedError)
     expect(signal.reason).toMatchObject({ code: 'RELEASE_REQUESTED', lock: 'wanted' })
@@ -261,7 +261,7 @@ describe('a release that an operator asks for', () => {
   test('work that ends after it is no failure', async () => {
     const { locks } = await open({ url: fresh.url })
     const result = await locks.with('finishing', async (lock) => {
-      await sql(fresh.url, `select pg_notify('holdfast', 'release ' || $1)`, [lock.keys[0]])
+      await sql(fresh.url, `select pg_notify('holdfast', 'lock-release-requested ' || $1)`, [lock.keys[0]])
       await aborted(lock.signal)
       return 'finished'
     })
@@ -271,11 +271,17 @@ describe('a release that an operator asks for', () => {
   test('messages that cannot be understood disturb nothing', async () => {
     const { locks } = await open({ url: fresh.url })
     await using lock = await locks.acquire('undisturbed')
-    for (const payload of ['', 'release', 'release abc', 'nonsense 1 2 3', `release ${lock.keys[0]}x`]) {
+    for (const payload of [
+      '',
+      'lock-release-requested',
+      'lock-release-requested abc',
+      'nonsense 1 2 3',
+      `lock-release-requested ${lock.keys[0]}x`,
+    ]) {
       await sql(fresh.url, `select pg_notify('holdfast', $1)`, [payload])
     }
     await using marker = await locks.acquire('marker')
-    await sql(fresh.url, `select pg_notify('holdfast', 'release ' || $1)`, [marker.keys[0]])
+    await sql(fresh.url, `select pg_notify('holdfast', 'lock-release-requested ' || $1)`, [marker.keys[0]])
     await aborted(marker.signal)
     expect(lock.signal.aborted).toBe(false)
   })

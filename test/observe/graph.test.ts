@@ -7,10 +7,10 @@ import {
   type ContendedName,
   Observer,
   type Participant,
-  waysOutOf,
+  remediesFor,
 } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
-import { work } from '../jobs/stage.js'
+import { work } from '../jobs/fixture.js'
 import { freshDatabase } from '../setup/database.js'
 import { sqlSession } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
@@ -255,7 +255,7 @@ describe('jobs that have ended', () => {
     const { names, participants } = await observer.graph()
     const [name] = names
     const who = participants.find(({ id }) => id === `job ${first}`)!
-    expect(waysOutOf(name!, name!.holders[0], who)).toEqual([{ does: 'retry', job: first }])
+    expect(remediesFor(name!, name!.holders[0], who)).toEqual([{ action: 'retry', job: first }])
     // The advice works.
     await releasing.end()
     await expect.poll(() => stateOf(cancelled!), soon).toBe('cancelled')
@@ -263,21 +263,21 @@ describe('jobs that have ended', () => {
   })
 
   test.each([
-    ['ready', 'look'],
-    ['waiting', 'look'],
-    ['done', 'look'],
-    ['discarded', 'look'],
+    ['ready', 'inspect'],
+    ['waiting', 'inspect'],
+    ['done', 'inspect'],
+    ['discarded', 'inspect'],
     ['buried', 'retry'],
     ['cancelled', 'retry'],
-  ])('are retried only if they failed: the way out of a job that is %s is to %s', (state, does) => {
+  ])('are retried only if they failed: the way out of a job that is %s is to %s', (state, action) => {
     const participant: Participant = {
       ...{ id: 'job 7', kind: 'job', instance: null, host: null, osPid: null },
       ...{ pids: [], application: null, user: null, job: { id: 7, kind: 'mail', queue: 'post', state } },
     }
     const [held] = name('job 7', { by: 'a', waits: 'b', kind: 'job' }).holders
     const holding = { ...held!, how: 'job', job: 7 } as const
-    expect(waysOutOf(name('job 7', { by: 'a', waits: 'b', kind: 'job' }), holding, participant)).toEqual([
-      { does, job: 7 },
+    expect(remediesFor(name('job 7', { by: 'a', waits: 'b', kind: 'job' }), holding, participant)).toEqual([
+      { action, job: 7 },
     ])
   })
 })

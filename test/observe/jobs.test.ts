@@ -4,14 +4,14 @@ import { Observer } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
 import type { JobSearch } from '../../src/search/index.js'
 import { drain, enqueued } from '../../src/testing/index.js'
-import { gate, work } from '../jobs/stage.js'
+import { gate, work } from '../jobs/fixture.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 
 const mail = defineJob('mail', { queue: 'post', run: () => {} })
 
-const found = async ({ work }: Observer, search: Partial<JobSearch> = {}, limit?: number) =>
-  (await work.search(search, { limit })).rows
+const found = async ({ jobs }: Observer, search: Partial<JobSearch> = {}, limit?: number) =>
+  (await jobs.search(search, { limit })).rows
 
 async function observe<T>(url: string, look: (observer: Observer) => Promise<T>): Promise<T> {
   const database = openPgPool({ connectionString: url })
@@ -25,7 +25,7 @@ async function observe<T>(url: string, look: (observer: Observer) => Promise<T>)
 test('however many jobs there are, a look walks the indexes and stops', async () => {
   const url = await databaseUrl()
   // Without statistics, and nearly all in one queue: what misleads a planner.
-  for (const table of ['job', 'waiting', 'job_history_rest']) {
+  for (const table of ['job', 'waiting', 'job_history_default']) {
     await sql(url, `alter table holdfast.${table} set (autovacuum_enabled = false)`)
   }
   const { jobs } = await open({ url })
@@ -56,7 +56,7 @@ test('however many jobs there are, a look walks the indexes and stops', async ()
   expect(lookedThrough).toBeLessThan(21_000)
   const counted = await rowsRead(url, async (observer) => {
     // Exact up to ten thousand.
-    expect((await observer.work.queues()).rows).toMatchObject([
+    expect((await observer.jobs.queues()).rows).toMatchObject([
       { name: 'post', ready: 10_001, waiting: 10_001, buried: 10_001, running: 0, workers: 0 },
       { name: 'small', ready: 1, waiting: 0, buried: 0 },
     ])
@@ -77,7 +77,7 @@ test.each(['rows', 'advisory'] as const)('what runs is told from what is ready, 
       { id, state: 'running', instance: holdfast.id, claimedAt: expect.any(Date) },
       { id: ready.id, state: 'ready', claimedAt: null },
     ])
-    expect((await observer.work.queues()).rows).toMatchObject([{ ready: 1, running: 1, workers: 1 }])
+    expect((await observer.jobs.queues()).rows).toMatchObject([{ ready: 1, running: 1, workers: 1 }])
     expect(await enqueued(holdfast)).toMatchObject([{ id: ready.id }])
     end()
     await drain(holdfast, [mail])
@@ -85,7 +85,7 @@ test.each(['rows', 'advisory'] as const)('what runs is told from what is ready, 
       { id: ready.id, state: 'done' },
       { id, state: 'done' },
     ])
-    expect((await observer.work.queues()).rows).toMatchObject([{ ready: 0, running: 0 }])
+    expect((await observer.jobs.queues()).rows).toMatchObject([{ ready: 0, running: 0 }])
   })
 })
 
@@ -96,10 +96,10 @@ test('a queue whose name nobody has written down is there by its key', async () 
   await expect.poll(() => sql(url, 'select from holdfast.queue')).toHaveLength(1)
   await sql(url, 'delete from holdfast.queue')
   await observe(url, async (observer) => {
-    const key = (await observer.work.queues()).rows[0]!.key
-    expect((await observer.work.queues()).rows).toMatchObject([{ key, name: null, namespace: null, ready: 1 }])
+    const key = (await observer.jobs.queues()).rows[0]!.key
+    expect((await observer.jobs.queues()).rows).toMatchObject([{ key, name: null, namespace: null, ready: 1 }])
     expect(await found(observer)).toMatchObject([{ id, queue: null, namespace: null, queueKey: key }])
-    expect(await observer.work.queues({ namespace: 'default' })).toEqual({ rows: [], count: 0 })
+    expect(await observer.jobs.queues({ namespace: 'default' })).toEqual({ rows: [], count: 0 })
   })
 })
 

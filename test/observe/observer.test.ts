@@ -104,7 +104,7 @@ describe('locks', () => {
   })
 
   test('shows a wait that has no session at the moment, from its note', async () => {
-    const [holder, waiter] = [await open(), await open({ parked: 1 })]
+    const [holder, waiter] = [await open(), await open({ waitConnections: 1 })]
     await holder.locks.acquire(['x', 'y'])
     waitFor(waiter, 'x')
     await eventually(async () => waiting(await observer.locks())).toHaveLength(1)
@@ -206,7 +206,7 @@ describe('instances', () => {
     const key = first.locks.key('x')
     second.locks.acquire({ key, label: 'x', namespace: 'default' }).catch(() => {})
     await eventually(async () => (await observer.fleet.list()).rows).toMatchObject([
-      { id: first.id, namespace: 'default', alive: true, held: 2, waiting: 0, lives: 1, osPid: process.pid },
+      { id: first.id, namespace: 'default', alive: true, held: 2, waiting: 0, reconnects: 0, osPid: process.pid },
       { id: second.id, namespace: 'mail', alive: true, held: 0, waiting: 1 },
     ])
   })

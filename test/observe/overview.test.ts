@@ -4,8 +4,8 @@ import { defineJob, type Holdfast } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { type Database, openPgPool } from '../../src/postgres/index.js'
 import { drain } from '../../src/testing/index.js'
-import { work } from '../jobs/stage.js'
-import { add, untilMember, untilRuns } from '../schedules/stage.js'
+import { work } from '../jobs/fixture.js'
+import { add, untilMember, untilRuns } from '../schedules/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
@@ -190,8 +190,8 @@ test('schedules, and trouble of each kind', async () => {
   await sql(fresh.url, "update holdfast.lease set expires_at = now() - interval '1 s' where key = $1", [key])
   await sql(
     fresh.url,
-    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, lives, expires_at)
-     values ($2, $1, 2147483646, 'web-9', 99, '1', 1000, 'any', 0, 1, now()), ($3, $1, 2147483645, 'web-8', 98, '1', 1000, 'any', 0, 3, now() + interval '1 h')`,
+    `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation, reconnects, expires_at)
+     values ($2, $1, 2147483646, 'web-9', 99, '1', 1000, 'any', 0, 0, now()), ($3, $1, 2147483645, 'web-8', 98, '1', 1000, 'any', 0, 2, now() + interval '1 h')`,
     [namespace, randomBytes(6).toString('hex'), randomBytes(6).toString('hex')],
   )
   const { schedules, trouble, counts, instances, queues } = await seen(holdfast)
@@ -216,7 +216,7 @@ test('schedules, and trouble of each kind', async () => {
     'gap good',
     'gone web-9 process 99',
     'lease lost',
-    'life web-8 process 98',
+    'reconnected web-8 process 98',
   ])
   expect(trouble.find(({ kind }) => kind === 'buried')).toMatchObject({
     job: id,

@@ -13,7 +13,7 @@ async function stage() {
   const observer = new Observer(database)
   /** What speaks against the promises at this look. */
   const facts = async () => {
-    const { invariants } = await observer.proof({ mendedWithinMs: 0 })
+    const { invariants } = await observer.proof({ repairWithinMs: 0 })
     return invariants.flatMap(({ number, facts }) => facts.map((fact) => `${number} ${fact}`))
   }
   return { url, observer, facts, run: (text: string, values?: unknown[]) => sql(url, text, values) }
@@ -49,7 +49,7 @@ test('a busy fleet keeps every promise, and each of them was held against someth
   const facts: string[] = []
   const checked = new Set<number>()
   await until('everything was looked at', async () => {
-    const { invariants } = await observer.proof({ mendedWithinMs: 0 })
+    const { invariants } = await observer.proof({ repairWithinMs: 0 })
     for (const invariant of invariants) {
       facts.push(...invariant.facts)
       if (invariant.checked > 0) checked.add(invariant.number)
@@ -91,14 +91,14 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
 
   await broken(
     /^1 etl: session \d+ has it as a lock, and instance other by lease$/,
-    `insert into holdfast.lease (key, token, instance, fence, ttl_ms, hold_ms, granted_at, expires_at)
+    `insert into holdfast.lease (key, token, instance, fence, ttl_ms, min_hold_ms, granted_at, expires_at)
      select key, 'x', 'other', 1, 60000, 0, now(), now() + interval '1 minute' from holdfast.hold`,
     'delete from holdfast.lease',
   )
   await broken(
     new RegExp(`^2 etl: written under a larger fence than the ${lock.fence} of who holds it$`),
-    'insert into holdfast.guarded select key, fence + 1 from holdfast.hold',
-    'delete from holdfast.guarded',
+    'insert into holdfast.fence_guard select key, fence + 1 from holdfast.hold',
+    'delete from holdfast.fence_guard',
   )
   await broken(
     /^2 etl: held with fence \d+, which nobody has drawn$/,
@@ -122,14 +122,14 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
   )
   await broken(
     /^3 key 7: leased by instance other for longer than the 1000 ms of its term$/,
-    `insert into holdfast.lease (key, token, instance, fence, ttl_ms, hold_ms, granted_at, expires_at)
+    `insert into holdfast.lease (key, token, instance, fence, ttl_ms, min_hold_ms, granted_at, expires_at)
      values (7, 'x', 'other', 1, 1000, 0, now(), now() + interval '1 minute')`,
     'delete from holdfast.lease',
   )
   await broken(
     /^3 gpu: instance other is gone and still has a permit that others wait for$/,
     `with waits as (
-       insert into holdfast.permit (key, token, session, instance, weight, max, ticket, since)
+       insert into holdfast.permit (key, token, session, instance, weight, max, wait_order, since)
        select key, 1, session, instance, 1, 1, 1, now() from holdfast.permit
      )
      insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
@@ -144,7 +144,7 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
   await silent.end()
 
   await broken(
-    /^4 job 900 belongs to life 2000000000, which is gone$/,
+    /^4 job 900 belongs to session 2000000000, which is gone$/,
     `with claim as (insert into holdfast.claim (fence, session, token, jobs) values (1, ${gone}, 1, '{900}'))
      insert into holdfast.job (id, seq, queue, priority, kind, payload, session, fence)
      values (900, 900, 1, 0, 'ship', '{}', ${gone}, 1)`,
@@ -191,7 +191,7 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
     'delete from holdfast.gap',
   )
   await broken(
-    /^6 report: its run of 2020-01-01.* belongs to life 2000000000, which is gone$/,
+    /^6 report: its run of 2020-01-01.* belongs to session 2000000000, which is gone$/,
     `${tick}, 'running', ${gone} from holdfast.schedule`,
     'delete from holdfast.tick',
   )
@@ -201,7 +201,7 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
        insert into holdfast.schedule_member (schedule, instance, session, rule, since)
        values (5, 'other', ${session}, '{}', now() - interval '1 hour')
      )
-     insert into holdfast.schedule (key, namespace, name, rule, next_at, overlap, missed, late, reruns)
+     insert into holdfast.schedule (key, namespace, name, rule, next_at, overlap, missed, max_late, reruns)
      values (5, 'shop', 'stuck', '{}', '2020-01-01', 'skip', 'skip', 0, false)`,
     'with member as (delete from holdfast.schedule_member where schedule = 5) delete from holdfast.schedule where key = 5',
   )
@@ -228,9 +228,9 @@ test('each promise, broken by hand in the tables, is found broken', async () => 
   )
   expect([...found].sort()).toEqual(['1', '2', '3', '4', '5', '6', '7', '8'])
 
-  // Seen for the first time, it may be about to be mended; seen again, it is a violation.
+  // Seen for the first time, it may be about to be repaired; seen again, it is a violation.
   await run('insert into holdfast.dependency values (900, 901)')
-  const look = async () => (await observer.proof({ mendedWithinMs: 1 })).invariants[3]!
+  const look = async () => (await observer.proof({ repairWithinMs: 1 })).invariants[3]!
   expect(await look()).toMatchObject({ violations: 0, suspects: 1, facts: [] })
   expect(await look()).toMatchObject({ violations: 1, suspects: 0, facts: [/nowhere/] })
 })

@@ -10,7 +10,7 @@ import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { countEffects, effect, gate, makeEffects } from './effects.js'
-import { event, type Framework, frameworks, type Heard, listen, post, type Service } from './servers.js'
+import { event, type Framework, frameworks, listen, post, type ReceivedResponse, type Service } from './servers.js'
 
 let fresh: FreshDatabase
 beforeAll(async () => {
@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => fresh.drop())
 
 /** What a replay repeats: everything but what is new with each response, and the mark. */
-function lasting({ headers, ...rest }: Heard) {
+function lasting({ headers, ...rest }: ReceivedResponse) {
   const {
     date: _,
     connection: __,

@@ -152,7 +152,7 @@ function serveFetch(fetch: (request: Request) => Response | Promise<Response>): 
   })
 }
 
-export interface Heard {
+export interface ReceivedResponse {
   status: number
   statusText: string
   headers: Record<string, string>
@@ -166,7 +166,7 @@ export async function post(
   body: string | Uint8Array | undefined,
   headers: Record<string, string> = {},
   method = 'POST',
-): Promise<Heard> {
+): Promise<ReceivedResponse> {
   const response = await fetch(url, { method, body: (body ?? null) as never, headers })
   return {
     status: response.status,
@@ -178,7 +178,7 @@ export async function post(
 }
 
 /** An event as a sender would send it. */
-export function event(url: string, id: string, more: object = {}): Promise<Heard> {
+export function event(url: string, id: string, more: object = {}): Promise<ReceivedResponse> {
   const headers = { 'content-type': 'application/json', 'x-event-id': id }
   return post(`${url}/hook`, JSON.stringify({ id, ...more }), headers)
 }

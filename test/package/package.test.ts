@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { publint } from 'publint'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { descendantsOf, listProcesses, stillIn } from '../../src/cli/processes.js'
+import { descendantsOf, listProcesses, stillRunning } from '../../src/cli/processes.js'
 import { defineJob } from '../../src/index.js'
 import { startProgram } from '../cli/program.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
@@ -182,7 +182,7 @@ export const slow = defineJob('slow', { run: (_, { signal }) => setTimeout(1_500
     const all = descendantsOf(running.pid)
     expect(all.length).toBeGreaterThan(1)
     process.kill(toGroup ? -running.pid : running.pid, signal)
-    await until(`all ${all.length} processes have ended`, () => stillIn(listProcesses(), all).length === 0, 20_000)
+    await until(`all ${all.length} processes have ended`, () => stillRunning(listProcesses(), all).length === 0, 20_000)
     return running
   }
 
@@ -226,7 +226,7 @@ export const slow = defineJob('slow', { run: (_, { signal }) => setTimeout(1_500
     const all = descendantsOf(running.pid)
     process.kill(running.pid, 'SIGTERM')
     expect(await holdfast.jobs.result(id)).toBe('whole')
-    await until('all processes have ended', () => stillIn(listProcesses(), all).length === 0, 20_000)
+    await until('all processes have ended', () => stillRunning(listProcesses(), all).length === 0, 20_000)
     expect(running.stderr).toContain('SIGTERM')
     expect(running.stderr).not.toContain('again')
   })
@@ -241,5 +241,5 @@ test('without npm, a command stays when the shell that started it ends', { timeo
   const pid = Number(/pid (\d+)/.exec(shell.stderr)![1])
   const command = descendantsOf(pid).filter((one) => one.pid === pid)
   await until('the shell has ended', () => descendantsOf(shell.pid).length === 0, 20_000)
-  await stays('the command runs', () => stillIn(listProcesses(), command).length === 1, 2_000)
+  await stays('the command runs', () => stillRunning(listProcesses(), command).length === 1, 2_000)
 })

@@ -97,7 +97,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
       await presence.close()
       await database.close()
     })
-    const life = await presence.whenLiving()
+    const life = await presence.whenPresent()
     const isPresent = async () =>
       (await sql<{ yes: boolean }>(direct, 'select holdfast.is_present($1) as yes', [life.number]))[0]!.yes
     const from = performance.now()

@@ -1,7 +1,7 @@
 // Schedules behind PgBouncer in transaction mode, with and without an anchor that leads past it.
 import { describe, expect, test } from 'vitest'
 import { countEffects, effect, makeEffects } from '../once/effects.js'
-import { add, stopped, unproven, untilMember, untilRuns } from '../schedules/stage.js'
+import { add, stopped, unproven, untilMember, untilRuns } from '../schedules/fixture.js'
 import { until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { startPooler, withoutPgBouncer } from './pgbouncer.js'

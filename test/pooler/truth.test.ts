@@ -35,7 +35,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
       if (loaded) keepBusy(url, backends * 2)
       for (let opening = 0; opening < openings; opening++) {
         const error = await caught(SessionLocksUnavailableError, Holdfast.open({ url, migrate: false }))
-        expect(error.because).toBe('transaction-pooler')
+        expect(error.reason).toBe('transaction-pooler')
         expect(error.hint).toContain('directUrl')
       }
       expect(await advisoryLocks(direct)).toBe(0)
@@ -56,7 +56,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
     const pid = await backendPid(client)
     expect(await backendPid(other)).not.toBe(pid)
     const refusal = await caught(SessionLocksUnavailableError, refuseTransactionPooler(client, connection, pid))
-    expect(refusal.because).toBe('transaction-pooler')
+    expect(refusal.reason).toBe('transaction-pooler')
   })
 })
 

@@ -92,7 +92,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
     const pooler = await startPooler({ mode: 'transaction' })
     const url = pooler.through(await databaseUrl())
     const error = await caught(SessionLocksUnavailableError, Holdfast.open({ url, directUrl: await databaseUrl() }))
-    expect(error.because).toBe('elsewhere')
+    expect(error.reason).toBe('other-database')
   })
 
   test('a directUrl that leads through the pooler as well is refused', async () => {
@@ -100,7 +100,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
     const pooler = await startPooler({ mode: 'transaction' })
     const url = pooler.through(direct)
     const error = await caught(SessionLocksUnavailableError, Holdfast.open({ url, directUrl: url }))
-    expect(error.because).toBe('transaction-pooler')
+    expect(error.reason).toBe('transaction-pooler')
   })
 
   test('without an anchor, locks of transactions work and session locks explain themselves', async () => {
@@ -119,7 +119,7 @@ describe.skipIf(withoutPgBouncer)('behind PgBouncer in transaction mode', () => 
     await second.query('rollback')
 
     const error = await caught(SessionLocksUnavailableError, instance.locks.acquire('user:42'))
-    expect(error.because).toBe('not-asked-for')
+    expect(error.reason).toBe('no-anchor')
     await until('the name is registered', async () => (await namesIn(direct)).includes('user:42'))
     await instance.close()
     await nothingRemains(direct)

@@ -24,7 +24,7 @@ interface InstanceRow {
   namespace: string
   version: string
   expiry_ms: number
-  lives: number
+  reconnects: number
   pooler: string
   refused_settings: Record<string, { wanted: string; got: string | null }>
 }
@@ -59,7 +59,7 @@ describe('the settings of a session', () => {
     expect(await show('tcp_keepalives_idle')).toBe('1')
     expect(await show('default_transaction_isolation')).toBe('read committed')
     // Servers before 17 have no transaction_timeout.
-    if (session.serverVersion >= 170_000) expect(session.refused).toEqual({})
+    if (session.serverVersion >= 170_000) expect(session.refusedSettings).toEqual({})
   })
 
   test('do not end a session whose client lives, though it asks for nothing', async () => {
@@ -95,7 +95,7 @@ test('the row tells who the instance is', async () => {
     namespace: 'told',
     os_pid: process.pid,
     expiry_ms: 7_000,
-    lives: 1,
+    reconnects: 0,
     pooler: 'none',
     version: expect.stringMatching(/^\d+\.\d+\.\d+/),
   })
@@ -125,23 +125,26 @@ describe('a new life', () => {
     await sql(fresh.url, 'select pg_terminate_backend($1)', [before.backend_pid])
     const after = await until('it lives again', async () => {
       const row = await rowOf(fresh.url, instance.id)
-      return row.lives === 2 && row
+      return row.reconnects === 1 && row
     })
     expect(after.session).toBeGreaterThan(before.session)
     expect(after.backend_pid).not.toBe(before.backend_pid)
 
     await using lock = await instance.locks.acquire('in the second life', { wait: '10s' })
     const { signal } = lock
-    await sql(fresh.url, `select pg_notify('holdfast', 'release ' || $1)`, [lock.keys[0]])
+    await sql(fresh.url, `select pg_notify('holdfast', 'lock-release-requested ' || $1)`, [lock.keys[0]])
     await until('the notification came', () => signal.aborted)
     expect(signal.reason).toMatchObject({ code: 'RELEASE_REQUESTED' })
   })
 
   test('begins again and again', async () => {
     const instance = await open({ url: fresh.url })
-    for (const lives of [2, 3, 4]) {
+    for (const reconnects of [1, 2, 3]) {
       await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, instance)])
-      await until(`life ${lives}`, async () => (await rowOf(fresh.url, instance.id)).lives === lives)
+      await until(
+        `reconnect ${reconnects}`,
+        async () => (await rowOf(fresh.url, instance.id)).reconnects === reconnects,
+      )
     }
     await instance.locks.with('in the fourth life', { wait: '10s' }, () => {})
   })
@@ -151,7 +154,7 @@ describe('a new life', () => {
     const sessions = () =>
       sql(fresh.url, "select pid from pg_stat_activity where application_name = 'holdfast ' || $1", [instance.id])
     await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, instance)])
-    await until('it lives again', async () => (await rowOf(fresh.url, instance.id)).lives === 2)
+    await until('it lives again', async () => (await rowOf(fresh.url, instance.id)).reconnects === 1)
     expect(await sessions()).toHaveLength(1)
     await sql(fresh.url, 'select pg_terminate_backend($1)', [await anchorPid(fresh.url, instance)])
     await instance.close()

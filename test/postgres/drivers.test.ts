@@ -3,7 +3,7 @@ import type pg from 'pg'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { DatabaseError, DatabaseUnreachableError, type HoldfastOptions, LockTimeoutError } from '../../src/index.js'
-import { besidePostgresJs, type Database, fromPgPool, openPgPool } from '../../src/postgres/index.js'
+import { type Database, fromPgPool, fromPostgresJs, openPgPool } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlPool } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
@@ -61,7 +61,7 @@ const drivers: Record<string, (url: string) => Driver> = {
   },
   'postgres.js'(url) {
     const client = newPostgresJs(url)
-    const database = besidePostgresJs(client)
+    const database = fromPostgresJs(client)
     onTestFinished(() => database.close())
     return {
       way: { sql: client as never },

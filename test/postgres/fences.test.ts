@@ -2,7 +2,7 @@
 // Crashes and promotions: see restart.test.ts and standby.test.ts. Restored dumps and other copies: test/fault/restores.test.ts.
 import { describe, expect, test } from 'vitest'
 import { DatabaseError } from '../../src/index.js'
-import { found, mends } from '../doctor/stage.js'
+import { fixes, found } from '../doctor/fixture.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
 
@@ -15,7 +15,7 @@ async function nextFence(url: string): Promise<number> {
 }
 
 const advance = (url: string) => sql(url, 'select holdfast.advance_fence()')
-const record = (url: string, change: string) => sql(url, `update holdfast.fencing set ${change}`)
+const record = (url: string, change: string) => sql(url, `update holdfast.server_generation set ${change}`)
 
 test('grow with every grant, of any name and by anybody', async () => {
   const url = await databaseUrl()
@@ -34,7 +34,7 @@ async function clock(url: string): Promise<number> {
 }
 
 async function generation(url: string): Promise<number> {
-  const [row] = await sql<{ generation: number }>(url, 'select generation from holdfast.fencing')
+  const [row] = await sql<{ generation: number }>(url, 'select generation from holdfast.server_generation')
   return row!.generation
 }
 
@@ -43,7 +43,7 @@ const setBack = (url: string, sequence: string, to: number | string) =>
 
 /** The row as advance_fence() would have written it on a server where it could tell nothing of a difference. */
 const recordAsOurs = (url: string, change: string) =>
-  sql(url, `update holdfast.fencing set ${change}, written_by = pg_current_xact_id()::xid`)
+  sql(url, `update holdfast.server_generation set ${change}, written_by = pg_current_xact_id()::xid`)
 
 test('are above the floor of the clock after every opening and reconnection', async () => {
   const url = await databaseUrl()
@@ -54,8 +54,8 @@ test('are above the floor of the clock after every opening and reconnection', as
   const before = await clock(url)
   await sql(url, 'select pg_terminate_backend($1)', [await anchorPid(url, instance)])
   await until('it lives again', async () => {
-    const [row] = await sql<{ lives: number }>(url, 'select lives from holdfast.instance')
-    return row!.lives === 2
+    const [row] = await sql<{ reconnects: number }>(url, 'select reconnects from holdfast.instance')
+    return row!.reconnects === 1
   })
   expect(await instance.locks.with('name', { wait: '10s' }, ({ fence }) => fence)).toBeGreaterThan(before)
   await setBack(url, 'fence', 5)
@@ -128,9 +128,9 @@ test('a generation that is noticed inside a savepoint counts, and is noticed onc
 })
 
 test.each([
-  'vacuum full holdfast.fencing',
-  'vacuum freeze holdfast.fencing',
-  'cluster holdfast.fencing using fencing_pkey',
+  'vacuum full holdfast.server_generation',
+  'vacuum freeze holdfast.server_generation',
+  'cluster holdfast.server_generation using server_generation_pkey',
 ])('what a DBA does to the table begins no generation: %s', async (statement) => {
   const url = await databaseUrl()
   await advance(url)
@@ -142,8 +142,8 @@ describe('where sequences were set back and tables were not, as by logical repli
   test.each([
     ['lease', "insert into holdfast.lease values (1, '', '', $1, 1, 1, now(), now())"],
     ['claim', "insert into holdfast.claim (fence, session, token, jobs) values ($1, 0, 0, '{}')"],
-    ['guarded', 'insert into holdfast.guarded (key, fence) values (1, $1)'],
-    ['the row of fencing alone', 'update holdfast.fencing set fence_floor = $1'],
+    ['guarded', 'insert into holdfast.fence_guard (key, fence) values (1, $1)'],
+    ['the row of server_generation alone', 'update holdfast.server_generation set fence_floor = $1'],
   ])('fences continue above those in the tables: %s', async (_, write) => {
     const url = await databaseUrl()
     await advance(url)
@@ -183,15 +183,15 @@ describe('where sequences were set back and tables were not, as by logical repli
     await open({ url })
     await sql(
       url,
-      `insert into holdfast.permit (key, token, session, instance, weight, max, ticket, since) values (1, 1, 0, '', 1, 1, 500, now());
+      `insert into holdfast.permit (key, token, session, instance, weight, max, wait_order, since) values (1, 1, 0, '', 1, 1, 500, now());
        insert into holdfast.waiting (id, queue, priority, kind, payload, run_at) values (900, 1, 0, 'kind', '1', now() + interval '1 day')`,
     )
-    const findings = await mends(url, 'sequence-behind')
+    const findings = await fixes(url, 'sequence-behind')
     expect(findings.map(({ subject, facts }) => [subject, facts.reached, facts.largest])).toEqual([
       ['job_number', '0', '900'],
-      ['ticket', '0', '500'],
+      ['wait_order', '0', '500'],
     ])
-    expect(findings[0]!.seen).toBe('The sequence job_number is at 0, but the tables already contain 900')
+    expect(findings[0]!.text).toBe('The sequence job_number is at 0, but the tables already contain 900')
   })
 })
 
@@ -214,11 +214,11 @@ test('job ids begin at 1, and go ahead of the clock after a restart that no inst
   expect(await enqueue()).toBeGreaterThan(first)
 })
 
-describe('without the row of fencing', () => {
+describe('without the row of server_generation', () => {
   test('an opening writes it again as a new generation, and fences grow', async () => {
     const url = await databaseUrl()
     const before = await (await open({ url })).locks.with('name', ({ fence }) => fence)
-    await sql(url, 'truncate holdfast.fencing')
+    await sql(url, 'truncate holdfast.server_generation')
     const next = await open({ url })
     expect(await next.locks.with('name', { wait: '20s' }, ({ fence }) => fence)).toBeGreaterThan(before)
     expect(await generation(url)).toBeGreaterThanOrEqual(2)
@@ -229,7 +229,7 @@ describe('without the row of fencing', () => {
     const instance = await open({ url, anchor: 'none', expiry: '2s' })
     const before = await instance.leases.acquire('name', { ttl: '1s' })
     await before.release()
-    await sql(url, 'truncate holdfast.fencing')
+    await sql(url, 'truncate holdfast.server_generation')
     const next = await instance.leases.acquire('name', { ttl: '1s', wait: '15s' })
     expect(next.fence).toBeGreaterThan(before.fence)
   })
@@ -237,20 +237,20 @@ describe('without the row of fencing', () => {
   test('doctor sees it, and writes it again', async () => {
     const url = await databaseUrl()
     await advance(url)
-    await sql(url, 'truncate holdfast.fencing')
-    const [finding] = await mends(url, 'fencing-missing')
-    expect(finding!.seen).toBe('The table fencing is empty')
+    await sql(url, 'truncate holdfast.server_generation')
+    const [finding] = await fixes(url, 'fencing-missing')
+    expect(finding!.text).toBe('The table server_generation is empty')
   })
 
   test('where the other tables are empty, too, as in the middle of a restore, nothing is written', async () => {
     const url = await databaseUrl()
     const instance = await open({ url, anchor: 'none' })
-    await sql(url, 'truncate holdfast.fencing, holdfast.migration')
+    await sql(url, 'truncate holdfast.server_generation, holdfast.migration')
     const error = await caught(DatabaseError, instance.leases.acquire('name', { ttl: '1s' }))
     expect(error.message).toBe('The tables of Holdfast are empty: a restore is under way, or has failed')
     expect(error.hint).toBe('Wait until the restore is complete. If none is under way, restore the backup again.')
     expect(error.retryable).toBe(true)
-    expect(await sql(url, 'select from holdfast.fencing')).toEqual([])
+    expect(await sql(url, 'select from holdfast.server_generation')).toEqual([])
   })
 })
 

@@ -119,7 +119,7 @@ describe('functions in the database', () => {
     expect(await sql(url, "select to_regclass('holdfast.job_history_20200101') is not null as kept")).toEqual([
       { kept: true },
     ])
-    const may = "select has_function_privilege('public', 'holdfast.job_days(integer)', 'execute') as it"
+    const may = "select has_function_privilege('public', 'holdfast.job_roll_partitions(integer)', 'execute') as it"
     expect(await sql(url, may)).toEqual([{ it: false }])
   })
 

@@ -4,7 +4,7 @@ import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { DatabaseError, DatabaseUnreachableError, Holdfast, HostsClient, UsageError } from '../../src/index.js'
 import { run } from '../cli/program.js'
-import { board, raw, serve } from '../dashboard/stage.js'
+import { board, raw, serve } from '../dashboard/fixture.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
 import { caught, sql, sqlPool, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
@@ -55,7 +55,7 @@ describe('the primary is found', () => {
     expect(await portOf(await connected(url))).toBe(pair.primary.port)
     const holdfast = await open({ url, expiry: '2s' })
     await holdfast.locks.with('x', ({ fence }) => expect(fence).toBeGreaterThan(0))
-    expect(holdfast.ground.database.address).toBe(
+    expect(holdfast.context.database.address).toBe(
       `holdfast@${new URL(url.replace(/,[^/]*/, '')).host},${url.match(/,([^/]*)/)![1]}/app`,
     )
   })

@@ -13,7 +13,7 @@ import { type Database, fromPgPool, migrate, openPgPool } from '../../src/postgr
 import { readJobSearch } from '../../src/search/index.js'
 import { verbs } from '../cli/commands.js'
 import { run } from '../cli/program.js'
-import { board, serve } from '../dashboard/stage.js'
+import { board, serve } from '../dashboard/fixture.js'
 import { withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { tour } from '../security/tour.js'
 import { sql, sqlPool, until } from '../setup/facts.js'
@@ -99,7 +99,7 @@ type Facts = Awaited<ReturnType<typeof somethingToSee>>
 /** Everything that an observer and the doctor can be asked. */
 async function readAll(database: Database, { key, instance, job, tick }: Facts): Promise<void> {
   const observer = new Observer(database)
-  const { limits, deliveries, schedules, fleet, work } = observer
+  const { limits, deliveries, schedules, fleet, jobs } = observer
   const namespace = 'shop'
   await observer.overview()
   await observer.names()
@@ -107,30 +107,30 @@ async function readAll(database: Database, { key, instance, job, tick }: Facts):
   await observer.locks()
   await observer.leases()
   await observer.graph()
-  await observer.strips()
+  await observer.holdTimeline()
   await observer.terms(namespace, 'nightly')
   await observer.latencies()
-  await observer.isAnybodyHeldUp()
+  await observer.hasBlockedWaits()
   await observer.fleet.list()
-  await observer.work.queues({ namespace })
-  await observer.work.search({})
-  await observer.work.search({ kinds: ['echo'] })
+  await observer.jobs.queues({ namespace })
+  await observer.jobs.search({})
+  await observer.jobs.search({ kinds: ['echo'] })
   await observer.nameOf(key)
   await observer.now()
   await limits.list({ namespace })
-  await limits.areMore()
+  await limits.hasMore()
   await limits.find(namespace, 'export', 10)
   await deliveries.search({})
   await deliveries.find(namespace, 'stripe:1')
   await fleet.list()
   await fleet.workOf(instance)
-  await work.queues()
-  await work.search(readJobSearch('kind:echo'))
-  await work.job(Number(job))
+  await jobs.queues()
+  await jobs.search(readJobSearch('kind:echo'))
+  await jobs.find(Number(job))
   await schedules.list()
   await schedules.find(namespace, 'books')
   await schedules.run(namespace, 'books', new Date(tick))
-  await schedules.ribbon({ minutes: 60, steps: 60 })
+  await schedules.tickTimeline({ minutes: 60, steps: 60 })
   await fleetMetrics(database, namespace)
   const { findings } = await examine({ database })
   expect(findings.filter(({ severity }) => severity === 'unchecked')).toEqual([])

@@ -11,8 +11,8 @@ import {
 } from '../../src/postgres/index.js'
 import { catalogOf, uncommented } from '../setup/catalog.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
 import { databaseUrl, emptyDatabaseUrl, open, roleUrl } from '../setup/instances.js'
+import { waysOf } from '../setup/variants.js'
 
 const known = allMigrations('holdfast').length
 

@@ -52,7 +52,10 @@ describe('mistakes', () => {
     [{ url: 'postgres://x', namespace: 'a\0' }, 'Expected namespace to be a string of 1 to 500 characters'],
     [{ connectionString: 'postgres://x' }, 'Holdfast.open has no option "connectionString": did you mean "url"?'],
     [{ url: 'postgres://x', anchr: 'none' }, 'Holdfast.open has no option "anchr": did you mean "anchor"?'],
-    [{ url: 'postgres://x', parked: 0 }, 'Expected parked to be a whole number between 1 and 100, got 0'],
+    [
+      { url: 'postgres://x', waitConnections: 0 },
+      'Expected waitConnections to be a whole number between 1 and 100, got 0',
+    ],
     [{ pool: 'postgres://x' }, 'Expected pool to be a pool of node-postgres, got "postgres://x" (string)'],
     [{ pool: {} }, 'Expected pool to be a pool of node-postgres, got an object (Object)'],
     [{ sql: 5 }, 'Expected sql to be the sql of postgres.js, got 5 (number)'],
@@ -164,7 +167,7 @@ describe('default_transaction_read_only', () => {
       await holdfast.leases.tryAcquire('name').finally(() => holdfast.close())
     }
     const error = await caught(ReadOnlyError, open())
-    expect(error).toMatchObject({ code: 'READ_ONLY', because: 'setting', retryable: true })
+    expect(error).toMatchObject({ code: 'READ_ONLY', reason: 'setting', retryable: true })
     expect(error.message).toBe(`The database is read-only: default_transaction_read_only is on, ${origin}`)
     // The way out works as it is written.
     const [, change] = /run `(.*)`/.exec(error.hint!)!
@@ -175,7 +178,7 @@ describe('default_transaction_read_only', () => {
   test('that the connection asks for is named', async () => {
     const url = `${await databaseUrl()}?options=-c%20default_transaction_read_only%3Don`
     const error = await caught(ReadOnlyError, Holdfast.open({ url }))
-    expect(error).toMatchObject({ because: 'setting' })
+    expect(error).toMatchObject({ reason: 'setting' })
     expect(error.message).toContain('asked for by the connection')
     expect(error.hint).toContain('take the setting out of the address')
   })
@@ -211,7 +214,7 @@ test('a directUrl to another database is found out', async () => {
     SessionLocksUnavailableError,
     Holdfast.open({ url: fresh.url, directUrl: await databaseUrl() }),
   )
-  expect(error).toMatchObject({ because: 'elsewhere', code: 'SESSION_LOCKS_UNAVAILABLE' })
+  expect(error).toMatchObject({ reason: 'other-database', code: 'SESSION_LOCKS_UNAVAILABLE' })
 })
 
 test('a directUrl to the same database serves', async () => {

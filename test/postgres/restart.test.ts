@@ -28,7 +28,7 @@ test.each(['immediate', 'fast'] as const)('%s', async (mode) => {
   expect(await a.locks.tryAcquire('held', { wait: '1s' })).toBeNull()
   await until('both live again', async () => {
     // Not by their count of lives: the crash may have forgotten the rows of the first.
-    const rows = await sql(url, 'select from holdfast.instance where life_since > pg_postmaster_start_time()')
+    const rows = await sql(url, 'select from holdfast.instance where epoch_since > pg_postmaster_start_time()')
     return rows.length === 2
   })
 })

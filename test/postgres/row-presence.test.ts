@@ -36,7 +36,7 @@ async function isPresent(url: string, number: number): Promise<boolean> {
   return row!.present
 }
 
-const rowsOf = (url: string) => sql(url, 'select id, lives, session, expires_at from holdfast.instance')
+const rowsOf = (url: string) => sql(url, 'select id, reconnects, session, expires_at from holdfast.instance')
 
 async function instancesOf(url: string): Promise<readonly FleetInstance[]> {
   const database = openPgPool({ connectionString: url })
@@ -62,10 +62,10 @@ test('asleep, it costs nothing: no row, no statement', async () => {
 test('present by its row, renewed, gone when it closes', async () => {
   const url = await databaseUrl()
   const { presence } = presenceAt(url)
-  expect(presence.life).toBeUndefined()
-  const [life, same] = await Promise.all([presence.whenLiving(), presence.whenLiving()])
+  expect(presence.epoch).toBeUndefined()
+  const [life, same] = await Promise.all([presence.whenPresent(), presence.whenPresent()])
   expect(same).toBe(life)
-  expect(presence.life).toBe(life)
+  expect(presence.epoch).toBe(life)
   expect(await isPresent(url, life.number)).toBe(true)
   expect(await isPresent(url, life.number + 1)).toBe(false)
   const [row] = await rowsOf(url)
@@ -78,19 +78,19 @@ test('present by its row, renewed, gone when it closes', async () => {
   expect(life.trusted).toBe(false)
   expect(await isPresent(url, life.number)).toBe(false)
   expect(await rowsOf(url)).toEqual([])
-  await caught(ClosedError, presence.whenLiving())
+  await caught(ClosedError, presence.whenPresent())
 })
 
 test('its row deleted: lost at the next renewal, and it comes back with a new number', async () => {
   const url = await databaseUrl()
   const { presence } = presenceAt(url)
-  const life = await presence.whenLiving()
+  const life = await presence.whenPresent()
   const isOver = lost(life)
   await sql(url, 'delete from holdfast.instance')
   const { reason } = await within(15_000, 'The loss', isOver)
   expect(reason.message).toBe('The presence of this instance is gone: expired, or ended with its server')
-  expect([life.trusted, life.loss, presence.life]).toEqual([false, reason, undefined])
-  const next = await within(5_000, 'The next life', presence.whenLiving())
+  expect([life.trusted, life.loss, presence.epoch]).toEqual([false, reason, undefined])
+  const next = await within(5_000, 'The next life', presence.whenPresent())
   expect(next.number).not.toBe(life.number)
   expect(await isPresent(url, life.number)).toBe(false)
   expect(await isPresent(url, next.number)).toBe(true)
@@ -99,7 +99,7 @@ test('its row deleted: lost at the next renewal, and it comes back with a new nu
 test('a renewal that comes too late is none', async () => {
   const url = await databaseUrl()
   const { presence } = presenceAt(url)
-  const life = await presence.whenLiving()
+  const life = await presence.whenPresent()
   const isOver = lost(life)
   await sql(url, 'update holdfast.instance set expires_at = clock_timestamp()')
   expect(await isPresent(url, life.number)).toBe(false)
@@ -113,7 +113,7 @@ for (const direction of ['to-server', 'to-client'] as const) {
     const proxy = await SilentProxy.before(url)
     onTestFinished(() => proxy.close())
     const { presence } = presenceAt(proxy.through(url))
-    const life = await presence.whenLiving()
+    const life = await presence.whenPresent()
     const isOver = lost(life)
     const session = await sqlSession(url)
     // New connections are as silent as the old ones.
@@ -130,7 +130,7 @@ for (const direction of ['to-server', 'to-client'] as const) {
     expect(reason.message).toMatch(/^No renewal was answered for .*, and the presence may expire now$/)
     await until('the row expires', async () => !(await isPresent(url, life.number)))
     proxy.onConnection = () => {}
-    const next = await within(15_000, 'The next life', presence.whenLiving())
+    const next = await within(15_000, 'The next life', presence.whenPresent())
     expect(next.number).not.toBe(life.number)
   })
 }
@@ -138,11 +138,11 @@ for (const direction of ['to-server', 'to-client'] as const) {
 test('a blocked event loop: the first look after it says no', async () => {
   const url = await databaseUrl()
   const { presence } = presenceAt(url)
-  const life = await presence.whenLiving()
+  const life = await presence.whenPresent()
   const from = performance.now()
   while (performance.now() - from < expiryMs) Math.sqrt(2)
   expect(life.trusted).toBe(false)
-  expect(presence.life).toBeUndefined()
+  expect(presence.epoch).toBeUndefined()
 })
 
 test('a wait for a life ends with its signal; closing ends it, and leaves no row and no timer', async () => {
@@ -150,11 +150,11 @@ test('a wait for a life ends with its signal; closing ends it, and leaves no row
   await sql(url, 'alter table holdfast.instance rename to away')
   const { presence } = presenceAt(url)
   const abort = new AbortController()
-  const waiting = presence.whenLiving(abort.signal)
+  const waiting = presence.whenPresent(abort.signal)
   const reason = new Error('enough')
   abort.abort(reason)
   await expect(waiting).rejects.toBe(reason)
-  const other = presence.whenLiving().catch((error) => error)
+  const other = presence.whenPresent().catch((error) => error)
   await within(5_000, 'Closing', presence.close())
   expect(await other).toBeInstanceOf(ClosedError)
 })
@@ -166,11 +166,11 @@ test('closing while it waits out the grace of a restart leaves no row and no tim
     `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation)
      values ('frozen', 'rows', 0, 'host', 1, '0.0.0', 3600000, 'none', -1)`,
   )
-  await sql(url, 'update holdfast.fencing set began_at = now()')
+  await sql(url, 'update holdfast.server_generation set began_at = now()')
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   const before = timers()
   const { presence, close } = presenceAt(url)
-  const waiting = presence.whenLiving().catch((error) => error)
+  const waiting = presence.whenPresent().catch((error) => error)
   await until('it is recorded', async () => (await rowsOf(url)).length === 2)
   await within(5_000, 'Closing', presence.close())
   expect(await waiting).toBeInstanceOf(ClosedError)
@@ -184,11 +184,11 @@ test('a restart of the server ends a life', { timeout: 60_000 }, async () => {
   const server = await ownServer()
   const url = await ownDatabase(server)
   const { presence } = presenceAt(url)
-  const life = await presence.whenLiving()
+  const life = await presence.whenPresent()
   const isOver = lost(life)
   await server.restart('immediate')
   await within(15_000, 'The loss', isOver)
-  const next = await within(15_000, 'The next life', presence.whenLiving())
+  const next = await within(15_000, 'The next life', presence.whenPresent())
   expect(next.number).not.toBe(life.number)
   expect(await isPresent(url, life.number)).toBe(false)
   expect(await isPresent(url, next.number)).toBe(true)

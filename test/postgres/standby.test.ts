@@ -2,7 +2,7 @@
 // the old primary gave out, replicated or not.
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { Holdfast, ReadOnlyError, SessionLocksUnavailableError } from '../../src/index.js'
-import { isGone, look } from '../doctor/stage.js'
+import { examineDatabase, isGone } from '../doctor/fixture.js'
 import { SilentProxy } from '../fault/silent-proxy.js'
 import { caught, sql } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
@@ -31,26 +31,26 @@ afterAll(async () => {
 test('is refused: its locks are seen by nobody else', async () => {
   expect(await sql(standbyUrl, 'select pg_is_in_recovery() as replica')).toEqual([{ replica: true }])
   const error = await caught(SessionLocksUnavailableError, Holdfast.open({ url: standbyUrl }))
-  expect(error).toMatchObject({ because: 'read-replica', code: 'SESSION_LOCKS_UNAVAILABLE' })
+  expect(error).toMatchObject({ reason: 'read-replica', code: 'SESSION_LOCKS_UNAVAILABLE' })
   expect(error.hint).toContain('primary')
-  expect((await look(standbyUrl)).findings[0]).toMatchObject({ id: 'read-replica', severity: 'wrong' })
+  expect((await examineDatabase(standbyUrl)).findings[0]).toMatchObject({ id: 'read-replica', severity: 'wrong' })
   // What mends it is to connect to the primary.
   await isGone(primaryUrl, 'read-replica')
   const direct = Holdfast.open({ url: primaryUrl, directUrl: standbyUrl })
-  expect(await caught(SessionLocksUnavailableError, direct)).toMatchObject({ because: 'read-replica' })
+  expect(await caught(SessionLocksUnavailableError, direct)).toMatchObject({ reason: 'read-replica' })
 })
 
 test('is named as the reason why a write is refused, and told from default_transaction_read_only', async () => {
   const instance = await open({ url: standbyUrl, anchor: 'none' })
   const error = await caught(ReadOnlyError, instance.leases.tryAcquire('name'))
-  expect(error).toMatchObject({ code: 'READ_ONLY', because: 'standby', retryable: true })
+  expect(error).toMatchObject({ code: 'READ_ONLY', reason: 'standby', retryable: true })
   expect(error.message).toBe('The database is read-only: the server is a standby')
   expect(error.hint).toContain('failover')
 })
 
 test('a pool that leads to the replica, while the anchor leads to the primary, is refused', async () => {
   const mixed = Holdfast.open({ url: standbyUrl, directUrl: primaryUrl })
-  expect(await caught(SessionLocksUnavailableError, mixed)).toMatchObject({ because: 'elsewhere' })
+  expect(await caught(SessionLocksUnavailableError, mixed)).toMatchObject({ reason: 'other-database' })
 })
 
 test('after its promotion fences are larger than those it never heard of', async () => {

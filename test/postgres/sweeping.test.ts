@@ -15,14 +15,14 @@ async function leftBehind(url: string): Promise<void> {
     `
     insert into holdfast.name (key, namespace, label, used_at)
     select i, 'past', 'name ' || i, now() - interval '31 days' from generate_series(1, 2500) as i;
-    insert into holdfast.guarded (key, fence, used_on) select i, 1, current_date - 40 from generate_series(1, 2500) as i;
+    insert into holdfast.fence_guard (key, fence, used_on) select i, 1, current_date - 40 from generate_series(1, 2500) as i;
     insert into holdfast.election (namespace, name, term, instance, session, since)
     select 'past', 'election ' || i, 1, 'gone', case when i % 2 = 0 then ${dead} end, now() - interval '31 days'
     from generate_series(1, 2500) as i;
     insert into holdfast.candidate select 'past', 'election ' || i, ${dead} from generate_series(1, 3500) as i;
     insert into holdfast.share_member select 'past', 'share ' || i, 'gone', ${dead} from generate_series(1, 3500) as i;
     insert into holdfast.name (key, namespace, label) values (9001, 'young', 'name');
-    insert into holdfast.guarded (key, fence) values (9001, 1);
+    insert into holdfast.fence_guard (key, fence) values (9001, 1);
     insert into holdfast.election (namespace, name, term, instance, session, since) values ('young', 'name', 1, 'gone', null, now())
     `,
   )
@@ -32,7 +32,7 @@ const left = async (url: string) =>
   await sql(
     url,
     `select 'name' as what from holdfast.name where namespace in ('past', 'young')
-     union all select 'guarded' from holdfast.guarded
+     union all select 'guarded' from holdfast.fence_guard
      union all select 'election' from holdfast.election where namespace in ('past', 'young')
      union all select 'candidate' from holdfast.candidate where session = ${dead}
      union all select 'member' from holdfast.share_member where session = ${dead}`,
@@ -94,10 +94,13 @@ describe('what nobody comes back to', () => {
 
 test('a fence that guards does not age', async () => {
   const url = await databaseUrl()
-  await sql(url, 'insert into holdfast.guarded (key, fence, used_on) values (7, 1, current_date - 40)')
+  await sql(url, 'insert into holdfast.fence_guard (key, fence, used_on) values (7, 1, current_date - 40)')
   await sql(url, 'select holdfast.guard_key(7, 2)')
   expect(
-    await sql(url, "select fence::float8, used_on = (now() at time zone 'UTC')::date as today from holdfast.guarded"),
+    await sql(
+      url,
+      "select fence::float8, used_on = (now() at time zone 'UTC')::date as today from holdfast.fence_guard",
+    ),
   ).toEqual([{ fence: 2, today: true }])
 })
 
@@ -105,7 +108,7 @@ test('names that were leased are swept as fast as they come', async () => {
   const url = await databaseUrl()
   await sql(
     url,
-    `insert into holdfast.lease (key, token, instance, fence, ttl_ms, hold_ms, granted_at, expires_at)
+    `insert into holdfast.lease (key, token, instance, fence, ttl_ms, min_hold_ms, granted_at, expires_at)
      select i, '', 'gone', 1, 1, 0, now(), now() - interval '2 hours' from generate_series(1, 3500) as i`,
   )
   vi.spyOn(Math, 'random').mockReturnValue(0)

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Holdfast, SessionLocksUnavailableError, UsageError } from '../../src/index.js'
 import { type Executor, loadStatements, openPgPool, Session, type SessionStatements } from '../../src/postgres/index.js'
-import { proveSessionLocks, type TruthStatements } from '../../src/postgres/truth.js'
+import { type ProofStatements, proveSessionLocks } from '../../src/postgres/prove-session-locks.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
@@ -41,20 +41,20 @@ async function refusal(url: string): Promise<SessionLocksUnavailableError> {
 }
 
 test('locks that are not enforced are found out by behaviour', async () => {
-  expect((await refusal(await imitation(...cockroach))).because).toBe('locks-not-enforced')
+  expect((await refusal(await imitation(...cockroach))).reason).toBe('locks-not-enforced')
 })
 
 test.each([
   ['CockroachDB CCL v25.4.0 (x86_64)', 'locks-not-enforced'],
   ['PostgreSQL 17.5 (PGlite 0.3.0)', 'single-session'],
-])('a server that calls itself %s is believed', async (version, because) => {
+])('a server that calls itself %s is believed', async (version, reason) => {
   const url = await imitation(`version() returns text language sql as $$ select '${version}' $$`)
-  expect((await refusal(url)).because).toBe(because)
+  expect((await refusal(url)).reason).toBe(reason)
 })
 
 const load = <Name extends string>(file: string) =>
   loadStatements<Name>(new URL(`../../src/postgres/${file}`, import.meta.url), 'holdfast')
-const truth: TruthStatements = load('truth.sql')
+const truth: ProofStatements = load('prove-session-locks.sql')
 
 /** Why locks on a session are refused, by what `other` answers beside it. */
 async function disproof(other: (session: Session) => Executor, statements = truth): Promise<string> {
@@ -66,7 +66,7 @@ async function disproof(other: (session: Session) => Executor, statements = trut
   })
   try {
     const proof = proveSessionLocks(session, other(session), statements, 'holdfast')
-    return (await caught(SessionLocksUnavailableError, proof)).because
+    return (await caught(SessionLocksUnavailableError, proof)).reason
   } finally {
     await session.close()
   }
@@ -75,8 +75,8 @@ async function disproof(other: (session: Session) => Executor, statements = trut
 test('session locks alone that are not enforced are, too', async () => {
   const pool = openPgPool({ connectionString: fresh.url })
   // It says that the session has the lock, and takes none.
-  const claim = { name: '', text: 'select num_nulls($1::integer, $2::integer) = 0' }
-  expect(await disproof(() => pool, { ...truth, claim })).toBe('locks-not-enforced')
+  const lock = { name: '', text: 'select num_nulls($1::integer, $2::integer) = 0' }
+  expect(await disproof(() => pool, { ...truth, lock })).toBe('locks-not-enforced')
   await pool.close()
 })
 
@@ -84,7 +84,7 @@ test('a single session behind all connections is found out by behaviour', async 
   const itself = (session: Session) => ({
     async query<Row>(text: string, values: readonly unknown[] = []) {
       const [row] = await session.run({ name: '', text }, values)
-      const columns = text === truth.challenge.text ? ['let_in', 'backend_pid'] : ['place']
+      const columns = text === truth.try_lock.text ? ['granted', 'backend_pid'] : ['identity']
       return [Object.fromEntries(columns.map((column, at) => [column, row![at]]))] as Row[]
     },
   })
@@ -126,9 +126,9 @@ test('the proof leaves no lock behind', async () => {
 test('with anchor: none nothing is proven, and locks of sessions explain themselves', async () => {
   const instance = await open({ url: await imitation(...cockroach), anchor: 'none' })
   const error = await caught(SessionLocksUnavailableError, instance.locks.acquire('name'))
-  expect(error).toMatchObject({ because: 'not-asked-for' })
+  expect(error).toMatchObject({ reason: 'no-anchor' })
   expect(await caught(SessionLocksUnavailableError, instance.locks.tryAcquire('name'))).toMatchObject({
-    because: 'not-asked-for',
+    reason: 'no-anchor',
   })
 })
 

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseUnreachableError, Holdfast, type HoldfastError, TooManyConnectionsError } from 'holdfast'
 import { patiently } from '../setup/patiently.ts'
 import { type Random, randomFrom } from './random.ts'
-import type { Holding, Impatience, Stage, Step, Walk } from './walks/stage.ts'
+import type { Fixture, Holding, Impatience, Step, Walk } from './walks/fixture.ts'
 
 interface Given {
   url: string
@@ -42,22 +42,22 @@ class WrongDate extends TrueDate {
 globalThis.Date = WrongDate as DateConstructor
 
 const holdfast = await patiently(() => Holdfast.open({ url, expiry: expiryMs, anchor }))
-const beliefs = new Set<{ id: string; handle: Holding; signal: AbortSignal; asksTheClock: boolean }>()
+const holds = new Set<{ id: string; handle: Holding; signal: AbortSignal; asksTheClock: boolean }>()
 let isWalking = false
 let beliefsBegun = 0
 let lastLookAt = performance.now()
 
-/** Half of the beliefs rely on the signal alone, so that it is tested by itself: `held` would wake it. */
+/** Half of the holds rely on the signal alone, so that it is tested by itself: `held` would wake it. */
 setInterval(() => {
   // First, and once for all: the process may be frozen between any two lines of this.
   const at = now()
   // After a pause of the whole process timers may run in any order: then the clock must be asked, as a user should.
   const wasPaused = performance.now() - lastLookAt > 100
   lastLookAt = performance.now()
-  for (const belief of beliefs) {
-    const believes = wasPaused || belief.asksTheClock ? belief.handle.held : !belief.signal.aborted
-    if (believes) write({ id: belief.id, event: 'believes', at })
-    else beliefs.delete(belief)
+  for (const hold of holds) {
+    const stillHolds = wasPaused || hold.asksTheClock ? hold.handle.held : !hold.signal.aborted
+    if (stillHolds) write({ id: hold.id, event: 'still-holds', at })
+    else holds.delete(hold)
   }
 }, lookEveryMs).unref()
 
@@ -67,15 +67,15 @@ async function believe(handle: Holding, facts: object, random: Random, during: (
   const at = now()
   if (!handle.held) return
   write({ id, event: 'granted', at, mode: 'exclusive', fence: handle.fence, ...facts })
-  const belief = { id, handle, signal: handle.signal, asksTheClock: random.chance(0.5) }
-  belief.signal.addEventListener('abort', () => write({ id, event: 'told', at: now() }))
-  beliefs.add(belief)
+  const hold = { id, handle, signal: handle.signal, asksTheClock: random.chance(0.5) }
+  hold.signal.addEventListener('abort', () => write({ id, event: 'told', at: now() }))
+  holds.add(hold)
   try {
     await during()
   } finally {
     const end = now()
-    if (handle.held) write({ id, event: 'believes', at: end })
-    beliefs.delete(belief)
+    if (handle.held) write({ id, event: 'still-holds', at: end })
+    holds.delete(hold)
   }
 }
 
@@ -105,7 +105,7 @@ function isExpected(error: unknown) {
   )
 }
 
-const stage: Stage = { holdfast, believe, keep, impatience, sleep, write }
+const stage: Fixture = { holdfast, believe, keep, impatience, sleep, write }
 
 async function flow(walk: Walk, random: Random) {
   while (isWalking) {

@@ -15,14 +15,14 @@ import {
   pairKey,
   parseDuration,
   readOptions,
-  recordOf,
   suggest,
   text,
+  toJson,
+  toRecordedError,
   UsageError,
   wholeNumber,
-  writeJson,
 } from '../../src/base/index.js'
-import { readRule, ruleOf } from '../../src/cron/index.js'
+import { ruleFromOptions, ruleFromText } from '../../src/cron/index.js'
 import { readStringItem } from '../../src/http/string-item.js'
 import { checkSchemaName, checkUrl, inSchema } from '../../src/postgres/index.js'
 import { readJobSearch, readSearch, writeSearchValue } from '../../src/search/index.js'
@@ -213,16 +213,16 @@ const readers: Record<string, (given: never) => unknown> = {
   readOptions: (given: unknown) => readOptions('here', given, rules),
   'readOptions of a value': (given: unknown) => readOptions('here', { [pick(Object.keys(rules))]: given }, rules),
   'readOptions of a key': (given: unknown) => readOptions('here', { [String(described(given))]: 1 }, rules),
-  readRule: (given: unknown) => readRule('here', given as never),
-  'readRule, cron': (cron: string) => readRule('here', { cron }),
-  'readRule, every': (every: string) => readRule('here', { every }),
-  'readRule, zone': (timezone: string) => readRule('here', { cron: '0 3 * * *', timezone }),
-  'readRule, at': (at: unknown) => readRule('here', { at: at as Date }),
-  writeJson: (given: unknown) => writeJson(given, 'a value'),
-  'writeJson, nested': (given: unknown) => writeJson({ a: [given, { given }] }, 'a value'),
-  recordOf,
+  readRule: (given: unknown) => ruleFromOptions('here', given as never),
+  'readRule, cron': (cron: string) => ruleFromOptions('here', { cron }),
+  'readRule, every': (every: string) => ruleFromOptions('here', { every }),
+  'readRule, zone': (timezone: string) => ruleFromOptions('here', { cron: '0 3 * * *', timezone }),
+  'readRule, at': (at: unknown) => ruleFromOptions('here', { at: at as Date }),
+  writeJson: (given: unknown) => toJson(given, 'a value'),
+  'writeJson, nested': (given: unknown) => toJson({ a: [given, { given }] }, 'a value'),
+  toRecordedError,
   'recordOf an error': (given: unknown) =>
-    recordOf(Object.assign(new Error('x'), { name: given, message: given, code: given, stack: given })),
+    toRecordedError(Object.assign(new Error('x'), { name: given, message: given, code: given, stack: given })),
   checkUrl: (given: string) => checkUrl(String(described(given)), 'url'),
   checkSchemaName: (given: unknown) => typeof given === 'string' && checkSchemaName(given),
 }
@@ -254,15 +254,15 @@ test('what is written is read again', () => {
   for (let at = 0; at < many; at++) {
     const words = made()
     const rule = typed('readRule', words, () =>
-      readRule('here', { cron: words, timezone: pick(['UTC', 'Europe/London']) }),
+      ruleFromOptions('here', { cron: words, timezone: pick(['UTC', 'Europe/London']) }),
     )
-    if (rule) expect(ruleOf(rule.text).text).toBe(rule.text)
+    if (rule) expect(ruleFromText(rule.text).text).toBe(rule.text)
     const value = made().slice(0, 400)
     expect(readSearch(`kind:${writeSearchValue(value)} 1`)).toMatchObject([{ word: 'kind', value }, { value: '1' }])
     expect(readJobSearch(`kind:${writeSearchValue(value)}`).kinds).toEqual([value])
     const tree = () => [made(), at, -1 / (at + 1), null, true, { [made()]: made() }]
     const document = { [made()]: tree(), again: tree() }
-    expect(JSON.parse(writeJson(document, 'a value')!)).toEqual(JSON.parse(JSON.stringify(document)))
+    expect(JSON.parse(toJson(document, 'a value')!)).toEqual(JSON.parse(JSON.stringify(document)))
   }
 })
 

@@ -4,16 +4,16 @@ import { newsMs } from '../../faults/news.ts'
 /**
  * What the actors believed, and the proof that no two of them believed what excludes each other.
  *
- * A belief begins when an acquire has handed the lock to the user and `held` was true after that. It reaches, at least, to
+ * A hold begins when an acquire has handed the lock to the user and `held` was true after that. It reaches, at least, to
  * the last moment at which the user looked (at `held`, or at the signal alone) and was not told otherwise: each
  * `believes` line carries a time from *before* that look. Trust is never given back, so between the two the lock was
- * believed in throughout, and the interval [granted, last look] is a lower bound of the true belief. That makes every
+ * believed in throughout, and the interval [granted, last look] is a lower bound of the true hold. That makes every
  * overlap found a real one, however late a timer fires on a loaded machine:
  *
  * - released: the last look is immediately before the release is asked for, so nothing is missed;
- * - lost: users look every 5 ms, so at most that much of a belief that goes on too long is missed;
+ * - lost: users look every 5 ms, so at most that much of a hold that goes on too long is missed;
  * - killed: what was written before the kill stands; after it nobody believes anything;
- * - frozen: while it is stopped a process cannot act. Its belief counts as over at its last look before, unless the first
+ * - frozen: while it is stopped a process cannot act. Its hold counts as over at its last look before, unless the first
  *   look after it was thawed still says yes: then the interval spans the whole freeze, and overlaps with whoever was granted
  *   the name meanwhile. Which is the point.
  *
@@ -22,10 +22,10 @@ import { newsMs } from '../../faults/news.ts'
  * as short as news may take is counted and not refused. Fences and `guard` protect writes there; and to whoever is frozen
  * or cut off in that moment the news comes only with the deadline, so the controller does not do both at once.
  *
- * So, of two beliefs that exclude each other, the one with the smaller fence is over before the other begins. This is the
- * one rule, for beliefs and for fences: a grant whose answer arrives after a later holder's is found by it, too.
+ * So, of two holds that exclude each other, the one with the smaller fence is over before the other begins. This is the
+ * one rule, for holds and for fences: a grant whose answer arrives after a later holder's is found by it, too.
  */
-export interface Belief {
+export interface Hold {
   readonly id: string
   readonly schedule: number
   readonly names: readonly string[]
@@ -49,11 +49,11 @@ export interface Answer {
 
 interface Line {
   id: string
-  event: 'granted' | 'believes' | 'told' | 'answered' | 'unexpected'
+  event: 'granted' | 'still-holds' | 'told' | 'answered' | 'unexpected'
   at?: string
   schedule?: number
   names?: string[]
-  mode?: Belief['mode']
+  mode?: Hold['mode']
   fence?: number
   lasting?: boolean
   weight?: number
@@ -72,13 +72,13 @@ export interface Ending {
 const newsNs = BigInt(newsMs) * 1_000_000n
 
 export interface History {
-  readonly beliefs: Belief[]
+  readonly holds: Hold[]
   readonly answers: Answer[]
   readonly unexpected: string[]
 }
 
 export function readHistory(files: readonly string[]): History {
-  const beliefs = new Map<string, Belief>()
+  const holds = new Map<string, Hold>()
   const answers: Answer[] = []
   const unexpected: string[] = []
   for (const file of files) {
@@ -86,18 +86,18 @@ export function readHistory(files: readonly string[]): History {
     for (const text of readFileSync(file, 'utf8').split('\n').slice(0, -1)) {
       const line: Line = JSON.parse(text)
       const at = BigInt(line.at ?? 0)
-      const belief = beliefs.get(line.id)
+      const hold = holds.get(line.id)
       if (line.event === 'unexpected') unexpected.push(`schedule ${line.schedule}: ${line.error}`)
       else if (line.event === 'answered') answers.push({ key: line.id, by: line.by! })
-      else if (line.event === 'granted') beliefs.set(line.id, begin(line, at))
-      else if (line.event === 'told') belief!.toldAt = at
-      else belief!.to = at
+      else if (line.event === 'granted') holds.set(line.id, begin(line, at))
+      else if (line.event === 'told') hold!.toldAt = at
+      else hold!.to = at
     }
   }
-  return { beliefs: [...beliefs.values()], answers, unexpected }
+  return { holds: [...holds.values()], answers, unexpected }
 }
 
-function begin(line: Line, at: bigint): Belief {
+function begin(line: Line, at: bigint): Hold {
   const { id, schedule, names, mode, fence, lasting = false, weight = 1, max = 1 } = line
   const facts = { id, schedule: schedule!, names: names!, mode: mode!, fence: fence!, lasting, weight, max }
   return { ...facts, from: at, to: at, toldAt: undefined }
@@ -110,10 +110,10 @@ export interface Verdict {
 }
 
 /** Every pair that breaks the rules, in words. */
-export function judge(beliefs: readonly Belief[], endings: readonly Ending[]): Verdict {
-  const byName = new Map<string, Belief[]>()
-  for (const belief of beliefs) {
-    for (const name of belief.names) byName.set(name, [...(byName.get(name) ?? []), belief])
+export function judge(holds: readonly Hold[], endings: readonly Ending[]): Verdict {
+  const byName = new Map<string, Hold[]>()
+  for (const hold of holds) {
+    for (const name of hold.names) byName.set(name, [...(byName.get(name) ?? []), hold])
   }
   const violations: string[] = []
   let longestNewsMs = 0
@@ -128,12 +128,12 @@ export function judge(beliefs: readonly Belief[], endings: readonly Ending[]): V
 }
 
 /** The same for permits: whenever one begins, those that are believed in at that moment take no more places than there are. */
-export function judgePermits(beliefs: readonly Belief[], endings: readonly Ending[]): Verdict {
+export function judgePermits(holds: readonly Hold[], endings: readonly Ending[]): Verdict {
   const violations: string[] = []
   let longestNewsMs = 0
-  for (const permit of beliefs) {
+  for (const permit of holds) {
     const { max = 1, weight = 1, from } = permit
-    const others = beliefs.filter(
+    const others = holds.filter(
       (other) => other !== permit && other.names[0] === permit.names[0] && other.from <= from && from <= other.to,
     )
     // The news that it is gone may be on its way.
@@ -148,17 +148,17 @@ export function judgePermits(beliefs: readonly Belief[], endings: readonly Endin
   return { violations, longestNewsMs }
 }
 
-function excludingPairs([name, beliefs]: [string, Belief[]]): [string, Belief, Belief][] {
-  const sorted = beliefs.toSorted((a, b) => a.fence - b.fence)
+function excludingPairs([name, holds]: [string, Hold[]]): [string, Hold, Hold][] {
+  const sorted = holds.toSorted((a, b) => a.fence - b.fence)
   return sorted.flatMap((first, at) =>
     sorted
       .slice(at + 1)
       .filter((second) => first.mode === 'exclusive' || second.mode === 'exclusive')
-      .map((second): [string, Belief, Belief] => [name, first, second]),
+      .map((second): [string, Hold, Hold] => [name, first, second]),
   )
 }
 
-function explains({ pid, from, to }: Ending, first: Belief, second: Belief): boolean {
+function explains({ pid, from, to }: Ending, first: Hold, second: Hold): boolean {
   return (
     !first.lasting &&
     (pid === 'all' || first.id.startsWith(`${pid}:`)) &&
@@ -167,6 +167,6 @@ function explains({ pid, from, to }: Ending, first: Belief, second: Belief): boo
   )
 }
 
-function tell({ id, mode, fence, from, to }: Belief): string {
+function tell({ id, mode, fence, from, to }: Hold): string {
   return `${id} (${mode}, fence ${fence}, ${from} to ${to})`
 }

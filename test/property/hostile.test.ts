@@ -9,7 +9,7 @@ import { webhooks } from '../../src/http/index.js'
 import { DrainingError, defineJob, type Holdfast, NonRetryableError, UsageError } from '../../src/index.js'
 import { sqlstateOf } from '../../src/postgres/index.js'
 import { instrument } from '../../src/telemetry/index.js'
-import { rowsOf, ways, work } from '../jobs/stage.js'
+import { claimModes, rowsOf, work } from '../jobs/fixture.js'
 import { sqlSession, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { hostile, hostileValues, misbehave } from './hostile.ts'
@@ -60,7 +60,7 @@ test('the functions that look into values of users never throw, and take little 
   const controller = new AbortController()
   controller.abort()
   const lookers: Record<string, (value: unknown) => unknown> = {
-    recordOf: base.recordOf,
+    recordOf: base.toRecordedError,
     textOf: base.textOf,
     messageOf: base.messageOf,
     errorLine: base.errorLine,
@@ -69,11 +69,11 @@ test('the functions that look into values of users never throw, and take little 
     isThenable: base.isThenable,
     isInstance: (value) => base.isInstance(value, NonRetryableError),
     memberOf: (value) => typeof base.memberOf(value, 'message'),
-    saysAborted: (value) => base.saysAborted(controller.signal, value),
+    saysAborted: (value) => base.isAbortError(controller.signal, value),
     sqlstateOf,
     writeJson: (value) => {
       try {
-        return base.writeJson(value, 'a value')?.length
+        return base.toJson(value, 'a value')?.length
       } catch (error) {
         if (!(error instanceof UsageError)) throw error
         return error.message
@@ -98,68 +98,72 @@ test('the functions that look into values of users never throw, and take little 
   }
 })
 
-test.each(ways)('a worker whose handlers misbehave does every other job ($name)', { timeout: 180_000 }, async (way) => {
-  const url = await databaseUrl()
-  const { name: _, ...options } = way
-  const holdfast = await open({ url, ...options })
-  const stop = instrument(holdfast, { tracer: new BasicTracerProvider().getTracer('hostile') })
-  onTestFinished(stop)
-  const doings = [
-    ...misbehaviours(many),
-    // Every value as it is most often met; once is enough.
-    ...(way.name === 'rows' ? hostileValues : []).map(({ name, make }) => ({
-      name: `throws ${name}`,
-      run: () => {
-        throw make()
+test.each(claimModes)(
+  'a worker whose handlers misbehave does every other job ($name)',
+  { timeout: 180_000 },
+  async (way) => {
+    const url = await databaseUrl()
+    const { name: _, ...options } = way
+    const holdfast = await open({ url, ...options })
+    const stop = instrument(holdfast, { tracer: new BasicTracerProvider().getTracer('hostile') })
+    onTestFinished(stop)
+    const doings = [
+      ...misbehaviours(many),
+      // Every value as it is most often met; once is enough.
+      ...(way.name === 'rows' ? hostileValues : []).map(({ name, make }) => ({
+        name: `throws ${name}`,
+        run: () => {
+          throw make()
+        },
+      })),
+    ]
+    for (const event of ['job.failed', 'job.done', 'job.started'] as const)
+      holdfast.on(event, () => misbehave(random).run() as undefined)
+    const retry = { attempts: 2, backoff: 5 }
+    const bad = defineJob('bad', {
+      retry,
+      run({ at }: { at: number }, job) {
+        if (at % 5 === 0) job.log(hostile(random).make() as string)
+        if (at % 5 === 1) job.progress(hostile(random).make() as number)
+        if (at % 5 === 2) return job.tx.query('select 1').then(() => doings[at]!.run())
+        return doings[at]!.run()
       },
-    })),
-  ]
-  for (const event of ['job.failed', 'job.done', 'job.began'] as const)
-    holdfast.on(event, () => misbehave(random).run() as undefined)
-  const retry = { attempts: 2, backoff: 5 }
-  const bad = defineJob('bad', {
-    retry,
-    run({ at }: { at: number }, job) {
-      if (at % 5 === 0) job.log(hostile(random).make() as string)
-      if (at % 5 === 1) job.progress(hostile(random).make() as number)
-      if (at % 5 === 2) return job.tx.query('select 1').then(() => doings[at]!.run())
-      return doings[at]!.run()
-    },
-  })
-  const inBatches = defineJob('in batches', {
-    retry,
-    batch: { size: 5 },
-    run: (jobs: readonly { input: { at: number } }[]) => {
-      // Mostly hostile answers for each, at times for all of them together.
-      if (jobs[0]!.input.at % 3 === 0) return doings[jobs[0]!.input.at]!.run() as never
-      const answers = jobs.map(() => hostile(random).make())
-      return jobs[0]!.input.at % 3 === 1 ? answers : (new Proxy(answers, { get: oddly }) as unknown[])
-    },
-  })
-  const good = defineJob('good', { run: ({ at }: { at: number }) => at })
-  const worker = work(holdfast, [bad, inBatches, good], { concurrency: 4 })
-  const ids: { id: number; name: string }[] = []
-  const inputs = doings.map((_, at) => ({ at }))
-  for (const definition of [bad, inBatches, good]) {
-    const refs = await holdfast.jobs.enqueueMany(definition, inputs)
-    ids.push(...refs.map(({ id }, at) => ({ id, name: `${definition.kind} ${at}: ${doings[at]!.name}` })))
-  }
-  const unfinished = async () => {
-    const states = await Promise.all(ids.map(async ({ id, name }) => [name, (await holdfast.jobs.find(id))?.state]))
-    return states.filter(([, state]) => state !== 'done' && state !== 'buried' && state !== 'cancelled')
-  }
-  const ended = await until('all have ended', async () => (await rowsOf(url)).history === ids.length, 90_000).catch(
-    async () => `left: ${JSON.stringify(await unfinished())}`,
-  )
-  expect(ended).toBe(true)
-  for (const { id, name } of ids.filter((one) => one.name.startsWith('good'))) {
-    expect([name, (await holdfast.jobs.find(id))?.state]).toEqual([name, 'done'])
-  }
-  expect(worker.running).toBe(0)
-  expect((await holdfast.health()).status).toBe('up')
-  await until('no claim is left', async () => (await rowsOf(url)).claim === 0)
-  await closes(holdfast)
-})
+    })
+    const inBatches = defineJob('in batches', {
+      retry,
+      batch: { size: 5 },
+      run: (jobs: readonly { input: { at: number } }[]) => {
+        // Mostly hostile answers for each, at times for all of them together.
+        if (jobs[0]!.input.at % 3 === 0) return doings[jobs[0]!.input.at]!.run() as never
+        const answers = jobs.map(() => hostile(random).make())
+        return jobs[0]!.input.at % 3 === 1 ? answers : (new Proxy(answers, { get: oddly }) as unknown[])
+      },
+    })
+    const good = defineJob('good', { run: ({ at }: { at: number }) => at })
+    const worker = work(holdfast, [bad, inBatches, good], { concurrency: 4 })
+    const ids: { id: number; name: string }[] = []
+    const inputs = doings.map((_, at) => ({ at }))
+    for (const definition of [bad, inBatches, good]) {
+      const refs = await holdfast.jobs.enqueueMany(definition, inputs)
+      ids.push(...refs.map(({ id }, at) => ({ id, name: `${definition.kind} ${at}: ${doings[at]!.name}` })))
+    }
+    const unfinished = async () => {
+      const states = await Promise.all(ids.map(async ({ id, name }) => [name, (await holdfast.jobs.find(id))?.state]))
+      return states.filter(([, state]) => state !== 'done' && state !== 'buried' && state !== 'cancelled')
+    }
+    const ended = await until('all have ended', async () => (await rowsOf(url)).history === ids.length, 90_000).catch(
+      async () => `left: ${JSON.stringify(await unfinished())}`,
+    )
+    expect(ended).toBe(true)
+    for (const { id, name } of ids.filter((one) => one.name.startsWith('good'))) {
+      expect([name, (await holdfast.jobs.find(id))?.state]).toEqual([name, 'done'])
+    }
+    expect(worker.running).toBe(0)
+    expect((await holdfast.health()).status).toBe('up')
+    await until('no claim is left', async () => (await rowsOf(url)).claim === 0)
+    await closes(holdfast)
+  },
+)
 
 /** A list whose places throw now and then, and whose length is right. */
 function oddly(target: readonly unknown[], key: string | symbol): unknown {
@@ -335,12 +339,15 @@ test('a name whose holder misbehaves is free for the next', { timeout: 60_000 },
 
 test('an outcome cannot be forged, and its reason can be any text', async () => {
   const holdfast = await open({ url: await databaseUrl() })
-  const { cancel } = await import('../../src/index.js')
-  const forged = Object.assign(Object.create(Object.getPrototypeOf(cancel())), { state: 'nonsense', delayMs: {} })
+  const { JobOutcome } = await import('../../src/index.js')
+  const forged = Object.assign(Object.create(Object.getPrototypeOf(JobOutcome.cancel())), {
+    state: 'nonsense',
+    delayMs: {},
+  })
   const kinds = {
     forged: () => forged,
-    'with zero bytes': () => cancel('a\0b\uD800'),
-    'with no text': () => cancel(new DrainingError() as never),
+    'with zero bytes': () => JobOutcome.cancel('a\0b\uD800'),
+    'with no text': () => JobOutcome.cancel(new DrainingError() as never),
   }
   const definitions = Object.entries(kinds).map(([kind, run]) => defineJob(kind, { run, retry: { attempts: 1 } }))
   work(holdfast, definitions)

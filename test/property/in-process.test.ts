@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { type Holdfast, type Lock, LockTimeoutError } from '../../src/index.js'
-import { openDatabase, openInstance } from '../fault/stage.js'
+import { openDatabase, openInstance } from '../fault/fixture.js'
 import { until } from '../setup/facts.js'
 import { type Random, randomFrom } from './random.ts'
 import { countOf, seedOf } from './seed.js'
@@ -65,7 +65,7 @@ const walks = countOf(10, 228)
 test(`${walks} walks of many handles: modes mixed, several names, aborts`, { timeout: 0 }, async () => {
   const seed = seedOf('in process')
   const { url, witness } = await openDatabase()
-  const instances = [await openInstance(url, { parked: 2 }), await openInstance(url)]
+  const instances = [await openInstance(url, { waitConnections: 2 }), await openInstance(url)]
   const judge = new Judge()
   for (let walk = 0; walk < walks; walk++) {
     const names = Array.from({ length: 1 + (walk % 5) }, (_, i) => `${walk}/${i}`)

@@ -1,6 +1,6 @@
+import type { Proof } from './cluster.js'
 import type { Opening } from './fleet.js'
 import { judgePermits } from './history.js'
-import type { Proof } from './world.js'
 
 const lockedNames = `
   select from pg_locks

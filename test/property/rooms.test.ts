@@ -1,13 +1,13 @@
 import { onTestFinished, test } from 'vitest'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { freshDatabase } from '../setup/database.js'
-import { runsAll } from '../setup/hurry.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
+import { runsAll } from '../setup/variants.js'
+import { build, walkHeavily, walkLightly } from './cluster.js'
 import type { Opening } from './fleet.js'
 import { proofs } from './proofs.js'
 import { randomFrom } from './random.ts'
 import { countOf, seedOf } from './seed.js'
-import { build, walkHeavily, walkLightly } from './world.js'
 
 // The same walks through the rooms that are made of locks, leases and presence, with an anchor, without one, and through
 // a pooler in transaction mode.

@@ -3,7 +3,7 @@
 import { CronExpressionParser } from 'cron-parser'
 import { Cron } from 'croner'
 import { expect, test } from 'vitest'
-import { readRule, type TickRule } from '../../src/cron/index.js'
+import { ruleFromOptions, type TickRule } from '../../src/cron/index.js'
 import { randomFrom } from '../setup/random.js'
 import { seedOf } from './seed.js'
 
@@ -135,7 +135,7 @@ function ruleAtRandom(timezone: string): RandomRule {
 
 function read({ cron, timezone }: { cron: string; timezone: string }): TickRule | undefined {
   try {
-    return readRule('the test', { cron, timezone })
+    return ruleFromOptions('the test', { cron, timezone })
   } catch (error) {
     if (String(error).includes('to name a date that comes')) return undefined
     throw error

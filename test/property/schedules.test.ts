@@ -1,10 +1,10 @@
 import { onTestFinished, test } from 'vitest'
 import { freshDatabase } from '../setup/database.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
+import { build, walkHeavily, walkLightly } from './cluster.js'
 import { proofs } from './proofs.js'
 import { randomFrom } from './random.ts'
 import { countOf, seedOf } from './seed.js'
-import { build, walkHeavily, walkLightly } from './world.js'
 
 // Several processes take and release locks at random while everything happens to them that can. What must be true is in
 // history.ts, and: when they come to rest, nothing is held; when they close, nothing is left.

@@ -1,7 +1,7 @@
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { sql, sqlSession, until } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
 import { databaseUrl, open } from '../setup/instances.js'
+import { waysOf } from '../setup/variants.js'
 import { load, operator, shops, tables } from './shops.js'
 
 afterEach(() => {

@@ -5,7 +5,7 @@ import { Operator } from '../../src/acts/index.js'
 import type { Holdfast } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { type Database, openPgPool } from '../../src/postgres/index.js'
-import { campaign, leading } from '../elections/stage.js'
+import { campaign, leading } from '../elections/fixture.js'
 import { Child } from '../fault/children.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, stays, until } from '../setup/facts.js'
@@ -28,9 +28,9 @@ const query = <Row extends object>(text: string, values: unknown[] = []) => sql<
 
 /** How long it was held and waited for, as it is read. */
 async function stripOf({ namespace }: Holdfast, search: string) {
-  const { strips } = await observer.strips({ namespace, search, hours: 1 })
-  expect(strips).toHaveLength(1)
-  return strips[0]!
+  const { rows } = await observer.holdTimeline({ namespace, search, hours: 1 })
+  expect(rows).toHaveLength(1)
+  return rows[0]!
 }
 
 /** Names and why their latest terms ended. */
@@ -83,7 +83,7 @@ test('instances tell what they hold and wait for, over the ends of minutes, and 
   expect(before.held.filter((percent) => percent > 0).length).toBeGreaterThan(0)
   // Who merely stands for an election holds nothing up.
   const standing = campaign(b, 'asked')
-  const [first] = (await observer.strips({ namespace: a.namespace })).strips
+  const [first] = (await observer.holdTimeline({ namespace: a.namespace })).rows
   expect(first).toMatchObject({ label: 'wanted', key: a.locks.key('wanted') })
 
   giveUp.abort()
@@ -116,11 +116,11 @@ test('instances tell what they hold and wait for, over the ends of minutes, and 
   expect(await whysOf(a, ['wanted', 'released', 'asked', 'taken', 'ended', 'closed', 'election/asked'])).toEqual({
     wanted: 'released',
     released: 'released',
-    asked: 'asked',
-    taken: 'taken',
-    ended: 'ended',
+    asked: 'release-requested',
+    taken: 'revoked',
+    ended: 'session-ended',
     closed: 'closed',
-    'election/asked': expect.stringMatching(/closed|stepped-down|ended/),
+    'election/asked': expect.stringMatching(/closed|stepped-down|session-ended/),
   })
   const terms = await observer.terms(a.namespace, 'election/asked')
   expect(terms.at(-1)).toMatchObject({ instance: a.id, why: 'stepped-down', goneBy: null })
@@ -189,11 +189,11 @@ test('several instances add up, and hold a name no longer than a minute in a min
   for (let times = 0; times < 2; times++) {
     await query(`select holdfast.sample_names($1, $2, $3, ${ageOf('$4')})`, [[key], [500], [32_767], minute(60_000)])
   }
-  const { strips } = await observer.strips({ namespace: 'bounds', hours: 48 })
+  const { rows } = await observer.holdTimeline({ namespace: 'bounds', hours: 48 })
   // Of 48 hours, six minutes are a column.
-  expect(strips).toMatchObject([{ heldMs: 60_000, waitedMs: 3_276_700 }])
-  expect(strips[0]!.held).toHaveLength(480)
-  expect(Math.max(...strips[0]!.held)).toBe(17)
+  expect(rows).toMatchObject([{ heldMs: 60_000, waitedMs: 3_276_700 }])
+  expect(rows[0]!.held).toHaveLength(480)
+  expect(Math.max(...rows[0]!.held)).toBe(17)
 })
 
 test('an hour has room for so many names, and for others that are waited for; what is old is swept', async () => {

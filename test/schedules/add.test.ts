@@ -10,7 +10,7 @@ import {
 } from '../../src/index.js'
 import { caught, sql, stays, until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
-import { add, gate, runsOf, stopped, unproven, untilMember, untilRuns } from './stage.js'
+import { add, gate, runsOf, stopped, unproven, untilMember, untilRuns } from './fixture.js'
 
 test('each tick runs on one of three instances, in time', async () => {
   const url = await databaseUrl()
@@ -21,7 +21,7 @@ test('each tick runs on one of three instances, in time', async () => {
   const ticks = ran.map(({ tick }) => tick.getTime())
   expect(new Set(ticks).size).toBe(ticks.length)
   expect(ticks.every((tick, at) => at === 0 || tick === ticks[at - 1]! + 1_000)).toBe(true)
-  expect(Math.min(...ran.map(({ late }) => late))).toBeLessThan(1_000)
+  expect(Math.min(...ran.map(({ lateMs }) => lateMs))).toBeLessThan(1_000)
   const fences = ran.map(({ fence }) => fence)
   expect(fences).toEqual([...fences].sort((a, b) => a - b))
   // The end of one run is recorded before the next tick.

@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl, openFleet } from '../setup/instances.js'
-import { add, runsOf, unproven, untilMember } from './stage.js'
+import { add, runsOf, unproven, untilMember } from './fixture.js'
 
 afterEach(() => {
   vi.useRealTimers()
@@ -16,9 +16,9 @@ test.each([-5, 26])('a clock that is wrong by %i hours changes nothing', async (
   const ran: number[] = []
   const lates: number[] = []
   for (const holdfast of fleet) {
-    add(holdfast, 'wrong', { every: '1s' }, ({ tick, late }) => {
+    add(holdfast, 'wrong', { every: '1s' }, ({ tick, lateMs }) => {
       ran.push(tick.getTime())
-      lates.push(late)
+      lates.push(lateMs)
     })
   }
   await untilMember(fleet[0]!, 'wrong')

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { RunLostError } from '../../src/index.js'
 import { sql, stays, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open, openFleet } from '../setup/instances.js'
-import { add, gate, runsOf, stopped, untilMember, untilRuns } from './stage.js'
+import { add, gate, runsOf, stopped, untilMember, untilRuns } from './fixture.js'
 
 test('the life of the runner ends: its signal aborts, another runs the tick, and its late end is refused', async () => {
   const url = await databaseUrl()
@@ -131,9 +131,9 @@ test('nothing begins before the server is settled', async () => {
   await sql(
     url,
     `insert into holdfast.instance (id, namespace, session, host, os_pid, version, expiry_ms, pooler, generation)
-     select 'cut off', 'default', 0, '', 0, '', 3600000, 'none', generation - 1 from holdfast.fencing`,
+     select 'cut off', 'default', 0, '', 0, '', 3600000, 'none', generation - 1 from holdfast.server_generation`,
   )
-  await sql(url, 'update holdfast.fencing set began_at = clock_timestamp()')
+  await sql(url, 'update holdfast.server_generation set began_at = clock_timestamp()')
   await holdfast.schedules.run('unsettled')
   await stays('nothing runs', () => ran.length === 0, 1_000)
   await sql(url, "delete from holdfast.instance where id = 'cut off'")

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Holdfast, ScheduleOptions } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { add, gapsOf, lastWeek, runsOf, setBack, unproven, untilMember, untilRuns, weekMs } from './stage.js'
+import { add, gapsOf, lastWeek, runsOf, setBack, unproven, untilMember, untilRuns, weekMs } from './fixture.js'
 
 /** A schedule of every week of which nobody has taken the last six ticks, and an instance that comes back to it. */
 async function comeBack(
@@ -70,7 +70,7 @@ test('what was missed while a member was there is told apart from before', async
   await sql(url, 'update holdfast.schedule_member set since = $1', [weeks(last, -2.5)])
   await sql(url, 'update holdfast.schedule_rule set since = $1', [weeks(last, -10)])
   await setBack(url, 'weekly', weeks(last, -9))
-  await sql(url, "select pg_notify('holdfast', 'schedule ' || key) from holdfast.schedule")
+  await sql(url, "select pg_notify('holdfast', 'schedule-changed ' || key) from holdfast.schedule")
   const gaps = await until('it is settled', async () => {
     const found = await gapsOf(holdfast, 'weekly')
     return found.length === 2 && found

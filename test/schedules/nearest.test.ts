@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { readRule } from '../../src/cron/index.js'
+import { ruleFromOptions } from '../../src/cron/index.js'
 import { nearestTick, untilMoment } from '../../src/schedules/nearest.js'
 
-const nightly = readRule('a test', { cron: '0 3 * * *' })
-const minutely = readRule('a test', { every: '1m' })
+const nightly = ruleFromOptions('a test', { cron: '0 3 * * *' })
+const minutely = ruleFromOptions('a test', { every: '1m' })
 
 test.each([
   ['at the tick', nightly, '2026-03-02T03:00:00.000Z', '2026-03-02T03:00:00.000Z'],
@@ -18,7 +18,7 @@ test.each([
 })
 
 test('a rule that is over has its last tick; one that has not begun has none, until it is near', () => {
-  const once = readRule('a test', { at: new Date('2026-03-02T03:00:00Z') })
+  const once = ruleFromOptions('a test', { at: new Date('2026-03-02T03:00:00Z') })
   expect(nearestTick(once, Date.parse('2027-01-01T00:00:00Z'))).toEqual(new Date('2026-03-02T03:00:00Z'))
   expect(nearestTick(once, Date.parse('2026-03-02T02:50:00Z'))).toBe(null)
   expect(nearestTick(once, Date.parse('2026-03-02T02:59:00Z'))).toEqual(new Date('2026-03-02T03:00:00Z'))

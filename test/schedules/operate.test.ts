@@ -9,7 +9,7 @@ import {
 } from '../../src/index.js'
 import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
-import { add, gapsOf, gate, runsOf, unproven, untilMember, untilRuns } from './stage.js'
+import { add, gapsOf, gate, runsOf, unproven, untilMember, untilRuns } from './fixture.js'
 
 test('a paused schedule does not tick, in anybody, and its ticks are one gap', async () => {
   const url = await databaseUrl()

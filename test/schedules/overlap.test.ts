@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { RunReplacedError } from '../../src/index.js'
 import { until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
-import { add, gapsOf, gate, runsOf, stopped, unproven, untilRuns } from './stage.js'
+import { add, gapsOf, gate, runsOf, stopped, unproven, untilRuns } from './fixture.js'
 
 const second = 1_000
 

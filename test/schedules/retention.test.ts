@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { sql } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { add, untilMember } from './stage.js'
+import { add, untilMember } from './fixture.js'
 
 test('old ticks and gaps go, the last ones stay, and what runs stays', async () => {
   const url = await databaseUrl()

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
-import { readRule } from '../../src/cron/index.js'
-import { firstTicks, settling } from '../../src/schedules/ticks.js'
+import { ruleFromOptions } from '../../src/cron/index.js'
+import { firstTicks, planSettlement } from '../../src/schedules/ticks.js'
 
 const at = (text: string) => new Date(`2026-07-01T${text}Z`)
-const hourly = readRule('a test', { every: '1h' })
+const hourly = ruleFromOptions('a test', { every: '1h' })
 
 test('a tick that is due, and a few that follow', () => {
-  expect(settling(hourly, at('03:00').getTime(), at('03:00:01').getTime(), 1, undefined)).toEqual({
+  expect(planSettlement(hourly, at('03:00').getTime(), at('03:00:01').getTime(), 1, undefined)).toEqual({
     older: undefined,
     ticks: ['03:00', '04:00', '05:00', '06:00', '07:00', '08:00'].map(at),
     is_over: false,
@@ -14,40 +14,44 @@ test('a tick that is due, and a few that follow', () => {
 })
 
 test('the last few one by one, those before together', () => {
-  const { older, ticks } = settling(hourly, at('01:00').getTime(), at('10:30').getTime(), 2, undefined)
+  const { older, ticks } = planSettlement(hourly, at('01:00').getTime(), at('10:30').getTime(), 2, undefined)
   expect(older).toEqual([{ first_at: at('01:00'), last_at: at('08:00'), n: 8 }])
   expect(ticks.slice(0, 3)).toEqual([at('09:00'), at('10:00'), at('11:00')])
 })
 
 test('those before are divided where somebody came', () => {
-  const { older } = settling(hourly, at('01:00').getTime(), at('10:30').getTime(), 1, at('04:00').getTime())
+  const { older } = planSettlement(hourly, at('01:00').getTime(), at('10:30').getTime(), 1, at('04:00').getTime())
   expect(older).toEqual([
     { first_at: at('01:00'), last_at: at('03:00'), n: 3 },
     { first_at: at('04:00'), last_at: at('09:00'), n: 6 },
   ])
-  expect(settling(hourly, at('01:00').getTime(), at('10:30').getTime(), 1, at('00:30').getTime()).older).toHaveLength(1)
-  expect(settling(hourly, at('01:00').getTime(), at('10:30').getTime(), 1, at('23:00').getTime()).older).toHaveLength(1)
+  expect(
+    planSettlement(hourly, at('01:00').getTime(), at('10:30').getTime(), 1, at('00:30').getTime()).older,
+  ).toHaveLength(1)
+  expect(
+    planSettlement(hourly, at('01:00').getTime(), at('10:30').getTime(), 1, at('23:00').getTime()).older,
+  ).toHaveLength(1)
 })
 
 test('a next tick that our zones do not know is one all the same', () => {
-  const other = settling(hourly, at('01:30').getTime(), at('04:10').getTime(), 1, undefined)
+  const other = planSettlement(hourly, at('01:30').getTime(), at('04:10').getTime(), 1, undefined)
   expect(other.older).toEqual([{ first_at: at('01:30'), last_at: at('03:00'), n: 3 }])
   expect(other.ticks[0]).toEqual(at('04:00'))
-  const alone = settling(hourly, at('03:30').getTime(), at('04:10').getTime(), 5, undefined)
+  const alone = planSettlement(hourly, at('03:30').getTime(), at('04:10').getTime(), 5, undefined)
   expect(alone.older).toEqual([{ first_at: at('03:30'), last_at: at('03:30'), n: 1 }])
-  const due = settling(hourly, at('03:30').getTime(), at('03:40').getTime(), 5, undefined)
+  const due = planSettlement(hourly, at('03:30').getTime(), at('03:40').getTime(), 5, undefined)
   expect(due).toMatchObject({ older: undefined, ticks: [at('03:30'), at('04:00')].concat(due.ticks.slice(2)) })
 })
 
 test('a tick that is not due yet is told all the same', () => {
-  const { older, ticks } = settling(hourly, at('03:00').getTime(), at('02:59:59').getTime(), 1, undefined)
+  const { older, ticks } = planSettlement(hourly, at('03:00').getTime(), at('02:59:59').getTime(), 1, undefined)
   expect(older).toBeUndefined()
   expect(ticks[0]).toEqual(at('03:00'))
 })
 
 test('a rule that is over says so', () => {
-  const once = readRule('a test', { at: at('03:00') })
-  expect(settling(once, at('03:00').getTime(), at('03:00').getTime(), 1, undefined)).toEqual({
+  const once = ruleFromOptions('a test', { at: at('03:00') })
+  expect(planSettlement(once, at('03:00').getTime(), at('03:00').getTime(), 1, undefined)).toEqual({
     older: undefined,
     ticks: [at('03:00')],
     is_over: true,

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Holdfast } from '../../src/index.js'
 import { sql, stays, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { add, gapsOf, runsOf, unproven, untilMember, untilRuns } from './stage.js'
+import { add, gapsOf, runsOf, unproven, untilMember, untilRuns } from './fixture.js'
 
 const ruleOf = async (holdfast: Holdfast, name: string) => (await holdfast.schedules.find(name))!.rule.every
 
@@ -42,8 +42,8 @@ test('a rule of before is ignored while somebody declares the present one, and a
   await until('the rollback is adopted', async () => (await ruleOf(third, 'rolled back')) === 3_600_000)
   const rules = await sql<{ rule: string }>(url, 'select rule from holdfast.schedule_rule order by since')
   expect(rules.map(({ rule }) => JSON.parse(rule).every)).toEqual([3_600_000, 7_200_000, 3_600_000])
-  const [row] = await sql<{ superseded: string[] }>(url, 'select superseded from holdfast.schedule')
-  expect(row!.superseded).toEqual(['{"every":7200000}'])
+  const [row] = await sql<{ superseded_rules: string[] }>(url, 'select superseded_rules from holdfast.schedule')
+  expect(row!.superseded_rules).toEqual(['{"every":7200000}'])
 })
 
 test('a change settles what is due by the rule of before', async () => {
@@ -69,7 +69,7 @@ test('a change settles what is due by the rule of before', async () => {
   expect(gap).toMatchObject({ first: row!.next_at })
   const before = await sql(
     url,
-    `select holdfast.schedule_unproven(key, array(
+    `select holdfast.schedule_unaccounted(key, array(
        select t from generate_series($1::timestamptz, $2::timestamptz, '1 second') as t
      ))
      from holdfast.schedule`,
@@ -140,8 +140,8 @@ test('options other than the rule are those of whoever declared last', async () 
   await first.close()
   add(holdfast, 'options', { every: '1h', overlap: 'queue', missed: { all: 7 }, crashed: 'record' })
   await untilMember(holdfast, 'options')
-  expect(await sql(url, 'select overlap, missed, late, reruns from holdfast.schedule')).toEqual([
-    { overlap: 'queue', missed: 'all', late: 7, reruns: false },
+  expect(await sql(url, 'select overlap, missed, max_late, reruns from holdfast.schedule')).toEqual([
+    { overlap: 'queue', missed: 'all', max_late: 7, reruns: false },
   ])
 })
 

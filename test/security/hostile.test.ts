@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { defineJob, type Holdfast, HoldfastError, UsageError } from '../../src/index.js'
 import { run } from '../cli/program.js'
-import { work } from '../jobs/stage.js'
+import { work } from '../jobs/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
@@ -375,21 +375,21 @@ test(`notifications that anybody may send are hints: none of them breaks an inst
   const key = (of: { keys: readonly string[] }) => of.keys[0]!
   const [words, others] = [
     [
-      'lease',
-      'expire',
-      'permit',
-      'reset',
-      'jobs',
-      'jobs-busy',
-      'jobs-due',
-      'jobs-cancel',
-      'schedule',
-      'schedule-run',
-      'schedule-stop',
-      'election',
-      'members',
-      'share',
-      'drain',
+      'lease-released',
+      'lease-expired',
+      'permit-granted',
+      'limit-reset',
+      'jobs-ready',
+      'jobs-running',
+      'jobs-maintenance-due',
+      'jobs-cancel-requested',
+      'schedule-changed',
+      'schedule-run-requested',
+      'schedule-stop-requested',
+      'election-changed',
+      'share-members-changed',
+      'resource-released',
+      'drain-requested',
       'nonsense',
       '__proto__',
       'constructor',
@@ -420,7 +420,7 @@ test(`notifications that anybody may send are hints: none of them breaks an inst
     await client.query('select pg_notify($1, $2)', ['holdfast', word])
   }
   // Its anchor has heard all of them when it hears one that was sent after them.
-  await client.query('select pg_notify($1, $2)', ['holdfast', `release ${key(lock)}`])
+  await client.query('select pg_notify($1, $2)', ['holdfast', `lock-release-requested ${key(lock)}`])
   await until('it is asked to let go', () => lock.signal.aborted)
   expect([lock.held, lease.held, permit.held, holdfast.draining.aborted]).toEqual([true, true, true, false])
   expect(lease.signal.aborted).toBe(false)

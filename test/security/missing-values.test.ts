@@ -1,6 +1,6 @@
 // A name that was built from a missing value is refused by every room that takes names, and by the command line and SQL.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { missingPart } from '../../src/base/index.js'
+import { findMissingValue } from '../../src/base/index.js'
 import { idempotent, webhooks } from '../../src/http/index.js'
 import { defineJob, defineSchedule, Holdfast, UsageError } from '../../src/index.js'
 import { run } from '../cli/program.js'
@@ -166,7 +166,7 @@ describe('holdfast.enqueue in SQL', () => {
       () => false,
       () => true,
     )
-    expect(isRefused).toBe(missingPart(kind) !== undefined)
+    expect(isRefused).toBe(findMissingValue(kind) !== undefined)
   })
 })
 

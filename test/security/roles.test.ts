@@ -5,12 +5,12 @@ import { defineJob, Holdfast } from '../../src/index.js'
 import { grantsFor } from '../../src/postgres/index.js'
 import { run } from '../cli/program.js'
 import { fits } from '../cli/schemas.js'
-import { act, board, raw, serve } from '../dashboard/stage.js'
-import { follow, found, look } from '../doctor/stage.js'
-import { ways } from '../jobs/stage.js'
+import { act, board, raw, serve } from '../dashboard/fixture.js'
+import { applyFix, examineDatabase, found } from '../doctor/fixture.js'
+import { claimModes } from '../jobs/fixture.js'
 import { sql, until } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
 import { databaseUrl, emptyDatabaseUrl, open, roleUrl } from '../setup/instances.js'
+import { waysOf } from '../setup/variants.js'
 import { tour } from './tour.js'
 
 /** A database in which an owner that is nobody special has migrated, for three roles that own nothing. */
@@ -102,12 +102,12 @@ describe('migrate', () => {
   })
 })
 
-describe.each(waysOf(ways))('an application that owns nothing: $name', ({ anchor, jobs }) => {
+describe.each(waysOf(claimModes))('an application that owns nothing: $name', ({ anchor, jobs }) => {
   test('goes through every room', { timeout: 90_000 }, async () => {
     const { application, migrate } = await stage()
     await migrate()
     await tour(application.url, { anchor, jobs, namespace: 'tour' })
-    const { findings } = await look(application.url)
+    const { findings } = await examineDatabase(application.url)
     expect(findings.filter(({ severity }) => severity === 'wrong')).toEqual([])
   })
 })
@@ -128,8 +128,8 @@ test('an application can neither write the audit nor pretend a migration, make a
     'drop table holdfast.sample',
     'truncate holdfast.job',
     'drop schema holdfast cascade',
-    'alter function holdfast.job_days(integer) security invoker',
-    'create or replace function holdfast.job_channel() returns text language sql as $$ select 1::text $$',
+    'alter function holdfast.job_roll_partitions(integer) security invoker',
+    'create or replace function holdfast.notification_channel() returns text language sql as $$ select 1::text $$',
     'create trigger mine before insert on holdfast.job execute function suppress_redundant_updates_trigger()',
   ]
   for (const statement of refused) {
@@ -143,7 +143,7 @@ test('an application can neither write the audit nor pretend a migration, make a
   await sql(owner.url, 'create table holdfast.later (a integer); create sequence holdfast.counter')
   await sql(
     application.url,
-    "insert into holdfast.later values (nextval('holdfast.counter')); select holdfast.job_days(7)",
+    "insert into holdfast.later values (nextval('holdfast.counter')); select holdfast.job_roll_partitions(7)",
   )
 })
 
@@ -249,12 +249,12 @@ describe('an observer', () => {
     expect(await sql(observer.url, 'select from holdfast.later')).toEqual([])
     const [{ rolname }] = (await sql(observer.url, 'select current_user as rolname')) as [{ rolname: string }]
     expect(rolname).toBe(observer.role)
-    await expect(sql(observer.url, 'select holdfast.job_days(-1000)')).rejects.toMatchObject(denied)
+    await expect(sql(observer.url, 'select holdfast.job_roll_partitions(-1000)')).rejects.toMatchObject(denied)
     const [finding] = await found(observer.url, 'missing-rights')
     expect(finding).toMatchObject({ severity: 'note', seen: `The role ${observer.role} may only look` })
     await expect(Holdfast.open({ url: observer.url })).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
     // What the doctor prints makes an application of it.
-    await follow(owner.url, finding!)
+    await applyFix(owner.url, finding!)
     await open({ url: observer.url })
   })
 })
@@ -262,20 +262,21 @@ describe('an observer', () => {
 test('the doctor says which right of an application is missing', async () => {
   const { application, owner, migrate } = await stage()
   await migrate()
-  const looks = async () => (await look(application.url)).findings.filter(({ id }) => id === 'missing-rights')
+  const looks = async () =>
+    (await examineDatabase(application.url)).findings.filter(({ id }) => id === 'missing-rights')
   expect(await looks()).toEqual([])
   await sql(
     owner.url,
     `revoke delete on holdfast.delivery from ${application.role};
      revoke update on sequence holdfast.fence from ${application.role};
-     revoke execute on function holdfast.job_days(integer) from ${application.role}`,
+     revoke execute on function holdfast.job_roll_partitions(integer) from ${application.role}`,
   )
   const [finding] = await looks()
-  expect(finding!.seen).toBe(
-    `The role ${application.role} lacks rights on function job_days, sequence fence and table delivery`,
+  expect(finding!.text).toBe(
+    `The role ${application.role} lacks rights on function job_roll_partitions, sequence fence and table delivery`,
   )
-  expect(finding!.mend.sql).toEqual(grantsFor({ role: application.role, as: 'application' }, 'holdfast', owner.role))
-  await follow(owner.url, finding!)
+  expect(finding!.fix.sql).toEqual(grantsFor({ role: application.role, as: 'application' }, 'holdfast', owner.role))
+  await applyFix(owner.url, finding!)
   expect(await looks()).toEqual([])
 })
 
@@ -287,7 +288,7 @@ async function rows(url: string) {
     'waiting',
     'job_history',
     'unique_job',
-    'limited',
+    'limit_state',
     'permit',
     'queue',
     'tick',

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { examine } from '../../src/doctor/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { loadStatements, openPgPool, type Statement } from '../../src/postgres/index.js'
-import { look, mends } from '../doctor/stage.js'
+import { examineDatabase, fixes } from '../doctor/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { sql, sqlSession } from '../setup/facts.js'
 import { emptyDatabaseUrl, open, roleUrl } from '../setup/instances.js'
@@ -45,8 +45,8 @@ test('every function of the schema looks up what it names in pg_catalog alone', 
   const loose = functions.filter(({ path }) => path !== 'pg_catalog, pg_temp').map(({ name }) => name)
   // Hot, or inlined, which a setting would prevent. The first name nothing without its schema; the others are only called from
   // functions that look in pg_catalog alone.
-  const nameNothing = ['session_class', 'lock_class', 'job_lock_key', 'is_leased', 'job_holds_back']
-  const calledWithin = ['flush_leases', 'is_settled', 'lane_is_empty', 'lane_room', 'job_bind']
+  const nameNothing = ['session_class', 'lock_class', 'job_lock_key', 'is_leased', 'job_blocks_dependent']
+  const calledWithin = ['flush_leases', 'grace_is_over', 'lane_is_empty', 'lane_room', 'job_resolve_links']
   expect(loose.sort()).toEqual([...nameNothing, ...calledWithin].sort())
   const called = statements.flatMap(([, { text }]) => calledWithin.filter((name) => text.includes(`.${name}(`)))
   expect(called).toEqual([])
@@ -58,7 +58,7 @@ test('only one runs with the rights of the owner, and not for everybody', async 
     `select proname, has_function_privilege('public', oid, 'execute') as everybody
      from pg_proc where pronamespace = 'holdfast'::regnamespace and prosecdef`,
   )
-  expect(definers).toEqual([{ proname: 'job_days', everybody: false }])
+  expect(definers).toEqual([{ proname: 'job_roll_partitions', everybody: false }])
 })
 
 const trapped = 'hijacked'
@@ -122,17 +122,17 @@ test('functions that anybody may call are safe where an attacker stands before p
     ['guard($1, $2, $3)', ['billing', 'nightly-report', 1]],
     ['is_present($1)', [1]],
     ['is_leased($1)', [1]],
-    ['leased($1)', [[1, 2]]],
+    ['leased_keys($1)', [[1, 2]]],
     ['acquire_leases($1, $2, $3, $4, $5)', [[1], ['token'], [1000], [0], 'somebody']],
     ['release_leases($1, $2, $3, $4)', [[1], ['token'], [null], 'holdfast']],
     ['lock_class($1)', ['job']],
     ['job_lock_key($1)', [42]],
-    ['job_channel()', []],
+    ['notification_channel()', []],
     ['enqueue($1, $2, $3, namespace => $4)', ['default', 'echo', '{"a": [1, "b"]}', 'billing']],
     ['enqueue($1, $2, $3, delay => $4, unique_key => $5)', ['default', 'echo', '{}', '1h', 'key']],
     ['enqueue($1, $2, $3, lane => $4)', ['default', 'echo', '{}', 'shop:7']],
-    ['job_round($1)', [1000]],
-    ['job_days($1)', [7]],
+    ['job_maintain($1)', [1000]],
+    ['job_roll_partitions($1)', [7]],
     ['lane_faults()', []],
   ]
   for (const [call, values] of calls) {
@@ -166,7 +166,7 @@ test('sessions of Holdfast, its readers and its migrations call nothing of a sch
   const observer = new Observer(database)
   expect(await observer.locks()).toHaveLength(2)
   await observer.overview()
-  await observer.work.search({})
+  await observer.jobs.search({})
   await observer.proof()
   const { findings } = await examine({ database })
   expect(findings.filter(({ severity }) => severity === 'unchecked')).toEqual([])
@@ -188,13 +188,13 @@ test('the doctor tells of schemas that sessions of pools search and others may c
     `create schema shop; grant usage on schema shop to public; grant create on schema shop to ${other}; create schema own authorization ${role}`,
   )
   await sql(url, `grant create on schema public to public; alter role ${role} set search_path = own, shop, public`)
-  const these = await mends(ours, 'search-path', { as: url })
-  expect(these.map(({ severity, subject, seen }) => [severity, subject, seen])).toEqual([
+  const these = await fixes(ours, 'search-path', { as: url })
+  expect(these.map(({ severity, subject, text }) => [severity, subject, text])).toEqual([
     ['risky', 'shop', `The schema shop is searched by sessions of pools, and ${other} may create in it`],
     ['risky', 'public', 'The schema public is searched by sessions of pools, and everybody may create in it'],
   ])
   await sql(url, `alter role ${role} set search_path = own, pg_catalog`)
-  const { findings } = await look(ours)
+  const { findings } = await examineDatabase(ours)
   expect(findings.filter(({ id }) => id === 'search-path')).toMatchObject([
     { subject: 'own', seen: 'The schema own is searched before pg_catalog' },
   ])

@@ -6,7 +6,7 @@ import { inspect } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import { Holdfast } from '../../src/index.js'
 import { run, runAlone, start } from '../cli/program.js'
-import { board, raw, serve, watch } from '../dashboard/stage.js'
+import { board, raw, serve, watch } from '../dashboard/fixture.js'
 import { sql, sqlPool, until } from '../setup/facts.js'
 import { databaseUrl, open, roleUrl } from '../setup/instances.js'
 

@@ -6,7 +6,7 @@ import {
   ClosedError,
   type Holdfast,
   type HoldfastOptions,
-  type Owned,
+  type OwnedResource,
   ResourceMovedError,
   type Resources,
   UsageError,
@@ -29,28 +29,28 @@ const feeds = Array.from({ length: 24 }, (_, i) => `feed ${i}`)
 interface Member {
   readonly holdfast: Holdfast
   readonly assignment: Assignment
-  readonly begun: Owned[]
+  readonly begun: OwnedResource[]
   readonly errors: unknown[]
 }
 
 /** Who runs what now, over all members of a test: the function itself sees when somebody else is at work. */
 class Watch {
-  readonly running = new Map<string, Owned>()
+  readonly running = new Map<string, OwnedResource>()
   readonly faults: string[] = []
 
-  enter(owned: Owned): void {
+  enter(owned: OwnedResource): void {
     const other = this.running.get(owned.resource)
     if (other) this.faults.push(`${owned.resource} is owned twice, fences ${other.fence} and ${owned.fence}`)
     this.running.set(owned.resource, owned)
   }
 
-  leave(owned: Owned): void {
+  leave(owned: OwnedResource): void {
     if (this.running.get(owned.resource) === owned) this.running.delete(owned.resource)
   }
 }
 
 function assign(holdfast: Holdfast, watch: Watch, resources: Resources = feeds): Member {
-  const begun: Owned[] = []
+  const begun: OwnedResource[] = []
   const errors: unknown[] = []
   holdfast.on('share.failed', ({ error }) => errors.push(error))
   const assignment = holdfast.shares.assign('feeds', resources, async (_, owned) => {
@@ -91,7 +91,7 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     expect(moved).toBeLessThan(feeds.length * 1.7)
     const told = members[0]!.begun.find(({ signal }) => signal.aborted)!
     expect(told.signal.reason).toBeInstanceOf(ResourceMovedError)
-    expect(told.signal.reason).toMatchObject({ share: 'feeds', because: 'moved', code: 'RESOURCE_MOVED' })
+    expect(told.signal.reason).toMatchObject({ share: 'feeds', reason: 'moved', code: 'RESOURCE_MOVED' })
 
     await members.shift()!.holdfast.close()
     await spread(members)
@@ -111,7 +111,7 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     await until('the old ones are let go', () => !watch.running.has('feed 0') && !watch.running.has('feed 1'))
     // The first of its owners may have been told before that it moves to the other.
     const owners = members.flatMap(({ begun }) => begun).filter(({ resource }) => resource === 'feed 0')
-    expect(owners.map(({ signal }) => signal.reason.because)).toContain('dropped')
+    expect(owners.map(({ signal }) => signal.reason.reason)).toContain('dropped')
     expect(watch.faults).toEqual([])
   })
 })

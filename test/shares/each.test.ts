@@ -47,10 +47,10 @@ describe.each<[string, Partial<HoldfastOptions>]>([
 
   test('an instance that comes late finds the work done; a later round does it again', async () => {
     const [a, b] = await fleet(2, options)
-    const first = await a!.shares.each('late', cities, () => {}, { hold: '1m' })
+    const first = await a!.shares.each('late', cities, () => {}, { window: '1m' })
     expect(first.skipped).toEqual([])
     expect(await b!.shares.each('late', cities, () => expect.unreachable())).toMatchObject({ done: [] })
-    const again = await b!.shares.each('late', cities, () => {}, { hold: 0 })
+    const again = await b!.shares.each('late', cities, () => {}, { window: 0 })
     expect(again.done).toHaveLength(cities.length)
   })
 
@@ -60,7 +60,7 @@ describe.each<[string, Partial<HoldfastOptions>]>([
     expect((await a!.shares.each('named', cities, () => {}, { round })).done).toHaveLength(60)
     await sql(
       fresh.url,
-      "update holdfast.share_done set began_at = now() - interval '3 days', done_at = now() - interval '3 days'",
+      "update holdfast.share_done set started_at = now() - interval '3 days', done_at = now() - interval '3 days'",
     )
     const late = await b!.shares.each('named', [...cities, 'new'], () => {}, { round: '2026-11-21T12:00:00.000Z' })
     expect(late.done).toEqual(['new'])
@@ -100,10 +100,10 @@ describe.each<[string, Partial<HoldfastOptions>]>([
       })
     })
     await beginning
-    const leaves = await b!.shares.each('busy', ['x', 'y'], () => {}, { stay: false })
+    const leaves = await b!.shares.each('busy', ['x', 'y'], () => {}, { waitForOthers: false })
     expect(leaves).toEqual({ done: ['y'], skipped: ['x'] })
     // Whoever stays waits for it, and finds it done.
-    const staying = b!.shares.each('busy', ['x'], () => expect.unreachable(), { hold: 0 })
+    const staying = b!.shares.each('busy', ['x'], () => expect.unreachable(), { window: 0 })
     let isOver = false
     void staying.then(() => {
       isOver = true
@@ -269,7 +269,7 @@ test('names with slashes are kept apart', async () => {
   let inner: unknown
   await a!.shares.each('a/b', ['c'], async () => {
     // Would be busy if it were the same name.
-    inner = await b!.shares.each('a', ['b/c', '%2Fc', 'b%2Fc'], () => {}, { stay: false })
+    inner = await b!.shares.each('a', ['b/c', '%2Fc', 'b%2Fc'], () => {}, { waitForOthers: false })
   })
   expect(inner).toMatchObject({ skipped: [] })
 })
@@ -289,10 +289,13 @@ test.each<[unknown[], string]>([
   [['a', ['x'], () => {}, { rond: 'x' }], 'shares.each has no option "rond": did you mean "round"?'],
   [['a', ['x'], () => {}, { round: 7 }], 'Expected round to be a string of 1 to 500 characters or a valid Date, got 7'],
   [['a', ['x'], () => {}, { round: new Date('x') }], 'Expected round to be a string of 1 to 500 characters or a valid'],
-  [['a', ['x'], () => {}, { round: 'r', hold: '1s' }], 'Expected round or hold, got both'],
-  [['a', ['x'], () => {}, { hold: '2d' }], 'Expected hold to be a duration of at least 0ms and at most 1d, got "2d"'],
+  [['a', ['x'], () => {}, { round: 'r', window: '1s' }], 'Expected round or window, got both'],
+  [
+    ['a', ['x'], () => {}, { window: '2d' }],
+    'Expected window to be a duration of at least 0ms and at most 1d, got "2d"',
+  ],
   [['a', ['x'], () => {}, { concurrency: 0 }], 'Expected concurrency to be a whole number between 1 and 1000, got 0'],
-  [['a', ['x'], () => {}, { stay: 'yes' }], 'Expected stay to be true or false, got "yes" (string)'],
+  [['a', ['x'], () => {}, { waitForOthers: 'yes' }], 'Expected waitForOthers to be true or false, got "yes" (string)'],
   [['a', ['x'], () => {}, { signal: {} }], 'Expected signal to be an AbortSignal, got an object (Object)'],
 ])('a mistake: each(%j)', async (given, message) => {
   const [a] = await fleet(1)

@@ -10,8 +10,8 @@ import {
 import { executorOf, sqlstateOf } from '../../src/postgres/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { caught, sql } from '../setup/facts.js'
-import { waysOf } from '../setup/hurry.js'
 import { databaseUrl, open } from '../setup/instances.js'
+import { waysOf } from '../setup/variants.js'
 import { stacks } from './stacks.js'
 
 // One contract for the transactions of every library that is named as supported: what Holdfast does in them is theirs.
@@ -75,7 +75,7 @@ describe.each(waysOf(ways))('%s', (way) => {
       await using lease = await holdfast.leases.acquire('import')
       await stack.transaction((tx) => lease.guard(tx))
       // As if a later holder had written.
-      await sql(url, 'update holdfast.guarded set fence = fence + 1')
+      await sql(url, 'update holdfast.fence_guard set fence = fence + 1')
       const late = stack.transaction(async (tx) => {
         await holdfast.jobs.enqueue(sendEmail, { to: 'nobody' }, { tx })
         await lock.guard(tx)
@@ -118,7 +118,7 @@ describe.each(waysOf(ways))('%s', (way) => {
         }
       }
       expect(await jobs()).toEqual([])
-      expect(await sql(url, 'select from holdfast.guarded')).toEqual([])
+      expect(await sql(url, 'select from holdfast.fence_guard')).toEqual([])
       expect(await sql(url, 'select from holdfast.delivery')).toEqual([])
       await stack.close()
     })

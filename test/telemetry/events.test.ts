@@ -1,8 +1,14 @@
 // Every event there is, provoked once, with what it says.
 import { expect, test } from 'vitest'
 import { eventNames } from '../../src/base/index.js'
-import { defineJob, discard, type EventName, FingerprintMismatchError, type HoldfastEvents } from '../../src/index.js'
-import { gate, work } from '../jobs/stage.js'
+import {
+  defineJob,
+  type EventName,
+  FingerprintMismatchError,
+  type HoldfastEvents,
+  JobOutcome,
+} from '../../src/index.js'
+import { gate, work } from '../jobs/fixture.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
 
@@ -26,14 +32,14 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   const lock = await one.locks.acquire(['a', 'b'])
   expect(told['lock.acquired']).toMatchObject([{ names: ['a', 'b'], mode: 'exclusive', fence: lock.fence }])
   expect(await one.locks.tryAcquire('a')).toBeNull()
-  expect(told['lock.busy']).toMatchObject([{ names: ['a'], mode: 'exclusive' }])
+  expect(told['lock.refused']).toMatchObject([{ names: ['a'], mode: 'exclusive' }])
   await lock.release()
   await lock.release()
   expect(told['lock.released']).toMatchObject([{ names: ['a', 'b'], fence: lock.fence }])
   const lease = await one.leases.acquire('l', { ttl: '30s' })
   expect(told['lease.acquired']).toMatchObject([{ name: 'l', fence: lease.fence }])
   expect(await one.leases.tryAcquire('l')).toBeNull()
-  expect(told['lease.busy']).toMatchObject([{ name: 'l' }])
+  expect(told['lease.refused']).toMatchObject([{ name: 'l' }])
   await lease.release()
   expect(told['lease.released']).toMatchObject([{ name: 'l', fence: lease.fence }])
   const expired = await one.leases.acquire('l', { ttl: '30s' })
@@ -61,7 +67,7 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   })
   await first.opened
   expect(await one.once.run('k', () => 0)).toEqual({ status: 'in-progress' })
-  expect(told['once.in-progress']![0]).toEqual({ key: 'k' })
+  expect(told['once.refused']![0]).toEqual({ key: 'k' })
   inFlight.open()
   await running
   expect(told['once.done']).toMatchObject([{ key: 'k', durationMs: expect.any(Number) }])
@@ -101,7 +107,7 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   one.schedules.add('tick', { every: '1s' }, () => {
     if (runs++ === 0) throw new Error('no run')
   })
-  expect(await untilTold('schedule.began')).toMatchObject({ name: 'tick', extra: false, attempt: 1 })
+  expect(await untilTold('schedule.started')).toMatchObject({ name: 'tick', extra: false, attempt: 1 })
   expect(await untilTold('schedule.failed')).toMatchObject({ name: 'tick', error: { message: 'no run' } })
   expect(await untilTold('schedule.ended')).toMatchObject({ name: 'tick', state: 'done' })
   const fails = defineJob('fails', {
@@ -109,7 +115,7 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
     retry: { attempts: 1 },
     run: () => Promise.reject(new Error('no job')),
   })
-  const ends = defineJob('ends', { queue: 'q', run: (how: string) => (how === 'discard' ? discard() : how) })
+  const ends = defineJob('ends', { queue: 'q', run: (how: string) => (how === 'discard' ? JobOutcome.discard() : how) })
   const [failed] = [await one.jobs.enqueue(fails, null)]
   const refs = await one.jobs.enqueueMany(ends, ['done', 'discard'])
   const ids = refs.map(({ id }) => id)
@@ -120,9 +126,9 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   work(one, [fails, ends])
   const facts = { kind: 'ends', queue: 'q', attempt: 1, durationMs: expect.any(Number) }
   expect(await untilTold('job.done')).toEqual({ ...facts, id: ids[0] })
-  expect(await untilTold('job.stopped')).toEqual({ ...facts, id: ids[1], state: 'discarded' })
+  expect(await untilTold('job.ended')).toEqual({ ...facts, id: ids[1], state: 'discarded' })
   expect(await untilTold('job.failed')).toMatchObject({ id: failed.id, state: 'buried', error: { message: 'no job' } })
-  expect(told['job.began']!.map(({ id }) => id).sort()).toEqual([failed.id, ...ids].sort())
+  expect(told['job.started']!.map(({ id }) => id).sort()).toEqual([failed.id, ...ids].sort())
   // Somebody claims the queue in another way.
   const differs = await open({ url, jobs: { claims: 'advisory' } })
   const refused: unknown[] = []
@@ -157,7 +163,7 @@ test('every event is told when it happens, with its facts', { timeout: 60_000 },
   expect(await untilTold('instance.reconnected')).toEqual({ lostForMs: expect.any(Number) })
 
   void one.drain({ within: '5s' })
-  expect(told['instance.draining']).toEqual([{ withinMs: 5_000 }])
+  expect(told['instance.drain-started']).toEqual([{ withinMs: 5_000 }])
   await one.close()
   expect(told['instance.closed']).toEqual([{}])
   expect(Object.keys(told).sort()).toEqual([...eventNames].sort())

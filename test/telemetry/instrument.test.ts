@@ -18,8 +18,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defineJob, UsageError } from '../../src/index.js'
 import { instrument } from '../../src/telemetry/index.js'
 import { instruments } from '../../src/telemetry/instruments.js'
-import { spanForms } from '../../src/telemetry/spans.js'
-import { work } from '../jobs/stage.js'
+import { spanDefinitions } from '../../src/telemetry/spans.js'
+import { work } from '../jobs/fixture.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 
@@ -153,7 +153,7 @@ test('spans stand around what takes a while, a job is linked to who enqueued it,
   expect((await span('schedule run nightly')).attributes).toMatchObject({ 'holdfast.schedule.name': schedule.name })
 
   // Nothing is said that the reference does not list.
-  const forms = Object.values(spanForms)
+  const forms = Object.values(spanDefinitions)
   for (const { name, attributes } of exporter.getFinishedSpans().filter((one) => one.name !== 'caller')) {
     const said = Object.keys(attributes).filter((attribute) => attribute !== 'error.type')
     const form = forms.find((form) => said.every((one) => (form.attributes as readonly string[]).includes(one)))
@@ -187,5 +187,5 @@ test('spans stand around what takes a while, a job is linked to who enqueued it,
   await holdfast.locks.with('report', () => {})
   await holdfast.jobs.enqueue(defineJob('idle', { queue: 'nobody', run() {} }), null)
   expect(exporter.getFinishedSpans()).toHaveLength(before)
-  expect(await sql(url, "select ties from holdfast.job where kind = 'idle'")).toEqual([{ ties: null }])
+  expect(await sql(url, "select links from holdfast.job where kind = 'idle'")).toEqual([{ links: null }])
 })

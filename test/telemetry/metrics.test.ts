@@ -6,15 +6,15 @@ import { defineJob, type Holdfast } from '../../src/index.js'
 import { fleetGauges, instanceGauges } from '../../src/telemetry/gauges.js'
 import { healthHandler, metricsHandler, metricsText } from '../../src/telemetry/index.js'
 import { type InstrumentName, instruments } from '../../src/telemetry/instruments.js'
-import { prometheusName } from '../../src/telemetry/tallies.js'
-import { gate, work } from '../jobs/stage.js'
+import { prometheusName } from '../../src/telemetry/metric-totals.js'
+import { gate, work } from '../jobs/fixture.js'
 import { sql, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
 import { readExposition } from './exposition.js'
 
 /** How often the instance asks its database. */
 function countAsked(holdfast: Holdfast): () => number {
-  const { database } = holdfast.ground
+  const { database } = holdfast.context
   const ask = database.query.bind(database)
   let asked = 0
   Object.assign(database, {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { defineJob, type Holdfast, NonRetryableError, retryAfter, UsageError } from '../../src/index.js'
+import { defineJob, type Holdfast, JobOutcome, NonRetryableError, UsageError } from '../../src/index.js'
 import { drain, enqueued, passTime, TestTimeoutError } from '../../src/testing/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught } from '../setup/facts.js'
@@ -53,7 +53,7 @@ test('what fails is in the answer, and what is tried again later does not hold i
       throw new NonRetryableError('never')
     },
   })
-  const wait = defineJob('wait', { run: () => retryAfter('1h') })
+  const wait = defineJob('wait', { run: () => JobOutcome.retryAfter('1h') })
   const strict = defineJob('strict', { run: () => {} })
   const ids = [
     await holdfast.jobs.enqueue(fail, 1),

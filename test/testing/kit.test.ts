@@ -10,7 +10,7 @@ import {
   passTime,
   TestTimeoutError,
 } from '../../src/testing/index.js'
-import { gate, work } from '../jobs/stage.js'
+import { gate, work } from '../jobs/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession } from '../setup/facts.js'
 import { open } from '../setup/instances.js'

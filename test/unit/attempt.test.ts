@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { HoldfastError } from '../../src/base/index.js'
 import { Attempt, type AttemptContext } from '../../src/once/index.js'
-import type { Life } from '../../src/postgres/index.js'
+import type { Epoch } from '../../src/postgres/index.js'
 
 class Failure extends HoldfastError {
   constructor(code: string, cause?: Error) {
@@ -17,7 +17,7 @@ class TestAttempt extends Attempt {
 
 function attemptOf() {
   const epoch = { trusted: true, loss: undefined as HoldfastError | undefined }
-  return { epoch, attempt: new TestAttempt(epoch as Life, {} as AttemptContext) }
+  return { epoch, attempt: new TestAttempt(epoch as Epoch, {} as AttemptContext) }
 }
 
 test('only the first reason to stop counts, for the signal and for the outcome', () => {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import type { Claim } from '../../src/jobs/claims.js'
 import { Endings } from '../../src/jobs/endings.js'
-import { LooseEnds } from '../../src/jobs/loose-ends.js'
-import { gate } from '../jobs/stage.js'
+import { FollowUps } from '../../src/jobs/follow-ups.js'
+import { gate } from '../jobs/fixture.js'
 import { within } from '../setup/facts.js'
 
 /** So many turns of the queue of microtasks later. */
@@ -12,11 +12,11 @@ async function later(turns: number): Promise<void> {
 
 // What comes between the last look of a loop and its end has nobody else to care for it.
 test.each([0, 1, 2, 3, 4, 5, 6])('what comes %i microtasks after the last record is recorded too', async (turns) => {
-  const ledger = { run: async () => [{ recorded: [1], loose: null }] }
-  const claims = { placeOf: () => undefined, release: () => {} }
-  const claim = { fence: 1, left: 10 } as Claim
+  const store = { run: async () => [{ recorded: [1], follow_ups: null }] }
+  const claims = { seqOf: () => undefined, release: () => {} }
+  const claim = { fence: 1, unended: 10 } as Claim
   let isFirst = true
-  const endings = new Endings(ledger as never, claims as never, { found() {} } as never, AbortSignal.any([]), () => {
+  const endings = new Endings(store as never, claims as never, { add() {} } as never, AbortSignal.any([]), () => {
     if (isFirst) void later(turns).then(() => endings.done({ id: 2, seq: 2, claim }, undefined))
     isFirst = false
   })
@@ -25,7 +25,7 @@ test.each([0, 1, 2, 3, 4, 5, 6])('what comes %i microtasks after the last record
   })
   endings.done({ id: 1, seq: 1, claim }, undefined)
   await within(1_000, 'Recording both', both)
-  expect(claim.left).toBe(8)
+  expect(claim.unended).toBe(8)
 })
 
 test.each([0, 1, 2, 3, 4, 5, 6])(
@@ -33,22 +33,22 @@ test.each([0, 1, 2, 3, 4, 5, 6])(
   async (turns) => {
     let isFirst = true
     const both = gate()
-    const looseEnds = new LooseEnds({
-      ledger: {
+    const followUps = new FollowUps({
+      store: {
         async run(_: string, [numbers]: string[]) {
           if (numbers === '{2}') both.open()
           return [{ moved: 1, due_ms: null }]
         },
       } as never,
-      life: () => undefined,
+      epoch: () => undefined,
       onMoved: () => {
-        if (isFirst) void later(turns).then(() => looseEnds.found('2'))
+        if (isFirst) void later(turns).then(() => followUps.add('2'))
         isFirst = false
       },
       onDue: () => {},
     })
-    looseEnds.found('1')
+    followUps.add('1')
     await within(1_000, 'Following up both', both.opened)
-    await looseEnds.close()
+    await followUps.close()
   },
 )

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { ClosedError, HoldfastError, UsageError } from '../../src/base/index.js'
 import { LockLostError, LockTimeoutError, ReleaseRequestedError } from '../../src/locks/index.js'
-import { SchemaVersionError, SessionLocksUnavailableError, type Unfit } from '../../src/postgres/index.js'
+import { SchemaVersionError, SessionLocksUnavailableError, type UnavailableReason } from '../../src/postgres/index.js'
 
 test('every error is named after its class and is a HoldfastError', () => {
   const errors = [
@@ -54,15 +54,15 @@ test('a schema that does not fit says on which side', () => {
   })
 })
 
-test.each<[Unfit, RegExp]>([
+test.each<[UnavailableReason, RegExp]>([
   ['transaction-pooler', /directUrl/],
   ['read-replica', /primary/],
   ['locks-not-enforced', /leases/],
   ['single-session', /real PostgreSQL/],
-  ['elsewhere', /same database/],
-  ['not-asked-for', /Open with an anchor/],
-])('%s names the way out', (because, wayOut) => {
-  const error = new SessionLocksUnavailableError(because)
-  expect(error).toMatchObject({ because, code: 'SESSION_LOCKS_UNAVAILABLE', retryable: false })
+  ['other-database', /same database/],
+  ['no-anchor', /Open with an anchor/],
+])('%s names the way out', (reason, wayOut) => {
+  const error = new SessionLocksUnavailableError(reason)
+  expect(error).toMatchObject({ reason, code: 'SESSION_LOCKS_UNAVAILABLE', retryable: false })
   expect(error.hint).toMatch(wayOut)
 })

@@ -7,12 +7,12 @@ test('listeners are told, each as often as it subscribed, until they leave', () 
   const told: string[] = []
   const listener = ({ key }: { key: string }) => told.push(key)
   const stops = [events.on('once.replayed', listener), events.on('once.replayed', listener)]
-  events.to('once.replayed')?.({ key: 'a' })
+  events.emitter('once.replayed')?.({ key: 'a' })
   stops[0]!()
   stops[0]!()
-  events.to('once.replayed')?.({ key: 'b' })
+  events.emitter('once.replayed')?.({ key: 'b' })
   stops[1]!()
-  expect(events.to('once.replayed')).toBeUndefined()
+  expect(events.emitter('once.replayed')).toBeUndefined()
   expect(told).toEqual(['a', 'a', 'b'])
 })
 
@@ -32,9 +32,9 @@ test('a listener that throws, or leaves, or comes meanwhile keeps nobody from be
     events.on('once.replayed', () => told.push('came'))
   })
   events.on('once.replayed', () => told.push('stays'))
-  events.to('once.replayed')?.({ key: 'a' })
+  events.emitter('once.replayed')?.({ key: 'a' })
   expect(told).toEqual(['leaves', 'stays'])
-  events.to('once.replayed')?.({ key: 'b' })
+  events.emitter('once.replayed')?.({ key: 'b' })
   expect(told).toEqual(['leaves', 'stays', 'stays', 'came'])
   // A rejection that nobody handles would end this run.
   await new Promise((resolve) => setImmediate(resolve))
@@ -49,7 +49,7 @@ test('without a listener nothing is put together, and a look costs next to nothi
   }
   const round = () => {
     const from = performance.now()
-    for (let n = 0; n < 300_000; n++) events.to('once.replayed')?.(facts())
+    for (let n = 0; n < 300_000; n++) events.emitter('once.replayed')?.(facts())
     return performance.now() - from
   }
   const fastest = () => Math.min(round(), round(), round(), round())

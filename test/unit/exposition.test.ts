@@ -1,7 +1,7 @@
 // What is written for Prometheus, and the strict reader that the tests read it with.
 import { expect, test } from 'vitest'
 import { family, sample } from '../../src/telemetry/exposition.js'
-import { Tallies } from '../../src/telemetry/tallies.js'
+import { MetricTotals } from '../../src/telemetry/metric-totals.js'
 import { readExposition } from '../telemetry/exposition.js'
 
 test('what is written is read again, whatever the labels are', () => {
@@ -22,7 +22,7 @@ test('what is written is read again, whatever the labels are', () => {
 })
 
 test('histograms add up', () => {
-  const tallies = new Tallies()
+  const tallies = new MetricTotals()
   for (const took of [0.001, 0.005, 0.006, 2, 1_000]) {
     tallies.measure('holdfast.lease.wait.duration', took, { 'holdfast.outcome': 'acquired' })
   }

@@ -1,11 +1,11 @@
 // What may be enqueued, returned or answered: JSON carries it as it is, or it is refused.
 import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
-import { UsageError, writeJson } from '../../src/base/index.js'
+import { toJson, UsageError } from '../../src/base/index.js'
 
 function refusal(value: unknown): string {
   try {
-    return `written as ${writeJson(value, 'an input')}`
+    return `written as ${toJson(value, 'an input')}`
   } catch (error) {
     expect(error).toBeInstanceOf(UsageError)
     expect((error as UsageError).hint).toMatch(/^Give plain data: .* Convert the rest first, such as by \[\.\.\.set\]/)
@@ -68,7 +68,7 @@ describe('writeJson writes', () => {
     ['nothing for an object whose toJSON returns nothing', { toJSON: () => undefined }, undefined],
     ['through a Proxy', new Proxy({ a: 1 }, {}), '{"a":1}'],
   ])('%s', (_, value, json) => {
-    expect(writeJson(value, 'an input')).toBe(json)
+    expect(toJson(value, 'an input')).toBe(json)
   })
 })
 

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { checkName, hashedKey, internalClass, numberedKey, pairKey, UsageError } from '../../src/base/index.js'
+import { checkName, hashedKey, internalLockClass, numberedKey, pairKey, UsageError } from '../../src/base/index.js'
 
 // Computed by coreutils: printf 'billing\0nightly-report' | sha256sum, the first 16 digits, as a signed number.
 const hashed: [string, string, string][] = [
@@ -175,7 +175,7 @@ function thrownBy(work: () => unknown): UsageError {
 
 test('internal classes are 32-bit numbers, another for each schema and purpose', () => {
   const classes = ['holdfast', 'other'].flatMap((schema) =>
-    ['session', 'truth', 'migration'].map((purpose) => internalClass(schema, purpose)),
+    ['session', 'truth', 'migration'].map((purpose) => internalLockClass(schema, purpose)),
   )
   expect(new Set(classes).size).toBe(6)
   for (const number of classes) expect(number).toBe(number | 0)

@@ -4,7 +4,7 @@ import {
   describe as describeValue,
   duration,
   flag,
-  made,
+  objectWith,
   oneOf,
   readOptions,
   text,
@@ -16,12 +16,12 @@ const rules = {
   wait: duration(),
   ttl: duration(1_000, 86_400_000),
   mode: oneOf('exclusive', 'shared'),
-  parked: wholeNumber(1, 100),
+  waitConnections: wholeNumber(1, 100),
   attempts: wholeNumber(1),
   migrate: flag,
   schema: text,
   signal: abortSignal,
-  pool: made<{ connect: unknown }>('a pool', 'connect'),
+  pool: objectWith<{ connect: unknown }>('a pool', 'connect'),
 }
 
 const read = (given: unknown) => readOptions('locks.acquire', given, rules)
@@ -53,7 +53,16 @@ test('a name that other libraries use is told by ours', () => {
 test('reads what fits, in the form that the rooms use', () => {
   const { signal } = new AbortController()
   const pool = { connect() {} }
-  const given = { wait: '5s', ttl: 1_000, mode: 'shared', parked: 3, migrate: false, schema: 'x', signal, pool }
+  const given = {
+    wait: '5s',
+    ttl: 1_000,
+    mode: 'shared',
+    waitConnections: 3,
+    migrate: false,
+    schema: 'x',
+    signal,
+    pool,
+  }
   expect(read(given)).toEqual({ ...given, wait: 5_000 })
 })
 
@@ -69,9 +78,9 @@ test.each<[unknown, string]>([
   [{ ttl: 30 }, 'Expected ttl to be a duration of at least 1s and at most 1d, got 30 (number)'],
   [{ ttl: '2d' }, 'Expected ttl to be a duration of at least 1s and at most 1d, got "2d" (string)'],
   [{ mode: 'read' }, 'Expected mode to be "exclusive" or "shared", got "read" (string)'],
-  [{ parked: 0 }, 'Expected parked to be a whole number between 1 and 100, got 0 (number)'],
-  [{ parked: 1.5 }, 'Expected parked to be a whole number between 1 and 100, got 1.5 (number)'],
-  [{ parked: '3' }, 'Expected parked to be a whole number between 1 and 100, got "3" (string)'],
+  [{ waitConnections: 0 }, 'Expected waitConnections to be a whole number between 1 and 100, got 0 (number)'],
+  [{ waitConnections: 1.5 }, 'Expected waitConnections to be a whole number between 1 and 100, got 1.5 (number)'],
+  [{ waitConnections: '3' }, 'Expected waitConnections to be a whole number between 1 and 100, got "3" (string)'],
   [{ attempts: 0 }, 'Expected attempts to be a whole number of at least 1, got 0 (number)'],
   [{ migrate: 'no' }, 'Expected migrate to be true or false, got "no" (string)'],
   [{ schema: '' }, 'Expected schema to be a string that is not empty, got "" (string)'],
@@ -90,7 +99,7 @@ describe('unknown options', () => {
 
   test('get the list when none is', () => {
     expect(complaint({ frobnicate: 1 })).toBe(
-      'locks.acquire has no option "frobnicate": it takes wait, ttl, mode, parked, attempts, migrate, schema, signal, pool',
+      'locks.acquire has no option "frobnicate": it takes wait, ttl, mode, waitConnections, attempts, migrate, schema, signal, pool',
     )
   })
 

@@ -5,8 +5,8 @@ import { eventNames } from '../../src/base/index.js'
 import { buckets } from '../../src/telemetry/buckets.js'
 import { fleetGauges, instanceGauges } from '../../src/telemetry/gauges.js'
 import { type Instrument, type InstrumentName, instruments } from '../../src/telemetry/instruments.js'
-import { spanForms } from '../../src/telemetry/spans.js'
-import { prometheusName } from '../../src/telemetry/tallies.js'
+import { prometheusName } from '../../src/telemetry/metric-totals.js'
+import { spanDefinitions } from '../../src/telemetry/spans.js'
 
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')
 
@@ -70,7 +70,7 @@ test.each([
 
 test('and every span', () => {
   const facts = { name: '<name>', queue: '<queue>' }
-  const known = Object.values(spanForms).map(({ kind, attributes, name }) => [
+  const known = Object.values(spanDefinitions).map(({ kind, attributes, name }) => [
     `\`${(name as (given: typeof facts) => string)(facts)}\``,
     kind,
     listed(attributes),

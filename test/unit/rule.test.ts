@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { UsageError } from '../../src/base/index.js'
-import { type GivenRule, readRule, ruleOf, type TickRule } from '../../src/cron/index.js'
+import { type RuleOptions, ruleFromOptions, ruleFromText, type TickRule } from '../../src/cron/index.js'
 
-const cron = (expression: string, timezone?: string) => readRule('the test', { cron: expression, timezone })
+const cron = (expression: string, timezone?: string) => ruleFromOptions('the test', { cron: expression, timezone })
 const at = (text: string) => new Date(text)
 
 function ticks(rule: TickRule, from: string, many: number): string[] {
@@ -167,7 +167,7 @@ describe('days', () => {
 
 describe('an interval', () => {
   test('ticks at whole multiples since the epoch, so that all agree', () => {
-    const rule = readRule('the test', { every: '15m' })
+    const rule = ruleFromOptions('the test', { every: '15m' })
     expect(rule.next(at('2026-01-01T00:07:00Z'))).toEqual(at('2026-01-01T00:15:00Z'))
     expect(rule.next(at('2026-01-01T00:15:00Z'))).toEqual(at('2026-01-01T00:30:00Z'))
     expect(rule.previous(at('2026-01-01T00:15:00Z'))).toEqual(at('2026-01-01T00:00:00Z'))
@@ -180,7 +180,7 @@ describe('an interval', () => {
   })
 
   test('of milliseconds keeps them', () => {
-    const rule = readRule('the test', { every: 1_500 })
+    const rule = ruleFromOptions('the test', { every: 1_500 })
     expect(rule.between(at('1970-01-01T00:00:00Z'), at('1970-01-01T00:00:04Z'), 9)).toEqual([
       new Date(1_500),
       new Date(3_000),
@@ -190,7 +190,7 @@ describe('an interval', () => {
 
 test('a moment ticks once', () => {
   const moment = at('2026-06-01T12:00:00.250Z')
-  const rule = readRule('the test', { at: moment })
+  const rule = ruleFromOptions('the test', { at: moment })
   const [before, after] = [new Date(moment.getTime() - 1), new Date(moment.getTime() + 1)]
   expect([rule.next(before), rule.next(moment)]).toEqual([moment, null])
   expect([rule.previous(after), rule.previous(moment)]).toEqual([moment, null])
@@ -218,7 +218,7 @@ describe('a ledger', () => {
   test('counts nothing backwards, and answers with no more than it is asked for', () => {
     const rule = cron('* * * * *')
     expect(rule.count(at('2026-01-02T00:00Z'), at('2026-01-01T00:00Z'))).toBe(0)
-    expect(readRule('the test', { every: '1m' }).count(at('2026-01-02T00:00Z'), at('2026-01-01T00:00Z'))).toBe(0)
+    expect(ruleFromOptions('the test', { every: '1m' }).count(at('2026-01-02T00:00Z'), at('2026-01-01T00:00Z'))).toBe(0)
     expect(rule.between(at('2026-01-01T00:00Z'), at('2026-01-02T00:00Z'), 0)).toEqual([])
   })
 
@@ -228,12 +228,12 @@ describe('a ledger', () => {
     expect(rule.next(new Date(8.64e15))).toBeNull()
     expect(rule.previous(at('1004-01-01T00:00Z'))).toBeNull()
     expect(rule.previous(new Date(-8.64e15))).toBeNull()
-    expect(readRule('the test', { every: '1s' }).next(at('9999-12-31T23:59:59Z'))).toBeNull()
+    expect(ruleFromOptions('the test', { every: '1s' }).next(at('9999-12-31T23:59:59Z'))).toBeNull()
   })
 })
 
 describe('the text', () => {
-  test.each<[GivenRule, string]>([
+  test.each<[RuleOptions, string]>([
     [{ cron: '0 3 * * *' }, '{"cron":"0 3 * * *","timezone":"UTC"}'],
     [{ cron: ' 0\t3 ? jan mon-fri' }, '{"cron":"0 3 * JAN MON-FRI","timezone":"UTC"}'],
     [{ cron: '@Daily', timezone: 'Europe/London' }, '{"cron":"0 0 * * *","timezone":"Europe/London"}'],
@@ -244,9 +244,9 @@ describe('the text', () => {
     [{ every: 900_000, cron: undefined }, '{"every":900000}'],
     [{ at: new Date('2026-06-01T12:00:00+02:00') }, '{"at":"2026-06-01T10:00:00.000Z"}'],
   ])('of %j is %s, and is read back', (given, text) => {
-    const rule = readRule('the test', given)
+    const rule = ruleFromOptions('the test', given)
     expect(rule.text).toBe(text)
-    const again = ruleOf(text)
+    const again = ruleFromText(text)
     expect(again.text).toBe(text)
     expect(again.next(at('2026-02-01T00:00Z'))).toEqual(rule.next(at('2026-02-01T00:00Z')))
   })
@@ -258,7 +258,7 @@ describe('the text', () => {
     ['{"at":"never"}', 'Expected at to be a Date of the years 1000 to 9999, got an object (Date)'],
     ['{"sun":"rise"}', 'a rule has no option "sun"'],
   ])('%s is none', (text, message) => {
-    const complaint = refused(() => ruleOf(text))
+    const complaint = refused(() => ruleFromText(text))
     expect(complaint.message).toContain(message)
     expect(complaint.hint).toContain('A newer Holdfast may have written it')
   })
@@ -317,7 +317,7 @@ describe('what is no rule', () => {
     [{ cron: '@daily', timezone: 'PST' }, 'Expected timezone to be an IANA time zone'],
     [{ cron: '@daily', timezone: 'Nowhere/Land' }, 'Expected timezone to be an IANA time zone'],
   ])('%j', (given, message, hint) => {
-    const complaint = refused(() => readRule('the test', given as GivenRule))
+    const complaint = refused(() => ruleFromOptions('the test', given as RuleOptions))
     expect(complaint.message).toContain(message)
     if (hint) expect(complaint.hint).toContain(hint)
   })

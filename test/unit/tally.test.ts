@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest'
 import { Tally } from '../../src/samples/tally.js'
 
-const lock = (key: string, fence: number, leads = false) =>
-  ({ key, fence, kind: 'lock', mode: 'exclusive', leads }) as const
+const lock = (key: string, fence: number, isLeadership = false) =>
+  ({ key, fence, kind: 'lock', mode: 'exclusive', isLeadership }) as const
 
 /** A tally whose minutes begin at multiples of 60 s. */
 function tally(): Tally {
@@ -12,21 +12,21 @@ function tally(): Tally {
   return made
 }
 
-const names = (minutes: ReturnType<Tally['takeMinutes']>) =>
+const names = (minutes: ReturnType<Tally['removeMinutes']>) =>
   minutes.map(({ beganAt, endedAt, names }) => [beganAt, endedAt, names])
 
 test('what is held and waited for over the end of a minute counts in both', () => {
   const counts = tally()
-  counts.began(lock('1', 7), 50_000)
-  counts.waits('1', 1, 55_000)
-  counts.waits('1', 1, 58_000)
-  counts.waits('1', -1, 61_000)
-  counts.waits('1', -1, 62_000)
-  expect(names(counts.takeMinutes(62_500))).toEqual([[50_000, 60_000, [{ key: '1', held: 100, waited: 70 }]]])
-  counts.ended('1', 7, 'released', 63_000)
-  expect(counts.takeMinutes(119_999)).toEqual([])
-  expect(names(counts.takeMinutes(120_000))).toEqual([[60_000, 120_000, [{ key: '1', held: 30, waited: 30 }]]])
-  expect(counts.takeTerms(120_000)).toMatchObject([
+  counts.termStarted(lock('1', 7), 50_000)
+  counts.waitersChanged('1', 1, 55_000)
+  counts.waitersChanged('1', 1, 58_000)
+  counts.waitersChanged('1', -1, 61_000)
+  counts.waitersChanged('1', -1, 62_000)
+  expect(names(counts.removeMinutes(62_500))).toEqual([[50_000, 60_000, [{ key: '1', held: 100, waited: 70 }]]])
+  counts.termEnded('1', 7, 'released', 63_000)
+  expect(counts.removeMinutes(119_999)).toEqual([])
+  expect(names(counts.removeMinutes(120_000))).toEqual([[60_000, 120_000, [{ key: '1', held: 30, waited: 30 }]]])
+  expect(counts.termsToRecord(120_000)).toMatchObject([
     { key: '1', fence: 7, beganAt: 50_000, endedAt: 63_000, why: 'released' },
   ])
   expect(counts.isEmpty).toBe(true)
@@ -34,31 +34,31 @@ test('what is held and waited for over the end of a minute counts in both', () =
 
 test('a quiet tally begins again in the minute in which something happens', () => {
   const counts = tally()
-  counts.began(lock('1', 1), 10_000)
-  counts.ended('1', 1, 'released', 11_000)
-  expect(counts.takeMinutes(70_000)).toHaveLength(1)
-  counts.began(lock('1', 2), 86_400_000 + 30_000)
+  counts.termStarted(lock('1', 1), 10_000)
+  counts.termEnded('1', 1, 'released', 11_000)
+  expect(counts.removeMinutes(70_000)).toHaveLength(1)
+  counts.termStarted(lock('1', 2), 86_400_000 + 30_000)
   expect(counts.endsAt).toBe(86_400_000 + 60_000)
 })
 
 test('readers of one process hold a name no longer than one does', () => {
   const counts = tally()
-  const reader = { key: '1', kind: 'lock', mode: 'shared', leads: false } as const
-  counts.began({ ...reader, fence: 1 }, 0)
-  counts.began({ ...reader, fence: 1 }, 2_000)
-  counts.ended('1', 1, 'released', 4_000)
-  counts.ended('1', 1, 'released', 5_000)
-  expect(counts.takeMinutes(60_000)[0]!.names).toEqual([{ key: '1', held: 50, waited: 0 }])
-  expect(counts.takeTerms(60_000)).toMatchObject([{ fence: 1, beganAt: 0, endedAt: 5_000 }])
+  const reader = { key: '1', kind: 'lock', mode: 'shared', isLeadership: false } as const
+  counts.termStarted({ ...reader, fence: 1 }, 0)
+  counts.termStarted({ ...reader, fence: 1 }, 2_000)
+  counts.termEnded('1', 1, 'released', 4_000)
+  counts.termEnded('1', 1, 'released', 5_000)
+  expect(counts.removeMinutes(60_000)[0]!.names).toEqual([{ key: '1', held: 50, waited: 0 }])
+  expect(counts.termsToRecord(60_000)).toMatchObject([{ fence: 1, beganAt: 0, endedAt: 5_000 }])
 })
 
 test('a minute tells of so many names at most, what was waited for first; and of nothing shorter than it can say', () => {
   const counts = tally()
-  for (let name = 1; name <= 1_500; name++) counts.began(lock(`${name}`, name), 0)
-  counts.waits('1500', 1, 0)
-  for (let name = 1; name <= 1_500; name++) counts.ended(`${name}`, name, 'released', name === 1 ? 20 : name)
-  counts.waits('1500', -1, 1_000)
-  const [minute] = counts.takeMinutes(60_000)
+  for (let name = 1; name <= 1_500; name++) counts.termStarted(lock(`${name}`, name), 0)
+  counts.waitersChanged('1500', 1, 0)
+  for (let name = 1; name <= 1_500; name++) counts.termEnded(`${name}`, name, 'released', name === 1 ? 20 : name)
+  counts.waitersChanged('1500', -1, 1_000)
+  const [minute] = counts.removeMinutes(60_000)
   expect(minute!.names).toHaveLength(1_000)
   expect(minute!.names[0]).toEqual({ key: '1500', held: 15, waited: 10 })
   expect(minute!.names.every(({ held }) => held >= 5)).toBe(true)
@@ -66,47 +66,47 @@ test('a minute tells of so many names at most, what was waited for first; and of
 
 test('however many names come by, so many are counted; those that are held stay', () => {
   const counts = tally()
-  counts.began(lock('held', 1), 0)
+  counts.termStarted(lock('held', 1), 0)
   for (let name = 2; name < 30_000; name++) {
-    counts.began(lock(`${name}`, name), name / 100)
-    counts.ended(`${name}`, name, 'released', name / 100 + 1)
+    counts.termStarted(lock(`${name}`, name), name / 100)
+    counts.termEnded(`${name}`, name, 'released', name / 100 + 1)
   }
-  for (let name = 30_000; name < 50_000; name++) counts.began(lock(`${name}`, name), 1_000)
+  for (let name = 30_000; name < 50_000; name++) counts.termStarted(lock(`${name}`, name), 1_000)
   // What was not counted from its beginning is not counted at its end.
-  counts.ended('49999', 49_999, 'released', 30_000)
-  const [minute] = counts.takeMinutes(60_000)
+  counts.termEnded('49999', 49_999, 'released', 30_000)
+  const [minute] = counts.removeMinutes(60_000)
   expect(minute!.names[0]).toEqual({ key: 'held', held: 600, waited: 0 })
-  expect(counts.takeTerms(60_000)).toHaveLength(100)
+  expect(counts.termsToRecord(60_000)).toHaveLength(100)
 })
 
 test('terms: leaderships whatever they last, others from a second on; told once when they begin, and surely when they end', () => {
   const counts = tally()
-  counts.began(lock('led', 1, true), 0)
-  counts.began(lock('short', 2), 0)
-  counts.began(lock('open', 3), 0)
-  counts.ended('led', 1, 'stepped-down', 10)
-  counts.ended('short', 2, 'released', 900)
-  const told = counts.takeTerms(60_000)
+  counts.termStarted(lock('led', 1, true), 0)
+  counts.termStarted(lock('short', 2), 0)
+  counts.termStarted(lock('open', 3), 0)
+  counts.termEnded('led', 1, 'stepped-down', 10)
+  counts.termEnded('short', 2, 'released', 900)
+  const told = counts.termsToRecord(60_000)
   expect(told.map(({ key, why }) => [key, why])).toEqual([
     ['led', 'stepped-down'],
     ['open', undefined],
   ])
-  expect(counts.takeTerms(61_000)).toEqual([])
+  expect(counts.termsToRecord(61_000)).toEqual([])
   // It could not be told after all.
-  counts.takeBack(told)
-  expect(counts.takeTerms(62_000)).toEqual(told)
+  counts.markUnrecorded(told)
+  expect(counts.termsToRecord(62_000)).toEqual(told)
   // More end than can be told: what the database believes to be open is not forgotten.
   for (let fence = 10; fence < 5_000; fence++) {
-    counts.began(lock(`${fence}`, fence), 70_000)
-    counts.ended(`${fence}`, fence, 'released', 90_000)
+    counts.termStarted(lock(`${fence}`, fence), 70_000)
+    counts.termEnded(`${fence}`, fence, 'released', 90_000)
   }
-  counts.ended('open', 3, 'lost', 90_000)
-  expect(counts.takeTerms(120_000).slice(0, 1)).toMatchObject([{ key: 'open', why: 'lost' }])
-  expect(counts.takeTerms(120_000)).toEqual([])
+  counts.termEnded('open', 3, 'lost', 90_000)
+  expect(counts.termsToRecord(120_000).slice(0, 1)).toMatchObject([{ key: 'open', why: 'lost' }])
+  expect(counts.termsToRecord(120_000)).toEqual([])
 })
 
 test('what cannot be told for long is lost, and the latest is kept', () => {
   const counts = tally()
-  counts.began(lock('1', 1), 0)
-  expect(counts.takeMinutes(300_000).map(({ endedAt }) => endedAt)).toEqual([240_000, 300_000])
+  counts.termStarted(lock('1', 1), 0)
+  expect(counts.removeMinutes(300_000).map(({ endedAt }) => endedAt)).toEqual([240_000, 300_000])
 })

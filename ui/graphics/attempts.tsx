@@ -3,14 +3,14 @@ import { useRef } from 'preact/hooks'
 import { useNow } from '../clock.js'
 import { formatClock, formatDuration } from '../format.js'
 import { markOf } from '../marks.js'
-import { InstanceMark } from '../parts/mark.js'
+import { InstanceMark } from '../parts/instance-mark.js'
 import { State, type Tone } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { None, When } from '../parts/time.js'
 import { useWidth } from '../use-width.js'
-import type { Says } from '../wire.js'
+import type { ViewData } from '../wire.js'
 
-export type Job = NonNullable<Says<'job'>['job']>
+export type Job = NonNullable<ViewData<'job'>['job']>
 
 /** One try at a job. */
 export interface Attempt {
@@ -38,8 +38,8 @@ function attemptsOf(job: Job): Attempt[] {
       error: error.message,
     }),
   )
-  const isTold = job.claimedAt !== null && failed.some(({ from }) => from === job.claimedAt)
-  if (job.claimedAt === null || isTold || job.state === 'ready' || job.state === 'waiting') return failed
+  const isListed = job.claimedAt !== null && failed.some(({ from }) => from === job.claimedAt)
+  if (job.claimedAt === null || isListed || job.state === 'ready' || job.state === 'waiting') return failed
   const state = job.state === 'running' || job.state === 'done' ? job.state : 'ended'
   const { instance, host, osPid } = job
   const number = job.failed + job.crashes + 1
@@ -64,13 +64,13 @@ const tones: Readonly<Record<Attempt['state'], Tone>> = {
 const rowHeight = 26
 const labelWidth = 86
 const axisHeight = 30
-const steps = [
+const tickSteps = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 144e5,
   216e5, 432e5, 864e5, 1728e5, 6048e5,
 ]
 
 /** The life of a job along time: when it was enqueued, each attempt, the pauses between them, and when the next one may begin. */
-export function AttemptsRuler({ job }: { readonly job: Job }) {
+export function AttemptTimeline({ job }: { readonly job: Job }) {
   const box = useRef<HTMLDivElement>(null)
   const width = Math.max(280, useWidth(box))
   const now = useNow()
@@ -84,7 +84,7 @@ export function AttemptsRuler({ job }: { readonly job: Job }) {
   const end = Math.max(happened, next === undefined || isFar ? 0 : next, enqueued + 1)
   const scale = (time: number) =>
     labelWidth + ((Math.min(end, Math.max(enqueued, time)) - enqueued) / (end - enqueued)) * (width - labelWidth - 14)
-  const step = steps.find((one) => (end - enqueued) / one <= width / 110) ?? steps.at(-1)!
+  const step = tickSteps.find((one) => (end - enqueued) / one <= width / 110) ?? tickSteps.at(-1)!
   const ticks = Array.from({ length: Math.floor((end - enqueued) / step) + 1 }, (_, at) => at * step)
   const height = axisHeight + Math.max(1, attempts.length) * rowHeight + (next === undefined ? 0 : rowHeight) + 8
   const bottom = height - 4
@@ -184,12 +184,12 @@ function Letter({ id, x, y }: { readonly id: string; readonly x: number; readonl
 }
 
 function describe({ enqueuedAt, state }: Job, attempts: readonly Attempt[]): string {
-  const told = attempts.map(({ number, state: is }) => `attempt ${number} ${is}`).join(', ')
-  return `Enqueued at ${formatClock(Date.parse(enqueuedAt))}; ${told || 'no attempt yet'}; now ${state}. The same as a table: t`
+  const texts = attempts.map(({ number, state: is }) => `attempt ${number} ${is}`).join(', ')
+  return `Enqueued at ${formatClock(Date.parse(enqueuedAt))}; ${texts || 'no attempt yet'}; now ${state}. The same as a table: t`
 }
 
 /** The same as a table. */
-export function AttemptsTable({ job }: { readonly job: Job }) {
+export function AttemptTable({ job }: { readonly job: Job }) {
   return (
     <Table
       label="Attempts"
@@ -197,14 +197,14 @@ export function AttemptsTable({ job }: { readonly job: Job }) {
       keyOf={({ number, from }) => `${number} ${from}`}
       columns={[
         { title: 'Attempt', cell: ({ number }) => number, align: 'end' },
-        { title: 'Came to', cell: ({ state }) => <State is={state} tone={tones[state]} /> },
+        { title: 'Came to', cell: ({ state }) => <State word={state} tone={tones[state]} /> },
         {
           title: 'On',
           cell: ({ instance, host, osPid }) =>
             instance ? (
               <InstanceMark id={instance} label={host ? `${host}/${osPid}` : instance} />
             ) : (
-              <None says="not known any more" />
+              <None text="not known any more" />
             ),
         },
         { title: 'From', cell: ({ from }) => <When at={from} /> },

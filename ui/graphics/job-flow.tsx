@@ -4,12 +4,12 @@ import { formatNumber } from '../format.js'
 import { Shape, type Tone } from '../parts/state.js'
 import { hrefOf } from '../routes.js'
 import { useWidth } from '../use-width.js'
-import type { Says } from '../wire.js'
+import type { ViewData } from '../wire.js'
 
-type Queue = Says<'queues'>['rows'][number]
+type Queue = ViewData<'queues'>['rows'][number]
 
 /** What is counted stops there, and is said with a plus. */
-const mostCounted = 10_000
+const maxCounted = 10_000
 
 /** So many of something; `isMore`: at least. */
 interface Count {
@@ -18,12 +18,12 @@ interface Count {
 }
 
 export interface Flow {
-  readonly counts: Readonly<Record<Counted, Count>>
+  readonly counts: Readonly<Record<CountedState, Count>>
   /** Jobs a minute. */
   readonly rates: Queue['perMinute']
 }
 
-const counted = [
+const countedStates = [
   'ready',
   'running',
   'scheduled',
@@ -34,17 +34,17 @@ const counted = [
   'cancelled',
   'discarded',
 ] as const
-type Counted = (typeof counted)[number]
+type CountedState = (typeof countedStates)[number]
 
 /** What was counted up to there, and one more where there are more. */
 export function countOf(jobs: number): Count {
-  return { jobs: Math.min(mostCounted, jobs), isMore: jobs > mostCounted }
+  return { jobs: Math.min(maxCounted, jobs), isMore: jobs > maxCounted }
 }
 
 /** All queues together. */
 export function flowOf(queues: readonly Queue[]): Flow {
   const sum = (of: (queue: Queue) => number) => queues.reduce((all, queue) => all + of(queue), 0)
-  const counts = counted.map((what) => [what, together(queues.map((queue) => countOf(queue[what])))])
+  const counts = countedStates.map((what) => [what, total(queues.map((queue) => countOf(queue[what])))])
   const rate = (what: keyof Queue['perMinute']) => sum(({ perMinute }) => perMinute[what])
   return {
     counts: Object.fromEntries(counts),
@@ -59,7 +59,7 @@ export function flowOf(queues: readonly Queue[]): Flow {
   }
 }
 
-function together(counts: readonly Count[]): Count {
+function total(counts: readonly Count[]): Count {
   return {
     jobs: counts.reduce((sum, { jobs }) => sum + jobs, 0),
     isMore: counts.some(({ isMore }) => isMore),
@@ -72,7 +72,7 @@ export function formatJobs({ jobs, isMore }: Count): string {
 
 export const formatRate = (perMinute: number) => `${formatNumber(perMinute)}/min`
 
-interface Place {
+interface Box {
   readonly x: number
   readonly y: number
   readonly w: number
@@ -82,8 +82,8 @@ interface Place {
 interface Layout {
   readonly width: number
   readonly height: number
-  readonly places: Readonly<
-    Record<'enqueued' | 'waiting' | 'ready' | 'running' | 'done' | 'buried' | 'cancelled' | 'discarded', Place>
+  readonly boxes: Readonly<
+    Record<'enqueued' | 'waiting' | 'ready' | 'running' | 'done' | 'buried' | 'cancelled' | 'discarded', Box>
   >
   /** The lines between them, and where their rates stand. */
   readonly lines: readonly {
@@ -96,7 +96,7 @@ interface Layout {
 const wide: Layout = {
   width: 720,
   height: 268,
-  places: {
+  boxes: {
     enqueued: { x: 0, y: 22, w: 104, h: 56 },
     ready: { x: 176, y: 22, w: 128, h: 56 },
     waiting: { x: 176, y: 128, w: 128, h: 132 },
@@ -122,7 +122,7 @@ const wide: Layout = {
 const narrow: Layout = {
   width: 320,
   height: 470,
-  places: {
+  boxes: {
     enqueued: { x: 0, y: 0, w: 130, h: 52 },
     ready: { x: 0, y: 92, w: 130, h: 56 },
     waiting: { x: 186, y: 54, w: 134, h: 132 },
@@ -161,7 +161,7 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
   const width = useWidth(box)
   const { counts, rates } = flow
   const layout = width >= wide.width ? wide : narrow
-  const { places } = layout
+  const { boxes } = layout
   const search = (terms: string) => hrefOf('jobs', { search: terms })
   const waiting = (['scheduled', 'retrying', 'parked', 'blocked'] as const).map((what) => counts[what])
   return (
@@ -189,40 +189,40 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
             )}
           </g>
         ))}
-        <g transform={`translate(${places.enqueued.x} ${places.enqueued.y})`}>
+        <g transform={`translate(${boxes.enqueued.x} ${boxes.enqueued.y})`}>
           <text x="12" y="23" class="flow-word">
             enqueued
           </text>
           <text x="12" y="43" class="flow-count quiet">
             {formatRate(rates.enqueued)}
           </text>
-          <rect class="flow-source" width={places.enqueued.w} height={places.enqueued.h} rx="6" />
+          <rect class="flow-source" width={boxes.enqueued.w} height={boxes.enqueued.h} rx="6" />
         </g>
         {(['ready', 'running', 'done', 'buried', 'cancelled', 'discarded'] as const).map((state) => (
           <Node
             key={state}
-            place={places[state]}
+            box={boxes[state]}
             href={search(`state:${state}`)}
             word={state}
-            says={state === 'done' ? formatRate(rates.done) : formatJobs(counts[state])}
+            caption={state === 'done' ? formatRate(rates.done) : formatJobs(counts[state])}
             isSome={state === 'done' ? rates.done > 0 : counts[state].jobs > 0}
           />
         ))}
         <Node
-          place={places.waiting}
+          box={boxes.waiting}
           href={search('state:waiting')}
           word="waiting"
-          says={formatJobs(together(waiting))}
+          caption={formatJobs(total(waiting))}
           isSome={waiting.some(({ jobs }) => jobs > 0)}
         />
-        <g transform={`translate(${places.waiting.x} ${places.waiting.y})`}>
-          {waits.map(({ what, wait, says }, at) => (
+        <g transform={`translate(${boxes.waiting.x} ${boxes.waiting.y})`}>
+          {waitReasons.map(({ what, wait, text }, at) => (
             <a key={what} href={search(`waits:${wait}`)}>
-              <rect class="flow-part" x="6" y={52 + at * 19} width={places.waiting.w - 12} height="19" rx="3" />
+              <rect class="flow-part" x="6" y={52 + at * 19} width={boxes.waiting.w - 12} height="19" rx="3" />
               <text x="12" y={66 + at * 19} class="flow-small">
-                {says}
+                {text}
               </text>
-              <text x={places.waiting.w - 12} y={66 + at * 19} text-anchor="end" class="flow-small number">
+              <text x={boxes.waiting.w - 12} y={66 + at * 19} text-anchor="end" class="flow-small number">
                 {formatJobs(counts[what])}
               </text>
             </a>
@@ -233,22 +233,22 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
   )
 }
 
-export const waits = [
-  { what: 'scheduled', wait: 'time', says: 'for its time' },
-  { what: 'retrying', wait: 'attempt', says: 'to retry' },
-  { what: 'parked', wait: 'lane', says: 'in a lane' },
-  { what: 'blocked', wait: 'jobs', says: 'for others' },
+export const waitReasons = [
+  { what: 'scheduled', wait: 'time', text: 'for its time' },
+  { what: 'retrying', wait: 'attempt', text: 'to retry' },
+  { what: 'parked', wait: 'lane', text: 'in a lane' },
+  { what: 'blocked', wait: 'jobs', text: 'for others' },
 ] as const
 
 interface NodeProps {
-  readonly place: Place
+  readonly box: Box
   readonly href: string
   readonly word: string
-  readonly says: string
+  readonly caption: string
   readonly isSome: boolean
 }
 
-function Node({ place: { x, y, w, h }, href, word, says, isSome }: NodeProps) {
+function Node({ box: { x, y, w, h }, href, word, caption, isSome }: NodeProps) {
   const tone = isSome ? tones[word]! : 'quiet'
   const isLow = h < 56
   return (
@@ -262,7 +262,7 @@ function Node({ place: { x, y, w, h }, href, word, says, isSome }: NodeProps) {
           {word}
         </text>
         <text x="12" y={isLow ? 38 : 43} class="flow-count">
-          {says}
+          {caption}
         </text>
       </g>
     </a>

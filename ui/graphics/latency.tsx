@@ -6,9 +6,9 @@ import { Table } from '../parts/table.js'
 import { None, When } from '../parts/time.js'
 import { colourOf } from '../theme.js'
 import { useWidth } from '../use-width.js'
-import type { Says } from '../wire.js'
+import type { ViewData } from '../wire.js'
 
-type Latencies = Says<'latencies'>
+type Latencies = ViewData<'latencies'>
 export type Measure = 'waited' | 'took'
 
 /** One column of time. */
@@ -22,21 +22,21 @@ interface Point {
 
 /** Every column of one queue, also those in which nothing ended. */
 export function pointsOf({ from, columnMs, columns, queues }: Latencies, queue: string, measure: Measure): Point[] {
-  const points = new Map(queues.find((one) => idOf(one) === queue)?.points.map((point) => [point.column, point]))
+  const points = new Map(queues.find((one) => queueIdOf(one) === queue)?.points.map((point) => [point.column, point]))
   return Array.from({ length: columns }, (_, column) => {
     const point = points.get(column)
-    const told = point?.[measure]
+    const percentiles = point?.[measure]
     return {
       at: new Date(Date.parse(from) + column * columnMs).toISOString(),
       jobs: point?.jobs ?? 0,
-      p50: told?.p50Ms ?? null,
-      p95: told?.p95Ms ?? null,
-      p99: told?.p99Ms ?? null,
+      p50: percentiles?.p50Ms ?? null,
+      p95: percentiles?.p95Ms ?? null,
+      p99: percentiles?.p99Ms ?? null,
     }
   })
 }
 
-export const idOf = ({ namespace, queue }: Latencies['queues'][number]) => JSON.stringify([namespace, queue])
+export const queueIdOf = ({ namespace, queue }: Latencies['queues'][number]) => JSON.stringify([namespace, queue])
 
 const height = 186
 const lines = [
@@ -96,7 +96,7 @@ export function LatencyChart({ points, label }: { readonly points: readonly Poin
         ))}
       </figcaption>
       <div ref={box} class="latency-box">
-        <div ref={place} role="img" aria-label={`${label}. ${tell(points)} The same as a table: t`} />
+        <div ref={place} role="img" aria-label={`${label}. ${describe(points)} The same as a table: t`} />
         {isEmpty && <p class="latency-empty muted">No job ended in this time.</p>}
       </div>
     </figure>
@@ -110,7 +110,7 @@ function dataOf(points: readonly Point[]): uPlot.AlignedData {
   return [points.map(({ at }) => Date.parse(at) / 1_000), of('p50'), of('p95'), of('p99')]
 }
 
-function tell(points: readonly Point[]): string {
+function describe(points: readonly Point[]): string {
   const last = points.findLast(({ p50 }) => p50 !== null)
   if (!last) return 'No job ended in this time.'
   const { p50, p95, p99 } = last

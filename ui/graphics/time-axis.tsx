@@ -4,34 +4,34 @@ import { formatClock } from '../format.js'
 const second = 1_000
 const minute = 60 * second
 const hour = 60 * minute
-const spaces = [
+const stepSizes = [
   ...[5, 10, 15, 30].map((n) => n * second),
   ...[1, 2, 5, 10, 15, 30].map((n) => n * minute),
   ...[1, 2, 3, 6, 12, 24].map((n) => n * hour),
 ]
-const leastPixels = 84
+const minPixels = 84
 
 /** Where moments lie on a stretch of time that is `width` pixels wide. */
-export function scaleOf(from: number, upto: number, width: number): (time: number) => number {
-  return (time) => Math.max(0, Math.min(width, ((time - from) / (upto - from)) * width))
+export function scaleOf(from: number, until: number, width: number): (time: number) => number {
+  return (time) => Math.max(0, Math.min(width, ((time - from) / (until - from)) * width))
 }
 
 interface AxisProps {
   readonly from: number
-  readonly upto: number
+  readonly until: number
   readonly width: number
 }
 
 /** Round times below each other, in UTC like everything here. */
-export function TimeAxis({ from, upto, width }: AxisProps) {
-  const x = scaleOf(from, upto, width)
+export function TimeAxis({ from, until, width }: AxisProps) {
+  const x = scaleOf(from, until, width)
   return (
     <svg class="time-axis" width={width} height={20} aria-hidden="true">
-      {roundTimes(from, upto, width).map((time) => (
+      {roundTimes(from, until, width).map((time) => (
         <g key={time} transform={`translate(${x(time)} 0)`}>
           <path d="M0 15v5" />
           <text y="12" text-anchor={x(time) < 24 ? 'start' : x(time) > width - 24 ? 'end' : 'middle'}>
-            {labelOf(time, upto - from)}
+            {labelOf(time, until - from)}
           </text>
         </g>
       ))}
@@ -40,10 +40,10 @@ export function TimeAxis({ from, upto, width }: AxisProps) {
 }
 
 /** Round times, no nearer to each other than can be read. */
-export function roundTimes(from: number, upto: number, width: number): number[] {
-  const space = spaces.find((one) => (one / (upto - from)) * width >= leastPixels) ?? spaces.at(-1)!
+export function roundTimes(from: number, until: number, width: number): number[] {
+  const space = stepSizes.find((one) => (one / (until - from)) * width >= minPixels) ?? stepSizes.at(-1)!
   const times: number[] = []
-  for (let time = Math.ceil(from / space) * space; time < upto; time += space) times.push(time)
+  for (let time = Math.ceil(from / space) * space; time < until; time += space) times.push(time)
   return times
 }
 

@@ -4,27 +4,27 @@ import './wait-graph.css'
 import { useMemo, useRef } from 'preact/hooks'
 import { useNow } from '../clock.js'
 import { formatCount } from '../format.js'
-import type { Waits } from '../pages/now/words.js'
+import type { WaitGraphData } from '../pages/now/labels.js'
 import { boxHeight, type DrawnEdge, type DrawnNode, drawWaits } from './wait-layout.js'
 
 interface WaitGraphProps {
-  readonly waits: Waits
+  readonly waits: WaitGraphData
   /** When what it tells was so. */
   readonly at: string | undefined
   /** The id of the participant or name that is chosen. */
-  readonly chosen: string | undefined
-  readonly onChoose: (id: string) => void
+  readonly selected: string | undefined
+  readonly onSelect: (id: string) => void
   /** From the top down, where there is no width. */
   readonly isUpright: boolean
 }
 
-export function WaitGraph({ waits, at, chosen, onChoose, isUpright }: WaitGraphProps) {
+export function WaitGraph({ waits, at, selected, onSelect, isUpright }: WaitGraphProps) {
   const time = useNow()
   const box = useRef<SVGSVGElement>(null)
   const { nodes, edges, width, height } = useMemo(() => drawWaits(waits, isUpright), [waits, isUpright])
   const elapsedMs = at === undefined ? 0 : Math.max(0, time - Date.parse(at))
-  const choosable = nodes.filter(({ kind }) => kind !== 'more')
-  const reachable = choosable.some(({ id }) => id === chosen) ? chosen : choosable[0]?.id
+  const selectable = nodes.filter(({ kind }) => kind !== 'more')
+  const reachable = selectable.some(({ id }) => id === selected) ? selected : selectable[0]?.id
   const move = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key]
     const all = [...box.current!.querySelectorAll<SVGElement>('[role="button"]')]
@@ -56,9 +56,9 @@ export function WaitGraph({ waits, at, chosen, onChoose, isUpright }: WaitGraphP
           <Node
             key={node.id}
             node={node}
-            isChosen={node.id === chosen}
+            isSelected={node.id === selected}
             isReachable={node.id === reachable}
-            onChoose={onChoose}
+            onSelect={onSelect}
           />
         ))}
       </svg>
@@ -68,18 +68,18 @@ export function WaitGraph({ waits, at, chosen, onChoose, isUpright }: WaitGraphP
 
 interface NodeProps {
   readonly node: DrawnNode
-  readonly isChosen: boolean
+  readonly isSelected: boolean
   readonly isReachable: boolean
-  readonly onChoose: (id: string) => void
+  readonly onSelect: (id: string) => void
 }
 
 /** An octagon, as of a stop sign, for a deadlock; a triangle for what may be one. */
-const signs = { certain: 'M4 1h5l3 3v5l-3 3H4L1 9V4z', possible: 'M6.500 1l6 11h-12z' }
+const icons = { certain: 'M4 1h5l3 3v5l-3 3H4L1 9V4z', possible: 'M6.500 1l6 11h-12z' }
 
-function Node({ node, isChosen, isReachable, onChoose }: NodeProps) {
-  const { id, kind, title, says, role, mark, label, width, x, y } = node
+function Node({ node, isSelected, isReachable, onSelect }: NodeProps) {
+  const { id, kind, title, caption, role, mark, label, width, x, y } = node
   const left = kind === 'who' ? 40 : 14
-  const sign = role === 'certain' || role === 'possible' ? signs[role] : undefined
+  const sign = role === 'certain' || role === 'possible' ? icons[role] : undefined
   const inside = (
     <>
       <rect class="box" width={width} height={boxHeight} rx={kind === 'who' ? boxHeight / 2 : 6} />
@@ -96,8 +96,8 @@ function Node({ node, isChosen, isReachable, onChoose }: NodeProps) {
         {`${title} `}
       </text>
       {sign && <path class="sign" d={sign} transform={`translate(${left} 25)`} />}
-      <text class="says" x={sign ? left + 17 : left} y="35">
-        {says}
+      <text class="caption" x={sign ? left + 17 : left} y="35">
+        {caption}
       </text>
     </>
   )
@@ -110,13 +110,13 @@ function Node({ node, isChosen, isReachable, onChoose }: NodeProps) {
       role="button"
       // In a drawing, attributes are written as they are.
       tabindex={isReachable ? 0 : -1}
-      aria-pressed={isChosen}
-      aria-label={[mark?.letter, title, says].filter(Boolean).join(' ')}
-      onClick={() => onChoose(id)}
+      aria-pressed={isSelected}
+      aria-label={[mark?.letter, title, caption].filter(Boolean).join(' ')}
+      onClick={() => onSelect(id)}
       onKeyDown={(event) => {
         if (event.key !== 'Enter' && event.key !== ' ') return
         event.preventDefault()
-        onChoose(id)
+        onSelect(id)
       }}
     >
       <title>{label}</title>
@@ -126,10 +126,10 @@ function Node({ node, isChosen, isReachable, onChoose }: NodeProps) {
 }
 
 function Edge({ edge, elapsedMs }: { readonly edge: DrawnEdge; readonly elapsedMs: number }) {
-  const { kind, role, says, forMs, points, middle } = edge
+  const { kind, role, caption, forMs, points, middle } = edge
   const [tip, before] = points as [Point, Point]
   const angle = (Math.atan2(tip.y - before.y, tip.x - before.x) * 180) / Math.PI
-  const text = [says, forMs !== null && formatCount(forMs + elapsedMs)].filter(Boolean).join(' ')
+  const text = [caption, forMs !== null && formatCount(forMs + elapsedMs)].filter(Boolean).join(' ')
   return (
     // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a line cannot have the focus
     <g class={`edge ${kind} ${role}`} aria-hidden="true">

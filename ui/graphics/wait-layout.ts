@@ -2,7 +2,7 @@
 import { Graph, layout } from '@dagrejs/dagre'
 import { shorten } from '../format.js'
 import { type Mark, markOf } from '../marks.js'
-import { type DrawnName, howHeld, type Waits, whatIs, whoIs } from '../pages/now/words.js'
+import { type ContendedName, holdText, nameLabel, participantLabel, type WaitGraphData } from '../pages/now/labels.js'
 
 /** How bad it is to be part of it: of a deadlock, of what may be one, in the way of others, or none of these. */
 type Role = 'certain' | 'possible' | 'root' | 'plain'
@@ -12,7 +12,7 @@ interface Node {
   readonly kind: 'who' | 'name' | 'more'
   /** Two lines. */
   readonly title: string
-  readonly says: string
+  readonly caption: string
   readonly role: Role
   /** Of an instance. */
   readonly mark: Mark | undefined
@@ -27,7 +27,7 @@ interface Edge {
   readonly kind: 'has' | 'waits'
   readonly role: Role
   /** What stands on it, before its time. */
-  readonly says: string
+  readonly caption: string
   readonly forMs: number | null
 }
 
@@ -48,12 +48,12 @@ export interface Drawing {
 }
 
 export const boxHeight = 44
-const mostLetters = 26
+const maxLetters = 26
 /** Of those who wait for a name and are in nobody's way, so many are drawn. */
-const mostLeaves = 5
+const maxLeaves = 5
 
-export function drawWaits(waits: Waits, isUpright: boolean): Drawing {
-  const { nodes, edges } = partsOf(waits)
+export function drawWaits(waits: WaitGraphData, isUpright: boolean): Drawing {
+  const { nodes, edges } = buildParts(waits)
   const graph = new Graph({ multigraph: true })
   graph.setGraph({
     rankdir: isUpright ? 'TB' : 'LR',
@@ -64,8 +64,8 @@ export function drawWaits(waits: Waits, isUpright: boolean): Drawing {
   })
   graph.setDefaultEdgeLabel(() => ({}))
   for (const { id, width } of nodes) graph.setNode(id, { width, height: boxHeight })
-  for (const { kind, from, to, says } of edges) {
-    graph.setEdge(from, to, { width: 44 + says.length * 6.4, height: 18, labelpos: 'c' }, kind)
+  for (const { kind, from, to, caption } of edges) {
+    graph.setEdge(from, to, { width: 44 + caption.length * 6.4, height: 18, labelpos: 'c' }, kind)
   }
   layout(graph)
   const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number }
@@ -86,7 +86,7 @@ function pointOf(drawn: unknown): Point {
   return { x, y }
 }
 
-function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
+function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
   const { names, participants } = waits
   const roles = rolesOf(waits)
   const roleOf = (id: string) => roles.get(id) ?? 'plain'
@@ -97,19 +97,19 @@ function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
   const edges: Edge[] = []
 
   /** A name that is kept taken can be freed; a rate rests for as long as it does. */
-  const rests = (id: string) =>
+  const isKept = (id: string) =>
     names.every(({ holders }) => holders.every(({ participant, how }) => participant !== id || how === 'rate'))
 
-  const addWho = (id: string) => {
+  const addParticipant = (id: string) => {
     const who = byId.get(id)
     if (!who || nodes.has(id)) return
     const role = roleOf(id)
-    const title = shorten(whoIs(who), mostLetters)
-    const says = {
+    const title = shorten(participantLabel(who), maxLetters)
+    const caption = {
       certain: 'deadlock',
       possible: 'may be a deadlock',
       root:
-        who.kind === 'nobody' && rests(id)
+        who.kind === 'nobody' && isKept(id)
           ? 'only time helps'
           : blocks.get(id)
             ? `in the way of ${blocks.get(id)}`
@@ -117,32 +117,35 @@ function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
       plain: having.has(id) ? 'waits, and is waited for' : 'waits',
     }[role]
     nodes.set(id, {
-      ...{ id, kind: 'who', title, says, role, mark: who.instance === null ? undefined : markOf(who.instance) },
-      ...{ label: `${whoIs(who)}: ${says}`, width: Math.max(title.length * 7.6, says.length * 7.6 + 17) + 58 },
+      ...{ id, kind: 'who', title, caption, role, mark: who.instance === null ? undefined : markOf(who.instance) },
+      ...{
+        label: `${participantLabel(who)}: ${caption}`,
+        width: Math.max(title.length * 7.6, caption.length * 7.6 + 17) + 58,
+      },
     })
   }
 
   for (const name of names) {
-    const title = shorten(name.label ?? `key ${name.key}`, mostLetters)
-    const says = `${name.kind}, ${name.waiting} ${name.waiting === 1 ? 'waits' : 'wait'}`
+    const title = shorten(name.label ?? `key ${name.key}`, maxLetters)
+    const caption = `${name.kind}, ${name.waiting} ${name.waiting === 1 ? 'waits' : 'wait'}`
     nodes.set(name.id, {
-      ...{ id: name.id, kind: 'name', title, says, role: roleOf(name.id), mark: undefined },
-      ...{ label: `${whatIs(name)}: ${says}`, width: Math.max(title.length * 8, says.length * 7 + 17) + 28 },
+      ...{ id: name.id, kind: 'name', title, caption, role: roleOf(name.id), mark: undefined },
+      ...{ label: `${nameLabel(name)}: ${caption}`, width: Math.max(title.length * 8, caption.length * 7 + 17) + 28 },
     })
     for (const holding of name.holders) {
       const { participant, forMs } = holding
       // A job that does not run is the name and its holder: one box, and no edge from the box to itself.
       if (participant === name.id) continue
-      addWho(participant)
+      addParticipant(participant)
       const role = roleOf(`${participant} ${name.id}`)
-      edges.push({ from: participant, to: name.id, kind: 'has', role, says: howHeld(holding), forMs })
+      edges.push({ from: participant, to: name.id, kind: 'has', role, caption: holdText(holding), forMs })
     }
     const leaves = name.waits.filter(({ participant }) => !having.has(participant) && !roles.has(participant))
-    const hidden = new Set(leaves.slice(mostLeaves))
+    const hidden = new Set(leaves.slice(maxLeaves))
     for (const wait of name.waits) {
       if (hidden.has(wait)) continue
       const { participant, requests, forMs } = wait
-      addWho(participant)
+      addParticipant(participant)
       // Where nobody has it, who stands first in its queue is in the way of the others.
       const isFirst = name.holders.length === 0 && wait === name.waits[0]
       edges.push({
@@ -150,27 +153,27 @@ function partsOf(waits: Waits): { nodes: Node[]; edges: Edge[] } {
           ? { from: participant, to: name.id, kind: 'has' }
           : { from: name.id, to: participant, kind: 'waits' }),
         ...{ role: roleOf(`${name.id} ${participant}`), forMs },
-        says: `${isFirst ? 'first in line' : 'waits'}${requests > 1 ? ` ×${requests}` : ''}`,
+        caption: `${isFirst ? 'first in line' : 'waits'}${requests > 1 ? ` ×${requests}` : ''}`,
       })
     }
     const more = hidden.size + Math.max(0, name.waiting - callsOf(name))
     if (more > 0) {
       const id = `more ${name.id}`
-      const [title, says] = [`and ${more} more`, more === 1 ? 'waits' : 'wait']
-      nodes.set(id, { id, kind: 'more', title, says, role: 'plain', mark: undefined, label: '', width: 130 })
-      edges.push({ from: name.id, to: id, kind: 'waits', role: 'plain', says: '', forMs: null })
+      const [title, caption] = [`and ${more} more`, more === 1 ? 'waits' : 'wait']
+      nodes.set(id, { id, kind: 'more', title, caption, role: 'plain', mark: undefined, label: '', width: 130 })
+      edges.push({ from: name.id, to: id, kind: 'waits', role: 'plain', caption: '', forMs: null })
     }
   }
   return { nodes: [...nodes.values()], edges: edges.filter(({ from, to }) => nodes.has(from) && nodes.has(to)) }
 }
 
 /** How many calls are told of one by one. */
-function callsOf({ waits }: DrawnName): number {
+function callsOf({ waits }: ContendedName): number {
   return waits.reduce((sum, { requests }) => sum + requests, 0)
 }
 
 /** Of nodes, and of edges by both their ends: what is part of a circle, and who is in the way of others. */
-function rolesOf({ roots, cycles }: Waits): Map<string, Role> {
+function rolesOf({ roots, cycles }: WaitGraphData): Map<string, Role> {
   const roles = new Map<string, Role>(roots.map(({ participant }) => [participant, 'root']))
   // The certain ones come first, and are not to be made less.
   for (const { isCertain, sides } of [...cycles].reverse()) {

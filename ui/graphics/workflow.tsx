@@ -4,22 +4,22 @@ import { Shape, State, toneOf } from '../parts/state.js'
 import { Table } from '../parts/table.js'
 import { None } from '../parts/time.js'
 import { hrefOf } from '../routes.js'
-import type { Says } from '../wire.js'
+import type { ViewData } from '../wire.js'
 
-type Tied = NonNullable<Says<'job'>['job']>['tied'][number]
+type LinkedJob = NonNullable<ViewData<'job'>['job']>['linked'][number]
 
 const [nodeWidth, nodeHeight, gapX, gapY] = [148, 40, 46, 10]
 
-interface Placed extends Tied {
+interface PlacedJob extends LinkedJob {
   readonly x: number
   readonly y: number
 }
 
 /** Each job stands right of all that it waits for. */
-function layout(jobs: readonly Tied[]): Map<number, Placed> {
+function layout(jobs: readonly LinkedJob[]): Map<number, PlacedJob> {
   const byId = new Map(jobs.map((job) => [job.id, job]))
   const depths = new Map<number, number>()
-  const depthOf = (job: Tied, seen: readonly number[]): number => {
+  const depthOf = (job: LinkedJob, seen: readonly number[]): number => {
     const known = depths.get(job.id)
     if (known !== undefined) return known
     // Nothing waits for itself; but what is written in a database by hand may.
@@ -29,7 +29,7 @@ function layout(jobs: readonly Tied[]): Map<number, Placed> {
     return depth
   }
   const columns: number[] = []
-  const placed = new Map<number, Placed>()
+  const placed = new Map<number, PlacedJob>()
   for (const job of jobs) {
     const depth = depthOf(job, [])
     const row = columns[depth] ?? 0
@@ -40,7 +40,7 @@ function layout(jobs: readonly Tied[]): Map<number, Placed> {
 }
 
 /** Which jobs wait for which: from left to right. */
-export function Workflow({ jobs, id }: { readonly jobs: readonly Tied[]; readonly id: number }) {
+export function Workflow({ jobs, id }: { readonly jobs: readonly LinkedJob[]; readonly id: number }) {
   const placed = layout(jobs)
   const all = [...placed.values()]
   const width = Math.max(...all.map(({ x }) => x)) + nodeWidth + 2
@@ -91,7 +91,7 @@ export function Workflow({ jobs, id }: { readonly jobs: readonly Tied[]; readonl
 }
 
 /** The same as a table. */
-export function WorkflowTable({ jobs, id }: { readonly jobs: readonly Tied[]; readonly id: number }) {
+export function WorkflowTable({ jobs, id }: { readonly jobs: readonly LinkedJob[]; readonly id: number }) {
   return (
     <Table
       label="Jobs that belong together"
@@ -105,11 +105,11 @@ export function WorkflowTable({ jobs, id }: { readonly jobs: readonly Tied[]; re
           sort: (job) => job.id,
         },
         { title: 'Kind', cell: ({ kind }) => <bdi>{shorten(kind, 40)}</bdi>, wide: true },
-        { title: 'State', cell: ({ state }) => <State is={state} />, sort: ({ state }) => state },
+        { title: 'State', cell: ({ state }) => <State word={state} />, sort: ({ state }) => state },
         { title: 'After', cell: ({ after }) => (after.length > 0 ? after.join(', ') : <None />) },
         {
           title: 'If one fails',
-          cell: ({ after, ifFailed }) => (after.length > 0 ? words[ifFailed] : <None />),
+          cell: ({ after, ifFailed }) => (after.length > 0 ? stateText[ifFailed] : <None />),
           spare: 2,
         },
       ]}
@@ -118,4 +118,4 @@ export function WorkflowTable({ jobs, id }: { readonly jobs: readonly Tied[]; re
   )
 }
 
-const words = { cancel: 'is cancelled', run: 'runs all the same', wait: 'waits for a retry' } as const
+const stateText = { cancel: 'is cancelled', run: 'runs all the same', wait: 'waits for a retry' } as const

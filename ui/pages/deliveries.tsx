@@ -2,16 +2,16 @@ import './deliveries/deliveries.css'
 import { formatNumber } from '../format.js'
 import { useView } from '../live.js'
 import { Empty } from '../parts/empty.js'
-import { WhoIs } from '../parts/mark.js'
+import { OwnerMark } from '../parts/instance-mark.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { Ago, None, Since } from '../parts/time.js'
+import { Ago, Elapsed, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
-import { OneDelivery, took } from './deliveries/one-delivery.js'
+import { durationText, OneDelivery } from './deliveries/one-delivery.js'
 
 const states = ['in-flight', 'lost', 'done', 'failed'] as const
 type StateWord = (typeof states)[number]
@@ -21,21 +21,21 @@ export function Deliveries() {
   const { namespace, prefix, state, of, key } = useParams<'deliveries'>()
   const only = states.find((one) => one === state)
   const live = useView('deliveries', { namespace, prefix, state: only })
-  const { rows = [], hasMore, lookedAt } = live.data ?? {}
-  const says = hasMore
+  const { rows = [], hasMore, searchedRows } = live.data ?? {}
+  const caption = hasMore
     ? `${prefix ? 'The first' : 'The latest'} ${rows.length}; there are more.`
-    : lookedAt
-      ? `These were found among the ${prefix ? 'first' : 'latest'} ${formatNumber(lookedAt)}. There may be more.`
+    : searchedRows
+      ? `These were found among the ${prefix ? 'first' : 'latest'} ${formatNumber(searchedRows)}. There may be more.`
       : undefined
   const isSearched = Boolean(prefix || only)
   return (
-    <Page tools={<Search what="deliveries" example="stripe:" param="prefix" />}>
+    <Page tools={<Search subject="deliveries" example="stripe:" param="prefix" />}>
       {of && key && <OneDelivery key={`${of} ${key}`} namespace={of} deliveryKey={key} />}
       <Panel
         title="Deliveries"
         live={live}
-        count={hasMore || lookedAt ? undefined : live.data && rows.length}
-        says={says}
+        count={hasMore || searchedRows ? undefined : live.data && rows.length}
+        description={caption}
         padded={false}
         tools={<StateFilter chosen={only} />}
       >
@@ -47,18 +47,18 @@ export function Deliveries() {
           onOpen={(row) => setParams({ of: row.namespace, key: row.key }, 'push')}
           columns={[
             { title: 'Key', cell: ({ key: text }) => <Name text={text} />, sort: ({ key: text }) => text, wide: true },
-            { title: 'State', cell: ({ state: is }) => <State is={is} />, sort: ({ state: is }) => is },
-            { title: 'Run by', cell: (row) => <WhoIs who={row} />, spare: 2 },
+            { title: 'State', cell: ({ state: is }) => <State word={is} />, sort: ({ state: is }) => is },
+            { title: 'Run by', cell: (row) => <OwnerMark owner={row} />, spare: 2 },
             {
               title: 'When',
-              cell: ({ startedAt, finishedAt }) => (finishedAt ? <Ago at={finishedAt} /> : <Since at={startedAt} />),
+              cell: ({ startedAt, finishedAt }) => (finishedAt ? <Ago at={finishedAt} /> : <Elapsed at={startedAt} />),
               sort: ({ startedAt, finishedAt }) => Date.parse(finishedAt ?? startedAt),
               align: 'end',
             },
             {
               title: 'Took',
               cell: ({ startedAt, finishedAt }) =>
-                finishedAt ? took(startedAt, finishedAt) : <None says="not over" />,
+                finishedAt ? durationText(startedAt, finishedAt) : <None text="not over" />,
               sort: ({ startedAt, finishedAt }) => finishedAt && Date.parse(finishedAt) - Date.parse(startedAt),
               align: 'end',
               spare: 2,
@@ -66,7 +66,7 @@ export function Deliveries() {
             {
               title: 'Forgotten',
               cell: ({ expiresAt, state: is }) =>
-                is === 'in-flight' || is === 'lost' ? <None says="not before it has ended" /> : <Ago at={expiresAt} />,
+                is === 'in-flight' || is === 'lost' ? <None text="not before it has ended" /> : <Ago at={expiresAt} />,
               sort: ({ expiresAt }) => expiresAt,
               align: 'end',
               spare: 1,
@@ -76,8 +76,8 @@ export function Deliveries() {
           empty={
             isSearched ? (
               <Empty title="No delivery was found.">
-                {lookedAt
-                  ? `Only the ${prefix ? 'first' : 'latest'} ${formatNumber(lookedAt)} were looked at.`
+                {searchedRows
+                  ? `Only the ${prefix ? 'first' : 'latest'} ${formatNumber(searchedRows)} were looked at.`
                   : 'Keys are searched by how they begin.'}
               </Empty>
             ) : (

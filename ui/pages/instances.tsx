@@ -1,24 +1,24 @@
 import { formatNumber } from '../format.js'
-import { Beats, stateOf } from '../graphics/beats.js'
+import { Heartbeats, stateText } from '../graphics/heartbeats.js'
 import { useView } from '../live.js'
 import { Empty } from '../parts/empty.js'
-import { InstanceMark } from '../parts/mark.js'
+import { InstanceMark } from '../parts/instance-mark.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { type Column, Table } from '../parts/table.js'
-import { Since, When } from '../parts/time.js'
+import { Elapsed, When } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
-import type { Says } from '../wire.js'
+import type { ViewData } from '../wire.js'
 import { Audit } from './instances/audit.js'
 import { Clock, Drain, type Instance, Silence } from './instances/cells.js'
 import { OneInstance } from './instances/one-instance.js'
 
 const inNamespace: Column<Instance> = {
   title: 'Namespace',
-  cell: ({ namespace }) => <Name text={namespace} most={20} />,
+  cell: ({ namespace }) => <Name text={namespace} maxLength={20} />,
   sort: ({ namespace }) => namespace,
   spare: 1,
 }
@@ -29,19 +29,19 @@ export function Instances() {
   const instances = useView('instances', { namespace, search })
   const { rows = [], count } = instances.data ?? {}
   return (
-    <Page tools={<Search what="instances" example="worker-3" />}>
+    <Page tools={<Search subject="instances" example="worker-3" />}>
       {instance && <OneInstance key={instance} id={instance} />}
       {rows.length > 0 && (
         <Panel
           title="Heartbeats"
           live={instances}
-          twin={<BeatsTable rows={rows} />}
-          says="A stroke for each time the server was seen to hear of an instance, while this page looked. Who is silent for too long is given up, and others take over what it had."
+          table={<HeartbeatTable rows={rows} />}
+          description="A stroke for each time the server was seen to hear of an instance, while this page looked. Who is silent for too long is given up, and others take over what it had."
         >
-          <Beats rows={rows} />
+          <Heartbeats rows={rows} />
         </Panel>
       )}
-      <Panel title="Instances" live={instances} count={count} says={told(instances.data)} padded={false}>
+      <Panel title="Instances" live={instances} count={count} description={countText(instances.data)} padded={false}>
         <Table
           label="Instances"
           rows={rows}
@@ -57,17 +57,23 @@ export function Instances() {
               sort: ({ host, osPid }) => `${host}/${osPid}`,
               wide: true,
             },
-            { title: 'State', cell: (row) => <State is={stateOf(row)} />, sort: stateOf },
+            { title: 'State', cell: (row) => <State word={stateText(row)} />, sort: stateText },
             {
               title: 'Silent for',
               cell: (row) => <Silence row={row} />,
-              sort: ({ heardAt }) => heardAt && -Date.parse(heardAt),
+              sort: ({ lastSeenAt }) => lastSeenAt && -Date.parse(lastSeenAt),
             },
             { title: 'Holds', cell: ({ held }) => held, sort: ({ held }) => held, align: 'end' },
             { title: 'Leases', cell: ({ leased }) => leased, sort: ({ leased }) => leased, align: 'end' },
             { title: 'Waits', cell: ({ waiting }) => waiting, sort: ({ waiting }) => waiting, align: 'end' },
             { title: 'Jobs', cell: ({ jobs }) => jobs, sort: ({ jobs }) => jobs, align: 'end' },
-            { title: 'Lives', cell: ({ lives }) => lives, sort: ({ lives }) => lives, align: 'end', spare: 2 },
+            {
+              title: 'Reconnects',
+              cell: ({ reconnects }) => reconnects,
+              sort: ({ reconnects }) => reconnects,
+              align: 'end',
+              spare: 2,
+            },
             {
               title: 'Clock',
               cell: ({ clockAhead }) => <Clock ahead={clockAhead} />,
@@ -77,7 +83,7 @@ export function Instances() {
             { title: 'Anchor', cell: (row) => anchorOf(row), sort: anchorOf, spare: 1 },
             {
               title: 'Open for',
-              cell: ({ openedAt }) => <Since at={openedAt} />,
+              cell: ({ openedAt }) => <Elapsed at={openedAt} />,
               sort: ({ openedAt }) => -Date.parse(openedAt),
               align: 'end',
             },
@@ -103,16 +109,16 @@ export function Instances() {
   )
 }
 
-function told(fleet: Says<'instances'> | undefined): string | undefined {
+function countText(fleet: ViewData<'instances'> | undefined): string | undefined {
   if (!fleet || fleet.count === 0) return undefined
   const versions = new Set(fleet.rows.filter(({ alive }) => alive).map(({ version }) => version))
-  const says = [
+  const caption = [
     `${formatNumber(fleet.count - fleet.gone)} alive`,
-    fleet.leaving > 0 && `${formatNumber(fleet.leaving)} of them drain or are drained`,
+    fleet.draining > 0 && `${formatNumber(fleet.draining)} of them drain or are drained`,
     fleet.gone > 0 && `${formatNumber(fleet.gone)} gone`,
     versions.size > 1 && `versions ${[...versions].sort().join(' and ')} take part`,
   ]
-  return `${says.filter(Boolean).join(', ')}.`
+  return `${caption.filter(Boolean).join(', ')}.`
 }
 
 /** By what it is present, and what stands between it and the server. */
@@ -121,7 +127,7 @@ function anchorOf({ isAnchored, pooler }: Instance): string {
   return pooler === 'none' ? 'session' : `session, ${pooler}`
 }
 
-function BeatsTable({ rows }: { readonly rows: readonly Instance[] }) {
+function HeartbeatTable({ rows }: { readonly rows: readonly Instance[] }) {
   return (
     <Table
       label="Heartbeats"
@@ -134,11 +140,11 @@ function BeatsTable({ rows }: { readonly rows: readonly Instance[] }) {
           sort: ({ host, osPid }) => `${host}/${osPid}`,
           wide: true,
         },
-        { title: 'State', cell: (row) => <State is={stateOf(row)} />, sort: stateOf },
+        { title: 'State', cell: (row) => <State word={stateText(row)} />, sort: stateText },
         {
           title: 'Last heard',
-          cell: ({ heardAt }) => <When at={heardAt} />,
-          sort: ({ heardAt }) => heardAt && Date.parse(heardAt),
+          cell: ({ lastSeenAt }) => <When at={lastSeenAt} />,
+          sort: ({ lastSeenAt }) => lastSeenAt && Date.parse(lastSeenAt),
         },
         { title: 'Silent for', cell: (row) => <Silence row={row} /> },
         {
@@ -146,11 +152,16 @@ function BeatsTable({ rows }: { readonly rows: readonly Instance[] }) {
           cell: ({ openedAt }) => <When at={openedAt} />,
           sort: ({ openedAt }) => Date.parse(openedAt),
         },
-        { title: 'Life', cell: ({ lives }) => lives, sort: ({ lives }) => lives, align: 'end' },
+        {
+          title: 'Reconnects',
+          cell: ({ reconnects }) => reconnects,
+          sort: ({ reconnects }) => reconnects,
+          align: 'end',
+        },
         {
           title: 'Since',
-          cell: ({ lifeSince }) => <When at={lifeSince} />,
-          sort: ({ lifeSince }) => Date.parse(lifeSince),
+          cell: ({ epochSince }) => <When at={epochSince} />,
+          sort: ({ epochSince }) => Date.parse(epochSince),
         },
       ]}
       empty={null}

@@ -2,34 +2,34 @@ import './jobs/jobs.css'
 import { useRef, useState } from 'preact/hooks'
 import { useNow } from '../clock.js'
 import { formatNumber } from '../format.js'
-import { countOf, flowOf, formatJobs, formatRate, JobFlow, waits } from '../graphics/job-flow.js'
-import { idOf, LatencyChart, LatencyTable, type Measure, pointsOf } from '../graphics/latency.js'
-import { type Live, useView } from '../live.js'
+import { countOf, flowOf, formatJobs, formatRate, JobFlow, waitReasons } from '../graphics/job-flow.js'
+import { LatencyChart, LatencyTable, type Measure, pointsOf, queueIdOf } from '../graphics/latency.js'
+import { type LiveView, useView } from '../live.js'
 import { Act } from '../parts/confirm.js'
 import { Empty } from '../parts/empty.js'
-import { InstanceMark } from '../parts/mark.js'
+import { InstanceMark } from '../parts/instance-mark.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
 import { QueueName } from '../parts/queue-name.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { Ago, None, Since } from '../parts/time.js'
+import { Ago, Elapsed, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
-import type { Says } from '../wire.js'
+import type { ViewData } from '../wire.js'
 import { OneJob } from './jobs/one-job.js'
-import { JobSearch, mistakeOf } from './jobs/search.js'
+import { JobSearch, parseMistake } from './jobs/search.js'
 
-type Queues = Says<'queues'>
+type Queues = ViewData<'queues'>
 type Queue = Queues['rows'][number]
-type Found = Says<'jobs'>['rows'][number]
+type JobResult = ViewData<'jobs'>['rows'][number]
 
 /** Queues, how jobs go through them, and the jobs themselves. */
 export function Jobs() {
   const { namespace, search = '', id } = useParams<'jobs'>()
   // A search that cannot be understood is not asked for: the answer to the last good one stays.
   const good = useRef('')
-  if (!mistakeOf(search)) good.current = search
+  if (!parseMistake(search)) good.current = search
   const queues = useView('queues', { namespace })
   const jobs = useView('jobs', { namespace, search: good.current })
   const kinds = [...new Set(jobs.data?.rows.map(({ kind }) => kind))].sort()
@@ -50,14 +50,14 @@ export function Jobs() {
   )
 }
 
-function FlowPanel({ live }: { readonly live: Live<Queues> }) {
+function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
   const flow = flowOf(live.data?.rows ?? [])
   const { counts, rates } = flow
   const row = (state: string, jobs: string, rate: number | null) => ({ state, jobs, rate })
   const rows = [
     row('enqueued', '', rates.enqueued),
-    ...waits.map(({ what, says }) =>
-      row(`waiting ${says}`, formatJobs(counts[what]), what === 'retrying' ? rates.retried : null),
+    ...waitReasons.map(({ what, text }) =>
+      row(`waiting ${text}`, formatJobs(counts[what]), what === 'retrying' ? rates.retried : null),
     ),
     row('ready', formatJobs(counts.ready), null),
     row('running', formatJobs(counts.running), null),
@@ -70,18 +70,18 @@ function FlowPanel({ live }: { readonly live: Live<Queues> }) {
     <Panel
       title="How jobs go"
       live={live}
-      says="Rates are those of the last minute. What has ended is kept for a week, or as you said."
-      twin={
+      description="Rates are those of the last minute. What has ended is kept for a week, or as you said."
+      table={
         <Table
           label="Jobs by state"
           rows={rows}
           keyOf={({ state }) => state}
           columns={[
             { title: 'State', cell: ({ state }) => state, wide: true },
-            { title: 'Jobs', cell: ({ jobs }) => jobs || <None says="not counted" />, align: 'end' },
+            { title: 'Jobs', cell: ({ jobs }) => jobs || <None text="not counted" />, align: 'end' },
             {
               title: 'A minute',
-              cell: ({ rate }) => (rate === null ? <None says="not counted" /> : formatRate(rate)),
+              cell: ({ rate }) => (rate === null ? <None text="not counted" /> : formatRate(rate)),
               align: 'end',
             },
           ]}
@@ -100,27 +100,29 @@ function LatencyPanel({ namespace }: { readonly namespace: string | undefined })
   const [measure, setMeasure] = useState<Measure>('waited')
   const live = useView('latencies', { namespace, hours })
   const all = live.data?.queues ?? []
-  const queue = all.find((one) => idOf(one) === chosen) ?? all[0]
-  const points = live.data && queue ? pointsOf(live.data, idOf(queue), measure) : []
+  const queue = all.find((one) => queueIdOf(one) === chosen) ?? all[0]
+  const points = live.data && queue ? pointsOf(live.data, queueIdOf(queue), measure) : []
   const words = { waited: 'Waiting, from enqueued to claimed', took: 'Running, from claimed to done' } as const
   const label = queue ? `${words[measure]}, in queue ${queue.queue}` : words[measure]
   return (
     <Panel
       title="Latency"
       live={live}
-      says={live.data && live.data.oneOf > 1 ? `Of one in ${live.data.oneOf} of the jobs that ended.` : undefined}
-      twin={queue && <LatencyTable points={points} label={label} />}
+      description={
+        live.data && live.data.oneOf > 1 ? `Of one in ${live.data.oneOf} of the jobs that ended.` : undefined
+      }
+      table={queue && <LatencyTable points={points} label={label} />}
       tools={
         <div class="row">
           <select
             class="field"
             aria-label="Queue"
-            value={queue ? idOf(queue) : ''}
+            value={queue ? queueIdOf(queue) : ''}
             onChange={({ currentTarget }) => setChosen(currentTarget.value)}
           >
             {all.length === 0 && <option value="">No queue</option>}
             {all.map((one) => (
-              <option key={idOf(one)} value={idOf(one)}>
+              <option key={queueIdOf(one)} value={queueIdOf(one)}>
                 {one.queue.slice(0, 60)}
                 {namespace ? '' : ` (${one.namespace.slice(0, 40)})`}
               </option>
@@ -161,7 +163,7 @@ function LatencyPanel({ namespace }: { readonly namespace: string | undefined })
   )
 }
 
-function QueueList({ live }: { readonly live: Live<Queues> }) {
+function QueueList({ live }: { readonly live: LiveView<Queues> }) {
   const many = (jobs: number) => (jobs > 0 ? formatJobs(countOf(jobs)) : <None />)
   const waiting = ({ scheduled, retrying, parked, blocked }: Queue) => scheduled + retrying + parked + blocked
   return (
@@ -184,12 +186,12 @@ function QueueList({ live }: { readonly live: Live<Queues> }) {
               cell: ({ pausedAt, workers, ready }) =>
                 pausedAt ? (
                   <span title={`paused since ${pausedAt}`}>
-                    <State is="paused" />
+                    <State word="paused" />
                   </span>
                 ) : workers === 0 && ready > 0 ? (
-                  <State is="no worker" tone="bad" />
+                  <State word="no worker" tone="bad" />
                 ) : (
-                  <State is="open" />
+                  <State word="open" />
                 ),
             },
             { title: 'Ready', cell: ({ ready }) => many(ready), sort: ({ ready }) => ready, align: 'end' },
@@ -197,7 +199,7 @@ function QueueList({ live }: { readonly live: Live<Queues> }) {
             { title: 'Waiting', cell: (queue) => many(waiting(queue)), sort: waiting, align: 'end' },
             {
               title: 'Oldest',
-              cell: ({ oldestAt }) => <Since at={oldestAt} />,
+              cell: ({ oldestAt }) => <Elapsed at={oldestAt} />,
               sort: ({ oldestAt }) => (oldestAt ? -Date.parse(oldestAt) : null),
               align: 'end',
             },
@@ -217,7 +219,7 @@ function QueueList({ live }: { readonly live: Live<Queues> }) {
             },
             {
               title: 'Buried',
-              cell: ({ buried }) => (buried > 0 ? <State is={formatJobs(countOf(buried))} tone="bad" /> : <None />),
+              cell: ({ buried }) => (buried > 0 ? <State word={formatJobs(countOf(buried))} tone="bad" /> : <None />),
               sort: ({ buried }) => buried,
               align: 'end',
             },
@@ -228,12 +230,12 @@ function QueueList({ live }: { readonly live: Live<Queues> }) {
             namespace !== null && (
               <>
                 {buried > 0 && (
-                  <Act act="redrive-queue" params={{ namespace, name }} label="Redrive" of={`queue ${name}`} />
+                  <Act act="redrive-queue" params={{ namespace, name }} label="Redrive" subject={`queue ${name}`} />
                 )}
                 {pausedAt ? (
-                  <Act act="resume-queue" params={{ namespace, name }} label="Resume" of={`queue ${name}`} />
+                  <Act act="resume-queue" params={{ namespace, name }} label="Resume" subject={`queue ${name}`} />
                 ) : (
-                  <Act act="pause-queue" params={{ namespace, name }} label="Pause" of={`queue ${name}`} />
+                  <Act act="pause-queue" params={{ namespace, name }} label="Pause" subject={`queue ${name}`} />
                 )}
               </>
             )
@@ -250,24 +252,24 @@ function QueueList({ live }: { readonly live: Live<Queues> }) {
 }
 
 interface JobListProps {
-  readonly live: Live<Says<'jobs'>>
+  readonly live: LiveView<ViewData<'jobs'>>
   readonly isSearched: boolean
   readonly opened: string | undefined
 }
 
 function JobList({ live, isSearched, opened }: JobListProps) {
-  const { rows = [], hasMore, lookedAt } = live.data ?? {}
-  const says = hasMore
+  const { rows = [], hasMore, searchedRows } = live.data ?? {}
+  const caption = hasMore
     ? `The first ${rows.length}; there are more. Running ones stand first, then what is ready, what waits, and what has ended, the newest first.`
-    : lookedAt
-      ? `These were found among the first ${formatNumber(lookedAt)} jobs of each state, of those that have ended among the newest. There may be more.`
+    : searchedRows
+      ? `These were found among the first ${formatNumber(searchedRows)} jobs of each state, of those that have ended among the newest. There may be more.`
       : undefined
   return (
     <Panel
       title="Jobs"
       live={live}
-      count={hasMore || lookedAt ? undefined : live.data && rows.length}
-      says={says}
+      count={hasMore || searchedRows ? undefined : live.data && rows.length}
+      description={caption}
       padded={false}
     >
       <Table
@@ -278,28 +280,34 @@ function JobList({ live, isSearched, opened }: JobListProps) {
         onOpen={({ id }) => setParams({ id: String(id) }, 'push')}
         columns={[
           { title: 'Job', cell: ({ id }) => id, sort: ({ id }) => id },
-          { title: 'Kind', cell: ({ kind }) => <Name text={kind} most={28} />, sort: ({ kind }) => kind },
+          { title: 'Kind', cell: ({ kind }) => <Name text={kind} maxLength={28} />, sort: ({ kind }) => kind },
           {
             title: 'Queue',
-            cell: ({ queue, queueKey }) => <Name text={queue ?? `key ${queueKey}`} most={24} />,
+            cell: ({ queue, queueKey }) => <Name text={queue ?? `key ${queueKey}`} maxLength={24} />,
             sort: ({ queue }) => queue,
           },
-          { title: 'State', cell: (job) => <StateOf job={job} />, sort: ({ state }) => state },
-          { title: 'When', cell: (job) => <WhenOf job={job} />, align: 'end' },
-          { title: 'Tried', cell: triedOf, sort: ({ failed, crashes }) => failed + crashes, align: 'end', spare: 2 },
+          { title: 'State', cell: (job) => <StateCell job={job} />, sort: ({ state }) => state },
+          { title: 'When', cell: (job) => <TimeCell job={job} />, align: 'end' },
+          {
+            title: 'Tried',
+            cell: attemptText,
+            sort: ({ failed, crashes }) => failed + crashes,
+            align: 'end',
+            spare: 2,
+          },
           {
             title: 'On',
             cell: ({ instance, host, osPid }) =>
               instance ? <InstanceMark id={instance} label={host ? `${host}/${osPid}` : undefined} /> : <None />,
             spare: 2,
           },
-          { title: 'Why', cell: (job) => <WhyOf job={job} />, wide: true },
+          { title: 'Why', cell: (job) => <ReasonCell job={job} />, wide: true },
           { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
         ]}
         empty={
           isSearched ? (
             <Empty title="No job was found.">
-              {lookedAt
+              {searchedRows
                 ? 'Narrow the search: not all could be looked at.'
                 : 'What has ended is kept for a week, or as you said.'}
             </Empty>
@@ -314,32 +322,32 @@ function JobList({ live, isSearched, opened }: JobListProps) {
   )
 }
 
-function StateOf({ job: { state, paused, waits: what, cancelling } }: { readonly job: Found }) {
-  if (cancelling !== null) return <State is="stopping" tone="warn" />
-  if (paused) return <State is="paused" />
+function StateCell({ job: { state, paused, waits: what, cancelling } }: { readonly job: JobResult }) {
+  if (cancelling !== null) return <State word="stopping" tone="warn" />
+  if (paused) return <State word="paused" />
   const words = { time: 'scheduled', attempt: 'to retry', lane: 'in lane', jobs: 'after others' } as const
-  return state === 'waiting' && what ? <State is={words[what]} tone="wait" /> : <State is={state} />
+  return state === 'waiting' && what ? <State word={words[what]} tone="wait" /> : <State word={state} />
 }
 
-function WhenOf({ job: { state, endedAt, claimedAt, runAt, enqueuedAt, waits: what } }: { readonly job: Found }) {
+function TimeCell({ job: { state, endedAt, claimedAt, runAt, enqueuedAt, waits: what } }: { readonly job: JobResult }) {
   if (endedAt) return <Ago at={endedAt} />
-  if (state === 'running') return <Since at={claimedAt} />
-  if (state === 'waiting' && (what === 'time' || what === 'attempt')) return <Due at={runAt} />
-  return <Since at={enqueuedAt} />
+  if (state === 'running') return <Elapsed at={claimedAt} />
+  if (state === 'waiting' && (what === 'time' || what === 'attempt')) return <DueTime at={runAt} />
+  return <Elapsed at={enqueuedAt} />
 }
 
-function Due({ at }: { readonly at: string | null }) {
+function DueTime({ at }: { readonly at: string | null }) {
   const time = useNow()
   return at && Date.parse(at) > time ? <Ago at={at} /> : <>due</>
 }
 
-function triedOf({ failed, crashes }: Found) {
+function attemptText({ failed, crashes }: JobResult) {
   if (failed + crashes === 0) return <None />
   return [failed > 0 && `failed ${failed}×`, crashes > 0 && `crashed ${crashes}×`].filter(Boolean).join(', ')
 }
 
-function WhyOf({ job: { error, cancelling, waitReason, waits: what, lane } }: { readonly job: Found }) {
-  const says = cancelling ?? waitReason ?? error?.message ?? (what === 'lane' ? `lane ${lane}` : undefined)
-  if (!says) return <None />
-  return <bdi title={says}>{says.length > 48 ? `${says.slice(0, 47)}…` : says}</bdi>
+function ReasonCell({ job: { error, cancelling, waitReason, waits: what, lane } }: { readonly job: JobResult }) {
+  const caption = cancelling ?? waitReason ?? error?.message ?? (what === 'lane' ? `lane ${lane}` : undefined)
+  if (!caption) return <None />
+  return <bdi title={caption}>{caption.length > 48 ? `${caption.slice(0, 47)}…` : caption}</bdi>
 }

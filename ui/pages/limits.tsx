@@ -8,12 +8,12 @@ import { Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { Ago, None, Since } from '../parts/time.js'
+import { Ago, Elapsed, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
-import type { Says } from '../wire.js'
+import type { ViewData } from '../wire.js'
 import { OneLimit } from './limits/one-limit.js'
 
-type Row = Says<'limits'>['rows'][number]
+type Row = ViewData<'limits'>['rows'][number]
 
 /** How much there may be in use of what, who has it, and what is spent of rates. */
 export function Limits() {
@@ -22,7 +22,7 @@ export function Limits() {
   const rows = limits.data?.rows ?? []
   const opened = rows.find((row) => row.name === limit && row.namespace === of)
   return (
-    <Page tools={<Search what="limits" example="export:" />}>
+    <Page tools={<Search subject="limits" example="export:" />}>
       {limit !== undefined && of !== undefined && (
         <OneLimit
           namespace={of}
@@ -35,7 +35,7 @@ export function Limits() {
         title="Limits"
         live={limits}
         count={rows.length}
-        says="A search finds what names begin with. What is full comes first, then what is in use or spent."
+        description="A search finds what names begin with. What is full comes first, then what is in use or spent."
         padded={false}
         tools={
           <label class="small">
@@ -57,7 +57,7 @@ export function Limits() {
           columns={[
             { title: 'Name', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
             { title: 'Kind', cell: ({ kind }) => kind, sort: ({ kind }) => kind, spare: 2 },
-            { title: 'State', cell: ({ state }) => <State is={state} />, sort: ({ state }) => state },
+            { title: 'State', cell: ({ state }) => <State word={state} />, sort: ({ state }) => state },
             {
               title: 'In use',
               cell: ({ name, inUse, max }) =>
@@ -71,11 +71,13 @@ export function Limits() {
               sort: ({ waiting }) => waiting,
               align: 'end',
             },
-            { title: 'For', cell: ({ since }) => <Since at={since} />, sort: ({ since }) => since, align: 'end' },
-            { title: 'Rested', cell: ({ restedAt }) => <Ago at={restedAt} />, align: 'end', spare: 2 },
+            { title: 'For', cell: ({ since }) => <Elapsed at={since} />, sort: ({ since }) => since, align: 'end' },
+            { title: 'Refilled', cell: ({ refilledAt }) => <Ago at={refilledAt} />, align: 'end', spare: 2 },
             { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace}</bdi>, spare: 1 },
           ]}
-          acts={({ namespace, name }) => <Act act="reset-limit" params={{ namespace, name }} label="Reset" of={name} />}
+          acts={({ namespace, name }) => (
+            <Act act="reset-limit" params={{ namespace, name }} label="Reset" subject={name} />
+          )}
           empty={
             search ? (
               <Empty title="No name of a limit that is in use begins like this." />

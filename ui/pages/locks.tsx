@@ -1,19 +1,19 @@
-import { Strips, StripsTable } from '../graphics/strips.js'
+import { HoldTimeline, HoldTimelineTable } from '../graphics/hold-timeline.js'
 import { useView } from '../live.js'
 import { Empty } from '../parts/empty.js'
-import { WhoIs } from '../parts/mark.js'
+import { OwnerMark } from '../parts/instance-mark.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { Table } from '../parts/table.js'
-import { None, Span } from '../parts/time.js'
+import { Age, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
-import type { Says } from '../wire.js'
+import type { ViewData } from '../wire.js'
 import { OneName } from './locks/one-name.js'
 
-type Names = Says<'names'>
+type Names = ViewData<'names'>
 
 /** A name, however it is held. */
 interface Row {
@@ -37,25 +37,31 @@ export function Locks() {
   const names = useView('names', { namespace, search })
   const rows = names.data ? rowsOf(names.data) : []
   const at = names.at
-  const strips = useView('strips', { namespace, search, hours: Number(hours) })
+  const timeline = useView('hold-timeline', { namespace, search, hours: Number(hours) })
   const open = (key: string) => setParams({ key }, 'push')
   return (
-    <Page tools={<Search what="names" example="invoice" />}>
+    <Page tools={<Search subject="names" example="invoice" />}>
       {key && <OneName key={key} nameKey={key} onClose={() => setParams({ key: undefined })} />}
-      <Panel title="Names" live={names} count={countOf(names.data)} says={told(names.data)} padded={false}>
+      <Panel
+        title="Names"
+        live={names}
+        count={countNames(names.data)}
+        description={countText(names.data)}
+        padded={false}
+      >
         <Table
           label="Names"
           rows={rows}
-          total={countOf(names.data)}
+          total={countNames(names.data)}
           keyOf={keyOf}
           opened={rows.filter((row) => row.key === key).map(keyOf)[0]}
           onOpen={(row) => open(row.key)}
           columns={[
             { title: 'Name', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
             { title: 'By', cell: ({ how }) => how, sort: ({ how }) => how },
-            { title: 'State', cell: ({ state }) => <State is={state} />, sort: ({ state }) => state },
+            { title: 'State', cell: ({ state }) => <State word={state} />, sort: ({ state }) => state },
             { title: 'Holder', cell: (row) => <Holder row={row} /> },
-            { title: 'For', cell: ({ heldMs }) => <Span ms={heldMs} from={at} />, sort: byHeld, align: 'end' },
+            { title: 'For', cell: ({ heldMs }) => <Age ms={heldMs} from={at} />, sort: byHoldTime, align: 'end' },
             {
               title: 'Waiting',
               cell: ({ waiters }) => waiters || <None />,
@@ -64,12 +70,12 @@ export function Locks() {
             },
             {
               title: 'Longest wait',
-              cell: ({ waitedMs }) => <Span ms={waitedMs} from={at} />,
+              cell: ({ waitedMs }) => <Age ms={waitedMs} from={at} />,
               sort: ({ waitedMs }) => waitedMs,
               align: 'end',
               spare: 1,
             },
-            { title: 'Fence', cell: ({ fence }) => fence ?? <None says="not known yet" />, align: 'end', spare: 1 },
+            { title: 'Fence', cell: ({ fence }) => fence ?? <None text="not known yet" />, align: 'end', spare: 1 },
             { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 2 },
           ]}
           empty={
@@ -90,7 +96,7 @@ export function Locks() {
       </Panel>
       <Panel
         title="How it was"
-        live={strips}
+        live={timeline}
         tools={
           <select
             class="field"
@@ -105,12 +111,12 @@ export function Locks() {
             ))}
           </select>
         }
-        count={strips.data?.names}
-        twin={strips.data?.strips.length ? <StripsTable told={strips.data} onOpen={open} /> : undefined}
+        count={timeline.data?.names}
+        table={timeline.data?.rows.length ? <HoldTimelineTable timeline={timeline.data} onOpen={open} /> : undefined}
       >
-        {strips.data &&
-          (strips.data.strips.length > 0 ? (
-            <Strips told={strips.data} onOpen={open} />
+        {timeline.data &&
+          (timeline.data.rows.length > 0 ? (
+            <HoldTimeline timeline={timeline.data} onOpen={open} />
           ) : (
             <Empty title="Nothing has been written down yet.">
               Once a minute each instance writes down how long names were held and waited for.
@@ -124,14 +130,14 @@ export function Locks() {
 function Holder({ row: { holder, holders } }: { readonly row: Row }) {
   return (
     <>
-      <WhoIs who={holder} />
+      <OwnerMark owner={holder} />
       {holders > 1 && <span class="muted"> and {holders - 1} more</span>}
     </>
   )
 }
 
 const keyOf = ({ how, key }: Row) => `${how} ${key}`
-const byHeld = ({ heldMs }: Row) => heldMs
+const byHoldTime = ({ heldMs }: Row) => heldMs
 
 /** Those that somebody waits for come first. */
 function rowsOf({ locks, leases }: Names): readonly Row[] {
@@ -146,28 +152,28 @@ function rowsOf({ locks, leases }: Names): readonly Row[] {
     }),
   )
   const leased = leases.map(
-    ({ label, key, held, wanted, ...lease }): Row => ({
+    ({ label, key, held, hasWaiters, ...lease }): Row => ({
       ...lease,
       key,
       name: label ?? `key ${key}`,
       how: 'lease',
-      state: held ? 'leased' : 'kept',
+      state: held ? 'leased' : 'min-hold',
       holder: held ? lease.holder : null,
       holders: held ? 1 : 0,
-      waiters: wanted ? 1 : 0,
+      waiters: hasWaiters ? 1 : 0,
       waitedMs: null,
     }),
   )
   return [...locked, ...leased].sort((a, b) => Number(b.waiters > 0) - Number(a.waiters > 0))
 }
 
-function countOf(names: Names | undefined): number | undefined {
+function countNames(names: Names | undefined): number | undefined {
   if (!names) return undefined
   const onlyWaitedFor = names.locks.filter(({ holders }) => holders === 0).length
   return names.counts.held + onlyWaitedFor + names.counts.leased
 }
 
-function told(names: Names | undefined): string | undefined {
+function countText(names: Names | undefined): string | undefined {
   if (!names) return undefined
   const { held, leased, waitedFor, waiters } = names.counts
   const waits = waiters === 0 ? 'nobody waits for a lock' : `${waiters} wait for ${waitedFor} of the locks`

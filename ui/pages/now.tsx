@@ -1,10 +1,10 @@
 import { useView } from '../live.js'
 import { Page } from '../parts/page.js'
 import { useParams } from '../routes.js'
-import { NextTicks, Queues, TroubleList } from './now/glances.js'
-import { ProofLine } from './now/proof.js'
-import { Strip } from './now/strip.js'
-import { WhoWaits } from './now/waits.js'
+import { Counts } from './now/counts.js'
+import { NextTicks, Queues, TroubleList } from './now/overview-panels.js'
+import { ProofPanel } from './now/proof.js'
+import { WaitPanel } from './now/waits.js'
 
 /** The fleet at a glance: who waits for whom, what went wrong, what comes next, and whether the promises hold. */
 export function Now() {
@@ -14,11 +14,11 @@ export function Now() {
   const proof = useView('proof', {})
   return (
     <Page>
-      <Strip overview={overview} {...(graph.data && { calls: graph.data.calls })} />
-      <WhoWaits graph={graph} />
-      <ProofLine proof={proof} />
+      <Counts overview={overview} {...(graph.data && { calls: graph.data.calls })} />
+      <WaitPanel graph={graph} />
+      <ProofPanel proof={proof} />
       <TroubleList overview={overview} />
-      <div class="beside">
+      <div class="side-by-side">
         <Queues overview={overview} />
         <NextTicks overview={overview} />
       </div>

@@ -2,26 +2,26 @@ import { useNow } from '../clock.js'
 import { useView } from '../live.js'
 import { Act } from '../parts/confirm.js'
 import { Empty } from '../parts/empty.js'
-import { InstanceMark } from '../parts/mark.js'
+import { InstanceMark } from '../parts/instance-mark.js'
 import { Name } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
 import { type Column, Table } from '../parts/table.js'
-import { Ago, None, Since, Span } from '../parts/time.js'
+import { Age, Ago, Elapsed, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
-import type { Says } from '../wire.js'
+import type { ViewData } from '../wire.js'
 import { OneSchedule } from './schedules/one-schedule.js'
 import { Ticks } from './schedules/ticks.js'
 
-type Schedule = Says<'schedules'>['rows'][number]
+type Schedule = ViewData<'schedules'>['rows'][number]
 
-const overdueMs = 5_000
+const overdueAfterMs = 5_000
 
 const inNamespace: Column<Schedule> = {
   title: 'Namespace',
-  cell: ({ namespace }) => <Name text={namespace} most={20} />,
+  cell: ({ namespace }) => <Name text={namespace} maxLength={20} />,
   sort: ({ namespace }) => namespace,
   spare: 2,
 }
@@ -32,7 +32,7 @@ export function Schedules() {
   const schedules = useView('schedules', { namespace, search })
   const { rows = [], count } = schedules.data ?? {}
   return (
-    <Page tools={<Search what="schedules" example="report" />}>
+    <Page tools={<Search subject="schedules" example="report" />}>
       {schedule && of && <OneSchedule key={`${of} ${schedule}`} namespace={of} name={schedule} />}
       {count !== 0 && !schedule && <Ticks />}
       <Panel title="Schedules" live={schedules} count={count} padded={false}>
@@ -46,24 +46,24 @@ export function Schedules() {
           columns={[
             { title: 'Name', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
             { title: 'State', cell: (row) => <States row={row} />, sort: (row) => statesOf(row).join() },
-            { title: 'Rule', cell: ({ rule }) => <Name text={rule} most={34} />, sort: ({ rule }) => rule },
+            { title: 'Rule', cell: ({ rule }) => <Name text={rule} maxLength={34} />, sort: ({ rule }) => rule },
             {
               title: 'Next tick',
-              cell: ({ nextAt }) => <Next at={nextAt} />,
+              cell: ({ nextAt }) => <NextTick at={nextAt} />,
               sort: ({ nextAt }) => nextAt && Date.parse(nextAt),
               align: 'end',
             },
-            { title: 'Last run', cell: ({ last }) => <Last last={last} />, sort: ({ last }) => last?.state },
+            { title: 'Last run', cell: ({ last }) => <LastRun last={last} />, sort: ({ last }) => last?.state },
             {
               title: 'Late',
-              cell: ({ last }) => <Span ms={last?.late} />,
+              cell: ({ last }) => <Age ms={last?.late} />,
               sort: ({ last }) => last?.late,
               align: 'end',
               spare: 1,
             },
             {
               title: 'Took',
-              cell: ({ last }) => <Span ms={last?.took} />,
+              cell: ({ last }) => <Age ms={last?.took} />,
               sort: ({ last }) => last?.took,
               align: 'end',
               spare: 1,
@@ -79,11 +79,11 @@ export function Schedules() {
           ]}
           acts={({ namespace, name, pausedAt }) => (
             <span class="row facts-line">
-              <Act act="run-schedule" params={{ namespace, name }} label="Run" of={name} />
+              <Act act="run-schedule" params={{ namespace, name }} label="Run" subject={name} />
               {pausedAt ? (
-                <Act act="resume-schedule" params={{ namespace, name }} label="Resume" of={name} />
+                <Act act="resume-schedule" params={{ namespace, name }} label="Resume" subject={name} />
               ) : (
-                <Act act="pause-schedule" params={{ namespace, name }} label="Pause" of={name} />
+                <Act act="pause-schedule" params={{ namespace, name }} label="Pause" subject={name} />
               )}
             </span>
           )}
@@ -113,13 +113,13 @@ function statesOf({ pausedAt, members, overridden, running }: Schedule): string[
 
 function States({ row }: { readonly row: Schedule }) {
   const states = statesOf(row)
-  if (states.length === 0) return <State is="ticks" tone="good" />
+  if (states.length === 0) return <State word="ticks" tone="good" />
   return (
     <span class="row facts-line">
       {states.map((word) => (
         <State
           key={word}
-          is={word}
+          word={word}
           {...(word === 'orphan' && { tone: 'bad' })}
           {...(word === 'overridden' && { tone: 'warn' })}
         />
@@ -129,22 +129,22 @@ function States({ row }: { readonly row: Schedule }) {
 }
 
 /** One that nobody has taken for a while is overdue: nobody who could is there. */
-function Next({ at }: { readonly at: string | null }) {
+function NextTick({ at }: { readonly at: string | null }) {
   const time = useNow()
-  if (at === null || time - Date.parse(at) < overdueMs) return <Ago at={at} />
+  if (at === null || time - Date.parse(at) < overdueAfterMs) return <Ago at={at} />
   return (
     <span class="row facts-line">
-      <State is="overdue" tone="warn" />
-      <Since at={at} />
+      <State word="overdue" tone="warn" />
+      <Elapsed at={at} />
     </span>
   )
 }
 
-function Last({ last }: { readonly last: Schedule['last'] }) {
+function LastRun({ last }: { readonly last: Schedule['last'] }) {
   if (!last) return <None />
   return (
     <span class="row facts-line" title={`Tick ${last.tick}`}>
-      <State is={last.state} />
+      <State word={last.state} />
       {last.instance && <InstanceMark id={last.instance} />}
     </span>
   )

@@ -14,24 +14,31 @@ interface ActProps<Name extends ActName> {
   /** What the button says, and the dialog: `Release`. */
   readonly label: string
   /** Of what, for those who do not see the row around it: `invoice:42`. */
-  readonly of: string
+  readonly subject: string
   /** Called when it was done. */
   readonly onDone?: () => void
 }
 
 /** A button for an action, which asks before it acts. Whoever may not act does not see it. */
-export function Act<Name extends ActName>({ act, params, label, of, onDone }: ActProps<Name>) {
+export function Act<Name extends ActName>({ act, params, label, subject, onDone }: ActProps<Name>) {
   const me = useMe()
-  const [isAsking, setAsking] = useState(false)
+  const [isOpen, setOpen] = useState(false)
   if (me.readOnly || !me.rights.includes(act)) return null
   return (
     <>
-      <button type="button" class="button" aria-haspopup="dialog" onClick={() => setAsking(true)}>
+      <button type="button" class="button" aria-haspopup="dialog" onClick={() => setOpen(true)}>
         {label}
-        <span class="unseen"> {of.slice(0, 100)}</span>
+        <span class="visually-hidden"> {subject.slice(0, 100)}</span>
       </button>
-      {isAsking && (
-        <Confirm act={act} params={params} label={label} of={of} onClose={() => setAsking(false)} {...{ onDone }} />
+      {isOpen && (
+        <Confirm
+          act={act}
+          params={params}
+          label={label}
+          subject={subject}
+          onClose={() => setOpen(false)}
+          {...{ onDone }}
+        />
       )}
     </>
   )
@@ -43,7 +50,7 @@ interface ConfirmProps<Name extends ActName> extends Omit<ActProps<Name>, 'onDon
 }
 
 /** Says what exactly will happen, from the database now, and asks for a reason where that is dangerous. */
-function Confirm<Name extends ActName>({ act, params, label, of, onDone, onClose }: ConfirmProps<Name>) {
+function Confirm<Name extends ActName>({ act, params, label, subject, onDone, onClose }: ConfirmProps<Name>) {
   const [consequence, setConsequence] = useState<Consequence>()
   const [error, setError] = useState<ApiError>()
   const [reason, setReason] = useState('')
@@ -61,7 +68,7 @@ function Confirm<Name extends ActName>({ act, params, label, of, onDone, onClose
     setError(undefined)
     try {
       const { done, text } = await api.act(act, params, reason.trim() || undefined)
-      toast({ tone: done ? 'good' : 'warn', says: text })
+      toast({ tone: done ? 'good' : 'warn', text })
       if (done) onDone?.()
       onClose()
     } catch (failure) {
@@ -71,7 +78,7 @@ function Confirm<Name extends ActName>({ act, params, label, of, onDone, onClose
   }
   const isReady = consequence?.applies === true && !isActing && (!consequence.dangerous || reason.trim() !== '')
   return (
-    <Dialog title={`${label} ${shorten(consequence?.subject ?? of, 60)}?`} onClose={onClose}>
+    <Dialog title={`${label} ${shorten(consequence?.subject ?? subject, 60)}?`} onClose={onClose}>
       <form
         ref={form}
         class="stack"

@@ -7,13 +7,13 @@ const shownMs = 1_500
 interface CopyProps {
   readonly text: string
   /** As in "Copy the name". */
-  readonly what: string
+  readonly subject: string
   /** Written beside the sign. */
   readonly label?: string
 }
 
 /** A button that copies a text. */
-export function Copy({ text, what, label }: CopyProps) {
+export function Copy({ text, subject, label }: CopyProps) {
   const [done, setDone] = useState(false)
   useEffect(() => {
     if (!done) return
@@ -22,13 +22,13 @@ export function Copy({ text, what, label }: CopyProps) {
   }, [done])
   const copy = async () => {
     if (await toClipboard(text)) setDone(true)
-    else toast({ tone: 'bad', says: 'This browser does not let the page copy.' })
+    else toast({ tone: 'bad', text: 'This browser does not let the page copy.' })
   }
   return (
-    <button type="button" class={label ? 'button' : 'button bare'} aria-label={`Copy ${what}`} onClick={copy}>
+    <button type="button" class={label ? 'button' : 'button bare'} aria-label={`Copy ${subject}`} onClick={copy}>
       <Icon name={done ? 'check' : 'copy'} size={14} />
       {label && (done ? 'Copied' : label)}
-      <span class="unseen" role="status">
+      <span class="visually-hidden" role="status">
         {done ? 'Copied' : ''}
       </span>
     </button>
@@ -43,7 +43,7 @@ async function toClipboard(text: string): Promise<boolean> {
     // Without TLS there is no clipboard but the old one, which copies what is selected.
     const field = document.createElement('textarea')
     field.value = text
-    field.className = 'unseen'
+    field.className = 'visually-hidden'
     const place = document.querySelector('dialog[open]') ?? document.body
     place.append(field)
     field.select()

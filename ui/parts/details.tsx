@@ -13,7 +13,7 @@ interface DetailsProps {
 /** All about one thing of a page, above the others. It takes the focus when it opens, closes with Esc, and gives the focus back. */
 export function Details({ label, onClose, children }: DetailsProps) {
   const section = useRef<HTMLElement>(null)
-  useShortcuts([{ key: 'Escape', says: 'Close the details', group: 'Everywhere', run: onClose }])
+  useShortcuts([{ key: 'Escape', text: 'Close the details', group: 'Everywhere', run: onClose }])
   useEffect(() => {
     const before = document.activeElement
     section.current?.focus({ preventScroll: true })

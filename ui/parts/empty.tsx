@@ -19,7 +19,7 @@ export function Empty({ title, children, code }: EmptyProps) {
       {code && (
         <div class="empty-code">
           <code>{code}</code>
-          <Copy text={code} what="the code" />
+          <Copy text={code} subject="the code" />
         </div>
       )}
     </div>

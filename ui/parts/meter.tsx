@@ -9,13 +9,13 @@ interface MeterProps {
   readonly label: string
   readonly tone?: Tone
   /** Instead of `3 / 5`. */
-  readonly says?: string
+  readonly caption?: string
 }
 
 /** How much of something is used, as a bar and as numbers. */
-export function Meter({ value, max, label, tone = value >= max ? 'warn' : 'busy', says }: MeterProps) {
+export function Meter({ value, max, label, tone = value >= max ? 'warn' : 'busy', caption }: MeterProps) {
   const part = max > 0 ? Math.min(1, Math.max(0, value / max)) : 0
-  const text = says ?? `${formatNumber(value)} / ${formatNumber(max)}`
+  const text = caption ?? `${formatNumber(value)} / ${formatNumber(max)}`
   return (
     <span class="meter">
       {/* biome-ignore lint/a11y/useSemanticElements: browsers do not let <meter> be drawn in these colours */}

@@ -4,20 +4,20 @@ import { Copy } from './copy.js'
 interface NameProps {
   readonly text: string
   /** How many characters at most. Default 44. */
-  readonly most?: number | undefined
+  readonly maxLength?: number | undefined
   /** With a button that copies the whole. */
   readonly copy?: boolean
 }
 
 /** What somebody named: cut in the middle, apart from the direction of the text around it, and never HTML. */
-export function Name({ text, most = 44, copy }: NameProps) {
-  const short = shorten(text, most)
+export function Name({ text, maxLength = 44, copy }: NameProps) {
+  const short = shorten(text, maxLength)
   return (
     <span class="name">
       <bdi class="mono" title={short === text ? undefined : visible(text)}>
         {short}
       </bdi>
-      {copy && <Copy text={text} what="the name" />}
+      {copy && <Copy text={text} subject="the name" />}
     </span>
   )
 }

@@ -2,7 +2,7 @@ import './panel.css'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { formatNumber } from '../format.js'
-import type { Live } from '../live.js'
+import type { LiveView } from '../live.js'
 import { Icon } from './icons.js'
 import { Notice } from './notice.js'
 import { Sql } from './sql.js'
@@ -13,11 +13,11 @@ export interface PanelProps {
   /** Of what there is, not of what is shown. */
   readonly count?: number | undefined
   /** One sentence below the title. */
-  readonly says?: ComponentChildren
+  readonly description?: ComponentChildren
   /** What `useView` gave: whose SQL it is, and whether the picture is true. */
-  readonly live: Live<unknown>
+  readonly live: LiveView<unknown>
   /** The same as the graphic, as a table. `t` changes between them. */
-  readonly twin?: ComponentChildren
+  readonly table?: ComponentChildren
   /** More to the right of the title: filters, an action. */
   readonly tools?: ComponentChildren
   /** False for what touches the edges, as tables do. Default true. */
@@ -25,34 +25,34 @@ export interface PanelProps {
   readonly children: ComponentChildren
 }
 
-interface Keys {
+interface PanelKeys {
   readonly element: HTMLElement
   readonly sql: () => void
-  readonly twin: (() => void) | undefined
+  readonly table: (() => void) | undefined
 }
 
-const panels = new Set<{ readonly current: Keys | undefined }>()
+const panels = new Set<{ readonly current: PanelKeys | undefined }>()
 
 /** What a key does to the panel in focus, or else to the first of the page that can do it. */
-export function pressPanel(what: 'sql' | 'twin'): void {
-  const able = [...panels].flatMap(({ current }) => (current?.[what] ? [current] : []))
-  able.sort((a, b) => (a.element.compareDocumentPosition(b.element) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1))
-  const chosen = able.find(({ element }) => element.contains(document.activeElement)) ?? able[0]
-  chosen?.[what]?.()
+export function pressPanel(action: 'sql' | 'table'): void {
+  const candidates = [...panels].flatMap(({ current }) => (current?.[action] ? [current] : []))
+  candidates.sort((a, b) => (a.element.compareDocumentPosition(b.element) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1))
+  const chosen = candidates.find(({ element }) => element.contains(document.activeElement)) ?? candidates[0]
+  chosen?.[action]?.()
 }
 
 /** A part of a page: what it is, how many, its SQL, and its table where it is a graphic. */
-export function Panel({ title, count, says, live, twin, tools, padded = true, children }: PanelProps) {
-  const [isTwin, setTwin] = useState(false)
+export function Panel({ title, count, description, live, table: twin, tools, padded = true, children }: PanelProps) {
+  const [isTable, setTable] = useState(false)
   const [isSql, setSql] = useState(false)
   const section = useRef<HTMLElement>(null)
-  const keys = useRef<Keys | undefined>(undefined)
+  const keys = useRef<PanelKeys | undefined>(undefined)
   const id = useId()
   useEffect(() => {
     keys.current = {
       element: section.current!,
       sql: () => setSql(true),
-      twin: twin === undefined ? undefined : () => setTwin((was) => !was),
+      table: twin === undefined ? undefined : () => setTable((was) => !was),
     }
   })
   useEffect(() => {
@@ -73,41 +73,41 @@ export function Panel({ title, count, says, live, twin, tools, padded = true, ch
             <button
               type="button"
               class="button bare"
-              aria-pressed={isTwin}
+              aria-pressed={isTable}
               title="The same as a table (t)"
-              onClick={() => setTwin(!isTwin)}
+              onClick={() => setTable(!isTable)}
             >
               <Icon name="table" size={14} />
               Table
             </button>
           )}
           <button type="button" class="button bare mono" title="The SQL of this panel (q)" onClick={() => setSql(true)}>
-            SQL<span class="unseen"> of {title}</span>
+            SQL<span class="visually-hidden"> of {title}</span>
           </button>
         </div>
-        {says && <p class="panel-says">{says}</p>}
+        {description && <p class="panel-description">{description}</p>}
       </header>
-      {live.trouble && (
-        <div class="panel-trouble">
+      {live.failure && (
+        <div class="panel-failure">
           <Notice tone="bad">
-            <p>{live.trouble.message}</p>
+            <p>{live.failure.message}</p>
             <p class="muted small">
               {isKnown ? (
                 <>
-                  What you see was true <Ago at={live.troubleAt} />. It goes on by itself.
+                  What you see was true <Ago at={live.failedAt} />. It goes on by itself.
                 </>
               ) : (
-                (live.trouble.hint ?? 'It goes on by itself.')
+                (live.failure.hint ?? 'It goes on by itself.')
               )}
             </p>
           </Notice>
         </div>
       )}
-      {(isKnown || !live.trouble) && (
-        <div class={padded && !isTwin ? 'panel-body padded' : 'panel-body'} aria-busy={!isKnown}>
+      {(isKnown || !live.failure) && (
+        <div class={padded && !isTable ? 'panel-body padded' : 'panel-body'} aria-busy={!isKnown}>
           {!isKnown ? (
             <p class="panel-waiting muted">{live.stale ? 'No answer yet.' : 'Asking the database …'}</p>
-          ) : isTwin ? (
+          ) : isTable ? (
             twin
           ) : (
             children

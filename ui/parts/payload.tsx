@@ -9,11 +9,11 @@ interface PayloadProps {
   /** False when it was too large to be read. */
   readonly isShown: boolean
   /** As in "Copy the input". */
-  readonly what: string
+  readonly subject: string
 }
 
 /** What somebody gave to Holdfast, as JSON. What is invisible in it is written out. */
-export function Payload({ value, bytes, isShown, what }: PayloadProps) {
+export function Payload({ value, bytes, isShown, subject }: PayloadProps) {
   if (bytes === null) return <p class="payload-none muted">nothing</p>
   if (!isShown) return <p class="payload-none muted">{formatBytes(bytes)} of JSON: more than is shown here.</p>
   const text = JSON.stringify(value, null, 2) ?? 'nothing'
@@ -21,7 +21,7 @@ export function Payload({ value, bytes, isShown, what }: PayloadProps) {
     <div class="payload-box">
       <Scrolled text={text} />
       <div class="payload-copy">
-        <Copy text={text} what={what} />
+        <Copy text={text} subject={subject} />
       </div>
     </div>
   )

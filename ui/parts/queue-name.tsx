@@ -5,15 +5,15 @@ interface QueueNameProps {
   /** Null where only the key is known: then there is nothing that could be searched for. */
   readonly name: string | null
   readonly queueKey: string
-  readonly most?: number | undefined
+  readonly maxLength?: number | undefined
 }
 
 /** A queue, leading to its jobs. */
-export function QueueName({ name, queueKey, most }: QueueNameProps) {
+export function QueueName({ name, queueKey, maxLength }: QueueNameProps) {
   if (name === null) return <span class="mono">key {queueKey}</span>
   return (
     <a href={hrefOfQueue(name)}>
-      <Name text={name} most={most} />
+      <Name text={name} maxLength={maxLength} />
     </a>
   )
 }

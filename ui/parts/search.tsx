@@ -6,7 +6,7 @@ import { Icon } from './icons.js'
 
 interface SearchProps {
   /** What is searched, as in "Search jobs". */
-  readonly what: string
+  readonly subject: string
   /** An example of what may be written. */
   readonly example?: string
   /** The param of the route that keeps it. Default `search`. */
@@ -14,15 +14,15 @@ interface SearchProps {
 }
 
 /** What is typed is asked for once it has stood for so long. */
-const quietMs = 200
+const debounceMs = 200
 
 /** The search of a page. What is searched stands in the address, so that it can be passed on. */
-export function Search({ what, example, param = 'search' }: SearchProps) {
+export function Search({ subject, example, param = 'search' }: SearchProps) {
   const given = useRoute().params[param] ?? ''
   const [text, setText] = useState(given)
   const typed = useRef(given)
   const field = useRef<HTMLInputElement>(null)
-  useShortcuts([{ key: '/', says: 'Search', group: 'Everywhere', run: () => field.current?.select() }])
+  useShortcuts([{ key: '/', text: 'Search', group: 'Everywhere', run: () => field.current?.select() }])
   // Somebody went back, or followed a link.
   useEffect(() => {
     if (given !== typed.current) setText(given)
@@ -33,7 +33,7 @@ export function Search({ what, example, param = 'search' }: SearchProps) {
     const timer = setTimeout(() => {
       typed.current = text
       setParams({ [param]: text })
-    }, quietMs)
+    }, debounceMs)
     return () => clearTimeout(timer)
   }, [text, param])
   return (
@@ -43,8 +43,8 @@ export function Search({ what, example, param = 'search' }: SearchProps) {
         ref={field}
         class="field"
         type="search"
-        aria-label={`Search ${what}`}
-        placeholder={example ? `Search ${what}: ${example}` : `Search ${what}`}
+        aria-label={`Search ${subject}`}
+        placeholder={example ? `Search ${subject}: ${example}` : `Search ${subject}`}
         autocomplete="off"
         autocapitalize="off"
         spellcheck={false}

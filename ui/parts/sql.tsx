@@ -1,7 +1,7 @@
 import './sql.css'
 import { useEffect, useState } from 'preact/hooks'
 import { type ApiError, api } from '../api.js'
-import type { SqlSaid } from '../wire.js'
+import type { StatementList } from '../wire.js'
 import { Copy } from './copy.js'
 import { Dialog } from './dialog.js'
 import { Notice } from './notice.js'
@@ -16,7 +16,7 @@ interface SqlProps {
 
 /** The statements that a view asks, with their values written in: ready for psql. */
 export function Sql({ title, view, onClose }: SqlProps) {
-  const [statements, setStatements] = useState<SqlSaid['statements']>()
+  const [statements, setStatements] = useState<StatementList['statements']>()
   const [error, setError] = useState<ApiError>()
   useEffect(() => {
     api.sql(view).then(setStatements, setError)
@@ -31,14 +31,14 @@ export function Sql({ title, view, onClose }: SqlProps) {
       {!error && !statements && <p class="muted">Asking …</p>}
       {statements && statements.length > 1 && (
         <div>
-          <Copy what="all statements" label="Copy all" text={statements.map(({ text }) => text).join('\n\n')} />
+          <Copy subject="all statements" label="Copy all" text={statements.map(({ text }) => text).join('\n\n')} />
         </div>
       )}
-      {statements?.map(({ says, text }, at) => (
-        <section key={`${at} ${says}`} class="sql">
+      {statements?.map(({ purpose, text }, at) => (
+        <section key={`${at} ${purpose}`} class="sql">
           <header class="sql-head">
-            <h3>{says}</h3>
-            <Copy what={`the statement: ${says}`} label="Copy" text={text} />
+            <h3>{purpose}</h3>
+            <Copy subject={`the statement: ${purpose}`} label="Copy" text={text} />
           </header>
           {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard */}
           <pre tabIndex={0}>{text.trim()}</pre>

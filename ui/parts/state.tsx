@@ -15,7 +15,7 @@ const tones: Readonly<Record<string, Tone>> = {
   running: 'busy',
   'in-progress': 'busy',
   ready: 'busy',
-  asked: 'warn',
+  'drain-requested': 'warn',
   draining: 'warn',
   late: 'warn',
   full: 'warn',
@@ -57,11 +57,11 @@ export function Shape({ tone }: { readonly tone: Tone }) {
 }
 
 /** A state: its word, with the shape and the colour of what it means. */
-export function State({ is, tone = toneOf(is) }: { readonly is: string; readonly tone?: Tone }) {
+export function State({ word, tone = toneOf(word) }: { readonly word: string; readonly tone?: Tone }) {
   return (
     <span class={`state ${tone}`}>
       <Shape tone={tone} />
-      {is}
+      {word}
     </span>
   )
 }

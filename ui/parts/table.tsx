@@ -43,7 +43,7 @@ interface Order {
 }
 
 /** At first so many rows are drawn. */
-const fewRows = 60
+const firstRows = 60
 
 /** Rows of facts: a table where there is room, a list of facts where there is not. */
 export function Table<Row>(props: TableProps<Row>) {
@@ -53,22 +53,22 @@ export function Table<Row>(props: TableProps<Row>) {
   const isNarrow = useNarrow()
   const body = useRef<HTMLElement>(null)
   useShortcuts([
-    { key: '↑ ↓', says: 'Another row', group: 'In a table' },
-    { key: 'Home End', says: 'The first or the last row', group: 'In a table' },
-    { key: 'Enter', says: 'Open the details of the row', group: 'In a table' },
+    { key: '↑ ↓', text: 'Another row', group: 'In a table' },
+    { key: 'Home End', text: 'The first or the last row', group: 'In a table' },
+    { key: 'Enter', text: 'Open the details of the row', group: 'In a table' },
   ])
   const sorted = useMemo(() => sortRows(rows, columns, order), [rows, columns, order])
   if (rows.length === 0) return <>{empty}</>
-  const shown = isAll ? sorted : sorted.slice(0, fewRows)
+  const shown = isAll ? sorted : sorted.slice(0, firstRows)
   const total = Math.max(props.total ?? 0, rows.length)
-  const inside = { ...props, rows: shown, order, body }
+  const tableProps = { ...props, rows: shown, order, body }
   return (
     <>
       {isNarrow ? (
-        <FactRows {...inside} setOrder={setOrder} />
+        <FactRows {...tableProps} setOrder={setOrder} />
       ) : (
         <div class="table-box">
-          <RowTable {...inside} setOrder={setOrder} />
+          <RowTable {...tableProps} setOrder={setOrder} />
         </div>
       )}
       {shown.length < total && (
@@ -85,13 +85,24 @@ export function Table<Row>(props: TableProps<Row>) {
   )
 }
 
-interface InsideProps<Row> extends TableProps<Row> {
+interface InnerTableProps<Row> extends TableProps<Row> {
   readonly order: Order | undefined
   readonly setOrder: (order: Order | undefined) => void
   readonly body: { current: HTMLElement | null }
 }
 
-function RowTable<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, order, setOrder, body }: InsideProps<Row>) {
+function RowTable<Row>({
+  label,
+  rows,
+  columns,
+  keyOf,
+  onOpen,
+  opened,
+  acts,
+  order,
+  setOrder,
+  body,
+}: InnerTableProps<Row>) {
   return (
     <table class="table" aria-label={label}>
       <thead>
@@ -110,7 +121,7 @@ function RowTable<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, orde
           ))}
           {acts && (
             <th scope="col">
-              <span class="unseen">Actions</span>
+              <span class="visually-hidden">Actions</span>
             </th>
           )}
         </tr>
@@ -153,7 +164,7 @@ function RowTable<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, orde
   )
 }
 
-function FactRows<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, body }: InsideProps<Row>) {
+function FactRows<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, body }: InnerTableProps<Row>) {
   const [first, ...rest] = columns
   return (
     <ul class="fact-rows" aria-label={label} ref={body as { current: HTMLUListElement | null }} onKeyDown={moveFocus}>

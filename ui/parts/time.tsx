@@ -1,10 +1,10 @@
 import { now, useNow } from '../clock.js'
 import { formatCount, formatDuration, formatMoment } from '../format.js'
 
-type Given = string | null | undefined
+type Timestamp = string | null | undefined
 
 /** A moment: `14:03:11`, with its day when that is not today. The whole is in the title. */
-export function When({ at }: { readonly at: Given }) {
+export function When({ at }: { readonly at: Timestamp }) {
   if (!at) return <None />
   return (
     <time dateTime={at} title={`${at.replace('T', ' ').replace('Z', '')} UTC`}>
@@ -14,7 +14,7 @@ export function When({ at }: { readonly at: Given }) {
 }
 
 /** How long ago something was, or how soon it will be, counting: `12s ago`, `in 3m 2s`. */
-export function Ago({ at }: { readonly at: Given }) {
+export function Ago({ at }: { readonly at: Timestamp }) {
   const time = useNow()
   if (!at) return <None />
   const ms = time - Date.parse(at)
@@ -26,7 +26,7 @@ export function Ago({ at }: { readonly at: Given }) {
 }
 
 /** A moment, and how long ago or how soon it is. */
-export function Moment({ at }: { readonly at: string }) {
+export function TimeAndAge({ at }: { readonly at: string }) {
   return (
     <>
       <When at={at} />{' '}
@@ -38,7 +38,7 @@ export function Moment({ at }: { readonly at: string }) {
 }
 
 /** For how long something has been so, counting: `4m 10s`. With `until`, how long is left. */
-export function Since({ at, until }: { readonly at?: Given; readonly until?: Given }) {
+export function Elapsed({ at, until }: { readonly at?: Timestamp; readonly until?: Timestamp }) {
   const time = useNow()
   const from = at ?? until
   if (!from) return <None />
@@ -53,18 +53,18 @@ export function Since({ at, until }: { readonly at?: Given; readonly until?: Giv
 /**
  * The same, of an age that was told in a picture: `4m 10s` at its time, and counting since then.
  */
-export function Span({ ms, from }: { readonly ms: number | null | undefined; readonly from?: string | undefined }) {
+export function Age({ ms, from }: { readonly ms: number | null | undefined; readonly from?: string | undefined }) {
   if (ms === null || ms === undefined) return <None />
   if (from === undefined) return <span>{formatDuration(ms)}</span>
-  return <Since at={new Date(Date.parse(from) - ms).toISOString()} />
+  return <Elapsed at={new Date(Date.parse(from) - ms).toISOString()} />
 }
 
 /** Nothing is known, or there is nothing. */
-export function None({ says = 'none' }: { readonly says?: string }) {
+export function None({ text = 'none' }: { readonly text?: string }) {
   return (
     <span class="muted">
       <span aria-hidden="true">–</span>
-      <span class="unseen">{says}</span>
+      <span class="visually-hidden">{text}</span>
     </span>
   )
 }

@@ -3,53 +3,53 @@ import { useEffect, useState } from 'preact/hooks'
 import { Icon } from './icons.js'
 import { Shape, type Tone } from './state.js'
 
-interface Note {
+interface ToastMessage {
   readonly tone: Tone
-  readonly says: string
+  readonly text: string
   readonly hint?: string | undefined
 }
 
-interface Shown extends Note {
+interface ShownToast extends ToastMessage {
   readonly id: number
 }
 
 const shownMs = 8_000
-const most = 3
-let notes: readonly Shown[] = []
+const maxToasts = 3
+let shownToasts: readonly ShownToast[] = []
 let lastId = 0
-let told: (() => void) | undefined
+let onChange: (() => void) | undefined
 
 /** Says something for a while. What went wrong stays until it is closed. */
-export function toast(note: Note): void {
+export function toast(note: ToastMessage): void {
   lastId += 1
   const id = lastId
-  notes = [...notes, { ...note, id }].slice(-most)
-  told?.()
+  shownToasts = [...shownToasts, { ...note, id }].slice(-maxToasts)
+  onChange?.()
   if (note.tone !== 'bad') setTimeout(() => close(id), shownMs)
 }
 
 function close(id: number): void {
-  notes = notes.filter((note) => note.id !== id)
-  told?.()
+  shownToasts = shownToasts.filter((note) => note.id !== id)
+  onChange?.()
 }
 
 /** Where notes appear: once in the app. */
 export function Toasts() {
-  const [shown, setShown] = useState(notes)
+  const [shown, setShown] = useState(shownToasts)
   useEffect(() => {
-    told = () => setShown(notes)
+    onChange = () => setShown(shownToasts)
     return () => {
-      told = undefined
+      onChange = undefined
     }
   }, [])
   return (
     <section class="toasts" aria-label="Messages">
       <div role="status" class="stack">
-        {shown.map(({ id, tone, says, hint }) => (
+        {shown.map(({ id, tone, text, hint }) => (
           <div key={id} class="toast">
             <Shape tone={tone} />
             <div>
-              <p>{says}</p>
+              <p>{text}</p>
               {hint && <p class="muted small">{hint}</p>}
             </div>
             <button type="button" class="button bare" aria-label="Close the message" onClick={() => close(id)}>

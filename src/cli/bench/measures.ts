@@ -4,10 +4,10 @@ import type { Database } from '../../postgres/index.js'
 import type { Measured, Sample } from '../documents.js'
 
 export interface Measure extends Pick<Measured, 'name' | 'unit' | 'atOnce'> {
-  run(ground: Ground): Promise<Sample>
+  run(context: BenchContext): Promise<Sample>
 }
 
-export interface Ground {
+export interface BenchContext {
   readonly database: Database
   readonly holdfast: Holdfast
   readonly ms: number
@@ -15,12 +15,12 @@ export interface Ground {
   readonly signal: AbortSignal
 }
 
-const many = 64
+const manyCallers = 64
 const workers = 100
-const lookEveryMs = 5
-const batch = 1_000
+const pollEveryMs = 5
+const batchSize = 1_000
 /** What a run enqueues at most: it is also to be drained. */
-const mostJobs = 200_000
+const maxJobs = 200_000
 const warmUps = 3
 
 /** In the order in which they are run: what is drained was enqueued before. */
@@ -28,64 +28,64 @@ export function makeMeasures(): Measure[] {
   const { enqueue, drain } = backlog()
   return [
     { name: 'SQL', unit: 'round trips', atOnce: 1, run: sql(1) },
-    { name: 'SQL', unit: 'round trips', atOnce: many, run: sql(many) },
+    { name: 'SQL', unit: 'round trips', atOnce: manyCallers, run: sql(manyCallers) },
     { name: 'lock', unit: 'pairs', atOnce: 1, run: locks(1) },
-    { name: 'lock', unit: 'pairs', atOnce: many, run: locks(many) },
+    { name: 'lock', unit: 'pairs', atOnce: manyCallers, run: locks(manyCallers) },
     { name: 'lease', unit: 'pairs', atOnce: 1, run: leases(1) },
-    { name: 'lease', unit: 'pairs', atOnce: many, run: leases(many) },
+    { name: 'lease', unit: 'pairs', atOnce: manyCallers, run: leases(manyCallers) },
     { name: 'limit', unit: 'pairs', atOnce: 1, run: limits(1) },
-    { name: 'limit', unit: 'pairs', atOnce: many, run: limits(many) },
+    { name: 'limit', unit: 'pairs', atOnce: manyCallers, run: limits(manyCallers) },
     { name: 'once', unit: 'runs', atOnce: 1, run: once(1) },
-    { name: 'once', unit: 'runs', atOnce: many, run: once(many) },
+    { name: 'once', unit: 'runs', atOnce: manyCallers, run: once(manyCallers) },
     { name: 'job begins', unit: 'jobs', atOnce: 1, run: latency },
-    { name: 'job enqueued', unit: 'jobs', atOnce: batch, run: enqueue },
+    { name: 'job enqueued', unit: 'jobs', atOnce: batchSize, run: enqueue },
     { name: 'job drained', unit: 'jobs', atOnce: workers, run: drain },
   ]
 }
 
 function sql(atOnce: number) {
-  return (ground: Ground) => repeat(ground, atOnce, () => ground.database.query('select 1'))
+  return (context: BenchContext) => repeat(context, atOnce, () => context.database.query('select 1'))
 }
 
 function locks(atOnce: number) {
-  return (ground: Ground) =>
-    repeat(ground, atOnce, async (caller) => {
-      const lock = await ground.holdfast.locks.acquire(`bench ${caller}`)
+  return (context: BenchContext) =>
+    repeat(context, atOnce, async (caller) => {
+      const lock = await context.holdfast.locks.acquire(`bench ${caller}`)
       await lock.release()
     })
 }
 
 function leases(atOnce: number) {
-  return (ground: Ground) =>
-    repeat(ground, atOnce, async (caller) => {
-      const lease = await ground.holdfast.leases.acquire(`bench ${caller}`, { ttl: '30s' })
+  return (context: BenchContext) =>
+    repeat(context, atOnce, async (caller) => {
+      const lease = await context.holdfast.leases.acquire(`bench ${caller}`, { ttl: '30s' })
       await lease.release()
     })
 }
 
 function limits(atOnce: number) {
-  return (ground: Ground) =>
-    repeat(ground, atOnce, (caller) => ground.holdfast.limits.with(`bench ${caller}`, { max: 1 }, () => {}))
+  return (context: BenchContext) =>
+    repeat(context, atOnce, (caller) => context.holdfast.limits.with(`bench ${caller}`, { max: 1 }, () => {}))
 }
 
 function once(atOnce: number) {
   let runs = 0
-  return (ground: Ground) =>
-    repeat(ground, atOnce, () => ground.holdfast.once.run(`bench ${atOnce} ${runs++}`, () => 1))
+  return (context: BenchContext) =>
+    repeat(context, atOnce, () => context.holdfast.once.run(`bench ${atOnce} ${runs++}`, () => 1))
 }
 
 /** From the call that enqueues a job to the begin of its handler, with nothing else to do. */
-async function latency(ground: Ground): Promise<Sample> {
-  let begun = () => {}
-  const job = defineJob('bench-latency', { queue: 'bench-latency', run: () => begun() })
-  const worker = ground.holdfast.jobs.work([job], { concurrency: 1 })
+async function latency(context: BenchContext): Promise<Sample> {
+  let onStarted = () => {}
+  const job = defineJob('bench-latency', { queue: 'bench-latency', run: () => onStarted() })
+  const worker = context.holdfast.jobs.work([job], { concurrency: 1 })
   try {
-    return await repeat(ground, 1, async () => {
-      const beginning = new Promise<void>((resolve) => {
-        begun = resolve
+    return await repeat(context, 1, async () => {
+      const started = new Promise<void>((resolve) => {
+        onStarted = resolve
       })
-      await ground.holdfast.jobs.enqueue(job, null)
-      await beginning
+      await context.holdfast.jobs.enqueue(job, null)
+      await started
     })
   } finally {
     await worker.close()
@@ -102,20 +102,20 @@ function backlog() {
       done++
     },
   })
-  const enqueue = async ({ holdfast, ms, signal }: Ground): Promise<Sample> => {
-    const inputs = Array.from({ length: batch }, () => null)
+  const enqueue = async ({ holdfast, ms, signal }: BenchContext): Promise<Sample> => {
+    const inputs = Array.from({ length: batchSize }, () => null)
     const began = performance.now()
-    while (performance.now() - began < ms && waiting < mostJobs) {
+    while (performance.now() - began < ms && waiting < maxJobs) {
       signal.throwIfAborted()
       await holdfast.jobs.enqueueMany(job, inputs)
-      waiting += batch
+      waiting += batchSize
     }
     return { perSecond: perSecond(waiting, performance.now() - began), p50Ms: null, p99Ms: null }
   }
-  const drain = async ({ holdfast, ms, signal }: Ground): Promise<Sample> => {
+  const drain = async ({ holdfast, ms, signal }: BenchContext): Promise<Sample> => {
     const began = performance.now()
     const worker = holdfast.jobs.work([job], { concurrency: workers })
-    while (done < waiting && performance.now() - began < ms && !signal.aborted) await pause(lookEveryMs)
+    while (done < waiting && performance.now() - began < ms && !signal.aborted) await pause(pollEveryMs)
     // What was done is written down when the worker is closed.
     await worker.close()
     signal.throwIfAborted()
@@ -126,19 +126,19 @@ function backlog() {
 
 /** So many callers do it again and again until the time is over. */
 async function repeat(
-  { ms, signal }: Ground,
+  { ms, signal }: BenchContext,
   atOnce: number,
-  deed: (caller: number) => Promise<unknown>,
+  operation: (caller: number) => Promise<unknown>,
 ): Promise<Sample> {
   const all = Array.from({ length: atOnce }, (_, caller) => caller)
   // Connections are made, and statements prepared, before anything is measured.
-  for (let times = 0; times < warmUps; times++) await Promise.all(all.map(deed))
+  for (let times = 0; times < warmUps; times++) await Promise.all(all.map(operation))
   const took: number[] = []
   const began = performance.now()
   const callers = all.map(async (caller) => {
     for (let from = performance.now(); from - began < ms; ) {
       signal.throwIfAborted()
-      await deed(caller)
+      await operation(caller)
       const to = performance.now()
       took.push(to - from)
       from = to

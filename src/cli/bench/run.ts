@@ -3,15 +3,15 @@ import { hashedKey } from '../../base/index.js'
 import { Holdfast } from '../../index.js'
 import { addressOf, urlsOf } from '../../postgres/index.js'
 import { forwardedSignals, statusOfSignal } from '../child.js'
-import { agree } from '../confirm.js'
+import { requireConfirmation } from '../confirm.js'
 import { connect } from '../connect.js'
 import type { Measured } from '../documents.js'
-import { Exit, exitCode, say } from '../failure.js'
+import { Exit, exitCode, printMessage } from '../failure.js'
 import { type Column, printRows } from '../output.js'
 import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
 import { onSignals } from '../signals.js'
-import { type Ground, makeMeasures } from './measures.js'
+import { type BenchContext, makeMeasures } from './measures.js'
 
 const schema = 'holdfast_bench'
 const connections = 10
@@ -23,14 +23,14 @@ export async function bench(settings: Settings): Promise<void> {
   try {
     const address = addressOf(database.connection ?? {})
     if (!isLocal(settings.text('url'))) {
-      say(consequence(address, ms))
-      await agree(settings, 'keeping a server busy', 'Measure it?')
+      printMessage(warning(address, ms))
+      await requireConfirmation(settings, 'keeping a server busy', 'Measure it?')
     }
     // Asked in the house's way, which knows how to complain.
     await database.query('select 1')
     const client = await pool.connect()
     try {
-      await takeTurn(client)
+      await acquireBenchLock(client)
       await client.query(`drop schema if exists ${schema} cascade`)
       try {
         const measured = await measure(settings, address, ms, pool)
@@ -50,10 +50,10 @@ export async function bench(settings: Settings): Promise<void> {
 function isLocal(url: string | undefined): boolean {
   const hosts =
     url === undefined ? (process.env.PGHOST ?? '').split(',') : urlsOf(url).map((one) => hostOf(new URL(one)))
-  return hosts.every(isHere)
+  return hosts.every(isThisMachine)
 }
 
-function isHere(host: string): boolean {
+function isThisMachine(host: string): boolean {
   return host === '' || host.startsWith('/') || ['localhost', '127.0.0.1', '[::1]', '::1'].includes(host)
 }
 
@@ -61,7 +61,7 @@ function hostOf(url: URL): string {
   return url.searchParams.get('host') ?? url.hostname
 }
 
-function consequence(address: string, ms: number): string {
+function warning(address: string, ms: number): string {
   const seconds = Math.round((makeMeasures().length * ms) / 1_000)
   return [
     `This measures ${address}, which is not on this machine:`,
@@ -71,11 +71,11 @@ function consequence(address: string, ms: number): string {
 }
 
 /** Two at once would measure each other, and drop each other's tables. */
-async function takeTurn(client: PoolClient): Promise<void> {
+async function acquireBenchLock(client: PoolClient): Promise<void> {
   const { key } = hashedKey(schema, 'bench')
   const { rows } = await client.query<{ taken: boolean }>('select pg_try_advisory_lock($1::bigint) as taken', [key])
   if (rows[0]!.taken) return
-  say('Somebody else measures this database just now.')
+  printMessage('Somebody else measures this database just now.')
   throw new Exit(exitCode.conditionNotMet)
 }
 
@@ -90,14 +90,14 @@ async function measure(
   const directUrl = settings.text('directUrl')
   await using holdfast = await Holdfast.open({ pool, schema, directUrl, namespace: 'bench' })
   const { database } = connect(settings, connections)
-  const ground: Ground = { database, holdfast, ms, signal: stop.signal }
+  const context: BenchContext = { database, holdfast, ms, signal: stop.signal }
   const measured: Measured[] = []
   try {
     using progress = new Progress(settings)
     const all = makeMeasures()
     for (const [at, { run, ...what }] of all.entries()) {
-      progress.tell(`${at + 1} of ${all.length}: ${what.name}, ${what.atOnce} at once, on ${address}`)
-      const sample = await run(ground)
+      progress.show(`${at + 1} of ${all.length}: ${what.name}, ${what.atOnce} at once, on ${address}`)
+      const sample = await run(context)
       const roundTripMs = measured[0]?.p50Ms ?? sample.p50Ms
       const isAlone = what.atOnce === 1 && sample.p50Ms !== null && roundTripMs !== null
       const roundTrips = isAlone ? Math.round((sample.p50Ms / roundTripMs) * 10) / 10 : null

@@ -1,7 +1,7 @@
 import type { Argument, Command } from 'commander'
 import { pause } from '../../base/index.js'
 import { Exit, exitCode } from '../failure.js'
-import { TwinOption } from '../options.js'
+import { EnvOption } from '../options.js'
 import { write } from '../output.js'
 import { shells } from './scripts.js'
 
@@ -12,15 +12,15 @@ interface Candidate {
 }
 
 /** What may stand in a place: one of these words, a name that a verb lists, a file; or nobody knows. */
-type Expected =
+type ExpectedWord =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
   | { readonly kind: 'names'; readonly noun: string }
   | { readonly kind: 'file' }
 
 /** Nobody waits longer for a key to do something. */
-const patienceMs = 3_000
+const timeoutMs = 3_000
 
-const nothing: Expected = { kind: 'words', candidates: [] }
+const nothing: ExpectedWord = { kind: 'words', candidates: [] }
 
 /**
  * Prints what may stand in the place of the last word, a line each: the word, a tab, its meaning. Ends with 3 where files
@@ -28,26 +28,26 @@ const nothing: Expected = { kind: 'words', candidates: [] }
  */
 export async function printCandidates(program: Command, words: readonly string[]): Promise<void> {
   const typed = words.at(-1) ?? ''
-  const { expected, prefix, given } = place(program, words)
+  const { expected, prefix, given } = contextOf(program, words)
   if (expected.kind === 'file') throw new Exit(exitCode.conditionNotMet)
-  const candidates = expected.kind === 'names' ? await namesOf(program, expected.noun, given) : expected.candidates
+  const candidates = expected.kind === 'names' ? await listedNames(program, expected.noun, given) : expected.candidates
   const fitting = candidates.filter(({ word }) => `${prefix}${word}`.startsWith(typed))
   write(fitting.map(({ word, meaning }) => `${prefix}${word}\t${meaning}`))
 }
 
-interface Place {
-  readonly expected: Expected
+interface CompletionContext {
+  readonly expected: ExpectedWord
   /** What stands before the value in the same word: `--state=`. */
   readonly prefix: string
   /** The options that say which database and which namespace. */
   readonly given: readonly string[]
 }
 
-function place(program: Command, words: readonly string[]): Place {
+function contextOf(program: Command, words: readonly string[]): CompletionContext {
   const typed = words.at(-1) ?? ''
   const given: string[] = []
   let command = program
-  let option: TwinOption | undefined
+  let option: EnvOption | undefined
   let args = 0
   for (const word of words.slice(0, -1)) {
     if (word === '--') return { expected: { kind: 'file' }, prefix: '', given }
@@ -63,33 +63,33 @@ function place(program: Command, words: readonly string[]): Place {
       if (next.name() !== 'help') command = next
     } else args++
   }
-  if (option) return { expected: expectedOf(option), prefix: '', given }
+  if (option) return { expected: expectedValue(option), prefix: '', given }
   const [, name, value] = /^(--[^=]+)=(.*)$/s.exec(typed) ?? []
   const assigned = name === undefined ? undefined : takesValue(command, name)
-  if (value !== undefined) return { expected: assigned ? expectedOf(assigned) : nothing, prefix: `${name}=`, given }
+  if (value !== undefined) return { expected: assigned ? expectedValue(assigned) : nothing, prefix: `${name}=`, given }
   if (typed.startsWith('-')) return { expected: optionsOf(command, words.slice(0, -1)), prefix: '', given }
   if (command.commands.length > 0) return { expected: verbsOf(command), prefix: '', given }
-  return { expected: argumentOf(command, args), prefix: '', given }
+  return { expected: expectedArgument(command, args), prefix: '', given }
 }
 
 /** The options of a command, and those before it that it inherits. */
-function allOptions(command: Command): TwinOption[] {
+function allOptions(command: Command): EnvOption[] {
   const inherited = command.parent ? allOptions(command.parent) : []
-  return [...command.options.filter((option) => option instanceof TwinOption), ...inherited]
+  return [...command.options.filter((option) => option instanceof EnvOption), ...inherited]
 }
 
-function takesValue(command: Command, word: string): TwinOption | undefined {
+function takesValue(command: Command, word: string): EnvOption | undefined {
   return allOptions(command).find((option) => option.long === word && option.required)
 }
 
-function optionsOf(command: Command, words: readonly string[]): Expected {
+function optionsOf(command: Command, words: readonly string[]): ExpectedWord {
   const candidates = allOptions(command)
     .filter(({ long, parseArg }) => parseArg !== undefined || !words.includes(long!))
     .map(({ long, description }) => ({ word: long!, meaning: description }))
   return { kind: 'words', candidates: [...candidates, { word: '--help', meaning: 'print this help' }] }
 }
 
-function verbsOf(command: Command): Expected {
+function verbsOf(command: Command): ExpectedWord {
   const visible = command.createHelp().visibleCommands(command)
   return {
     kind: 'words',
@@ -97,13 +97,13 @@ function verbsOf(command: Command): Expected {
   }
 }
 
-function expectedOf(option: TwinOption): Expected {
+function expectedValue(option: EnvOption): ExpectedWord {
   if (option.values.length > 0) return wordsFor(option.values)
   if (/<(path|file)>/.test(option.flags)) return { kind: 'file' }
   return option.attributeName() === 'queue' ? { kind: 'names', noun: 'queue' } : nothing
 }
 
-function argumentOf(command: Command, at: number): Expected {
+function expectedArgument(command: Command, at: number): ExpectedWord {
   const all: readonly Argument[] = command.registeredArguments
   const argument = all[at] ?? (all.at(-1)?.variadic ? all.at(-1) : undefined)
   const name = argument?.name()
@@ -115,19 +115,19 @@ function argumentOf(command: Command, at: number): Expected {
   return isListed && (name === 'name' || name === 'id') ? { kind: 'names', noun: noun!.name() } : nothing
 }
 
-function wordsFor(values: readonly string[]): Expected {
+function wordsFor(values: readonly string[]): ExpectedWord {
   return { kind: 'words', candidates: values.map((word) => ({ word, meaning: '' })) }
 }
 
 /** What `holdfast NOUN ls` prints first in its lines, for the database that is meant; nothing, if that is not to be had. */
-async function namesOf(program: Command, noun: string, given: readonly string[]): Promise<Candidate[]> {
-  const listed = await printedBy(() => program.parseAsync([noun, 'ls', ...given], { from: 'user' }))
+async function listedNames(program: Command, noun: string, given: readonly string[]): Promise<Candidate[]> {
+  const listed = await capturedOutput(() => program.parseAsync([noun, 'ls', ...given], { from: 'user' }))
   const names = listed.split('\n').map((line) => line.split('\t')[0]!)
   return [...new Set(names)].filter((name) => name !== '').map((word) => ({ word, meaning: '' }))
 }
 
 /** What goes to stdout meanwhile, and nowhere else. In this process: to start another would double what a key takes. */
-async function printedBy(work: () => Promise<unknown>): Promise<string> {
+async function capturedOutput(work: () => Promise<unknown>): Promise<string> {
   const { stdout, stderr } = process
   const writes = [stdout.write, stderr.write] as const
   let printed = ''
@@ -138,7 +138,7 @@ async function printedBy(work: () => Promise<unknown>): Promise<string> {
   stderr.write = () => true
   try {
     // A database that does not answer is told by having no names.
-    await Promise.race([work(), pause(patienceMs)]).catch(() => {})
+    await Promise.race([work(), pause(timeoutMs)]).catch(() => {})
   } finally {
     stdout.write = writes[0]
     stderr.write = writes[1]

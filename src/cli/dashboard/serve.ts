@@ -5,13 +5,13 @@ import { type DashboardOptions, dashboard } from '../../dashboard/index.js'
 
 export const defaultPort = 7777
 
-export interface Served {
+export interface DashboardServer {
   readonly url: string
   close(): Promise<void>
 }
 
 /** A dashboard on a server of its own. A port that is taken is told by the error of Node, `EADDRINUSE`. */
-export async function serve(options: DashboardOptions, port: number, host = '127.0.0.1'): Promise<Served> {
+export async function serve(options: DashboardOptions, port: number, host = '127.0.0.1'): Promise<DashboardServer> {
   const board = dashboard(options)
   const server = createServer((request, response) => board.node(request, response))
   return {
@@ -27,9 +27,9 @@ export async function serve(options: DashboardOptions, port: number, host = '127
 function listen(server: Server, port: number, host: string): Promise<string> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const isElsewhere = error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND'
+      const isForeignAddress = error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND'
       reject(
-        isElsewhere
+        isForeignAddress
           ? new UsageError(`Expected --host to be an address of this machine, got ${JSON.stringify(host)}`)
           : error,
       )
@@ -41,6 +41,6 @@ function listen(server: Server, port: number, host: string): Promise<string> {
   })
 }
 
-export function isTaken(error: unknown): boolean {
+export function isPortTaken(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
 }

@@ -1,8 +1,14 @@
 import { formatDuration } from '../../base/index.js'
-import { type DeliveryState, deliveryStates, type ObservedDelivery, Observer, whoIs } from '../../observe/index.js'
+import {
+  type DeliveryState,
+  deliveryStates,
+  type ObservedDelivery,
+  Observer,
+  participantLabel,
+} from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
-import { say } from '../failure.js'
-import { type Colour, type Column, namespaceOf, printRows, toPrograms } from '../output.js'
+import { printMessage } from '../failure.js'
+import { type Colour, type Column, namespaceColumn, onlyWhenPiped, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function deliveryLs(settings: Settings): Promise<void> {
@@ -10,13 +16,14 @@ export async function deliveryLs(settings: Settings): Promise<void> {
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
   const [namespace, prefix] = [settings.name('namespace'), settings.text('prefix')]
   const only = { namespace, prefix, limit, states: state && [state] }
-  const { rows, hasMore, lookedAt } = await withDatabase(settings, (database, schema) =>
+  const { rows, hasMore, searchedRows } = await withDatabase(settings, (database, schema) =>
     new Observer(database, schema).deliveries.search(only),
   )
   printRows<'delivery-ls'>(settings, rows, columns(rows))
-  if (rows.length === 0) say('There is no such delivery.')
-  if (hasMore) say(`There are more than these ${limit}: --limit shows more.`)
-  if (lookedAt !== null) say(`Found among the ${prefix === undefined ? 'latest' : 'first'} ${lookedAt}, of more.`)
+  if (rows.length === 0) printMessage('There is no such delivery.')
+  if (hasMore) printMessage(`There are more than these ${limit}: --limit shows more.`)
+  if (searchedRows !== null)
+    printMessage(`Found among the ${prefix === undefined ? 'latest' : 'first'} ${searchedRows}, of more.`)
 }
 
 const colourOfState: Record<DeliveryState, Colour | undefined> = {
@@ -29,18 +36,18 @@ const colourOfState: Record<DeliveryState, Colour | undefined> = {
 function columns(deliveries: readonly ObservedDelivery[]): Column<ObservedDelivery>[] {
   return [
     { title: 'KEY', value: ({ key }) => key },
-    namespaceOf(deliveries),
+    namespaceColumn(deliveries),
     { title: 'STATE', value: ({ state }) => state, colour: ({ state }) => colourOfState[state] },
     {
       title: 'WHEN',
       value: ({ finishedAt, startedAt }) => finishedAt ?? startedAt,
       shown: ({ finishedAt, forMs }) => (finishedAt ? `${formatDuration(forMs)} ago` : `for ${formatDuration(forMs)}`),
     },
-    { title: 'WHO', value: ({ instance }) => instance, shown: (delivery) => whoIs(delivery) },
-    { title: 'HOST', value: ({ host }) => host, shown: toPrograms },
-    { title: 'PROCESS', value: ({ osPid }) => osPid, shown: toPrograms },
-    { title: 'FENCE', value: ({ fence }) => fence, shown: toPrograms },
-    { title: 'STARTED', value: ({ startedAt }) => startedAt, shown: toPrograms },
-    { title: 'EXPIRES', value: ({ expiresAt }) => expiresAt, shown: toPrograms },
+    { title: 'WHO', value: ({ instance }) => instance, shown: (delivery) => participantLabel(delivery) },
+    { title: 'HOST', value: ({ host }) => host, shown: onlyWhenPiped },
+    { title: 'PROCESS', value: ({ osPid }) => osPid, shown: onlyWhenPiped },
+    { title: 'FENCE', value: ({ fence }) => fence, shown: onlyWhenPiped },
+    { title: 'STARTED', value: ({ startedAt }) => startedAt, shown: onlyWhenPiped },
+    { title: 'EXPIRES', value: ({ expiresAt }) => expiresAt, shown: onlyWhenPiped },
   ]
 }

@@ -1,15 +1,15 @@
 import { isUtf8 } from 'node:buffer'
 import { noSuchDelivery } from '../../acts/index.js'
 import { checkName } from '../../base/index.js'
-import { type DeliveryDetails, Observer, whoIs } from '../../observe/index.js'
+import { type DeliveryDetails, Observer, participantLabel } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
-import { Exit, exitCode, say } from '../failure.js'
-import { moment } from '../moments.js'
+import { Exit, exitCode, printMessage } from '../failure.js'
+import { formatTime } from '../format-time.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
 /** What people are shown of an answer or a body; programs get more of it. */
-const mostTold = 2_000
+const maxListed = 2_000
 
 export async function deliveryShow(settings: Settings, key: string): Promise<void> {
   const namespace = settings.name('namespace') ?? 'default'
@@ -18,15 +18,15 @@ export async function deliveryShow(settings: Settings, key: string): Promise<voi
     const observer = new Observer(database, schema)
     return [await observer.deliveries.find(namespace, key), await observer.now()] as const
   })
-  const answer = delivery ? forPrograms(delivery) : null
+  const answer = delivery ? documentOf(delivery) : null
   if (!printDocument<'delivery-show'>(settings, answer) && delivery) printFacts(settings, factsOf(delivery, now))
   if (delivery) return
-  say(noSuchDelivery(key))
+  printMessage(noSuchDelivery(key))
   throw new Exit(exitCode.conditionNotMet)
 }
 
 /** The answer as JSON itself, and what belongs to it in base64. */
-function forPrograms({ value, body, ...delivery }: DeliveryDetails) {
+function documentOf({ value, body, ...delivery }: DeliveryDetails) {
   return {
     ...delivery,
     value: value === null ? null : (JSON.parse(value) as unknown),
@@ -43,26 +43,26 @@ function factsOf(delivery: DeliveryDetails, now: Date): Fact[] {
       'state',
       state === 'lost' ? 'lost: the instance that ran it is gone, and whoever comes next runs it again' : state,
     ],
-    [finishedAt ? 'run by' : 'runs on', `${whoIs(delivery)}, instance ${instance}, fence ${fence}`],
-    ['started', moment(startedAt, now)],
-    finishedAt !== null && ['finished', moment(finishedAt, now)],
-    finishedAt !== null && ['expires', moment(expiresAt, now)],
+    [finishedAt ? 'run by' : 'runs on', `${participantLabel(delivery)}, instance ${instance}, fence ${fence}`],
+    ['started', formatTime(startedAt, now)],
+    finishedAt !== null && ['finished', formatTime(finishedAt, now)],
+    finishedAt !== null && ['expires', formatTime(expiresAt, now)],
     fingerprint !== null && ['fingerprint', fingerprint],
-    finishedAt !== null && [state === 'failed' ? 'failure' : 'answer', tellValue(delivery)],
-    delivery.body !== null && ['body', tellBody(delivery.body, delivery.bodyBytes!)],
+    finishedAt !== null && [state === 'failed' ? 'failure' : 'answer', valueText(delivery)],
+    delivery.body !== null && ['body', bodyText(delivery.body, delivery.bodyBytes!)],
   ]
   return facts.filter((fact) => fact !== false)
 }
 
-function tellValue({ value, valueBytes }: DeliveryDetails): string {
+function valueText({ value, valueBytes }: DeliveryDetails): string {
   if (valueBytes === null) return 'nothing'
-  return value === null ? `JSON of ${valueBytes} bytes` : clipped(value, valueBytes)
+  return value === null ? `JSON of ${valueBytes} bytes` : truncate(value, valueBytes)
 }
 
-function tellBody(body: Buffer, bytes: number): string {
-  return isUtf8(body) && !body.includes(0) ? clipped(body.toString(), bytes) : `${bytes} bytes, binary`
+function bodyText(body: Buffer, bytes: number): string {
+  return isUtf8(body) && !body.includes(0) ? truncate(body.toString(), bytes) : `${bytes} bytes, binary`
 }
 
-function clipped(text: string, bytes: number): string {
-  return text.length <= mostTold ? text : `${text.slice(0, mostTold)} … (${bytes} bytes)`
+function truncate(text: string, bytes: number): string {
+  return text.length <= maxListed ? text : `${text.slice(0, maxListed)} … (${bytes} bytes)`
 }

@@ -1,5 +1,5 @@
 import { startEmbedded } from '../../embedded/index.js'
-import { say } from '../failure.js'
+import { printMessage } from '../failure.js'
 import { printDocument, write } from '../output.js'
 import type { Settings } from '../settings.js'
 import { onSignals, stopSignals } from '../signals.js'
@@ -21,8 +21,10 @@ export async function dev(settings: Settings): Promise<void> {
   try {
     if (!printDocument<'dev'>(settings, { url: server.url, port: server.port, dataDir: server.dataDir }))
       write([server.url])
-    say(`PostgreSQL ${server.version} runs with its data in ${server.dataDir}${dataDir ? '' : ', for this run only'}.`)
-    say('Stop it with Ctrl-C.')
+    printMessage(
+      `PostgreSQL ${server.version} runs with its data in ${server.dataDir}${dataDir ? '' : ', for this run only'}.`,
+    )
+    printMessage('Stop it with Ctrl-C.')
     await interrupted
   } finally {
     clearInterval(running)

@@ -1,82 +1,82 @@
 import {
-  counted,
   type Diagnosis,
+  type ExamineOptions,
   examine,
   type Finding,
-  isTrouble,
-  mend,
-  type PatientOptions,
+  fix,
+  formatCount,
+  needsAction,
 } from '../../doctor/index.js'
 import { checkUrl } from '../../postgres/index.js'
-import { agree } from '../confirm.js'
+import { requireConfirmation } from '../confirm.js'
 import { connect } from '../connect.js'
-import type { Mended } from '../documents.js'
-import { Exit, exitCode, say } from '../failure.js'
+import type { FixAttempt } from '../documents.js'
+import { Exit, exitCode, printMessage } from '../failure.js'
 import { printJson } from '../output.js'
 import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
-import { inShort, printFindings, titleOf } from './show.js'
+import { printFindings, shortFix, titleOf } from './show.js'
 
 export async function doctor(settings: Settings): Promise<void> {
   const { database, schema } = connect(settings)
   const directUrl = settings.text('directUrl')
-  const options: PatientOptions = {
+  const options: ExamineOptions = {
     database,
     direct: directUrl === undefined ? undefined : { connectionString: checkUrl(directUrl, '--direct-url') },
     schema,
     expiryMs: settings.durationMs('expiry', 2_000),
-    patienceMs: settings.durationMs('patience'),
+    toleranceMs: settings.durationMs('patience'),
   }
   try {
     let diagnosis = await examine(options)
-    const mended = settings.flag('fix') ? await fix(settings, options, diagnosis) : []
-    if (mended.length > 0) diagnosis = await examine(options)
-    if (settings.flag('json')) printJson<'doctor'>({ ...diagnosis, mended })
+    const fixed = settings.flag('fix') ? await applyFixes(settings, options, diagnosis) : []
+    if (fixed.length > 0) diagnosis = await examine(options)
+    if (settings.flag('json')) printJson<'doctor'>({ ...diagnosis, fixed })
     else printFindings(settings, diagnosis)
-    say(verdict(diagnosis))
-    const fixable = diagnosis.findings.filter((finding) => finding.mend.fixable).length
-    if (fixable > 0 && !settings.flag('fix')) say(`\`holdfast doctor --fix\` mends ${fixable} of them.`)
-    if (diagnosis.findings.some(isTrouble)) throw new Exit(exitCode.conditionNotMet)
+    printMessage(summaryText(diagnosis))
+    const fixable = diagnosis.findings.filter((finding) => finding.fix.fixable).length
+    if (fixable > 0 && !settings.flag('fix')) printMessage(`\`holdfast doctor --fix\` fixes ${fixable} of them.`)
+    if (diagnosis.findings.some(needsAction)) throw new Exit(exitCode.conditionNotMet)
   } finally {
     await database.close()
   }
 }
 
-function verdict({ checks, findings }: Diagnosis): string {
-  const looked = `${counted(checks, 'check')} made`
-  const of = (wanted: Finding['severity']) => findings.filter(({ severity }) => severity === wanted).length
-  const said = [
-    of('wrong') > 0 ? `${of('wrong')} wrong` : '',
-    of('risky') > 0 ? `${of('risky')} risky` : '',
-    of('unchecked') > 0 ? `${of('unchecked')} could not be checked` : '',
-    of('note') > 0 ? counted(of('note'), 'note') : '',
+function summaryText({ checks, findings }: Diagnosis): string {
+  const checksText = `${formatCount(checks, 'check')} made`
+  const countOf = (wanted: Finding['severity']) => findings.filter(({ severity }) => severity === wanted).length
+  const parts = [
+    countOf('wrong') > 0 ? `${countOf('wrong')} wrong` : '',
+    countOf('risky') > 0 ? `${countOf('risky')} risky` : '',
+    countOf('unchecked') > 0 ? `${countOf('unchecked')} could not be checked` : '',
+    countOf('note') > 0 ? formatCount(countOf('note'), 'note') : '',
   ].filter((part) => part !== '')
-  if (findings.some(isTrouble)) return `${looked}: ${said.join(', ')}.`
-  return said.length === 0 ? `All is well: ${looked}.` : `Nothing is wrong: ${looked}, ${said.join(', ')}.`
+  if (findings.some(needsAction)) return `${checksText}: ${parts.join(', ')}.`
+  return parts.length === 0 ? `All is well: ${checksText}.` : `Nothing is wrong: ${checksText}, ${parts.join(', ')}.`
 }
 
-async function fix(settings: Settings, options: PatientOptions, { findings }: Diagnosis): Promise<Mended[]> {
-  const fixable = findings.filter((finding) => finding.mend.fixable)
+async function applyFixes(settings: Settings, options: ExamineOptions, { findings }: Diagnosis): Promise<FixAttempt[]> {
+  const fixable = findings.filter((finding) => finding.fix.fixable)
   if (fixable.length === 0) {
-    say('There is nothing that --fix could mend.')
+    printMessage('There is nothing that --fix could fix.')
     return []
   }
-  say('This mends:')
-  for (const finding of fixable) say(`  ${titleOf(finding)}\n${inShort(finding.mend, '    ').join('\n')}`)
-  await agree(settings, 'mending', 'Do it?')
-  const mended: Mended[] = []
+  printMessage('This fixes:')
+  for (const finding of fixable) printMessage(`  ${titleOf(finding)}\n${shortFix(finding.fix, '    ').join('\n')}`)
+  await requireConfirmation(settings, 'fixing', 'Do it?')
+  const fixed: FixAttempt[] = []
   for (const finding of fixable) {
-    const failure = await failureOf(settings, options, finding)
-    mended.push({ id: finding.id, subject: finding.subject, failure })
-    say(failure === null ? `Done: ${titleOf(finding)}` : `Not done: ${titleOf(finding)}: ${failure}`)
+    const failure = await tryFix(settings, options, finding)
+    fixed.push({ id: finding.id, subject: finding.subject, failure })
+    printMessage(failure === null ? `Done: ${titleOf(finding)}` : `Not done: ${titleOf(finding)}: ${failure}`)
   }
-  return mended
+  return fixed
 }
 
-/** Mends it, and tells meanwhile how far that is; why it could not be done, or null. */
-async function failureOf(settings: Settings, options: PatientOptions, finding: Finding): Promise<string | null> {
+/** Fixes it, and tells meanwhile how far that is; why it could not be done, or null. */
+async function tryFix(settings: Settings, options: ExamineOptions, finding: Finding): Promise<string | null> {
   using progress = new Progress(settings)
-  return await mend(options, finding, (howFar) => progress.tell(`${titleOf(finding)}: ${howFar}`)).then(
+  return await fix(options, finding, (progressText) => progress.show(`${titleOf(finding)}: ${progressText}`)).then(
     () => null,
     (error: Error) => error.message,
   )

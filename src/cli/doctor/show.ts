@@ -1,17 +1,17 @@
-import type { Diagnosis, Finding, Mend, Severity } from '../../doctor/index.js'
+import type { Diagnosis, Finding, Fix, Severity } from '../../doctor/index.js'
 import { type Colour, type Column, paint, printRows, visible, write } from '../output.js'
 import type { Settings } from '../settings.js'
 import { wrap } from '../table.js'
 
 /** Prose is not read well in wider lines. */
-const widest = 100
+const maxWidth = 100
 const indent = 2
-const label = 8
+const labelWidth = 8
 /** Functions are long; they are told in full in JSON. */
-const mostLines = 4
-const mostStatements = 6
+const maxLines = 4
+const maxStatements = 6
 
-const words: Record<Severity, { title: string; colour: Colour }> = {
+const headings: Record<Severity, { title: string; colour: Colour }> = {
   wrong: { title: 'WRONG', colour: 'red' },
   risky: { title: 'RISKY', colour: 'yellow' },
   unchecked: { title: 'NOT CHECKED', colour: 'yellow' },
@@ -28,7 +28,7 @@ export function printFindings(settings: Settings, diagnosis: Diagnosis): void {
   const where = wrap(visible(`${address}, schema ${schema}, ${server}`), process.stdout.columns || 80)
   write(where.map((line) => paint(settings, line, 'dim')))
   for (const [at, finding] of findings.entries()) {
-    const { title, colour } = words[finding.severity]
+    const { title, colour } = headings[finding.severity]
     const isFirst = findings[at - 1]?.severity !== finding.severity
     write([...(isFirst ? ['', paint(settings, title, colour)] : []), '', ...linesOf(settings, finding)])
   }
@@ -39,8 +39,8 @@ const columns: Column<Finding>[] = [
   { title: 'SEVERITY', value: ({ severity }) => severity },
   { title: 'FINDING', value: ({ id }) => id },
   { title: 'SUBJECT', value: ({ subject }) => subject },
-  { title: 'SEEN', value: ({ seen }) => seen },
-  { title: 'MEND', value: ({ mend }) => [...mend.commands, ...mend.sql].join('; ') || mend.what },
+  { title: 'FOUND', value: ({ text }) => text },
+  { title: 'FIX', value: ({ fix }) => [...fix.commands, ...fix.sql].join('; ') || fix.text },
 ]
 
 /** `dead-rows: job` */
@@ -49,35 +49,35 @@ export function titleOf({ id, subject }: Finding): string {
 }
 
 function linesOf(settings: Settings, finding: Finding): string[] {
-  const room = Math.min(process.stdout.columns || 80, widest) - indent
-  const told = (title: string, text: string) => {
-    const [first, ...rest] = wrap(visible(text), room - label)
-    const blank = ' '.repeat(label)
-    return [`${paint(settings, title.padEnd(label), 'dim')}${first}`, ...rest.map((line) => blank + line)]
+  const room = Math.min(process.stdout.columns || 80, maxWidth) - indent
+  const field = (title: string, text: string) => {
+    const [first, ...rest] = wrap(visible(text), room - labelWidth)
+    const blank = ' '.repeat(labelWidth)
+    return [`${paint(settings, title.padEnd(labelWidth), 'dim')}${first}`, ...rest.map((line) => blank + line)]
   }
-  const { seen, why, mend } = finding
+  const { text: seen, why, fix } = finding
   const lines = [
     titleOf(finding),
-    ...told('seen', `${seen}.`),
-    ...told('why', why),
-    ...told('mend', `${mend.what}${mend.fixable ? ' (--fix does it)' : ''}`),
-    ...inShort(mend, ' '.repeat(label + 2)),
+    ...field('found', `${seen}.`),
+    ...field('why', why),
+    ...field('fix', `${fix.text}${fix.fixable ? ' (--fix does it)' : ''}`),
+    ...shortFix(fix, ' '.repeat(labelWidth + 2)),
   ]
   return lines.map((line) => ' '.repeat(indent) + line)
 }
 
 /** The commands and statements, ready to be copied; long ones cut. */
-export function inShort({ commands, sql }: Mend, indent: string): string[] {
-  const more = sql.length - mostStatements
+export function shortFix({ commands, sql }: Fix, indent: string): string[] {
+  const more = sql.length - maxStatements
   return [
     ...commands,
-    ...sql.slice(0, mostStatements).flatMap(shortened),
+    ...sql.slice(0, maxStatements).flatMap(shortenStatement),
     ...(more > 0 ? [`-- … and ${more} more statements, in full with --json`] : []),
   ].map((line) => indent + visible(line))
 }
 
-function shortened(statement: string): string[] {
+function shortenStatement(statement: string): string[] {
   const lines = statement.split('\n')
-  if (lines.length <= mostLines) return [...lines.slice(0, -1), `${lines.at(-1)};`]
-  return [...lines.slice(0, mostLines - 1), `-- … ${lines.length - mostLines + 1} more lines, in full with --json`]
+  if (lines.length <= maxLines) return [...lines.slice(0, -1), `${lines.at(-1)};`]
+  return [...lines.slice(0, maxLines - 1), `-- … ${lines.length - maxLines + 1} more lines, in full with --json`]
 }

@@ -1,5 +1,5 @@
 import type { WaitGraph } from '../../observe/index.js'
-import { whatIs, whoIsIt } from './texts.js'
+import { nameText, participantText } from './texts.js'
 
 /** For graphviz: who waits points to a name, the name to who has it. What is part of a circle is red; dashed, if it only may be. */
 export function dotOf({ participants, names, cycles }: WaitGraph): string[] {
@@ -21,8 +21,8 @@ export function dotOf({ participants, names, cycles }: WaitGraph): string[] {
     '  rankdir=LR',
     ...participants
       .filter(({ id }) => !isName(id))
-      .map((participant) => `  ${quote(participant.id)} [label=${quote(whoIsIt(participant))}]`),
-    ...names.map((name) => `  ${quote(name.id)} [shape=box, label=${quote(whatIs(name))}]`),
+      .map((participant) => `  ${quote(participant.id)} [label=${quote(participantText(participant))}]`),
+    ...names.map((name) => `  ${quote(name.id)} [shape=box, label=${quote(nameText(name))}]`),
     ...names.flatMap(({ id, waits, holders }) => [
       ...waits.map(({ participant }) => edge(participant, id)),
       ...holders.filter(({ participant }) => participant !== id).map(({ participant }) => edge(id, participant)),

@@ -1,24 +1,24 @@
 import { Observer, type WaitGraph } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import type { GraphDocument, GraphLine } from '../documents.js'
-import { say } from '../failure.js'
+import { printMessage } from '../failure.js'
 import { printJson, write } from '../output.js'
 import type { Settings } from '../settings.js'
 import { dotOf } from './dot.js'
+import { remedyCommands } from './remedies.js'
 import { linesOf } from './tree.js'
-import { waysOut } from './ways-out.js'
 
 export async function showGraph(settings: Settings): Promise<void> {
-  const asked = settings.oneOf('format', 'tree', 'dot', 'json')
-  const format = settings.flag('json') ? 'json' : (asked ?? 'tree')
+  const chosenFormat = settings.oneOf('format', 'tree', 'dot', 'json')
+  const format = settings.flag('json') ? 'json' : (chosenFormat ?? 'tree')
   const namespace = settings.name('namespace')
   const graph = await withDatabase(settings, (database, schema) => new Observer(database, schema).graph({ namespace }))
   if (settings.flag('jsonl')) return write(rowsOf(graph).map((row) => JSON.stringify(row)))
   if (format === 'json') return printJson<'graph'>(documentOf(settings, graph))
   write(format === 'dot' ? dotOf(graph) : linesOf(settings, graph))
-  if (graph.names.length === 0) say('Nobody waits.')
+  if (graph.names.length === 0) printMessage('Nobody waits.')
   if (graph.isPartial)
-    say('There is more than is shown here: `holdfast limit ls` and `holdfast queue ls` tell how much.')
+    printMessage('There is more than is shown here: `holdfast limit ls` and `holdfast queue ls` tell how much.')
 }
 
 function documentOf(settings: Settings, { participants, names, cycles, roots, isPartial }: WaitGraph): GraphDocument {
@@ -30,7 +30,7 @@ function documentOf(settings: Settings, { participants, names, cycles, roots, is
       participant: participant.id,
       blocks: blocked.map(({ name, holding }) => ({
         name: name.id,
-        waysOut: waysOut(settings, name, holding, participant),
+        remedies: remedyCommands(settings, name, holding, participant),
       })),
     })),
     isPartial,

@@ -1,38 +1,38 @@
 import { formatDuration } from '../../base/index.js'
 import type { ContendedName, CycleSide, Holding, Participant, Wait, WaitGraph } from '../../observe/index.js'
+import { graphParticipantLabel } from '../labels.js'
 import { visible } from '../output.js'
-import { whoTakesPart } from '../who.js'
 
 /** `lock invoice:42`, `limit gpu (8 of 8)`, `lane london of queue mail (1 of 1)`, `job 12 (send-email)`. */
-export function whatIs({ kind, key, label, queue, max, inUse }: ContendedName): string {
+export function nameText({ kind, key, label, queue, max, inUse }: ContendedName): string {
   const places = max === null ? '' : ` (${inUse} of ${max})`
   if (kind === 'job') return visible(`job ${key} (${label})`)
   if (kind === 'election') return visible(`election ${label!.slice('election/'.length)}`)
-  const of = kind === 'lane' && queue !== null ? ` of queue ${queue}` : ''
-  return visible(`${kind} ${label ?? `key ${key}`}${of}${places}`)
+  const queueText = kind === 'lane' && queue !== null ? ` of queue ${queue}` : ''
+  return visible(`${kind} ${label ?? `key ${key}`}${queueText}${places}`)
 }
 
-export function whoIsIt(participant: Participant): string {
+export function participantText(participant: Participant): string {
   const { job } = participant
   const state = job && job.state !== 'waiting' ? `, ${job.state}` : ''
-  return visible(`${whoTakesPart(participant)}${state}`)
+  return visible(`${graphParticipantLabel(participant)}${state}`)
 }
 
 /** How a participant has a name. */
-export function howHeld(holding: Holding | undefined): string {
+export function holdingText(holding: Holding | undefined): string {
   if (!holding) return 'stands first in its queue'
   const { how, mode, forMs, freeInMs, job, weight } = holding
   const since = forMs === null ? '' : ` for ${formatDuration(forMs)}`
-  const soon = formatDuration(freeInMs ?? 0)
+  const leftText = formatDuration(freeInMs ?? 0)
   switch (how) {
     case 'lock':
       return `held${mode === 'shared' ? ' shared' : ''}${since}`
     case 'lease':
       return `leased${since}`
-    case 'kept':
-      return `given back, kept for ${soon} more`
+    case 'min-hold':
+      return `given back, kept for ${leftText} more`
     case 'rate':
-      return `its rate lets the next in after ${soon}, and only time helps`
+      return `its rate lets the next in after ${leftText}, and only time helps`
     case 'permit':
       return `${weight === 1 ? 'a permit' : `permits for ${weight}`}${since}`
     case 'place':
@@ -42,7 +42,7 @@ export function howHeld(holding: Holding | undefined): string {
   }
 }
 
-export function howItWaits(wait: Wait, byId: ReadonlyMap<string, Participant>): string {
+export function waitText(wait: Wait, byId: ReadonlyMap<string, Participant>): string {
   const { mode, forMs, requests, weight, behind } = wait
   const since = forMs === null ? '' : ` for ${formatDuration(forMs)}`
   const facts = [
@@ -50,17 +50,17 @@ export function howItWaits(wait: Wait, byId: ReadonlyMap<string, Participant>): 
     ...(requests > 1 ? [`${requests} calls`] : []),
     ...(weight > 1 ? [`weight ${weight}`] : []),
   ]
-  const after = behind === null ? '' : `, behind ${visible(whoTakesPart(byId.get(behind)!))}`
+  const after = behind === null ? '' : `, behind ${visible(graphParticipantLabel(byId.get(behind)!))}`
   return `waits${since}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}${after}`
 }
 
 /** One side of a circle: what it has, and what it waits for. */
-export function sideOf(
+export function cycleSideText(
   { participants, names }: WaitGraph,
   { participant, holds, waitsFor, forMs }: CycleSide,
 ): readonly [has: string, waits: string] {
   const who = participants.find(({ id }) => id === participant)!
-  const [has, wants] = [holds, waitsFor].map((id) => whatIs(names.find((name) => name.id === id)!))
+  const [has, wants] = [holds, waitsFor].map((id) => nameText(names.find((name) => name.id === id)!))
   const since = forMs === null ? '' : ` for ${formatDuration(forMs)}`
-  return [`${whoIsIt(who)} has ${has}`, ` and waits for ${wants}${since}`]
+  return [`${participantText(who)} has ${has}`, ` and waits for ${wants}${since}`]
 }

@@ -2,11 +2,11 @@ import type { BlockedName, Blocker, Participant, WaitGraph } from '../../observe
 import { type Colour, paint, visible } from '../output.js'
 import type { Settings } from '../settings.js'
 import { displayWidth } from '../table.js'
-import { howHeld, howItWaits, sideOf, whatIs, whoIsIt } from './texts.js'
-import { waysOut } from './ways-out.js'
+import { remedyCommands } from './remedies.js'
+import { cycleSideText, holdingText, nameText, participantText, waitText } from './texts.js'
 
 /** Of those who wait for a name and block nobody themselves, so many are shown. */
-const mostShown = 10
+const maxShown = 10
 
 interface Part {
   readonly text: string
@@ -20,23 +20,23 @@ interface Branch {
 }
 
 /** What the branches of one graph have in common. */
-interface Drawing {
+interface DrawContext {
   readonly settings: Settings
   readonly byId: ReadonlyMap<string, Participant>
   /** Who has what in a circle: there, too, somebody has to let go. */
-  readonly inCircle: ReadonlySet<string>
+  readonly inCycle: ReadonlySet<string>
 }
 
 /** The circles first, then the trees. */
 export function linesOf(settings: Settings, graph: WaitGraph): string[] {
   const byId = new Map(graph.participants.map((participant) => [participant.id, participant]))
   const sides = graph.cycles.flatMap((cycle) => cycle.sides)
-  const inCircle = new Set(sides.map(({ participant, holds }) => `${participant} ${holds}`))
-  const trees = graph.roots.map((root) => branchOf({ settings, byId, inCircle }, root, true))
-  return [...circlesOf(graph), ...trees].flatMap((branch) => drawn(settings, branch))
+  const inCycle = new Set(sides.map(({ participant, holds }) => `${participant} ${holds}`))
+  const trees = graph.roots.map((root) => branchOf({ settings, byId, inCycle }, root, true))
+  return [...cycleBranches(graph), ...trees].flatMap((branch) => drawBranch(settings, branch))
 }
 
-function circlesOf(graph: WaitGraph): Branch[] {
+function cycleBranches(graph: WaitGraph): Branch[] {
   return graph.cycles.map(({ isCertain, sides }) => ({
     parts: isCertain
       ? [{ text: 'Deadlock: each waits for what the next one has.', colour: 'red' }]
@@ -45,51 +45,53 @@ function circlesOf(graph: WaitGraph): Branch[] {
           { text: ' each waits for what the next one has,' },
           { text: ' if it is one call that has and waits.' },
         ],
-    below: sides.map((side) => ({ parts: sideOf(graph, side).map((text) => ({ text })), below: [] })),
+    below: sides.map((side) => ({ parts: cycleSideText(graph, side).map((text) => ({ text })), below: [] })),
   }))
 }
 
-function branchOf(drawing: Drawing, { participant, wait, isRepeated, blocked }: Blocker, isRoot: boolean): Branch {
+function branchOf(context: DrawContext, { participant, wait, isRepeated, blocked }: Blocker, isRoot: boolean): Branch {
   const parts: Part[] = [
-    { text: whoIsIt(participant) },
+    { text: participantText(participant) },
     ...(participant.instance === null ? [] : [{ text: ` ${participant.instance}`, colour: 'dim' as const }]),
-    ...(wait ? [{ text: ` ${howItWaits(wait, drawing.byId)}`, colour: 'yellow' as const }] : []),
+    ...(wait ? [{ text: ` ${waitText(wait, context.byId)}`, colour: 'yellow' as const }] : []),
     ...(isRepeated ? [{ text: ' … shown elsewhere' }] : []),
   ]
-  return { parts, below: blocked.map((name) => nameBranch(drawing, participant, name, isRoot)) }
+  return { parts, below: blocked.map((name) => nameBranch(context, participant, name, isRoot)) }
 }
 
 function nameBranch(
-  drawing: Drawing,
+  context: DrawContext,
   participant: Participant,
   { name, holding, isRepeated, waiters }: BlockedName,
   isRoot: boolean,
 ): Branch {
   const namespace = name.namespace && name.namespace !== 'default' ? ` in ${visible(name.namespace)}` : ''
   // What is waited for of a job that does not run stands above already.
-  const isItself = holding?.how === 'job' && participant.job !== null
+  const isOwnJob = holding?.how === 'job' && participant.job !== null
   const leaves = waiters.filter(({ blocked, isRepeated }) => blocked.length === 0 && !isRepeated)
-  const hidden = new Set(leaves.slice(mostShown))
+  const hidden = new Set(leaves.slice(maxShown))
   const shown = waiters.filter((waiter) => !hidden.has(waiter))
   const unlisted = name.waiting - (name.kind === 'election' ? 0 : name.waits.length)
   const more = isRepeated ? 0 : unlisted + hidden.size
-  const isInTheWay = isRoot || drawing.inCircle.has(`${participant.id} ${name.id}`)
-  const ways = isInTheWay ? waysOut(drawing.settings, name, holding, participant) : []
+  const isBlocking = isRoot || context.inCycle.has(`${participant.id} ${name.id}`)
+  const remedies = isBlocking ? remedyCommands(context.settings, name, holding, participant) : []
   return {
     parts: [
-      ...(isItself ? [{ text: 'its end' }] : [{ text: whatIs(name) }, { text: namespace, colour: 'dim' as const }]),
-      ...(isItself ? [] : [{ text: `, ${howHeld(holding)}`, colour: 'dim' as const }]),
+      ...(isOwnJob ? [{ text: 'its end' }] : [{ text: nameText(name) }, { text: namespace, colour: 'dim' as const }]),
+      ...(isOwnJob ? [] : [{ text: `, ${holdingText(holding)}`, colour: 'dim' as const }]),
       ...(isRepeated ? [{ text: ' … who waits is shown elsewhere' }] : []),
     ],
     below: [
-      ...ways.map((way, at) => leaf({ text: `${at === 0 ? 'way out' : 'or else'}: ${way}`, colour: 'green' })),
-      ...shown.map((waiter) => branchOf(drawing, waiter, false)),
-      ...(more > 0 ? [leaf({ text: moreOf(name.kind, more, shown.length) })] : []),
+      ...remedies.map((remedy, at) =>
+        leaf({ text: `${at === 0 ? 'way out' : 'or else'}: ${remedy}`, colour: 'green' }),
+      ),
+      ...shown.map((waiter) => branchOf(context, waiter, false)),
+      ...(more > 0 ? [leaf({ text: moreText(name.kind, more, shown.length) })] : []),
     ],
   }
 }
 
-function moreOf(kind: string, more: number, shown: number): string {
+function moreText(kind: string, more: number, shown: number): string {
   if (kind === 'election') return `${more} ${more === 1 ? 'stands' : 'stand'} for it`
   return `${shown > 0 ? 'and ' : ''}${more} more ${more === 1 ? 'waits' : 'wait'}`
 }
@@ -98,29 +100,29 @@ function leaf(part: Part): Branch {
   return { parts: [part], below: [] }
 }
 
-function drawn(settings: Settings, branch: Branch, first = '', rest = ''): string[] {
+function drawBranch(settings: Settings, branch: Branch, first = '', rest = ''): string[] {
   const { below } = branch
   return [
-    ...laidOut(settings, branch.parts, first, `${rest}${below.length > 0 ? '│  ' : '   '}`),
+    ...layOutParts(settings, branch.parts, first, `${rest}${below.length > 0 ? '│  ' : '   '}`),
     ...below.flatMap((one, at) =>
       at === below.length - 1
-        ? drawn(settings, one, `${rest}└─ `, `${rest}   `)
-        : drawn(settings, one, `${rest}├─ `, `${rest}│  `),
+        ? drawBranch(settings, one, `${rest}└─ `, `${rest}   `)
+        : drawBranch(settings, one, `${rest}├─ `, `${rest}│  `),
     ),
   ]
 }
 
 /** In as many lines as the terminal needs. A command is one part, and stays whole: it is there to be copied. */
-function laidOut(settings: Settings, parts: readonly Part[], first: string, rest: string): string[] {
+function layOutParts(settings: Settings, parts: readonly Part[], first: string, rest: string): string[] {
   const width = process.stdout.isTTY ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY
   const lines = [first]
   let used = displayWidth(first)
   for (const { text, colour } of parts.filter(({ text }) => text !== '')) {
     const breaks = used + displayWidth(text) > width && lines.at(-1) !== first
-    const said = breaks ? text.replace(/^[, ]+/, '') : text
+    const shownText = breaks ? text.replace(/^[, ]+/, '') : text
     if (breaks) lines.push(rest)
-    used = (breaks ? displayWidth(rest) : used) + displayWidth(said)
-    lines[lines.length - 1] += paint(settings, said, colour)
+    used = (breaks ? displayWidth(rest) : used) + displayWidth(shownText)
+    lines[lines.length - 1] += paint(settings, shownText, colour)
   }
   return lines
 }

@@ -1,39 +1,39 @@
-import { longestTimerMs, pause } from '../../base/index.js'
+import { maxTimerMs, pause } from '../../base/index.js'
 import type { FleetInstance } from '../../observe/index.js'
-import { perform, withActs } from '../act.js'
-import { Exit, exitCode, say } from '../failure.js'
+import { previewAndRun, withActs } from '../act.js'
+import { Exit, exitCode, printMessage } from '../failure.js'
 import { printDocument } from '../output.js'
 import type { Settings } from '../settings.js'
 
-const lookAgainMs = 100
+const pollEveryMs = 100
 
 /** Drains an instance. With `--wait` also waits until its work has ended. */
 export async function instanceDrain(settings: Settings, id: string): Promise<void> {
-  const withinMs = settings.durationMs('within', 0, longestTimerMs)
+  const withinMs = settings.durationMs('within', 0, maxTimerMs)
   await withActs(settings, async (context) => {
     const find = () => context.observer.fleet.find(id)
-    const first = await find()
+    const before = await find()
     const within = withinMs === undefined ? undefined : withinMs / 1_000
-    const { done, text, result } = await perform(settings, context, 'drain-instance', { id, within })
-    say(text)
-    if (!done || !first || !settings.flag('wait')) {
+    const { done, text, result } = await previewAndRun(settings, context, 'drain-instance', { id, within })
+    printMessage(text)
+    if (!done || !before || !settings.flag('wait')) {
       printDocument(settings, result as never)
       if (!done) throw new Exit(exitCode.conditionNotMet)
       return
     }
-    const state = await untilDrained(find, first)
+    const state = await untilDrained(find, before)
     printDocument<'instance-drain'>(settings, { instance: id, state })
-    if (state === 'drained') return say('It is drained.')
-    say('It is gone: it ended before it was drained.')
+    if (state === 'drained') return printMessage('It is drained.')
+    printMessage('It is gone: it ended before it was drained.')
     throw new Exit(exitCode.failed)
   })
 }
 
 async function untilDrained(
   find: () => Promise<FleetInstance | undefined>,
-  first: FleetInstance,
+  before: FleetInstance,
 ): Promise<'drained' | 'gone'> {
-  let latest = first
+  let latest = before
   let aliveAt = performance.now()
   for (;;) {
     const found = await find()
@@ -46,9 +46,9 @@ async function untilDrained(
     if (found.state === 'drained') return 'drained'
     if (found.state === 'draining' && latest.state !== 'draining') {
       const { held, leased } = found
-      say(`It takes no new work. It holds ${held} ${held === 1 ? 'name' : 'names'} and ${leased} by lease.`)
+      printMessage(`It takes no new work. It holds ${held} ${held === 1 ? 'name' : 'names'} and ${leased} by lease.`)
     }
     latest = found
-    await pause(lookAgainMs)
+    await pause(pollEveryMs)
   }
 }

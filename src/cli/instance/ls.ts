@@ -1,10 +1,10 @@
 import { formatDuration } from '../../base/index.js'
 import { type FleetInstance, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
-import { say } from '../failure.js'
-import { type Colour, type Column, namespaceOf, printRows, toPrograms } from '../output.js'
+import { printMessage } from '../failure.js'
+import { type InstanceState, stateOf } from '../labels.js'
+import { type Colour, type Column, namespaceColumn, onlyWhenPiped, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
-import { type InstanceState, stateOf } from '../who.js'
 
 export async function instanceLs(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
@@ -13,13 +13,13 @@ export async function instanceLs(settings: Settings): Promise<void> {
   )
   const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
   printRows<'instance-ls'>(settings, instances, columns(instances, severalVersions))
-  if (instances.length === 0) say('No instance is known.')
-  if (severalVersions) say('Instances of several versions take part.')
+  if (instances.length === 0) printMessage('No instance is known.')
+  if (severalVersions) printMessage('Instances of several versions take part.')
 }
 
 const colourOfState = {
   alive: 'green',
-  asked: 'yellow',
+  'drain-requested': 'yellow',
   draining: 'yellow',
   drained: 'dim',
   gone: 'red',
@@ -31,24 +31,24 @@ function columns(instances: readonly FleetInstance[], severalVersions: boolean):
     {
       title: 'STATE',
       value: stateOf,
-      shown: (instance) => (stateOf(instance) === 'asked' ? 'asked to drain' : stateOf(instance)),
+      shown: (instance) => (stateOf(instance) === 'drain-requested' ? 'asked to drain' : stateOf(instance)),
       colour: (instance) => colourOfState[stateOf(instance)],
     },
-    namespaceOf(instances),
+    namespaceColumn(instances),
     { title: 'HOST', value: ({ host }) => host },
     { title: 'PROCESS', value: ({ osPid }) => osPid },
     { title: 'HOLDS', value: ({ held }) => held },
     { title: 'WAITS', value: ({ waiting }) => waiting },
     { title: 'LEASES', value: ({ leased }) => leased },
-    { title: 'LIVES', value: ({ lives }) => lives, shown: toPrograms },
+    { title: 'RECONNECTS', value: ({ reconnects }) => reconnects, shown: onlyWhenPiped },
     { title: 'OPEN FOR', value: ({ openedAt }) => openedAt, shown: ({ forMs }) => formatDuration(forMs) },
     {
       title: 'VERSION',
       value: ({ version }) => version,
-      shown: severalVersions ? ({ version }) => version : toPrograms,
+      shown: severalVersions ? ({ version }) => version : onlyWhenPiped,
     },
-    { title: 'SESSION', value: ({ pid }) => pid, shown: toPrograms },
-    { title: 'POOLER', value: ({ pooler }) => pooler, shown: toPrograms },
-    { title: 'NODE', value: ({ node }) => node, shown: toPrograms },
+    { title: 'SESSION', value: ({ pid }) => pid, shown: onlyWhenPiped },
+    { title: 'POOLER', value: ({ pooler }) => pooler, shown: onlyWhenPiped },
+    { title: 'NODE', value: ({ node }) => node, shown: onlyWhenPiped },
   ]
 }

@@ -2,7 +2,7 @@ import { text as readAll } from 'node:stream/consumers'
 import { UsageError } from '../../base/index.js'
 import { defineJob } from '../../index.js'
 import { withHoldfast } from '../connect.js'
-import { say } from '../failure.js'
+import { printMessage } from '../failure.js'
 import { printDocument, write } from '../output.js'
 import type { Settings } from '../settings.js'
 
@@ -11,19 +11,19 @@ const noHandler = () => {
 }
 
 /** Enqueues a job of any kind; whoever works knows what to do with it. */
-export async function jobAdd(settings: Settings, queue: string, kind: string, given = 'null'): Promise<void> {
+export async function jobAdd(settings: Settings, queue: string, kind: string, inputText = 'null'): Promise<void> {
   const delay = settings.durationMs('delay')
-  const runAt = settings.moment('runAt')
+  const runAt = settings.time('runAt')
   const priority = settings.wholeNumber('priority', -5, 5)
   if (delay !== undefined && runAt) throw new UsageError('Expected --delay or --run-at, got both')
   const definition = defineJob(kind, { queue, run: noHandler })
-  const input = parsePayload(given === '-' ? await readAll(process.stdin) : given)
+  const input = parseInput(inputText === '-' ? await readAll(process.stdin) : inputText)
   const { id } = await withHoldfast(settings, ({ jobs }) => jobs.enqueue(definition, input, { delay, runAt, priority }))
   if (!printDocument<'job-add'>(settings, { id })) write([String(id)])
-  if (process.stderr.isTTY) say(`Enqueued job ${id}: \`holdfast job show ${id}\` tells what becomes of it.`)
+  if (process.stderr.isTTY) printMessage(`Enqueued job ${id}: \`holdfast job show ${id}\` tells what becomes of it.`)
 }
 
-function parsePayload(text: string): unknown {
+function parseInput(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {

@@ -3,8 +3,8 @@ import type { JobStatus } from '../../index.js'
 import { Observer } from '../../observe/index.js'
 import { jobId } from '../act.js'
 import { withHoldfast } from '../connect.js'
-import { Exit, exitCode, say } from '../failure.js'
-import { moment } from '../moments.js'
+import { Exit, exitCode, printMessage } from '../failure.js'
+import { formatTime } from '../format-time.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
@@ -15,32 +15,32 @@ export async function jobShow(settings: Settings, word: string): Promise<void> {
   })
   if (!printDocument<'job-show'>(settings, status) && status) printFacts(settings, factsOf(status, now))
   if (status) return
-  say(noSuchJob(id))
+  printMessage(noSuchJob(id))
   throw new Exit(exitCode.conditionNotMet)
 }
 
 function factsOf(job: JobStatus, now: Date): Fact[] {
-  const told = (at: Date) => moment(at, now)
+  const timeText = (at: Date) => formatTime(at, now)
   const { state, waitsFor, runAt, claimedAt, endedAt, failed, crashes, instance, cancelling, progress, error } = job
   const facts: (Fact | false | undefined)[] = [
     ['id', String(job.id)],
     ['kind', job.kind],
     ['queue', job.queue],
     ['state', waitsFor ? `${state}: it waits for ${waitsFor.text}` : state],
-    runAt && ['runs at', told(runAt)],
+    runAt && ['runs at', timeText(runAt)],
     cancelling !== undefined && ['told to stop', cancelling],
     job.priority !== 0 && ['priority', String(job.priority)],
-    ['enqueued', told(job.enqueuedAt)],
-    claimedAt && ['claimed', told(claimedAt) + (instance ? ` by instance ${instance}` : '')],
-    endedAt && ['ended', told(endedAt)],
-    failed > 0 && ['failed', times(failed)],
-    crashes > 0 && ['crashes', `${times(crashes)} a worker died while it had the job`],
+    ['enqueued', timeText(job.enqueuedAt)],
+    claimedAt && ['claimed', timeText(claimedAt) + (instance ? ` by instance ${instance}` : '')],
+    endedAt && ['ended', timeText(endedAt)],
+    failed > 0 && ['failed', timesText(failed)],
+    crashes > 0 && ['crashes', `${timesText(crashes)} a worker died while it had the job`],
     progress !== undefined && ['progress', String(progress)],
     ['input', JSON.stringify(job.input)],
     job.result !== undefined && ['result', JSON.stringify(job.result)],
-    error && ['error', said(error)],
+    error && ['error', errorText(error)],
     ...job.failures.map((failure): Fact => {
-      return [`attempt ${failure.attempt}`, `${told(new Date(failure.at))}  ${said(failure)}`]
+      return [`attempt ${failure.attempt}`, `${timeText(new Date(failure.at))}  ${errorText(failure)}`]
     }),
     ...stackOf(job.failures.at(-1)).map((line): Fact => ['stack', line]),
     ...job.log.map((line): Fact => ['log', line]),
@@ -48,7 +48,7 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
   return facts.filter((fact) => fact !== false && fact !== undefined)
 }
 
-function said({ name, message, code }: { name: string; message: string; code?: string | undefined }): string {
+function errorText({ name, message, code }: { name: string; message: string; code?: string | undefined }): string {
   return `${name}: ${message}${code ? ` (${code})` : ''}`
 }
 
@@ -58,6 +58,6 @@ function stackOf(failure: { stack?: string | undefined } | undefined): string[] 
   return lines.filter((line) => /^\s+at /.test(line)).map((line) => line.trim())
 }
 
-function times(count: number): string {
+function timesText(count: number): string {
   return count === 1 ? 'once' : `${count} times`
 }

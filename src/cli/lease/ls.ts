@@ -1,8 +1,8 @@
 import { formatDuration } from '../../base/index.js'
-import { called, type ObservedLease, Observer, whoIs } from '../../observe/index.js'
+import { nameLabel, type ObservedLease, Observer, participantLabel } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
-import { say } from '../failure.js'
-import { type Column, namespaceOf, printRows, toPrograms } from '../output.js'
+import { printMessage } from '../failure.js'
+import { type Column, namespaceColumn, onlyWhenPiped, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function leaseLs(settings: Settings): Promise<void> {
@@ -11,16 +11,16 @@ export async function leaseLs(settings: Settings): Promise<void> {
     new Observer(database, schema).leases({ namespace }),
   )
   printRows<'lease-ls'>(settings, leases, columns(leases))
-  if (leases.length === 0) say('Nobody has a lease.')
+  if (leases.length === 0) printMessage('Nobody has a lease.')
 }
 
 function columns(leases: readonly ObservedLease[]): Column<ObservedLease>[] {
   return [
-    { title: 'NAME', value: ({ label }) => label, shown: called },
-    namespaceOf(leases),
+    { title: 'NAME', value: ({ label }) => label, shown: nameLabel },
+    namespaceColumn(leases),
     {
       title: 'STATE',
-      value: ({ held }) => (held ? 'leased' : 'kept'),
+      value: ({ held }) => (held ? 'leased' : 'min-hold'),
       colour: ({ held }) => (held ? 'green' : 'dim'),
     },
     { title: 'FOR', value: ({ since }) => since, shown: ({ forMs }) => formatDuration(forMs) },
@@ -29,11 +29,11 @@ function columns(leases: readonly ObservedLease[]): Column<ObservedLease>[] {
       value: ({ expiresInMs }) => expiresInMs,
       shown: ({ expiresInMs }) => formatDuration(expiresInMs),
     },
-    { title: 'WHO', value: ({ instance }) => instance, shown: (lease) => whoIs(lease) },
-    { title: 'HOST', value: ({ host }) => host, shown: toPrograms },
-    { title: 'PROCESS', value: ({ osPid }) => osPid, shown: toPrograms },
-    { title: 'FENCE', value: ({ fence }) => fence, shown: toPrograms },
-    { title: 'WANTED', value: ({ wanted }) => wanted, shown: toPrograms },
-    { title: 'KEY', value: ({ key }) => key, shown: toPrograms },
+    { title: 'WHO', value: ({ instance }) => instance, shown: (lease) => participantLabel(lease) },
+    { title: 'HOST', value: ({ host }) => host, shown: onlyWhenPiped },
+    { title: 'PROCESS', value: ({ osPid }) => osPid, shown: onlyWhenPiped },
+    { title: 'FENCE', value: ({ fence }) => fence, shown: onlyWhenPiped },
+    { title: 'WANTED', value: ({ hasWaiters }) => hasWaiters, shown: onlyWhenPiped },
+    { title: 'KEY', value: ({ key }) => key, shown: onlyWhenPiped },
   ]
 }

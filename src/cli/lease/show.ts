@@ -1,51 +1,51 @@
 import { formatDuration } from '../../base/index.js'
-import { type ObservedLease, Observer, whoIs } from '../../observe/index.js'
+import { type ObservedLease, Observer, participantLabel } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import type { LeaseShow } from '../documents.js'
+import { readTarget } from '../labels.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
-import { targetOf } from '../who.js'
 
 export async function leaseShow(settings: Settings, name: string): Promise<void> {
-  const target = targetOf(settings, name)
+  const target = readTarget(settings, name)
   const [lease, locks] = await withDatabase(settings, async (database, schema) => {
     const observer = new Observer(database, schema)
     const [lease] = await observer.leases({ key: target.key })
     return [lease, await observer.locks({ key: target.key })] as const
   })
   const registered = lease?.label ? lease : target
-  const answer: LeaseShow = {
+  const document: LeaseShow = {
     name: registered.label,
     namespace: registered.namespace,
     key: target.key,
-    state: lease ? (lease.held ? 'leased' : 'kept') : locks.some(({ granted }) => granted) ? 'locked' : 'free',
+    state: lease ? (lease.held ? 'leased' : 'min-hold') : locks.some(({ granted }) => granted) ? 'locked' : 'free',
     lease: lease ?? null,
   }
-  if (printDocument<'lease-show'>(settings, answer)) return
+  if (printDocument<'lease-show'>(settings, document)) return
   printFacts(settings, [
-    ['name', answer.name ?? ''],
-    ...(answer.namespace ? [['namespace', answer.namespace] as const] : []),
-    ['key', answer.key],
-    ['state', told[answer.state]],
+    ['name', document.name ?? ''],
+    ...(document.namespace ? [['namespace', document.namespace] as const] : []),
+    ['key', document.key],
+    ['state', stateTexts[document.state]],
     ...(lease ? factsOf(lease) : []),
   ])
 }
 
-const told: Record<LeaseShow['state'], string> = {
+const stateTexts: Record<LeaseShow['state'], string> = {
   leased: 'leased',
-  kept: 'kept taken: it was given back, and its hold is not over',
+  'min-hold': 'kept taken: it was given back, and its hold is not over',
   locked: 'locked: `holdfast lock show` tells by whom',
   free: 'free',
 }
 
 /** Also for who asks about the lock of the name. */
 export function factsOf(lease: ObservedLease): Fact[] {
-  const { instance, fence, forMs, expiresInMs, ttlMs, held, wanted } = lease
-  const holder = `${whoIs(lease)}, instance ${instance}, for ${formatDuration(forMs)}, fence ${fence}`
+  const { instance, fence, forMs, expiresInMs, ttlMs, held, hasWaiters } = lease
+  const holder = `${participantLabel(lease)}, instance ${instance}, for ${formatDuration(forMs)}, fence ${fence}`
   const renewed = held ? `, unless it is renewed, for ${formatDuration(ttlMs)} each time` : ''
   return [
     [held ? 'leased by' : 'was leased by', holder],
     ['free in', `${formatDuration(expiresInMs)}${renewed}`],
-    ...(wanted ? [['waits', 'somebody'] as const] : []),
+    ...(hasWaiters ? [['waits', 'somebody'] as const] : []),
   ]
 }

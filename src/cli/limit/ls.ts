@@ -1,8 +1,8 @@
 import { formatDuration } from '../../base/index.js'
-import { type LimitState, limitStates, mostLimitsLooked, type ObservedLimit, Observer } from '../../observe/index.js'
+import { type LimitState, limitStates, maxLimitsSearched, type ObservedLimit, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
-import { say } from '../failure.js'
-import { type Colour, type Column, namespaceOf, printRows, toPrograms } from '../output.js'
+import { printMessage } from '../failure.js'
+import { type Colour, type Column, namespaceColumn, onlyWhenPiped, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function limitLs(settings: Settings): Promise<void> {
@@ -11,12 +11,12 @@ export async function limitLs(settings: Settings): Promise<void> {
   const only = { namespace: settings.name('namespace'), prefix: settings.text('prefix'), limit }
   const [limits, areMore] = await withDatabase(settings, async (database, schema) => {
     const observer = new Observer(database, schema).limits
-    return [await observer.list({ ...only, ...(state && { states: [state] }) }), await observer.areMore()] as const
+    return [await observer.list({ ...only, ...(state && { states: [state] }) }), await observer.hasMore()] as const
   })
   printRows<'limit-ls'>(settings, limits, columns(limits))
-  if (limits.length === 0) say(state || only.prefix ? 'There is no such limit.' : 'Nothing limited is in use.')
-  if (limits.length === limit) say(`There may be more than these ${limit}: --limit shows more.`)
-  else if (areMore) say(`There may be more: only the first ${mostLimitsLooked} were looked through.`)
+  if (limits.length === 0) printMessage(state || only.prefix ? 'There is no such limit.' : 'Nothing limited is in use.')
+  if (limits.length === limit) printMessage(`There may be more than these ${limit}: --limit shows more.`)
+  else if (areMore) printMessage(`There may be more: only the first ${maxLimitsSearched} were looked through.`)
 }
 
 const colourOfState: Record<LimitState, Colour | undefined> = {
@@ -24,14 +24,14 @@ const colourOfState: Record<LimitState, Colour | undefined> = {
   used: 'green',
   free: 'dim',
   spent: undefined,
-  rested: 'dim',
+  refilled: 'dim',
 }
 
 function columns(limits: readonly ObservedLimit[]): Column<ObservedLimit>[] {
   const number = (value: number | null) => (value === null ? '' : String(value))
   return [
     { title: 'NAME', value: ({ name }) => name },
-    namespaceOf(limits),
+    namespaceColumn(limits),
     { title: 'KIND', value: ({ kind }) => kind },
     { title: 'STATE', value: ({ state }) => state, colour: ({ state }) => colourOfState[state] },
     {
@@ -39,7 +39,7 @@ function columns(limits: readonly ObservedLimit[]): Column<ObservedLimit>[] {
       value: ({ inUse }) => inUse,
       shown: ({ inUse, max }) => number(inUse) + (max === null ? '' : ` of ${max}`),
     },
-    { title: 'MAX', value: ({ max }) => max, shown: toPrograms },
+    { title: 'MAX', value: ({ max }) => max, shown: onlyWhenPiped },
     { title: 'HOLDERS', value: ({ holders }) => holders },
     {
       title: 'WAITS',
@@ -49,9 +49,9 @@ function columns(limits: readonly ObservedLimit[]): Column<ObservedLimit>[] {
     { title: 'FOR', value: ({ since }) => since, shown: ({ forMs }) => (forMs === null ? '' : formatDuration(forMs)) },
     {
       title: 'RESTED',
-      value: ({ restedAt }) => restedAt,
-      shown: ({ restedInMs }) => (restedInMs ? `in ${formatDuration(restedInMs)}` : ''),
+      value: ({ refilledAt }) => refilledAt,
+      shown: ({ refilledInMs }) => (refilledInMs ? `in ${formatDuration(refilledInMs)}` : ''),
     },
-    { title: 'KEY', value: ({ key }) => key, shown: toPrograms },
+    { title: 'KEY', value: ({ key }) => key, shown: onlyWhenPiped },
   ]
 }

@@ -1,13 +1,13 @@
-import { type ObservedLock, Observer, whoIs } from '../../observe/index.js'
+import { type ObservedLock, Observer, participantLabel } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
 import type { LockShow } from '../documents.js'
+import { durationLabel, readTarget } from '../labels.js'
 import { factsOf } from '../lease/show.js'
 import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
-import { forHowLong, targetOf } from '../who.js'
 
 export async function lockShow(settings: Settings, name: string): Promise<void> {
-  const target = targetOf(settings, name)
+  const target = readTarget(settings, name)
   const [locks, lease] = await withDatabase(settings, async (database, schema) => {
     const observer = new Observer(database, schema)
     const [lease] = await observer.leases({ key: target.key })
@@ -16,7 +16,7 @@ export async function lockShow(settings: Settings, name: string): Promise<void> 
   const holders = locks.filter(({ granted }) => granted)
   const waiters = locks.filter(({ granted }) => !granted)
   const registered = [...locks, ...(lease ? [lease] : [])].find(({ label }) => label !== null) ?? target
-  const answer: LockShow = {
+  const document: LockShow = {
     name: registered.label,
     namespace: registered.namespace,
     key: target.key,
@@ -25,26 +25,26 @@ export async function lockShow(settings: Settings, name: string): Promise<void> 
     waiters,
     lease: lease ?? null,
   }
-  if (printDocument<'lock-show'>(settings, answer)) return
+  if (printDocument<'lock-show'>(settings, document)) return
   printFacts(settings, [
-    ['name', answer.name ?? ''],
-    ...(answer.namespace ? [['namespace', answer.namespace] as const] : []),
-    ['key', answer.key],
-    ['state', holders.length > 0 ? `held, ${answer.state}` : answer.state],
-    ...holders.map((holder) => ['holder', tell(holder)] as const),
+    ['name', document.name ?? ''],
+    ...(document.namespace ? [['namespace', document.namespace] as const] : []),
+    ['key', document.key],
+    ['state', holders.length > 0 ? `held, ${document.state}` : document.state],
+    ...holders.map((holder) => ['holder', lockText(holder)] as const),
     ...(lease ? factsOf(lease) : []),
-    ...waiters.map((waiter) => ['waits', tell(waiter)] as const),
+    ...waiters.map((waiter) => ['waits', lockText(waiter)] as const),
   ])
 }
 
-function tell(lock: ObservedLock): string {
+function lockText(lock: ObservedLock): string {
   const { instance, pid, fence, mode, requests, granted } = lock
   const parts = [
-    whoIs(lock, pid),
+    participantLabel(lock, pid),
     instance !== null && `instance ${instance}`,
     instance !== null && pid !== null && `session ${pid}`,
     !granted && mode,
-    forHowLong(lock) && `for ${forHowLong(lock)}`,
+    durationLabel(lock) && `for ${durationLabel(lock)}`,
     fence !== null && `fence ${fence}`,
     requests > 1 && `${requests} calls`,
   ]

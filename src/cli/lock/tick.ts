@@ -1,13 +1,13 @@
 import { parseDuration, UsageError } from '../../base/index.js'
-import { readRule, type TickRule } from '../../cron/index.js'
+import { ruleFromOptions, type TickRule } from '../../cron/index.js'
 import type { Holdfast } from '../../index.js'
-import { report } from '../failure.js'
+import { reportError } from '../failure.js'
 import type { Settings } from '../settings.js'
-import { type CommandRun, type Ended, runExitCode } from './supervise.js'
-import { tellWhenWaiting } from './waiting.js'
+import { type CommandResult, type CommandRun, runExitCode } from './supervise.js'
+import { noticeWhenWaiting } from './wait-notice.js'
 
 const dayMs = 86_400_000
-const leastRetainMs = 7 * dayMs
+const minRetainMs = 7 * dayMs
 
 /** The rule of `--tick`: a cron expression, or an interval. */
 export function readTick(settings: Settings): TickRule | undefined {
@@ -15,13 +15,13 @@ export function readTick(settings: Settings): TickRule | undefined {
   const timezone = settings.text('timezone')
   if (given !== undefined) {
     const every = parseDuration(given)
-    return readRule('--tick', every === undefined ? { cron: given, timezone } : { every, timezone })
+    return ruleFromOptions('--tick', every === undefined ? { cron: given, timezone } : { every, timezone })
   }
   if (timezone === undefined) return undefined
   throw new UsageError('Expected --tick beside --timezone', 'It says whose local times a cron expression names.')
 }
 
-export interface Coming {
+export interface TickRun {
   readonly holdfast: Holdfast
   readonly name: string
   readonly rule: TickRule
@@ -29,9 +29,9 @@ export interface Coming {
   readonly waitMs: number
   readonly giveUp: AbortSignal
   /** What to end with when another host has run it, and when one is at it. */
-  readonly overExit: number
+  readonly alreadyRunExit: number
   readonly busyExit: number
-  readonly tell: (line: string) => void
+  readonly log: (line: string) => void
 }
 
 /**
@@ -40,38 +40,40 @@ export interface Coming {
  * answers with null when the name is taken.
  */
 export async function oncePerTick(
-  { holdfast, name, rule, waitMs, giveUp, overExit, busyExit, tell }: Coming,
-  work: (run: CommandRun) => Promise<Ended | null>,
+  { holdfast, name, rule, waitMs, giveUp, alreadyRunExit, busyExit, log }: TickRun,
+  work: (run: CommandRun) => Promise<CommandResult | null>,
 ): Promise<number> {
   const until = performance.now() + waitMs
-  const silence = tellWhenWaiting('for the tick to come')
-  const tick = await holdfast.schedules.untilNearest(rule, giveUp).finally(silence)
+  const cancelNotice = noticeWhenWaiting('for the tick to come')
+  const tick = await holdfast.schedules.untilNearest(rule, giveUp).finally(cancelNotice)
   if (tick === null) throw new UsageError('Expected --tick to be a rule of which a tick has come, or comes soon')
-  const moment = tick.toISOString()
-  let ended: Ended | null = null
+  const tickText = tick.toISOString()
+  let ended: CommandResult | null = null
   try {
-    const answer = await holdfast.once.run(
-      `tick/${name}/${moment}`,
+    const outcome = await holdfast.once.run(
+      `tick/${name}/${tickText}`,
       async ({ signal }) => {
         const leftMs = Math.max(0, until - performance.now())
-        ended = await work({ waitMs: leftMs, env: { HOLDFAST_TICK: moment }, alive: signal })
-        if (!ended?.isItsOwn) throw new NotRunError()
+        ended = await work({ waitMs: leftMs, env: { HOLDFAST_TICK: tickText }, otherSignal: signal })
+        if (!ended?.ranToEnd) throw new NotRunError()
         return ended.status
       },
       { wait: waitMs, retain: retainMs(rule, tick), signal: giveUp },
     )
-    if (answer.status === 'done') return answer.value
-    if (answer.status === 'replayed') {
-      tell(`holdfast: "${name}" has run for ${moment}${answer.value === 0 ? '' : `, and ended with ${answer.value}`}`)
-      return overExit
+    if (outcome.status === 'done') return outcome.value
+    if (outcome.status === 'replayed') {
+      log(
+        `holdfast: "${name}" has run for ${tickText}${outcome.value === 0 ? '' : `, and ended with ${outcome.value}`}`,
+      )
+      return alreadyRunExit
     }
-    tell(`holdfast: "${name}" runs for ${moment} elsewhere`)
+    log(`holdfast: "${name}" runs for ${tickText} elsewhere`)
     return busyExit
   } catch (error) {
-    if (error instanceof NotRunError) return ended === null ? busyExit : (ended as Ended).status
+    if (error instanceof NotRunError) return ended === null ? busyExit : (ended as CommandResult).status
     if (ended === null) throw error
     // The command has ended, and that could not be recorded: another host may run it for this tick again.
-    await report(error, false)
+    await reportError(error, false)
     return runExitCode.lost
   }
 }
@@ -82,5 +84,5 @@ class NotRunError extends Error {}
 /** Until nobody means this tick any more, which is when the next has come, and for a look at it afterwards. */
 function retainMs(rule: TickRule, tick: Date): number {
   const next = rule.next(tick)
-  return Math.max(leastRetainMs, next === null ? 0 : next.getTime() - tick.getTime() + dayMs)
+  return Math.max(minRetainMs, next === null ? 0 : next.getTime() - tick.getTime() + dayMs)
 }

@@ -1,13 +1,13 @@
 import {
   type Applied,
+  applyGrants,
   checkSchema,
   type Database,
   type Grantee,
-  grant,
-  grantsOf,
   isUpToDate,
   migrate,
   migrationScript,
+  planGrants,
   type RoomFunctions,
   roleKinds,
   schemaState,
@@ -15,7 +15,7 @@ import {
 } from '../../postgres/index.js'
 import { connect } from '../connect.js'
 import type { MigrateDocument, MigrationLine, MigrationStep } from '../documents.js'
-import { Exit, exitCode, say } from '../failure.js'
+import { Exit, exitCode, printMessage } from '../failure.js'
 import { type Column, printJson, printRows, write } from '../output.js'
 import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
@@ -27,28 +27,32 @@ export async function migrateSchema(settings: Settings): Promise<void> {
     const upToDate = isUpToDate(state)
     // With nothing pending, what remains to be wrong is a schema too new for this version of Holdfast.
     if (upToDate) checkSchema(state, schema)
-    const grants = await grantsOf(database, schema, granteesOf(settings))
+    const grants = await planGrants(database, schema, readGrantees(settings))
     if (settings.flag('showSql')) {
-      if (upToDate) say(isUpToDateText(schema))
+      if (upToDate) printMessage(isUpToDateText(schema))
       else write([migrationScript(state, schema)])
       write(grants.map((statement) => `${statement};`))
     } else if (settings.flag('check') || settings.flag('dryRun')) {
       const { version, pending, pendingFunctions } = state
-      const functions = roomsOf(pendingFunctions)
+      const functions = roomList(pendingFunctions)
       print(settings, { schema, version, pending: pending.map(step), functions, grants })
-      say(upToDate ? isUpToDateText(schema) : `${counted(pending, functions)} to apply to the schema ${schema}.`)
+      printMessage(
+        upToDate ? isUpToDateText(schema) : `${counted(pending, functions)} to apply to the schema ${schema}.`,
+      )
       if (settings.flag('check') && !upToDate) throw new Exit(exitCode.conditionNotMet)
     } else {
       const applied = await apply(settings, database, schema, stepsOf(state))
-      const functions = roomsOf(applied.functions)
-      await grant(database, grants)
+      const functions = roomList(applied.functions)
+      await applyGrants(database, grants)
       const { version } = await schemaState(database, schema)
       print(settings, { schema, version, applied: applied.migrations.map(step), functions, grants })
-      const nothing = applied.migrations.length === 0 && functions.length === 0
-      say(
-        nothing ? isUpToDateText(schema) : `${counted(applied.migrations, functions)} applied to the schema ${schema}.`,
+      const isDryRun = applied.migrations.length === 0 && functions.length === 0
+      printMessage(
+        isDryRun
+          ? isUpToDateText(schema)
+          : `${counted(applied.migrations, functions)} applied to the schema ${schema}.`,
       )
-      for (const { role, as } of granteesOf(settings)) say(`The role ${role} has the rights of an ${as}.`)
+      for (const { role, as } of readGrantees(settings)) printMessage(`The role ${role} has the rights of an ${as}.`)
     }
   } finally {
     await database.close()
@@ -59,11 +63,11 @@ export async function migrateSchema(settings: Settings): Promise<void> {
 async function apply(settings: Settings, database: Database, schema: string, all: number): Promise<Applied> {
   using progress = new Progress(settings)
   return await migrate(database, schema, ({ version, name }, pending) =>
-    progress.tell(`${all - pending + 1} of ${all}: ${version} ${name}`),
+    progress.show(`${all - pending + 1} of ${all}: ${version} ${name}`),
   )
 }
 
-function granteesOf(settings: Settings): Grantee[] {
+function readGrantees(settings: Settings): Grantee[] {
   return roleKinds.flatMap((as) => (settings.list(as) ?? []).map((role) => ({ role, as })))
 }
 
@@ -79,7 +83,7 @@ const columns: Column<MigrationLine>[] = [
 ]
 
 const step = ({ version, name }: MigrationStep): MigrationStep => ({ version, name })
-const roomsOf = (functions: readonly RoomFunctions[]) => functions.map(({ room }) => room)
+const roomList = (functions: readonly RoomFunctions[]) => functions.map(({ room }) => room)
 const isUpToDateText = (schema: string) => `The schema ${schema} is up to date.`
 
 /** "1 migration and the functions of 7 rooms", at the beginning of a sentence. */

@@ -1,27 +1,27 @@
 import { formatDuration } from '../../base/index.js'
-import { type BusyQueue, mostCounted, Observer } from '../../observe/index.js'
+import { maxCounted, type ObservedQueue, Observer } from '../../observe/index.js'
 import { withDatabase } from '../connect.js'
-import { say } from '../failure.js'
-import { type Column, namespaceOf, printRows } from '../output.js'
+import { printMessage } from '../failure.js'
+import { type Column, namespaceColumn, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function queueLs(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
   const { rows: queues } = await withDatabase(settings, (database, schema) =>
-    new Observer(database, schema).work.queues({ namespace }),
+    new Observer(database, schema).jobs.queues({ namespace }),
   )
   printRows<'queue-ls'>(settings, queues, columns(queues))
-  if (queues.length === 0) say('No queue was ever used.')
+  if (queues.length === 0) printMessage('No queue was ever used.')
 }
 
-function columns(queues: readonly BusyQueue[]): Column<BusyQueue>[] {
-  const count = (title: string, of: (queue: BusyQueue) => number): Column<BusyQueue> => ({
+function columns(queues: readonly ObservedQueue[]): Column<ObservedQueue>[] {
+  const count = (title: string, of: (queue: ObservedQueue) => number): Column<ObservedQueue> => ({
     title,
-    value: (queue) => counted(of(queue)),
+    value: (queue) => formatCount(of(queue)),
   })
   return [
     { title: 'QUEUE', value: ({ name }) => name, shown: ({ name, key }) => name ?? `key ${key}` },
-    namespaceOf(queues),
+    namespaceColumn(queues),
     count('READY', ({ ready }) => ready),
     { ...count('RUNNING', ({ running }) => running), colour: ({ running }) => (running > 0 ? 'green' : undefined) },
     count('WAITING', ({ waiting }) => waiting),
@@ -41,6 +41,6 @@ function columns(queues: readonly BusyQueue[]): Column<BusyQueue>[] {
 }
 
 /** `10000+`: nobody counts millions to look at them. */
-export function counted(jobs: number): string | number {
-  return jobs > mostCounted ? `${mostCounted}+` : jobs
+export function formatCount(jobs: number): string | number {
+  return jobs > maxCounted ? `${maxCounted}+` : jobs
 }

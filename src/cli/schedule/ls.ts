@@ -1,35 +1,35 @@
-import { ruleInWords } from '../../cron/index.js'
+import { describeRule } from '../../cron/index.js'
 import type { ScheduleStatus } from '../../index.js'
 import { withHoldfast } from '../connect.js'
-import { say } from '../failure.js'
-import { inSeconds } from '../moments.js'
+import { printMessage } from '../failure.js'
+import { formatSeconds } from '../format-time.js'
 import { type Column, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function scheduleLs(settings: Settings): Promise<void> {
   const schedules = await withHoldfast(settings, ({ schedules }) => schedules.list())
   printRows<'schedule-ls'>(settings, schedules, columns)
-  if (schedules.length === 0) say('There is no schedule in this namespace.')
+  if (schedules.length === 0) printMessage('There is no schedule in this namespace.')
 }
 
 const columns: Column<ScheduleStatus>[] = [
   { title: 'SCHEDULE', value: ({ name }) => name },
-  { title: 'RULE', value: ({ rule }) => ruleInWords(rule) },
+  { title: 'RULE', value: ({ rule }) => describeRule(rule) },
   {
     title: 'NEXT',
     value: ({ nextAt }) => nextAt ?? null,
-    shown: ({ nextAt }) => (nextAt ? inSeconds(nextAt) : '-'),
+    shown: ({ nextAt }) => (nextAt ? formatSeconds(nextAt) : '-'),
   },
   {
     title: 'MEMBERS',
     value: ({ members }) => members.length,
     colour: ({ members }) => (members.length === 0 ? 'red' : undefined),
   },
-  { title: 'STATE', value: stateOf, colour: () => 'yellow' },
+  { title: 'STATE', value: stateText, colour: () => 'yellow' },
 ]
 
 /** What is unusual about it, in words; empty when nothing is. */
-export function stateOf({ pausedAt, members, override }: ScheduleStatus): string {
+export function stateText({ pausedAt, members, override }: ScheduleStatus): string {
   const unusual = { paused: pausedAt, orphan: members.length === 0, overridden: override }
   return Object.entries(unusual)
     .filter(([, is]) => is)

@@ -1,8 +1,8 @@
 import { UsageError } from '../../base/index.js'
-import { readRule } from '../../cron/index.js'
-import type { ComingTick } from '../documents.js'
-import { say } from '../failure.js'
-import { inSeconds } from '../moments.js'
+import { ruleFromOptions } from '../../cron/index.js'
+import type { UpcomingTick } from '../documents.js'
+import { printMessage } from '../failure.js'
+import { formatSeconds } from '../format-time.js'
 import { type Column, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
@@ -16,22 +16,22 @@ export function scheduleNext(settings: Settings, cron: string | undefined): void
     )
   }
   const timezone = settings.text('timezone')
-  const rule = readRule('schedule next', { cron, every, timezone })
-  const ticks: ComingTick[] = []
-  let tick = rule.next(settings.moment('from') ?? new Date())
+  const rule = ruleFromOptions('schedule next', { cron, every, timezone })
+  const ticks: UpcomingTick[] = []
+  let tick = rule.next(settings.time('from') ?? new Date())
   for (let left = settings.wholeNumber('count', 1, 1_000) ?? 10; tick && left > 0; left--) {
     const { time, offset, note } = rule.local(tick)
     ticks.push({ at: tick, local: time, offset, timezone: timezone ?? 'UTC', note })
     tick = rule.next(tick)
   }
   printRows<'schedule-next'>(settings, ticks, columns)
-  if (ticks.length === 0) say('It ticks no more.')
+  if (ticks.length === 0) printMessage('It ticks no more.')
 }
 
-const columns: Column<ComingTick>[] = [
+const columns: Column<UpcomingTick>[] = [
   { title: 'LOCAL TIME', value: ({ local }) => local },
   { title: 'OFFSET', value: ({ offset }) => offset },
   { title: 'ZONE', value: ({ timezone }) => timezone, shown: null },
-  { title: 'UTC', value: ({ at }) => at, shown: ({ at }) => inSeconds(at) },
+  { title: 'UTC', value: ({ at }) => at, shown: ({ at }) => formatSeconds(at) },
   { title: 'NOTE', value: ({ note }) => note, shown: ({ note }) => note ?? '', colour: () => 'yellow' },
 ]

@@ -1,6 +1,6 @@
 import { checkName, UsageError } from '../../base/index.js'
-import { readRule } from '../../cron/index.js'
-import { act } from '../act.js'
+import { ruleFromOptions } from '../../cron/index.js'
+import { runAct } from '../act.js'
 import type { Settings } from '../settings.js'
 
 /** Another rule than that of the code, until it is cleared. */
@@ -19,7 +19,7 @@ export async function scheduleOverride(settings: Settings, word: string): Promis
     )
   }
   // Reports a mistake without a database.
-  if (!clears) readRule('schedule override', rule)
+  if (!clears) ruleFromOptions('schedule override', rule)
   const namespace = settings.name('namespace') ?? 'default'
-  await act(settings, 'override-schedule', { namespace, name, ...(clears ? {} : rule) })
+  await runAct(settings, 'override-schedule', { namespace, name, ...(clears ? {} : rule) })
 }

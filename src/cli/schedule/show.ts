@@ -1,10 +1,10 @@
 import { noSuchSchedule } from '../../acts/index.js'
 import { checkName } from '../../base/index.js'
-import { ruleInWords } from '../../cron/index.js'
+import { describeRule } from '../../cron/index.js'
 import type { PastGap, PastRun, ScheduleStatus } from '../../index.js'
 import { Observer } from '../../observe/index.js'
 import { withHoldfast } from '../connect.js'
-import { Exit, exitCode, say } from '../failure.js'
+import { Exit, exitCode, printMessage } from '../failure.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
@@ -14,17 +14,17 @@ export async function scheduleShow(settings: Settings, word: string): Promise<vo
   await withHoldfast(settings, async ({ schedules, namespace }, database, schema) => {
     const status = await schedules.find(name)
     if (!status) {
-      say(await noSuchSchedule(new Observer(database, schema), namespace, name))
+      printMessage(await noSuchSchedule(new Observer(database, schema), namespace, name))
       throw new Exit(exitCode.conditionNotMet)
     }
     const history = await schedules.runs(name, { limit })
     if (!printDocument<'schedule-show'>(settings, { ...status, history }))
-      printFacts(settings, [...factsOf(status), ...history.map(lineOf)])
+      printFacts(settings, [...factsOf(status), ...history.map(historyFact)])
   })
 }
 
 /** Each that is true of it. */
-function statesOf({ pausedAt, members, override }: ScheduleStatus): Fact[] {
+function stateFacts({ pausedAt, members, override }: ScheduleStatus): Fact[] {
   const states = [
     pausedAt && 'paused: nothing begins until it is resumed',
     members.length === 0 && 'orphan: no live instance has it in its code',
@@ -37,23 +37,23 @@ function factsOf(status: ScheduleStatus): Fact[] {
   const { name, rule, codeRule, override, pausedAt, nextAt, members } = status
   return [
     ['name', name],
-    ...statesOf(status),
-    ['rule', ruleInWords(rule)],
-    ...(override ? [['rule of its code', ruleInWords(codeRule)] as const] : []),
+    ...stateFacts(status),
+    ['rule', describeRule(rule)],
+    ...(override ? [['rule of its code', describeRule(codeRule)] as const] : []),
     ...(pausedAt ? [['paused', pausedAt.toISOString()] as const] : []),
     ...(nextAt ? [['next', nextAt.toISOString()] as const] : []),
-    ...members.map((member): Fact => ['member', `${member.instance}, ${ruleInWords(member.rule)}`]),
+    ...members.map((member): Fact => ['member', `${member.instance}, ${describeRule(member.rule)}`]),
   ]
 }
 
-function lineOf(past: PastRun | PastGap): Fact {
+function historyFact(past: PastRun | PastGap): Fact {
   if (past.kind === 'gap') {
-    const upto = past.ticks > 1 ? ` to ${past.last.toISOString()}, ${past.ticks} ticks` : ''
-    return ['gap', `${past.first.toISOString()}${upto}: ${past.reason}`]
+    const untilText = past.ticks > 1 ? ` to ${past.last.toISOString()}, ${past.ticks} ticks` : ''
+    return ['gap', `${past.first.toISOString()}${untilText}: ${past.reason}`]
   }
   const { tick, state, extra, instance, attempt, error } = past
   const by = instance ? ` by ${instance}` : ''
-  const again = attempt > 1 ? `, attempt ${attempt}` : ''
+  const attemptText = attempt > 1 ? `, attempt ${attempt}` : ''
   const why = error ? `: ${error.name}: ${error.message}` : ''
-  return [extra ? 'extra run' : 'run', `${tick.toISOString()} ${state}${by}${again}${why}`]
+  return [extra ? 'extra run' : 'run', `${tick.toISOString()} ${state}${by}${attemptText}${why}`]
 }

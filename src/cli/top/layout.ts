@@ -19,19 +19,19 @@ export interface Size {
 }
 
 /** From here on panels stand side by side. */
-const wideFrom = 130
-const between = ' │ '
+const minTwoColumnWidth = 130
+const separator = ' │ '
 /** What is held, beside what is done. */
-const sides = [
+const panelColumns = [
   [0, 1, 2],
   [3, 4, 5],
 ] as const
 /** Before each row: whether it is the one that the keys are for; before each title: its number. */
 const gutter = 2
 /** A panel has at least its title and so many rows, as long as it has them. */
-const fewest = 2
+const minRows = 2
 /** Texts are not cut below this to keep a column that could be spared. */
-const readable = 20
+const readableWidth = 20
 
 /** The whole screen: exactly so many lines. */
 export function layOut(view: View, size: Size): Line[] {
@@ -44,15 +44,15 @@ export function layOut(view: View, size: Size): Line[] {
         : view.isZoomed
           ? panelLines(view, view.focus, room, size.columns)
           : allPanels(view, room, size.columns)
-  const lines = [header(view), ...filled(body, room), footer(view)]
-  return lines.slice(0, size.rows).map((line) => cut(line, size.columns))
+  const lines = [header(view), ...fillRows(body, room), footer(view)]
+  return lines.slice(0, size.rows).map((line) => cutLine(line, size.columns))
 }
 
 export function textOf(line: Line): string {
   return line.map(({ text }) => text).join('')
 }
 
-function filled(lines: readonly Line[], rows: number): Line[] {
+function fillRows(lines: readonly Line[], rows: number): Line[] {
   return Array.from({ length: rows }, (_, at) => lines[at] ?? [])
 }
 
@@ -65,102 +65,103 @@ function header({ overview, address, intervalMs, isPaused }: View): Line {
   ]
 }
 
-function footer({ gone, isTyping, looks, focus, shows, isZoomed }: View): Line {
-  if (gone) {
-    const since = gone.forMs < 1_000 ? '' : ` for ${formatDuration(Math.floor(gone.forMs / 1_000) * 1_000)}`
-    return [{ text: ` No answer${since}, still trying: ${gone.why} `, style: 'reverse' }]
+function footer({ outage, isTyping, panelStates, focus, shows, isZoomed }: View): Line {
+  if (outage) {
+    const since = outage.forMs < 1_000 ? '' : ` for ${formatDuration(Math.floor(outage.forMs / 1_000) * 1_000)}`
+    return [{ text: ` No answer${since}, still trying: ${outage.reason} `, style: 'reverse' }]
   }
-  const { filter } = looks[focus]!
+  const { filter } = panelStates[focus]!
   if (isTyping)
     return [{ text: `filter ${panels[focus]!.title.toLowerCase()}: ${filter}_  enter keeps it, esc drops it` }]
   if (shows === 'help') return [{ text: 'q back', style: 'dim' }]
   if (shows === 'details') return [{ text: 'q back  up/down another row', style: 'dim' }]
-  const kept = filter === '' ? '' : `filtered by "${filter}", esc drops it  `
+  const filterText = filter === '' ? '' : `filtered by "${filter}", esc drops it  `
   const zoom = isZoomed ? 'z back' : 'z zoom'
   return [
-    { text: kept, style: 'yellow' },
+    { text: filterText, style: 'yellow' },
     { text: `? help  q quit  1-6 panel  enter details  ${zoom}  s sort  / filter  p pause`, style: 'dim' },
   ]
 }
 
 function allPanels(view: View, room: number, columns: number): Line[] {
-  if (columns < wideFrom) return stacked(view, panels.keys(), room, columns)
-  const left = Math.floor((columns - between.length) / 2)
-  const right = columns - between.length - left
+  if (columns < minTwoColumnWidth) return stackPanels(view, panels.keys(), room, columns)
+  const left = Math.floor((columns - separator.length) / 2)
+  const right = columns - separator.length - left
   const [one, other] = [
-    filled(stacked(view, sides[0], room, left), room),
-    filled(stacked(view, sides[1], room, right), room),
+    fillRows(stackPanels(view, panelColumns[0], room, left), room),
+    fillRows(stackPanels(view, panelColumns[1], room, right), room),
   ]
-  return one.map((line, at) => [...padded(line, left), { text: between, style: 'dim' }, ...other[at]!])
+  return one.map((line, at) => [...padLine(line, left), { text: separator, style: 'dim' }, ...other[at]!])
 }
 
-function stacked(view: View, which: Iterable<number>, room: number, columns: number): Line[] {
+function stackPanels(view: View, which: Iterable<number>, room: number, columns: number): Line[] {
   const shown = [...which]
-  const wanted = shown.map((panel) => rowsOf(view, panel).length)
+  const wantedRows = shown.map((panel) => rowsOf(view, panel).length)
   const at = shown.indexOf(view.focus)
-  const rows = divide(room - shown.length, wanted, at)
+  const rows = divideRows(room - shown.length, wantedRows, at)
   // Too low for all titles: then at least what the keys are for.
   if (rows === undefined) return panelLines(view, at < 0 ? shown[0]! : view.focus, room, columns)
   return shown.flatMap((panel, place) => panelLines(view, panel, rows[place]! + 1, columns))
 }
 
 /** Divides rows among panels: a few for each, then what the focused one wants, then one after the other. Undefined: too few. */
-function divide(rows: number, wanted: readonly number[], focused: number): number[] | undefined {
+function divideRows(rows: number, wanted: readonly number[], focused: number): number[] | undefined {
   if (rows < 0) return undefined
   let left = rows
-  const given = wanted.map(() => 0)
-  const give = (panel: number, upto: number) => {
-    const more = Math.max(0, Math.min(left, upto - given[panel]!))
-    given[panel]! += more
+  const rowsOfPanel = wanted.map(() => 0)
+  const grow = (panel: number, upto: number) => {
+    const more = Math.max(0, Math.min(left, upto - rowsOfPanel[panel]!))
+    rowsOfPanel[panel]! += more
     left -= more
     return more > 0
   }
   const order = [...wanted.keys()].sort((a, b) => Number(b === focused) - Number(a === focused))
-  for (let upto = 1; upto <= fewest; upto++) for (const panel of order) give(panel, Math.min(upto, wanted[panel]!))
+  for (let height = 1; height <= minRows; height++)
+    for (const panel of order) grow(panel, Math.min(height, wanted[panel]!))
   // Half of what is left, so that the others do not vanish beside a long list.
-  if (focused >= 0) give(focused, Math.min(wanted[focused]!, given[focused]! + Math.ceil(left / 2)))
-  let isGiven = true
-  while (left > 0 && isGiven) {
-    isGiven = false
-    for (const panel of order) isGiven = give(panel, Math.min(wanted[panel]!, given[panel]! + 1)) || isGiven
+  if (focused >= 0) grow(focused, Math.min(wanted[focused]!, rowsOfPanel[focused]! + Math.ceil(left / 2)))
+  let hasGrown = true
+  while (left > 0 && hasGrown) {
+    hasGrown = false
+    for (const panel of order) hasGrown = grow(panel, Math.min(wanted[panel]!, rowsOfPanel[panel]! + 1)) || hasGrown
   }
-  return given
+  return rowsOfPanel
 }
 
 /** A title with the names of the columns, and rows below it: at most so many lines. */
 function panelLines(view: View, at: number, lines: number, columns: number): Line[] {
   if (lines < 1) return []
   const panel = panels[at]!
-  const look = view.looks[at]!
+  const panelState = view.panelStates[at]!
   const isFocused = view.focus === at
   const all = rowsOf(view, at)
   const room = lines - 1
-  const place = placeOf(look, all)
+  const place = placeOf(panelState, all)
   // Around the row where somebody is.
   const first = isFocused ? Math.max(0, Math.min(place - Math.floor(room / 2), all.length - room)) : 0
   const rows = all.slice(first, first + room)
-  const total = look.filter === '' ? Math.max(panel.total(view.overview), all.length) : all.length
+  const total = panelState.filter === '' ? Math.max(panel.total(view.overview), all.length) : all.length
   const shown = rows.length < total && rows.length > 0 ? `${first + 1}-${first + rows.length}/${total}` : String(total)
   const title = `${panel.title} ${total === 0 ? 'none' : shown}`
   const titles = panel.columns.map((column, place) => {
-    const mark = place === look.sortedBy ? (look.isReversed ? '↑' : '↓') : ''
+    const mark = place === panelState.sortedBy ? (panelState.isReversed ? '↑' : '↓') : ''
     return (place === 0 ? title : column.title) + mark
   })
   const { heading, lines: found } = table(panel, all, rows, titles, columns - gutter)
   return [
-    styled(
-      padded([{ text: `${at + 1} ` }, ...(total === 0 ? [{ text: title }] : heading)], columns),
+    styleLine(
+      padLine([{ text: `${at + 1} ` }, ...(total === 0 ? [{ text: title }] : heading)], columns),
       isFocused ? 'reverse' : 'bold',
     ),
     ...found.map((line, row): Line => {
       const isHere = isFocused && first + row === place
       const marked: Line = [{ text: isHere ? '> ' : '  ' }, ...line]
-      return isHere ? styled(marked, 'bold') : marked
+      return isHere ? styleLine(marked, 'bold') : marked
     }),
   ]
 }
 
-function styled(line: Line, style: Style): Line {
+function styleLine(line: Line, style: Style): Line {
   return style === 'bold'
     ? line.map((span) => ({ ...span, style: span.style ?? style }))
     : [{ text: textOf(line), style }]
@@ -174,17 +175,17 @@ function table(
   titles: readonly string[],
   room: number,
 ): { heading: Line; lines: Line[] } {
-  const natural = panel.columns.map(({ least }, at) =>
+  const naturalWidths = panel.columns.map(({ least }, at) =>
     Math.max(least, displayWidth(titles[at]!), ...all.map(({ cells }) => displayWidth(cells[at]!.text))),
   )
-  const kept = fitting(panel, all, natural, room)
-  const widths = widthsFor([kept.map((at) => ' '.repeat(natural[at]!))], room)
+  const shownColumns = fittingColumns(panel, all, naturalWidths, room)
+  const widths = widthsFor([shownColumns.map((at) => ' '.repeat(naturalWidths[at]!))], room)
   const lineOf = (cells: readonly { readonly text: string; readonly style?: Style | undefined }[]): Line =>
-    kept.flatMap((at, place) => {
+    shownColumns.flatMap((at, place) => {
       const { text, style } = cells[at]!
       const fits = shorten(text, widths[place]!)
       const free = ' '.repeat(Math.max(0, widths[place]! - displayWidth(fits)))
-      const rest = place === kept.length - 1 ? '' : gap
+      const rest = place === shownColumns.length - 1 ? '' : gap
       return panel.columns[at]!.isNumber
         ? [{ text: free }, { text: fits, style }, { text: rest }]
         : [{ text: fits, style }, { text: free + rest }]
@@ -193,26 +194,31 @@ function table(
 }
 
 /** Which columns are shown. A namespace that is the same everywhere tells nothing; what can be spared goes first. */
-function fitting(panel: Panel, all: readonly PanelRow[], natural: readonly number[], room: number): number[] {
-  let kept = [...panel.columns.keys()].filter(
+function fittingColumns(
+  panel: Panel,
+  all: readonly PanelRow[],
+  naturalWidths: readonly number[],
+  room: number,
+): number[] {
+  let shownColumns = [...panel.columns.keys()].filter(
     (at) => panel.columns[at]!.title !== 'NAMESPACE' || new Set(all.map(({ cells }) => cells[at]!.text)).size > 1,
   )
-  const needed = () =>
-    kept.reduce(
-      (sum, at) => sum + Math.min(Math.max(readable, panel.columns[at]!.least), natural[at]!) + gap.length,
+  const neededWidth = () =>
+    shownColumns.reduce(
+      (sum, at) => sum + Math.min(Math.max(readableWidth, panel.columns[at]!.least), naturalWidths[at]!) + gap.length,
       -gap.length,
     )
-  while (needed() > room) {
-    const most = Math.max(...kept.map((at) => panel.columns[at]!.spare))
-    if (most === 0) break
-    kept = kept.filter((at) => panel.columns[at]!.spare !== most)
+  while (neededWidth() > room) {
+    const maxSpare = Math.max(...shownColumns.map((at) => panel.columns[at]!.spare))
+    if (maxSpare === 0) break
+    shownColumns = shownColumns.filter((at) => panel.columns[at]!.spare !== maxSpare)
   }
-  return kept
+  return shownColumns
 }
 
 function details(view: View, columns: number): Line[] {
   const panel = panels[view.focus]!
-  const { row } = view.looks[view.focus]!
+  const { row } = view.panelStates[view.focus]!
   const found = panel.rows(view.overview).find(({ id }) => id === row?.id)
   const title: Line = [{ text: ` ${panel.title}`, style: 'bold' }]
   if (found === undefined) return [title, [], [{ text: '  It is no longer among what is listed.' }]]
@@ -252,12 +258,12 @@ const help: readonly Line[] = [
   '  before their claim and after it. TROUBLE is of the last hour.',
 ].map((text) => [{ text, style: /^ \w/.test(text) ? 'bold' : undefined }])
 
-function padded(line: Line, columns: number): Line {
+function padLine(line: Line, columns: number): Line {
   const free = columns - displayWidth(textOf(line))
   return free > 0 ? [...line, { text: ' '.repeat(free) }] : line
 }
 
-function cut(line: Line, columns: number): Line {
+function cutLine(line: Line, columns: number): Line {
   const spans: Span[] = []
   let left = columns
   for (const { text, style } of line) {

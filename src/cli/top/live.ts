@@ -38,7 +38,7 @@ export async function runLive({ read, address, schema, intervalMs, hasColours }:
       if (wish === 'refresh') refreshIn(0)
     },
     changed: draw,
-    lost: () => fail(new Exit(statusOfSignal('SIGHUP'))),
+    closed: () => fail(new Exit(statusOfSignal('SIGHUP'))),
   })
   onSignals(stopSignals, (signal) => fail(new Exit(statusOfSignal(signal))))
 
@@ -58,16 +58,16 @@ export async function runLive({ read, address, schema, intervalMs, hasColours }:
     try {
       const overview = await read()
       goneSince = undefined
-      view = { ...view, overview, gone: undefined }
+      view = { ...view, overview, outage: undefined }
     } catch (error) {
       if (!(error instanceof HoldfastError)) throw error
       goneSince ??= performance.now()
-      view = { ...view, gone: { why: error.message, forMs: performance.now() - goneSince } }
+      view = { ...view, outage: { reason: error.message, forMs: performance.now() - goneSince } }
     } finally {
       isReading = false
     }
     draw()
-    refreshIn(view.gone ? Math.min(retryMs, view.intervalMs) : view.intervalMs)
+    refreshIn(view.outage ? Math.min(retryMs, view.intervalMs) : view.intervalMs)
   }
 
   try {

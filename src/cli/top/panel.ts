@@ -63,7 +63,7 @@ interface Definition<Row> {
 }
 
 /** Makes a panel of a table. */
-export function define<Row>({ columns, rows, id, facts, total, ...same }: Definition<Row>): Panel {
+export function definePanel<Row>({ columns, rows, id, facts, total, ...same }: Definition<Row>): Panel {
   const rowOf = (row: Row): PanelRow => ({
     id: id(row),
     cells: columns.map(({ text, order, style }) => ({
@@ -108,6 +108,6 @@ export function age(ms: number | null): string {
 }
 
 /** A time that something took. */
-export function exact(ms: number | null): string {
+export function exactDuration(ms: number | null): string {
   return ms === null ? '' : formatDuration(ms)
 }

@@ -1,11 +1,11 @@
 import type { Overview } from '../../observe/index.js'
 import { paint, write } from '../output.js'
 import type { Settings } from '../settings.js'
-import { columnsFor } from '../table.js'
+import { layoutFor } from '../table.js'
 import { panels } from './panels.js'
 
 /** Of each panel at most so many rows: a glance, and the commands for more. */
-const mostRows = 20
+const maxRows = 20
 
 /** The overview once, as plain text: a table for each panel, cut to the width of a terminal where there is one. */
 export function printReport(settings: Settings, overview: Overview, address: string): void {
@@ -17,8 +17,8 @@ export function printReport(settings: Settings, overview: Overview, address: str
     write(['', `${paint(settings, panel.title, 'dim')} ${total === 0 ? 'none' : total}`])
     if (rows.length === 0) continue
     const titles = panel.columns.map(({ title }) => title)
-    const shown = rows.slice(0, mostRows)
-    const layOut = columnsFor([titles, ...shown.map(({ cells }) => cells.map(({ text }) => text))], room)
+    const shown = rows.slice(0, maxRows)
+    const layOut = layoutFor([titles, ...shown.map(({ cells }) => cells.map(({ text }) => text))], room)
     write([layOut(titles, (text) => paint(settings, text, 'dim'))])
     write(
       shown.map(({ cells }) =>

@@ -1,26 +1,26 @@
-import { HoldfastError, longestTimerMs, pause } from '../../base/index.js'
+import { HoldfastError, maxTimerMs, pause } from '../../base/index.js'
 import { Observer, type Overview } from '../../observe/index.js'
 import { checkSchema, schemaState } from '../../postgres/index.js'
 import { connect } from '../connect.js'
-import { say } from '../failure.js'
+import { printMessage } from '../failure.js'
 import { printJson, write } from '../output.js'
 import type { Settings } from '../settings.js'
 
 const defaultIntervalMs = 2_000
-const shortestIntervalMs = 250
+const minIntervalMs = 250
 /** A database that is asked for the next overview before it has answered would only become slower. */
-const answerMs = 10_000
+const queryTimeoutMs = 10_000
 const closeMs = 200
 
 /** The overview: on a terminal live, elsewhere or with --once as one report. */
 export async function top(settings: Settings): Promise<void> {
-  const intervalMs = settings.durationMs('interval', shortestIntervalMs, longestTimerMs) ?? defaultIntervalMs
+  const intervalMs = settings.durationMs('interval', minIntervalMs, maxTimerMs) ?? defaultIntervalMs
   const namespace = settings.name('namespace')
   const { database, schema } = connect(settings, 1)
-  const hurried = {
-    read: <Row>(text: string, values?: readonly unknown[]) => database.read<Row>(text, values, answerMs),
+  const databaseWithTimeout = {
+    read: <Row>(text: string, values?: readonly unknown[]) => database.read<Row>(text, values, queryTimeoutMs),
   }
-  const observer = new Observer(hurried, schema)
+  const observer = new Observer(databaseWithTimeout, schema)
   const read = () => observer.overview({ namespace })
   try {
     checkSchema(await schemaState({ query: database.read }, schema), schema)
@@ -50,11 +50,11 @@ async function stream(read: () => Promise<Overview>, intervalMs: number | undefi
     await pause(intervalMs)
     try {
       write([JSON.stringify(await read())])
-      if (isGone) say('The database answers again.')
+      if (isGone) printMessage('The database answers again.')
       isGone = false
     } catch (error) {
       if (!(error instanceof HoldfastError)) throw error
-      if (!isGone) say(`holdfast: ${error.message}; trying again`)
+      if (!isGone) printMessage(`holdfast: ${error.message}; trying again`)
       isGone = true
     }
   }

@@ -6,17 +6,17 @@ import type { Style } from './panel.js'
 import type { Key } from './view.js'
 
 // The alternate screen, without its cursor, and without a line that runs over into the next.
-const enter = '\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J'
-const leave = '\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l'
+const enterScreen = '\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J'
+const leaveScreen = '\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l'
 const plain = '\x1b[0m'
 const codes: Record<Style, number> = { bold: 1, dim: 2, reverse: 7, red: 31, yellow: 33, green: 32 }
 const colours: readonly Style[] = ['red', 'yellow', 'green']
 /** To write so many places again is cheaper than to move the cursor beyond them. */
-const nearby = 6
+const maxRewrittenGap = 6
 /** Signs of which every terminal agrees that each takes one place, and that none turns the direction. */
-const simple = /^[\x20-\x7e│…↑↓]*$/
+const singleWidth = /^[\x20-\x7e│…↑↓]*$/
 
-interface Place {
+interface ScreenCell {
   readonly sign: string
   readonly style: string
 }
@@ -26,7 +26,7 @@ interface ScreenEvents {
   /** It has another size, or was away: what stood on it is gone. */
   changed(): void
   /** The terminal itself is gone. */
-  lost(): void
+  closed(): void
 }
 
 export class Screen {
@@ -37,7 +37,7 @@ export class Screen {
   #shown: readonly Line[] = []
   #isOpen = false
   /** Also true while it is stopped. */
-  #isWanted = false
+  #isTaken = false
 
   constructor(input: ReadStream, output: WriteStream, hasColours: boolean, events: ScreenEvents) {
     this.#input = input
@@ -51,8 +51,8 @@ export class Screen {
         text: text === undefined || (text.length !== 1 && [...text].length !== 1) ? undefined : text,
       })
     })
-    input.on('end', () => events.lost())
-    input.on('error', () => events.lost())
+    input.on('end', () => events.closed())
+    input.on('error', () => events.closed())
     output.on('resize', () => this.#redraw())
     process.on('SIGTSTP', () => this.#stop())
     process.on('SIGCONT', () => this.#resume())
@@ -66,18 +66,18 @@ export class Screen {
   }
 
   open(): void {
-    this.#isWanted = true
+    this.#isTaken = true
     this.#isOpen = true
     this.#shown = []
     this.#input.setRawMode(true)
     this.#input.resume()
-    this.#output.write(enter)
+    this.#output.write(enterScreen)
   }
 
   /** Gives the terminal back as it was. */
   close(): void {
-    this.#isWanted = false
-    this.#giveBack()
+    this.#isTaken = false
+    this.#restore()
   }
 
   draw(lines: readonly Line[]): void {
@@ -98,22 +98,22 @@ export class Screen {
   }
 
   #stop(): void {
-    this.#giveBack()
+    this.#restore()
     process.kill(process.pid, 'SIGSTOP')
   }
 
   #resume(): void {
-    if (!this.#isWanted) return
+    if (!this.#isTaken) return
     // Whoever had the terminal meanwhile may have left it in another mode, also where nobody told us to stop.
-    this.#giveBack()
+    this.#restore()
     this.open()
     this.#events.changed()
   }
 
-  #giveBack(): void {
+  #restore(): void {
     if (!this.#isOpen) return
     this.#isOpen = false
-    this.#output.write(leave)
+    this.#output.write(leaveScreen)
     this.#input.setRawMode(false)
     this.#input.pause()
   }
@@ -128,25 +128,25 @@ export class Screen {
   /** What makes one line of another. */
   #change(before: Line, after: Line, row: number): string {
     const [old, now] = [textOf(before), textOf(after)]
-    const from = this.#placesOf(before)
-    const to = this.#placesOf(after)
+    const from = this.#cellsOf(before)
+    const to = this.#cellsOf(after)
     const isSame = (at: number) => from[at]?.sign === to[at]?.sign && from[at]?.style === to[at]?.style
     if (from.length === to.length && to.every((_, at) => isSame(at))) return ''
     // Erased before and not after: behind the last place the cursor still stands on it.
-    if (!simple.test(old) || !simple.test(now)) return `${goTo(row, 0)}\x1b[K${written(to)}`
+    if (!singleWidth.test(old) || !singleWidth.test(now)) return `${goTo(row, 0)}\x1b[K${writeCells(to)}`
     const changes: string[] = []
     for (let at = 0; at < to.length; at++) {
       if (isSame(at)) continue
       let end = at + 1
-      for (let next = end; next < to.length && next - end < nearby; next++) if (!isSame(next)) end = next + 1
-      changes.push(goTo(row, at) + written(to.slice(at, end)))
+      for (let next = end; next < to.length && next - end < maxRewrittenGap; next++) if (!isSame(next)) end = next + 1
+      changes.push(goTo(row, at) + writeCells(to.slice(at, end)))
       at = end
     }
     if (from.length > to.length) changes.push(`${goTo(row, to.length)}\x1b[K`)
     return changes.join('')
   }
 
-  #placesOf(line: Line): Place[] {
+  #cellsOf(line: Line): ScreenCell[] {
     const places = line.flatMap(({ text, style }) => [...text].map((sign) => ({ sign, style: this.#codeOf(style) })))
     while (places.at(-1)?.sign === ' ' && places.at(-1)?.style === '') places.pop()
     return places
@@ -162,7 +162,7 @@ function goTo(row: number, column: number): string {
   return `\x1b[${row + 1};${column + 1}H`
 }
 
-function written(places: readonly Place[]): string {
+function writeCells(places: readonly ScreenCell[]): string {
   let text = ''
   let style = ''
   for (const place of places) {

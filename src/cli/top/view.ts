@@ -10,7 +10,7 @@ export interface View {
   readonly address: string
   readonly schema: string
   /** Why there is nothing new, and for how long; undefined when all is well. */
-  readonly gone: { readonly why: string; readonly forMs: number } | undefined
+  readonly outage: { readonly reason: string; readonly forMs: number } | undefined
   readonly intervalMs: number
   readonly isPaused: boolean
   /** Which of the panels the keys are for. */
@@ -20,11 +20,11 @@ export interface View {
   readonly shows: 'panels' | 'details' | 'help'
   /** Whether what is typed goes into the filter. */
   readonly isTyping: boolean
-  readonly looks: readonly Look[]
+  readonly panelStates: readonly PanelState[]
 }
 
 /** How one panel is looked at. */
-export interface Look {
+export interface PanelState {
   /** The row where somebody is: by its id, or where that is gone by its place. */
   readonly row: { readonly id: string; readonly at: number } | undefined
   /** Which column it is sorted by; undefined: as it comes. */
@@ -43,30 +43,30 @@ export interface Key {
 }
 
 /** What a key asks for beside another view. */
-type Wish = 'quit' | 'suspend' | 'redraw' | 'refresh' | undefined
+type ViewRequest = 'quit' | 'suspend' | 'redraw' | 'refresh' | undefined
 
 const intervalsMs = [250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000]
-const page = 10
+const pageRows = 10
 
 export function firstView(overview: Overview, address: string, schema: string, intervalMs: number): View {
   return {
     overview,
     address,
     schema,
-    gone: undefined,
+    outage: undefined,
     intervalMs,
     isPaused: false,
     focus: 0,
     isZoomed: false,
     shows: 'panels',
     isTyping: false,
-    looks: panels.map(() => ({ row: undefined, sortedBy: undefined, isReversed: false, filter: '' })),
+    panelStates: panels.map(() => ({ row: undefined, sortedBy: undefined, isReversed: false, filter: '' })),
   }
 }
 
 /** The rows of a panel, as somebody wants to see them. */
-export function rowsOf({ overview, looks }: View, panel: number): readonly PanelRow[] {
-  const { filter, sortedBy, isReversed } = looks[panel]!
+export function rowsOf({ overview, panelStates }: View, panel: number): readonly PanelRow[] {
+  const { filter, sortedBy, isReversed } = panelStates[panel]!
   const wanted = filter.toLowerCase()
   const all = panels[panel]!.rows(overview)
   const rows =
@@ -84,14 +84,14 @@ export function rowsOf({ overview, looks }: View, panel: number): readonly Panel
 }
 
 /** Where in its rows somebody is. */
-export function placeOf({ row }: Look, rows: readonly PanelRow[]): number {
+export function placeOf({ row }: PanelState, rows: readonly PanelRow[]): number {
   const at = rows.findIndex(({ id }) => id === row?.id)
   return at >= 0 ? at : Math.max(0, Math.min(row?.at ?? 0, rows.length - 1))
 }
 
-export function press(view: View, key: Key): { view: View; wish?: Wish } {
-  if (key.ctrl) return { view, wish: controlled[key.name ?? ''] }
-  if (view.isTyping) return { view: typed(view, key) }
+export function press(view: View, key: Key): { view: View; wish?: ViewRequest } {
+  if (key.ctrl) return { view, wish: controlKey[key.name ?? ''] }
+  if (view.isTyping) return { view: typeText(view, key) }
   if (key.name === 'q' && view.shows === 'panels') return { view, wish: 'quit' }
   if (key.text === '?') return { view: { ...view, shows: view.shows === 'help' ? 'panels' : 'help' } }
   if (view.shows !== 'panels' && ['q', 'escape', 'return', 'enter', 'backspace', 'left'].includes(key.name ?? '')) {
@@ -102,23 +102,23 @@ export function press(view: View, key: Key): { view: View; wish?: Wish } {
   }
   if (key.name === 'p' || key.name === 'space') return { view: { ...view, isPaused: !view.isPaused }, wish: 'refresh' }
   if (key.name === 'r' && !key.shift) return { view, wish: 'refresh' }
-  return { view: view.shows === 'help' ? view : moved(view, key) }
+  return { view: view.shows === 'help' ? view : moveTo(view, key) }
 }
 
-const controlled: Record<string, Wish> = { c: 'quit', z: 'suspend', l: 'redraw' }
+const controlKey: Record<string, ViewRequest> = { c: 'quit', z: 'suspend', l: 'redraw' }
 
 function nextInterval(nowMs: number, isLonger: boolean): number {
   const others = isLonger ? intervalsMs.filter((ms) => ms > nowMs) : intervalsMs.filter((ms) => ms < nowMs).reverse()
   return others[0] ?? nowMs
 }
 
-function moved(view: View, key: Key): View {
-  const { focus, looks, shows } = view
-  const look = looks[focus]!
+function moveTo(view: View, key: Key): View {
+  const { focus, panelStates, shows } = view
+  const look = panelStates[focus]!
   const rows = rowsOf(view, focus)
   const goTo = (at: number) => {
     const place = Math.max(0, Math.min(at, rows.length - 1))
-    return withLook(view, { row: rows[place] && { id: rows[place].id, at: place } })
+    return withPanelState(view, { row: rows[place] && { id: rows[place].id, at: place } })
   }
   const at = placeOf(look, rows)
   // Shift makes a letter another key here, and Tab turns round.
@@ -130,9 +130,9 @@ function moved(view: View, key: Key): View {
     case 'j':
       return goTo(at + 1)
     case 'pageup':
-      return goTo(at - page)
+      return goTo(at - pageRows)
     case 'pagedown':
-      return goTo(at + page)
+      return goTo(at + pageRows)
     case 'home':
     case 'g':
       return goTo(0)
@@ -158,12 +158,15 @@ function moved(view: View, key: Key): View {
       return { ...view, isZoomed: !view.isZoomed }
     case 's': {
       const next = look.sortedBy === undefined ? 0 : look.sortedBy + 1
-      return withLook(view, { sortedBy: next < panels[focus]!.columns.length ? next : undefined, isReversed: false })
+      return withPanelState(view, {
+        sortedBy: next < panels[focus]!.columns.length ? next : undefined,
+        isReversed: false,
+      })
     }
     case 'S':
-      return withLook(view, { isReversed: look.sortedBy !== undefined && !look.isReversed })
+      return withPanelState(view, { isReversed: look.sortedBy !== undefined && !look.isReversed })
     case 'escape':
-      if (look.filter !== '') return withLook(view, { filter: '' })
+      if (look.filter !== '') return withPanelState(view, { filter: '' })
       return { ...view, isZoomed: false }
   }
   if (key.text === '/') return { ...view, isTyping: true }
@@ -171,14 +174,17 @@ function moved(view: View, key: Key): View {
   return panel in panels ? focused(panel) : view
 }
 
-function typed(view: View, { name, text }: Key): View {
-  const { filter } = view.looks[view.focus]!
+function typeText(view: View, { name, text }: Key): View {
+  const { filter } = view.panelStates[view.focus]!
   if (name === 'return' || name === 'enter') return { ...view, isTyping: false }
-  if (name === 'escape') return { ...withLook(view, { filter: '' }), isTyping: false }
-  if (name === 'backspace') return withLook(view, { filter: [...filter].slice(0, -1).join('') })
-  return text !== undefined && !/\p{Cc}/u.test(text) ? withLook(view, { filter: filter + text }) : view
+  if (name === 'escape') return { ...withPanelState(view, { filter: '' }), isTyping: false }
+  if (name === 'backspace') return withPanelState(view, { filter: [...filter].slice(0, -1).join('') })
+  return text !== undefined && !/\p{Cc}/u.test(text) ? withPanelState(view, { filter: filter + text }) : view
 }
 
-function withLook(view: View, change: Partial<Look>): View {
-  return { ...view, looks: view.looks.map((look, at) => (at === view.focus ? { ...look, ...change } : look)) }
+function withPanelState(view: View, change: Partial<PanelState>): View {
+  return {
+    ...view,
+    panelStates: view.panelStates.map((look, at) => (at === view.focus ? { ...look, ...change } : look)),
+  }
 }

@@ -1,6 +1,6 @@
 import { UsageError } from '../../base/index.js'
 import type { JobDefinition, ScheduleDefinition } from '../../index.js'
-import type { Exported } from './exports.js'
+import type { ExportedValue } from './exports.js'
 
 // biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
 export type Job = JobDefinition<any, any, any>
@@ -11,7 +11,7 @@ export interface Definitions {
 }
 
 /** What is a definition among all that the files export. */
-export function definitionsIn(exported: readonly Exported[]): Definitions {
+export function findDefinitions(exported: readonly ExportedValue[]): Definitions {
   const jobs = byName(exported, isJob, ({ kind }) => kind)
   const schedules = byName(exported, isSchedule, ({ name }) => name)
   if (jobs.length + schedules.length > 0) return { jobs, schedules }
@@ -22,13 +22,13 @@ export function definitionsIn(exported: readonly Exported[]): Definitions {
 }
 
 function byName<T>(
-  exported: readonly Exported[],
-  isOne: (value: unknown) => value is T,
+  exported: readonly ExportedValue[],
+  isDefinition: (value: unknown) => value is T,
   nameOf: (definition: T) => string,
 ): T[] {
   const found = new Map<string, { file: string; value: T }>()
   for (const { file, value } of exported) {
-    if (!isOne(value)) continue
+    if (!isDefinition(value)) continue
     const name = nameOf(value)
     const other = found.get(name)
     if (other && other.value !== value) {

@@ -1,20 +1,20 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { errorLine, HoldfastError, memberOf, recordOf, UsageError } from '../../base/index.js'
+import { errorLine, HoldfastError, memberOf, toRecordedError, UsageError } from '../../base/index.js'
 
 /** Something that a file exports, alone or in a list. */
-export interface Exported {
+export interface ExportedValue {
   readonly file: string
   readonly value: unknown
 }
 
 /** What the files export. Paths are those of the working directory. */
-export async function exportsOf(files: readonly string[]): Promise<Exported[]> {
+export async function loadExports(files: readonly string[]): Promise<ExportedValue[]> {
   for (const file of files) {
     if (!existsSync(file)) throw new UsageError(`There is no file ${JSON.stringify(file)} in ${process.cwd()}`)
   }
-  const exported: Exported[] = []
+  const exported: ExportedValue[] = []
   // One after the other, so that what one prints or throws is its own.
   for (const file of files) {
     const values = valuesOf(await load(file))
@@ -57,9 +57,9 @@ class TypeScriptError extends HoldfastError {
 
 class ImportError extends HoldfastError {
   constructor(file: string, cause: unknown) {
-    const { stack = errorLine(cause) } = recordOf(cause)
+    const { stack = errorLine(cause) } = toRecordedError(cause)
     // From there on it is how we came to import it.
-    const [theirs] = stack.split(/\n\s+at .*node:internal\//)
-    super(`${file} cannot be imported: ${theirs}`, { code: 'IMPORT_FAILED', retryable: false, cause })
+    const [userStack] = stack.split(/\n\s+at .*node:internal\//)
+    super(`${file} cannot be imported: ${userStack}`, { code: 'IMPORT_FAILED', retryable: false, cause })
   }
 }

@@ -1,11 +1,11 @@
 import { view } from '../view.js'
 
-const mostRows = 200
+const maxRows = 200
 
 /** What visitors of the dashboard did, the latest first. */
 export const audit = {
   audit: view({
-    everyMs: 2_000,
-    read: async ({ audit }) => ({ rows: await audit.latest(mostRows) }),
+    intervalMs: 2_000,
+    read: async ({ audit }) => ({ rows: await audit.latest(maxRows) }),
   }),
 }

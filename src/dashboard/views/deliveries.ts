@@ -2,21 +2,21 @@ import { isUtf8 } from 'node:buffer'
 import { deliveryStates } from '../../observe/index.js'
 import { view } from '../view.js'
 
-const mostRows = 200
+const maxRows = 200
 
 /** What is run once. */
 export const deliveries = {
   /** The latest, or those whose keys begin so. */
   deliveries: view({
-    everyMs: 2_000,
+    intervalMs: 2_000,
     params: { namespace: 'text', prefix: 'text', state: { oneOf: deliveryStates } },
     read: ({ observer }, { namespace, prefix, state }) =>
-      observer.deliveries.search({ namespace, prefix, states: state && [state], limit: mostRows }),
+      observer.deliveries.search({ namespace, prefix, states: state && [state], limit: maxRows }),
   }),
 
   /** One, with its answer; null when there is none, or it has expired. */
   delivery: view({
-    everyMs: 2_000,
+    intervalMs: 2_000,
     needs: { namespace: 'text', key: 'text' },
     async read({ observer, redact }, { namespace, key }) {
       const found = await observer.deliveries.find(namespace, key)

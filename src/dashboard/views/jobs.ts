@@ -1,46 +1,46 @@
-import { type FoundJob, type JobDetails, noRates } from '../../observe/index.js'
+import { type JobDetails, noRates, type ObservedJob } from '../../observe/index.js'
 import { readJobSearch } from '../../search/index.js'
 import type { Redact } from '../redact.js'
 import { view } from '../view.js'
 
-const mostRows = 200
+const maxRows = 200
 
 /** Queues and the jobs in them. */
 export const jobs = {
   /** The queues, and how many of their jobs are where. */
   queues: view({
-    everyMs: 3_000,
+    intervalMs: 3_000,
     params: { namespace: 'text' },
-    async read({ observer: { work } }, { namespace }) {
-      const { rows, count } = await work.queues({ namespace, limit: mostRows })
-      const rates = await work.rates()
+    async read({ observer: { jobs } }, { namespace }) {
+      const { rows, count } = await jobs.queues({ namespace, limit: maxRows })
+      const rates = await jobs.rates()
       return { rows: rows.map((row) => ({ ...row, perMinute: rates.get(row.key) ?? noRates })), count }
     },
   }),
 
   /** How long jobs waited and ran. */
   latencies: view({
-    everyMs: 15_000,
+    intervalMs: 15_000,
     params: { namespace: 'text', queue: 'text', hours: { number: [1, 48] } },
     read: ({ observer }, { namespace, queue, hours }) => observer.latencies({ namespace, queue, hours }),
   }),
 
   /** Jobs that are searched for: `queue:mail state:failed input.user:42`. */
   jobs: view({
-    everyMs: 2_000,
+    intervalMs: 2_000,
     params: { namespace: 'text', search: 'text' },
     async read({ observer, redact }, { namespace, search = '' }) {
-      const { rows, ...found } = await observer.work.search(readJobSearch(search), { namespace, limit: mostRows })
+      const { rows, ...found } = await observer.jobs.search(readJobSearch(search), { namespace, limit: maxRows })
       return { rows: rows.map((job) => withRedactedError(job, redact)), ...found }
     },
   }),
 
   /** One job with all that is known of it; null when there is none. */
   job: view({
-    everyMs: 2_000,
+    intervalMs: 2_000,
     needs: { id: 'id' },
     async read({ observer, redact, asMember }, { id }) {
-      const job = await observer.work.job(id)
+      const job = await observer.jobs.find(id)
       if (!job) return { job: null }
       const isIdle = job.state === 'ready' || job.state === 'waiting'
       const status = isIdle ? await asMember(job.namespace ?? 'default', ({ jobs }) => jobs.find(id)) : null
@@ -49,10 +49,10 @@ export const jobs = {
   }),
 }
 
-function withRedactedError({ failureName, failure, ...job }: FoundJob, redact: Redact) {
+function withRedactedError({ failureName, failure, ...job }: ObservedJob, redact: Redact) {
   if (failureName === null && failure === null) return { ...job, error: null }
   const about = { what: 'job error', of: job.kind } as const
-  return { ...job, error: errorSaid(redact({ name: failureName, message: failure }, about)) }
+  return { ...job, error: errorDetails(redact({ name: failureName, message: failure }, about)) }
 }
 
 function redacted(job: JobDetails, redact: Redact) {
@@ -67,16 +67,21 @@ function redacted(job: JobDetails, redact: Redact) {
     isInputShown: job.input !== undefined,
     isResultShown: job.result !== undefined,
     log: linesOf(redact(job.log, about('job log'))),
-    error: job.error && errorSaid(redact(job.error, about('job error'))),
+    error: job.error && errorDetails(redact(job.error, about('job error'))),
     attempts: job.attempts.map(({ name, message, code, stack, ...attempt }) => ({
       ...attempt,
-      error: errorSaid(redact({ name, message, code, stack }, about('job error'))),
+      error: errorDetails(redact({ name, message, code, stack }, about('job error'))),
     })),
   }
 }
 
 /** What the hook made of an error: it may be anything. */
-export function errorSaid(made: unknown): { name: string; message: string; code: string | null; stack: string | null } {
+export function errorDetails(made: unknown): {
+  name: string
+  message: string
+  code: string | null
+  stack: string | null
+} {
   if (typeof made !== 'object' || made === null) {
     return { name: '', message: made === undefined ? '' : String(made), code: null, stack: null }
   }

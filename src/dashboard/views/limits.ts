@@ -1,25 +1,25 @@
 import { limitStates } from '../../observe/index.js'
 import { view } from '../view.js'
 
-const mostRows = 200
-const mostOfEach = 50
+const maxRows = 200
+const maxPerLimit = 50
 
 /** Limits: who has how many permits, and what is spent of rates. */
 export const limits = {
   limits: view({
-    everyMs: 1_000,
+    intervalMs: 1_000,
     params: { namespace: 'text', search: 'text', all: 'flag' },
     async read({ observer }, { namespace, search, all = false }) {
       const states = all ? limitStates : undefined
-      const rows = await observer.limits.list({ namespace, prefix: search, states, limit: mostRows + 1 })
-      return { rows: rows.slice(0, mostRows), isMore: rows.length > mostRows }
+      const rows = await observer.limits.list({ namespace, prefix: search, states, limit: maxRows + 1 })
+      return { rows: rows.slice(0, maxRows), isMore: rows.length > maxRows }
     },
   }),
 
   /** One entity: who has its permits, and who stands in the queue. */
   limit: view({
-    everyMs: 1_000,
+    intervalMs: 1_000,
     needs: { namespace: 'text', name: 'text' },
-    read: ({ observer }, { namespace, name }) => observer.limits.find(namespace, name, mostOfEach),
+    read: ({ observer }, { namespace, name }) => observer.limits.find(namespace, name, maxPerLimit),
   }),
 }

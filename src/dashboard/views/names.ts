@@ -1,20 +1,20 @@
 import { view } from '../view.js'
 
-const mostRows = 200
-const mostStrips = 20
-const mostTerms = 40
+const maxRows = 200
+const maxTimelines = 20
+const maxTerms = 40
 
 /** Locks and leases: who has which name, who waits for it, and how it was in the last days. */
 export const names = {
   names: view({
-    everyMs: 1_000,
+    intervalMs: 1_000,
     params: { namespace: 'text', search: 'text' },
-    read: ({ observer }, { namespace, search }) => observer.names({ namespace, search, limit: mostRows }),
+    read: ({ observer }, { namespace, search }) => observer.names({ namespace, search, limit: maxRows }),
   }),
 
   /** One name: everybody who holds it, and waits for it. */
   name: view({
-    everyMs: 1_000,
+    intervalMs: 1_000,
     needs: { key: 'key' },
     async read({ observer }, { key }) {
       const locks = await observer.locks({ key })
@@ -29,26 +29,26 @@ export const names = {
         label,
         namespace,
         lease: lease ?? null,
-        holders: holders.slice(0, mostRows),
+        holders: holders.slice(0, maxRows),
         holding: holders.length,
-        waiters: waiters.slice(0, mostRows),
+        waiters: waiters.slice(0, maxRows),
         waiting: waiters.reduce((sum, { requests }) => sum + requests, 0),
       }
     },
   }),
 
   /** How much of each minute names were held and waited for. Instances write it down once a minute. */
-  strips: view({
-    everyMs: 15_000,
+  'hold-timeline': view({
+    intervalMs: 15_000,
     params: { namespace: 'text', search: 'text', hours: { number: [1, 48] } },
     read: ({ observer }, { namespace, search, hours }) =>
-      observer.strips({ namespace, search, hours, limit: mostStrips }),
+      observer.holdTimeline({ namespace, search, hours, limit: maxTimelines }),
   }),
 
   /** Who had a name before, and why each term ended, the latest first. */
   terms: view({
-    everyMs: 5_000,
+    intervalMs: 5_000,
     needs: { key: 'key' },
-    read: ({ observer }, { key }) => observer.termsOf(key, { limit: mostTerms }),
+    read: ({ observer }, { key }) => observer.termsOf(key, { limit: maxTerms }),
   }),
 }

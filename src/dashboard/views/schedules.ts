@@ -1,38 +1,38 @@
-import { ruleInWords } from '../../cron/index.js'
+import { describeRule } from '../../cron/index.js'
 import { view } from '../view.js'
 
-const mostRows = 200
-const rowsOfRibbon = 12
-const longestText = 20_000
+const maxRows = 200
+const rowsPerPage = 12
+const maxTextLength = 20_000
 
 /** Schedules: when they tick, and who has run what. */
 export const schedules = {
   schedules: view({
-    everyMs: 2_000,
+    intervalMs: 2_000,
     params: { namespace: 'text', search: 'text' },
     async read({ observer }, only) {
-      const { rows, count } = await observer.schedules.list({ ...only, limit: mostRows })
+      const { rows, count } = await observer.schedules.list({ ...only, limit: maxRows })
       return { rows: rows.map((row) => ({ ...row, ...inWords(row.rule) })), count }
     },
   }),
 
   /** Ticks along time, of one page of schedules; or of one of them. */
-  ribbon: view({
-    everyMs: 1_500,
+  'tick-timeline': view({
+    intervalMs: 1_500,
     needs: { minutes: { number: [1, 2_880] }, steps: { number: [12, 240] } },
     params: { namespace: 'text', search: 'text', name: 'text', page: { number: [1, 1_000] } },
     async read({ observer }, { page = 1, ...only }) {
-      const offset = (page - 1) * rowsOfRibbon
+      const offset = (page - 1) * rowsPerPage
       return {
-        ...(await observer.schedules.ribbon({ ...only, limit: rowsOfRibbon, offset })),
+        ...(await observer.schedules.tickTimeline({ ...only, limit: rowsPerPage, offset })),
         page,
-        rowsOfPage: rowsOfRibbon,
+        rowsPerPage: rowsPerPage,
       }
     },
   }),
 
   schedule: view({
-    everyMs: 2_000,
+    intervalMs: 2_000,
     needs: { namespace: 'text', name: 'text' },
     async read({ observer, redact }, { namespace, name }) {
       const found = await observer.schedules.find(namespace, name)
@@ -42,7 +42,7 @@ export const schedules = {
         ...same,
         ...inWords(rule),
         codeRule: inWords(codeRule).rule,
-        members: members.slice(0, mostRows).map(({ rule, ...member }) => ({ ...member, rule: inWords(rule).rule })),
+        members: members.slice(0, maxRows).map(({ rule, ...member }) => ({ ...member, rule: inWords(rule).rule })),
         runs: runs.map(({ error, ...run }) => ({
           ...run,
           error: error && textOf(redact(error, { what: 'run error', of: name })),
@@ -54,8 +54,8 @@ export const schedules = {
 
   /** What one run logged, and its whole error. Null when there is no such run any more. */
   'schedule-run': view({
-    everyMs: 2_000,
-    needs: { namespace: 'text', name: 'text', tick: 'moment' },
+    intervalMs: 2_000,
+    needs: { namespace: 'text', name: 'text', tick: 'time' },
     params: { extra: 'flag' },
     async read({ observer, redact }, { namespace, name, tick, extra }) {
       const found = await observer.schedules.run(namespace, name, tick, extra)
@@ -69,9 +69,9 @@ export const schedules = {
   }),
 }
 
-function inWords(rule: Parameters<typeof ruleInWords>[0]): { rule: string; timezone: string | null } {
+function inWords(rule: Parameters<typeof describeRule>[0]): { rule: string; timezone: string | null } {
   const { cron, timezone } = rule ?? {}
-  return { rule: ruleInWords(rule), timezone: cron === undefined ? null : (timezone ?? 'UTC') }
+  return { rule: describeRule(rule), timezone: cron === undefined ? null : (timezone ?? 'UTC') }
 }
 
 /** An error in one line; or whatever was made of it. */
@@ -82,7 +82,7 @@ function textOf(error: unknown): string {
 
 function readableText(payload: unknown): string {
   const text = typeof payload === 'string' ? payload : (JSON.stringify(payload, null, 2) ?? String(payload))
-  return text.slice(0, longestText)
+  return text.slice(0, maxTextLength)
 }
 
 function textsOf(log: unknown): string[] {

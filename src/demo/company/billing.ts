@@ -1,16 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { defineJob } from '../../index.js'
-import type { Desk } from './desk.js'
+import type { DepartmentContext } from './department.js'
 
 /**
  * Every three seconds, one instance bills the orders that have come in: a job for each, enqueued in the transaction that marks
  * them. All instances work on the jobs. An invoice commits with the end of its job, so there is one, whoever dies.
  */
-export function billing({ holdfast, name, work }: Desk): void {
+export function billing({ holdfast, name, record }: DepartmentContext): void {
   const writeInvoice = defineJob('write-invoice', {
     queue: 'invoices',
     run: ({ order }: { order: number }, { id, attempt, fence, tx, signal }) =>
-      work('invoice', order, async () => {
+      record('invoice', order, async () => {
         await pause(200 + Math.random() * 1_500, undefined, { signal })
         await tx.query('insert into invoice (order_id, job, attempt, fence, written_by) values ($1, $2, $3, $4, $5)', [
           order,

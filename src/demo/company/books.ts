@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Desk, transaction } from './desk.js'
+import { type DepartmentContext, transaction } from './department.js'
 
 /** Every instance writes into the books, and reads the last balance for that: whoever holds the lock, alone. */
-export function books({ holdfast, pool, name, work, repeat }: Desk): void {
+export function books({ holdfast, pool, name, record, repeat }: DepartmentContext): void {
   repeat(1_500, () =>
     holdfast.locks.with('books', (lock) =>
-      work('books', 'of the company', () =>
+      record('books', 'of the company', () =>
         transaction(pool, async (client) => {
           await lock.guard(client)
           const last = await client.query('select number, balance from entry order by id desc limit 1')

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Owned } from '../../index.js'
-import { type Desk, transaction } from './desk.js'
+import type { OwnedResource } from '../../index.js'
+import { type DepartmentContext, transaction } from './department.js'
 
 export const cityNames = ['Accra', 'Bergen', 'Cusco', 'Delft', 'Essaouira', 'Fukuoka', 'Galway', 'Hobart']
 
@@ -8,9 +8,9 @@ export const cityNames = ['Accra', 'Bergen', 'Cusco', 'Delft', 'Essaouira', 'Fuk
  * Buildings get a number within their city, in the order in which they came. The instances divide the cities among themselves;
  * each city has one owner, who reads the last number and writes the next ones. `guard` refuses an owner of the past.
  */
-export function cities({ holdfast, pool, name, work }: Desk): void {
-  const number = (city: string, { signal, guard }: Owned) =>
-    work('city', city, async () => {
+export function cities({ holdfast, pool, name, record }: DepartmentContext): void {
+  const number = (city: string, { signal, guard }: OwnedResource) =>
+    record('city', city, async () => {
       while (!signal.aborted) {
         await transaction(pool, async (client) => {
           await guard(client)

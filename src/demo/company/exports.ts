@@ -1,15 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { LimitReachedError } from '../../index.js'
-import type { Desk } from './desk.js'
+import type { DepartmentContext } from './department.js'
 
 /** A customer has one export at a time, and the company three, whichever instances they run on. The next one is told so. */
-export function exports({ holdfast, pool, name, work, serve }: Desk): void {
+export function exports({ holdfast, pool, name, record, serve }: DepartmentContext): void {
   serve('/exports', async (request) => {
     const { customer } = (await request.json()) as { customer: number }
     try {
       await holdfast.limits.with(`export:${customer}`, { max: 1 }, (own) =>
         holdfast.limits.with('exports', { max: 3, wait: '500ms' }, (shared) =>
-          work('export', customer, async () => {
+          record('export', customer, async () => {
             const began = await pool.query('select clock_timestamp()::text as at')
             await pause(500 + Math.random() * 1_500, undefined, { signal: shared.signal })
             const ended = await pool.query('select clock_timestamp()::text as at')

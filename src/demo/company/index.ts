@@ -1,7 +1,7 @@
 import { billing } from './billing.js'
 import { books } from './books.js'
 import { cities } from './cities.js'
-import type { Desk } from './desk.js'
+import type { DepartmentContext } from './department.js'
 import { exports } from './exports.js'
 import { onboarding } from './onboarding.js'
 import { payments } from './payments.js'
@@ -10,10 +10,10 @@ import { reports } from './reports.js'
 import { search } from './search.js'
 
 export { cityNames } from './cities.js'
-export type { Desk } from './desk.js'
+export type { DepartmentContext } from './department.js'
 
 /** All departments: each instance has every one of them, and they find out among themselves who does what. */
-export const departments: readonly ((desk: Desk) => void)[] = [
+export const departments: readonly ((context: DepartmentContext) => void)[] = [
   reports,
   billing,
   onboarding,

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { defineJob } from '../../index.js'
-import { type Desk, transaction } from './desk.js'
+import { type DepartmentContext, transaction } from './department.js'
 
 interface Customer {
   readonly customer: number
@@ -11,13 +11,13 @@ interface Customer {
  * A new customer starts a workflow, in the transaction that writes the customer: first the account, then the contract and a
  * mail of welcome, and when both are done somebody calls. Mails go out by lanes: two at a time for each domain.
  */
-export function onboarding({ holdfast, pool, name, work, serve }: Desk): void {
+export function onboarding({ holdfast, pool, name, record, serve }: DepartmentContext): void {
   const step = (kind: string, queue: string, domainOf: (customer: Customer) => string | null = () => null) =>
     defineJob(kind, {
       queue,
       lanes: { max: 2 },
       run: (input: Customer, { tx, signal }) =>
-        work(kind, input.customer, async () => {
+        record(kind, input.customer, async () => {
           const began = await pool.query('select clock_timestamp()::text as at')
           await pause(100 + Math.random() * 600, undefined, { signal })
           await tx.query(

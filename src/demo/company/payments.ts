@@ -1,19 +1,19 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { deliveryOf, webhooks } from '../../http/index.js'
-import type { Desk } from './desk.js'
+import type { DepartmentContext } from './department.js'
 
 /**
  * The payment provider delivers each event at least once, here always twice at the same time, and again until it hears that it was
  * booked. Whichever instance a delivery comes to: the event is booked once, and every later delivery gets the first answer.
  */
-export function payments({ holdfast, name, work, serve }: Desk): void {
+export function payments({ holdfast, name, record, serve }: DepartmentContext): void {
   const events = webhooks<Request>(holdfast.once, { key: (request) => `psp:${request.headers.get('x-event-id')}` })
   serve(
     '/payments',
     events.fetch((request) => {
       const event = request.headers.get('x-event-id')
       const { tx, fence, signal } = deliveryOf(request)!
-      return work('payment', event, async () => {
+      return record('payment', event, async () => {
         await pause(50 + Math.random() * 400, undefined, { signal })
         await tx.query('insert into booking (event, fence, written_by) values ($1, $2, $3)', [event, fence, name])
         return Response.json({ booked: event }, { status: 201 })

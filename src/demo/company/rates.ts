@@ -1,16 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Desk, transaction } from './desk.js'
+import { type DepartmentContext, transaction } from './department.js'
 
 /**
  * Exchange rates are fetched by whoever comes first, and not again within four seconds: the lease is kept that long, though
  * the work is quick.
  */
-export function rates({ holdfast, pool, name, work, repeat }: Desk): void {
+export function rates({ holdfast, pool, name, record, repeat }: DepartmentContext): void {
   repeat(1_000, async () => {
-    const lease = await holdfast.leases.tryAcquire('exchange-rates', { ttl: '2s', hold: '4s' })
+    const lease = await holdfast.leases.tryAcquire('exchange-rates', { ttl: '2s', minHold: '4s' })
     if (lease === null) return
     try {
-      await work('rates', 'of exchange', async () => {
+      await record('rates', 'of exchange', async () => {
         await pause(200)
         await transaction(pool, async (client) => {
           await lease.guard(client)

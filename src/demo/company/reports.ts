@@ -1,16 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Desk } from './desk.js'
+import type { DepartmentContext } from './department.js'
 
 /**
  * Each night has one report; a night comes every ten seconds here. All instances have the schedule, and one of them makes the
  * report. When it is killed meanwhile, another makes it from the beginning; what is written by `tx` commits with the end of the run.
  */
-export function reports({ holdfast, name, work }: Desk): void {
+export function reports({ holdfast, name, record }: DepartmentContext): void {
   holdfast.schedules.add(
     'nightly-report',
     { every: '10s', missed: 'latest', timeout: '30s' },
     ({ tick, tx, fence, attempt, signal }) =>
-      work('report', tick.toISOString().slice(11, 19), async () => {
+      record('report', tick.toISOString().slice(11, 19), async () => {
         await pause(3_000, undefined, { signal })
         await tx.query('insert into report (night, attempt, fence, written_by) values ($1, $2, $3, $4)', [
           tick,

@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Leadership } from '../../index.js'
-import { type Desk, transaction } from './desk.js'
+import { type DepartmentContext, transaction } from './department.js'
 
 /** One instance at a time fills the search index, for as long as it leads. `guard` refuses what a leader of the past writes. */
-export function search({ holdfast, pool, name, work }: Desk): void {
+export function search({ holdfast, pool, name, record }: DepartmentContext): void {
   const index = ({ signal, term, guard }: Leadership) =>
-    work('index', 'of search', async () => {
+    record('index', 'of search', async () => {
       while (!signal.aborted) {
         await transaction(pool, async (client) => {
           await guard(client)

@@ -6,9 +6,9 @@
 select max(id) as version, row_security_active('graphile_worker._private_jobs') as is_hidden
 from graphile_worker.migrations
 
--- name: take
+-- name: lock_next
 -- The next jobs that wait, after $1, in the order in which they came: locked until the transaction ends. What somebody else has locked
--- is passed by, as its workers do. No more than some megabytes. Why: what keeps a job here. The smaller priority goes first there; a named
+-- is passed by, as its workers do. No more than some megabytes. Reason: what keeps a job there. The smaller priority goes first there; a named
 -- queue becomes a lane.
 with next as materialized (
   select job.*, task.identifier, line.queue_name, line.locked_at is not null as is_busy
@@ -34,7 +34,7 @@ select
     when flags <> '{}' then 'flags'
     when is_busy then 'busy'
     when octet_length(payload::text) > 1000000 or length(key) > 500 then 'large'
-  end as why,
+  end as reason,
   id::text as place
 from measured
 where coalesce(bytes_before, 0) < 4000000
@@ -47,7 +47,7 @@ using json_to_recordset($1::text::json) as taken (id bigint)
 where job.id = taken.id
 returning 1
 
--- name: rest
+-- name: count_remaining
 -- What is there at all. It keeps none that have succeeded: what has ended has failed for good.
 select
   count(*) filter (where job.is_available)::integer as pending,

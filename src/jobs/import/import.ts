@@ -1,7 +1,7 @@
 import { checkName, describe, flag, readOptions, UsageError } from '../../base/index.js'
 import { checkSchemaName, type Database, type Executor, withoutJit } from '../../postgres/index.js'
 import type { Intake } from '../intake.js'
-import { type ForeignJob, type ImportSource, importSources, Source, type WhyLeft } from './source.js'
+import { type ForeignJob, type ImportSource, importSources, type SkipReason, Source } from './source.js'
 
 export interface ImportOptions {
   /** Where the other library keeps its tables. Default `pgboss`, or `graphile_worker`. */
@@ -15,7 +15,7 @@ export interface ImportOptions {
 }
 
 /** Jobs that were moved from another library, and jobs that stay there. */
-export interface Imported {
+export interface ImportResult {
   /** Number of moved jobs, by kind. */
   readonly imported: readonly {
     /** Name of the job definition. */
@@ -28,9 +28,9 @@ export interface Imported {
     readonly jobs: number
   }[]
   /** Number of jobs that stay in the other library, by reason. */
-  readonly left: readonly {
+  readonly skipped: readonly {
     /** Reason why the jobs stay there. */
-    readonly why: WhyLeft
+    readonly reason: SkipReason
     /**
      * Number of jobs.
      *
@@ -48,7 +48,7 @@ const rules = {
 }
 
 /** A transaction has so many: it is short, because the workers of both sides have to pass by what it has locked. */
-const mostTogether = 1_000
+const maxPerTransaction = 1_000
 
 /**
  * Moves the jobs that wait in the tables of another library. Each is enqueued here and removed there in one transaction, which keeps its
@@ -59,35 +59,35 @@ export async function importJobs(
   intake: Intake,
   from: ImportSource,
   options: ImportOptions | undefined,
-): Promise<Imported> {
+): Promise<ImportResult> {
   const { schema, kind = null, into = 'default', dryRun = false } = readOptions('jobs.importFrom', options, rules)
   const source = new Source(checkSource(from), schema)
   await source.check(database)
   const imported = new Tally<string>()
-  const left = new Tally<WhyLeft>()
+  const skipped = new Tally<SkipReason>()
   for (let after: string | null = null; ; ) {
     const batch = await undoneIf(dryRun, database, async (tx) => {
       await tx.query(withoutJit)
-      const found = await source.take(tx, after, kind, mostTogether)
-      const wanted = found.filter(({ why }) => why === null)
-      const enqueued = await intake.imported(wanted, into, from, tx)
+      const found = await source.lockNext(tx, after, kind, maxPerTransaction)
+      const wanted = found.filter(({ reason }) => reason === null)
+      const enqueued = await intake.enqueueImported(wanted, into, from, tx)
       await source.remove(tx, enqueued)
       return { found, wanted, enqueued }
     })
     for (const { kind } of batch.enqueued) imported.add(kind)
-    for (const { why } of batch.found) if (why !== null) left.add(why)
-    left.add('key', batch.wanted.length - batch.enqueued.length)
+    for (const { reason } of batch.found) if (reason !== null) skipped.add(reason)
+    skipped.add('key', batch.wanted.length - batch.enqueued.length)
     const last: ForeignJob | undefined = batch.found.at(-1)
     if (last === undefined) break
     after = last.place
   }
-  const { pending, running, ended } = await source.rest(database, kind)
-  left.add('locked', Math.max(0, pending - left.total - (dryRun ? imported.total : 0)))
-  left.add('running', running)
-  left.add('ended', ended)
+  const { pending, running, ended } = await source.countRemaining(database, kind)
+  skipped.add('locked', Math.max(0, pending - skipped.total - (dryRun ? imported.total : 0)))
+  skipped.add('running', running)
+  skipped.add('ended', ended)
   return {
     imported: imported.list.map(([kind, jobs]) => ({ kind, jobs })),
-    left: left.list.map(([why, jobs]) => ({ why, jobs })),
+    skipped: skipped.list.map(([reason, jobs]) => ({ reason, jobs })),
   }
 }
 

@@ -5,9 +5,9 @@
 select max(version) as version, row_security_active('pgboss.job') as is_hidden
 from pgboss.version
 
--- name: take
+-- name: lock_next
 -- The next jobs that wait, after $1, in the order in which they came: locked until the transaction ends. What somebody else has locked
--- is passed by, as its workers do. No more than some megabytes. Why: what keeps a job here. A queue whose policy is about one at a time
+-- is passed by, as its workers do. No more than some megabytes. Reason: what keeps a job there. A queue whose policy is about one at a time
 -- becomes a lane.
 with next as materialized (
   select *
@@ -40,13 +40,13 @@ select
   line as lane,
   case
     when name like '\_\_pgboss\_\_%' then 'internal'
-    when blocked or blocking then 'tied'
+    when blocked or blocking then 'linked'
     when (name, line) in (select busy.name, busy.line from busy where busy.line is not null) then 'busy'
     when octet_length(data::text) > 1000000
       or length(name) > 500
       or length(coalesce(line, '')) > 500
       or length(coalesce(singleton_key, '')) > 500 then 'large'
-  end as why,
+  end as reason,
   array[created_on::text, id::text]::text as place
 from lined
 where coalesce(bytes_before, 0) < 4000000
@@ -60,7 +60,7 @@ where job.name = taken.kind
   and job.id = taken.id
 returning 1
 
--- name: rest
+-- name: count_remaining
 -- What is there at all.
 select
   count(*) filter (where state < 'active')::integer as pending,

@@ -15,10 +15,10 @@ export const importSources = Object.keys(known) as ImportSource[]
 /**
  * Reason why a job stays in the other library. `running`: a worker has it. `ended`: it has ended, or failed for good. `locked`: another
  * process has locked it, or it arrived during the import. `key`: another job has its unique key here. `busy`: a job of the same line
- * runs there. `tied`: it waits for others, or others wait for it. `flags`: it has flags. `large`: its input, a name or a key is too large
+ * runs there. `linked`: it waits for others, or others wait for it. `flags`: it has flags. `large`: its input, a name or a key is too large
  * here. `internal`: it is a job of the library itself.
  */
-export type WhyLeft = 'running' | 'ended' | 'locked' | 'key' | 'busy' | 'tied' | 'flags' | 'large' | 'internal'
+export type SkipReason = 'running' | 'ended' | 'locked' | 'key' | 'busy' | 'linked' | 'flags' | 'large' | 'internal'
 
 /** A job that waits elsewhere. */
 export interface ForeignJob {
@@ -35,30 +35,30 @@ export interface ForeignJob {
   readonly until: 'started' | 'ended'
   readonly lane: string | null
   /** What keeps it there. */
-  readonly why: WhyLeft | null
+  readonly reason: SkipReason | null
   /** Where it stands among the others. */
   readonly place: string
 }
 
 /** How many there are, by what they do. */
-export interface Rest {
+export interface RemainingCounts {
   readonly pending: number
   readonly running: number
   readonly ended: number
 }
 
-type Name = 'version' | 'take' | 'remove' | 'rest'
+type StatementName = 'version' | 'lock_next' | 'remove' | 'count_remaining'
 
 /** The jobs of another library in this database. */
 export class Source {
   readonly name: ImportSource
   readonly schema: string
-  readonly #sql: Record<Name, Statement>
+  readonly #sql: Record<StatementName, Statement>
 
   constructor(name: ImportSource, schema: string = known[name].schema) {
     this.name = name
     this.schema = schema
-    this.#sql = loadStatements<Name>(new URL(`./${name}.sql`, import.meta.url), schema, known[name].schema)
+    this.#sql = loadStatements<StatementName>(new URL(`./${name}.sql`, import.meta.url), schema, known[name].schema)
   }
 
   /** Throws where its tables are not there, are of a version that is not known, or hide their rows. */
@@ -90,8 +90,8 @@ export class Source {
   }
 
   /** The next ones that wait, locked. */
-  take(tx: Executor, after: string | null, kind: string | null, most: number): Promise<ForeignJob[]> {
-    return tx.query(this.#sql.take.text, [after, kind, most])
+  lockNext(tx: Executor, after: string | null, kind: string | null, max: number): Promise<ForeignJob[]> {
+    return tx.query(this.#sql.lock_next.text, [after, kind, max])
   }
 
   /** Answers how many were removed. */
@@ -99,7 +99,7 @@ export class Source {
     return (await tx.query(this.#sql.remove.text, [JSON.stringify(jobs.map(({ id, kind }) => ({ id, kind })))])).length
   }
 
-  async rest(reader: Reader, kind: string | null): Promise<Rest> {
-    return (await reader.read<Rest>(this.#sql.rest.text, [kind]))[0]!
+  async countRemaining(reader: Reader, kind: string | null): Promise<RemainingCounts> {
+    return (await reader.read<RemainingCounts>(this.#sql.count_remaining.text, [kind]))[0]!
   }
 }

@@ -1,6 +1,6 @@
+import type { Step } from './fixture.ts'
 import { step as leases } from './leases.ts'
 import { step as locks } from './locks.ts'
-import type { Step } from './stage.ts'
 
 /** The same names, by lock or by lease: a fleet that moves from one to the other. */
 export const step: Step = (stage, walk, random) =>

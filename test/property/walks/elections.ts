@@ -1,11 +1,11 @@
 import type { Random } from '../random.ts'
-import type { Stage, Walk } from './stage.ts'
+import type { Fixture, Walk } from './fixture.ts'
 
 /** An instance campaigns once at a time for a name. */
 const campaigns = new Set<string>()
 
 /** A campaign for a while. Who leads believes it until its signal says otherwise, or it has led for long enough. */
-export async function step({ holdfast, believe, keep, sleep }: Stage, walk: Walk, random: Random) {
+export async function step({ holdfast, believe, keep, sleep }: Fixture, walk: Walk, random: Random) {
   const { schedule, names } = walk
   const name = random.pick(names)
   if (campaigns.has(name)) return

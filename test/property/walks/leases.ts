@@ -1,13 +1,13 @@
 import type { HoldfastError, LeaseOptions } from 'holdfast'
 import type { Random } from '../random.ts'
-import type { Stage, Walk } from './stage.ts'
+import type { Fixture, Walk } from './fixture.ts'
 
 /** One lease; at times extended in the middle, at times for less than it had. */
-export async function step({ holdfast, believe, keep, impatience }: Stage, walk: Walk, random: Random) {
+export async function step({ holdfast, believe, keep, impatience }: Fixture, walk: Walk, random: Random) {
   const { schedule, names } = walk
   const { options: given, forget } = impatience(random)
   const options: LeaseOptions & typeof given = { ...given, ttl: random.pick([1_000, 1_500, 2_000]) }
-  if (random.chance(0.1)) options.hold = random.below(60)
+  if (random.chance(0.1)) options.minHold = random.below(60)
   try {
     const tries = random.chance(0.2)
     const name = random.pick(names)

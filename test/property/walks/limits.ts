@@ -1,8 +1,8 @@
 import type { Random } from '../random.ts'
-import type { Stage, Walk } from './stage.ts'
+import type { Fixture, Walk } from './fixture.ts'
 
 /** A permit, or two at once, of an entity that has room for three. */
-export async function step({ holdfast, believe, keep, impatience }: Stage, walk: Walk, random: Random) {
+export async function step({ holdfast, believe, keep, impatience }: Fixture, walk: Walk, random: Random) {
   const { schedule, names } = walk
   const { options, forget } = impatience(random)
   const max = 3

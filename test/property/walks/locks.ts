@@ -1,9 +1,9 @@
 import type { LockOptions } from 'holdfast'
 import type { Random } from '../random.ts'
-import type { Stage, Walk } from './stage.ts'
+import type { Fixture, Walk } from './fixture.ts'
 
 /** One lock, on one name or several, shared or exclusive, waited for or not. */
-export async function step({ holdfast, believe, keep, impatience }: Stage, walk: Walk, random: Random) {
+export async function step({ holdfast, believe, keep, impatience }: Fixture, walk: Walk, random: Random) {
   const { schedule, names } = walk
   const { options: given, forget } = impatience(random)
   const options: LockOptions & typeof given = { ...given, mode: random.chance(0.3) ? 'shared' : 'exclusive' }

@@ -1,8 +1,8 @@
 import type { Random } from '../random.ts'
-import type { Stage, Walk } from './stage.ts'
+import type { Fixture, Walk } from './fixture.ts'
 
 /** A delivery, of which there are few, so that they meet: its effect is a row, and its answer says who made it. */
-export async function step({ holdfast, keep, write }: Stage, walk: Walk, random: Random) {
+export async function step({ holdfast, keep, write }: Fixture, walk: Walk, random: Random) {
   const key = `${random.pick(walk.names)}/${random.below(6)}`
   const by = `${process.pid}:${random.below(2 ** 31)}`
   const answer = await holdfast.once.run(

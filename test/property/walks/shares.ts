@@ -1,23 +1,23 @@
-import type { Owned } from 'holdfast'
+import type { OwnedResource } from 'holdfast'
 import type { Random } from '../random.ts'
-import type { Stage, Walk } from './stage.ts'
+import type { Fixture, Walk } from './fixture.ts'
 
 const resources = ['a', 'b', 'c', 'd', 'e']
 /** An instance takes part once at a time in a division. */
 const assigned = new Set<string>()
 
 /** A round of work that is divided, or an assignment for a while. */
-export async function step({ holdfast, believe, keep, sleep }: Stage, walk: Walk, random: Random) {
+export async function step({ holdfast, believe, keep, sleep }: Fixture, walk: Walk, random: Random) {
   const { schedule, names } = walk
   const name = random.pick(names)
-  const tend = (resource: string, owned: Owned) =>
+  const tend = (resource: string, owned: OwnedResource) =>
     believe(owned, { schedule, names: [`${name}/${resource}`] }, random, () => keep(walk, random))
   if (assigned.has(name) || random.chance(0.6)) {
-    const round = random.chance(0.5) ? { round: `${schedule}/${random.below(20)}` } : { hold: random.below(500) }
-    const stay = random.chance(0.7)
-    await holdfast.shares.each(name, resources, tend, { ...round, concurrency: 2, stay }).catch((error) => {
+    const round = random.chance(0.5) ? { round: `${schedule}/${random.below(20)}` } : { window: random.below(500) }
+    const waitForOthers = random.chance(0.7)
+    await holdfast.shares.each(name, resources, tend, { ...round, concurrency: 2, waitForOthers }).catch((error) => {
       // Whoever does not stay tells what it lost; whoever stays begins it again.
-      if (stay || error.code !== 'RESOURCES_FAILED') throw error
+      if (waitForOthers || error.code !== 'RESOURCES_FAILED') throw error
     })
     return
   }

@@ -4,13 +4,13 @@ import { Act } from '../../parts/confirm.js'
 import { Details } from '../../parts/details.js'
 import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
-import { WhoIs } from '../../parts/mark.js'
+import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
 import { Notice } from '../../parts/notice.js'
 import { Panel } from '../../parts/panel.js'
 import { Payload, Scrolled } from '../../parts/payload.js'
 import { State } from '../../parts/state.js'
-import { Moment } from '../../parts/time.js'
+import { TimeAndAge } from '../../parts/time.js'
 import { setParams } from '../../routes.js'
 
 interface OneDeliveryProps {
@@ -47,38 +47,38 @@ export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
             )}
             <Facts
               facts={[
-                ['Key', <Name key="key" text={key} most={200} copy />],
+                ['Key', <Name key="key" text={key} maxLength={200} copy />],
                 ['Namespace', <bdi key="namespace">{namespace}</bdi>],
-                ['State', <State key="state" is={delivery.state} />],
-                [isOver ? 'Run by' : 'Runs on', <WhoIs key="who" who={delivery} />],
-                ['Began', <Moment key="began" at={delivery.startedAt} />],
-                isOver && ['Ended', <Moment key="ended" at={delivery.finishedAt!} />],
-                isOver && ['Took', took(delivery.startedAt, delivery.finishedAt!)],
-                isOver && ['Forgotten', <Moment key="forgotten" at={delivery.expiresAt} />],
+                ['State', <State key="state" word={delivery.state} />],
+                [isOver ? 'Run by' : 'Runs on', <OwnerMark key="who" owner={delivery} />],
+                ['Began', <TimeAndAge key="began" at={delivery.startedAt} />],
+                isOver && ['Ended', <TimeAndAge key="ended" at={delivery.finishedAt!} />],
+                isOver && ['Took', durationText(delivery.startedAt, delivery.finishedAt!)],
+                isOver && ['Forgotten', <TimeAndAge key="forgotten" at={delivery.expiresAt} />],
                 ['Fence', String(delivery.fence)],
                 delivery.fingerprint !== null && ['Fingerprint', <Name key="print" text={delivery.fingerprint} copy />],
               ]}
             />
             {delivery.state !== 'in-flight' && (
               <div class="row-acts">
-                <Act act="forget-delivery" params={{ namespace, key }} label="Forget" of={shorten(key, 60)} />
+                <Act act="forget-delivery" params={{ namespace, key }} label="Forget" subject={shorten(key, 60)} />
               </div>
             )}
           </div>
         )}
       </Panel>
       {delivery && isOver && (
-        <div class="beside">
+        <div class="side-by-side">
           <Panel title={delivery.state === 'failed' ? 'Failure' : 'Answer'} live={live} padded={false}>
             <Payload
               value={delivery.value}
               bytes={delivery.valueBytes}
               isShown={delivery.isValueShown}
-              what="the answer"
+              subject="the answer"
             />
           </Panel>
           {delivery.bodyBytes !== null && (
-            <Panel title="Body" live={live} padded={false} says={formatBytes(delivery.bodyBytes)}>
+            <Panel title="Body" live={live} padded={false} description={formatBytes(delivery.bodyBytes)}>
               {delivery.body === null ? (
                 <p class="payload-none muted">Bytes that are no text.</p>
               ) : (
@@ -93,6 +93,6 @@ export function OneDelivery({ namespace, deliveryKey: key }: OneDeliveryProps) {
 }
 
 /** How long a run took. */
-export function took(from: string, to: string): string {
+export function durationText(from: string, to: string): string {
   return formatDuration(Math.max(0, Date.parse(to) - Date.parse(from)))
 }

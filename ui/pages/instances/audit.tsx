@@ -6,9 +6,9 @@ import { Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { None, When } from '../../parts/time.js'
-import type { Says } from '../../wire.js'
+import type { ViewData } from '../../wire.js'
 
-type Entry = Says<'audit'>['rows'][number]
+type Entry = ViewData<'audit'>['rows'][number]
 
 /** What visitors of the dashboard did, the latest first. */
 export function Audit() {
@@ -17,7 +17,7 @@ export function Audit() {
     <Panel
       title="What visitors did"
       live={audit}
-      says="Each act, written down before it was done, and again when it had been. The latest two hundred. Each act also forgets up to a thousand that are older than 90 days."
+      description="Each act, written down before it was done, and again when it had been. The latest two hundred. Each act also forgets up to a thousand that are older than 90 days."
       padded={false}
     >
       <Table
@@ -28,15 +28,15 @@ export function Audit() {
           { title: 'When', cell: ({ at }) => <When at={at} />, sort: ({ at }) => Date.parse(at) },
           {
             title: 'Visitor',
-            cell: ({ visitor }) => <Name text={visitor} most={24} />,
+            cell: ({ visitor }) => <Name text={visitor} maxLength={24} />,
             sort: ({ visitor }) => visitor,
           },
           { title: 'Act', cell: ({ act }) => act, sort: ({ act }) => act },
           { title: 'To what', cell: ({ subject }) => <Name text={subject} />, sort: ({ subject }) => subject },
-          { title: 'What became of it', cell: (entry) => <Became entry={entry} />, wide: true },
+          { title: 'What became of it', cell: (entry) => <OutcomeCell entry={entry} />, wide: true },
           {
             title: 'Why',
-            cell: ({ reason }) => (reason ? <bdi>{visible(reason)}</bdi> : <None says="not said" />),
+            cell: ({ reason }) => (reason ? <bdi>{visible(reason)}</bdi> : <None text="not said" />),
             spare: 1,
           },
         ]}
@@ -50,15 +50,15 @@ export function Audit() {
   )
 }
 
-function Became({ entry: { outcome, error, endedAt, consequence } }: { readonly entry: Entry }) {
+function OutcomeCell({ entry: { outcome, error, endedAt, consequence } }: { readonly entry: Entry }) {
   if (outcome) return <bdi title={visible(consequence)}>{visible(outcome)}</bdi>
   if (error) {
     return (
       <span class="row">
-        <State is="failed" />
+        <State word="failed" />
         <bdi>{visible(error)}</bdi>
       </span>
     )
   }
-  return <State is={endedAt ? 'done' : 'not known'} tone={endedAt ? 'good' : 'warn'} />
+  return <State word={endedAt ? 'done' : 'not known'} tone={endedAt ? 'good' : 'warn'} />
 }

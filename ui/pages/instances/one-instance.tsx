@@ -1,22 +1,22 @@
 import type { ComponentChildren } from 'preact'
 import { formatDuration, visible } from '../../format.js'
-import { silenceInWords, stateOf } from '../../graphics/beats.js'
+import { silenceText, stateText } from '../../graphics/heartbeats.js'
 import { useView } from '../../live.js'
 import { Copy } from '../../parts/copy.js'
 import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
-import { InstanceMark } from '../../parts/mark.js'
+import { InstanceMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
 import { Notice } from '../../parts/notice.js'
 import { Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
-import { None, Since, When } from '../../parts/time.js'
+import { Elapsed, None, When } from '../../parts/time.js'
 import { hrefOf, setParams } from '../../routes.js'
-import type { Says } from '../../wire.js'
+import type { ViewData } from '../../wire.js'
 import { Clock, Drain, type Instance, Silence } from './cells.js'
 
-type Work = NonNullable<Says<'instance'>>
+type Work = NonNullable<ViewData<'instance'>>
 
 /** One instance in full: how it is, what it has and waits for, and what it is at. */
 export function OneInstance({ id }: { readonly id: string }) {
@@ -46,7 +46,7 @@ export function OneInstance({ id }: { readonly id: string }) {
         {found && <About row={found} work={work.data ?? undefined} />}
       </Panel>
       {found && work.data && (
-        <div class="beside">
+        <div class="side-by-side">
           <Panel title="Has and waits for" live={work} padded={false}>
             <Names work={work.data} />
           </Panel>
@@ -61,13 +61,13 @@ export function OneInstance({ id }: { readonly id: string }) {
 
 const states: Readonly<Record<string, string>> = {
   gone: 'nobody vouches for it, and it has not closed: it died, or is cut off',
-  asked: 'asked to drain, and has not heard of it yet',
+  'drain-requested': 'asked to drain, and has not heard of it yet',
   draining: 'it takes no new work, and lets what runs come to its end',
   drained: 'nothing of its work is left, and it lives until its process ends',
 }
 
 function About({ row, work }: { readonly row: Instance; readonly work: Work | undefined }) {
-  const state = stateOf(row)
+  const state = stateText(row)
   const refused = Object.entries(row.refusedSettings)
   return (
     <div class="stack">
@@ -84,19 +84,19 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
             'Id',
             <span key="id" class="row">
               <code>{row.id}</code>
-              <Copy text={row.id} what="the id" />
+              <Copy text={row.id} subject="the id" />
             </span>,
           ],
           [
             'State',
             <span key="state" class="row">
-              <State is={state} />
+              <State word={state} />
               {states[state] && <span class="muted">{states[state]}</span>}
               {work?.drainWithin != null && <span class="muted">within {formatDuration(work.drainWithin)}</span>}
             </span>,
           ],
           row.alive && ['Silent for', <Silence key="silence" row={row} />],
-          ['Heard', silenceInWords(row)],
+          ['Heard', silenceText(row)],
           [
             'Present by',
             row.isAnchored
@@ -105,16 +105,16 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
           ],
           ['Pooler', row.pooler === 'none' ? 'none: it speaks to the server directly' : row.pooler],
           ['Clock', <Clock key="clock" ahead={row.clockAhead} />],
-          ['Namespace', <Name key="namespace" text={row.namespace} most={120} />],
-          ['Open for', <Since key="open" at={row.openedAt} />],
+          ['Namespace', <Name key="namespace" text={row.namespace} maxLength={120} />],
+          ['Open for', <Elapsed key="open" at={row.openedAt} />],
           [
-            'Life',
-            row.lives === 1 ? (
-              'its first: it has never lost its presence'
+            'Reconnects',
+            row.reconnects === 0 ? (
+              'none: it has never lost its presence'
             ) : (
               <span key="life">
-                {row.lives}, since <When at={row.lifeSince} />: it lost its presence{' '}
-                {row.lives === 2 ? 'once' : `${row.lives - 1} times`}
+                present since <When at={row.epochSince} />: it lost its presence{' '}
+                {row.reconnects === 1 ? 'once' : `${row.reconnects} times`}
               </span>
             ),
           ],
@@ -126,8 +126,8 @@ function About({ row, work }: { readonly row: Instance; readonly work: Work | un
               <span key="workers">
                 {work.workers.map(({ number, queues, sleeping }) => (
                   <span key={number} class="row">
-                    <Name text={queues.join(', ')} most={60} />
-                    <State is={sleeping ? 'has nothing to do' : 'works'} tone={sleeping ? 'quiet' : 'busy'} />
+                    <Name text={queues.join(', ')} maxLength={60} />
+                    <State word={sleeping ? 'has nothing to do' : 'works'} tone={sleeping ? 'quiet' : 'busy'} />
                   </span>
                 ))}
               </span>,
@@ -183,7 +183,7 @@ function Names({ work }: { readonly work: Work }) {
       what: 'leases',
       tone: 'good' as const,
       name: named(lease),
-      more: `fence ${lease.fence}${lease.wanted ? ', wanted' : ''}`,
+      more: `fence ${lease.fence}${lease.hasWaiters ? ', wanted' : ''}`,
       since: lease.since,
     })),
     ...work.permits.map(({ namespace, name, weight, granted, since }, at) => ({
@@ -261,12 +261,12 @@ function Lines({
       rows={lines}
       keyOf={({ id }) => id}
       columns={[
-        { title: 'What', cell: ({ what, tone }) => <State is={what} tone={tone} />, sort: ({ what }) => what },
+        { title: 'What', cell: ({ what, tone }) => <State word={what} tone={tone} />, sort: ({ what }) => what },
         { title: 'Name', cell: ({ name }) => name, wide: true },
         { title: 'More', cell: ({ more }) => <span class="muted">{more}</span> },
         {
           title: 'For',
-          cell: ({ since }) => <Since at={since} />,
+          cell: ({ since }) => <Elapsed at={since} />,
           sort: ({ since }) => since && -Date.parse(since),
           align: 'end',
         },

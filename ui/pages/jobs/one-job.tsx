@@ -1,19 +1,19 @@
 import { formatNumber } from '../../format.js'
-import { AttemptsRuler, AttemptsTable, type Job } from '../../graphics/attempts.js'
+import { AttemptTable, AttemptTimeline, type Job } from '../../graphics/attempts.js'
 import { Workflow, WorkflowTable } from '../../graphics/workflow.js'
-import { type Live, useView } from '../../live.js'
+import { type LiveView, useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
 import { Details } from '../../parts/details.js'
 import { Empty } from '../../parts/empty.js'
 import { type Fact, Facts } from '../../parts/facts.js'
-import { WhoIs } from '../../parts/mark.js'
+import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
 import { Notice } from '../../parts/notice.js'
 import { Panel } from '../../parts/panel.js'
 import { Payload, Scrolled } from '../../parts/payload.js'
 import { QueueName } from '../../parts/queue-name.js'
 import { State } from '../../parts/state.js'
-import { Ago, Moment, When } from '../../parts/time.js'
+import { Ago, TimeAndAge, When } from '../../parts/time.js'
 import { hrefOf, setParams } from '../../routes.js'
 
 /** All about one job. */
@@ -42,7 +42,7 @@ export function OneJob({ id }: { readonly id: string }) {
               {job.waitsFor && (
                 <Notice tone={job.waitsFor.reason === 'worker' || job.waitsFor.reason === 'pause' ? 'warn' : 'quiet'}>
                   <strong>Why does it wait? </strong>
-                  <Why job={job} />
+                  <WaitReason job={job} />
                 </Notice>
               )}
               {job.cancelling && (
@@ -57,11 +57,11 @@ export function OneJob({ id }: { readonly id: string }) {
                     act="retry-job"
                     params={{ id: job.id }}
                     label={job.state === 'waiting' ? 'Run now' : 'Retry'}
-                    of={`job ${id}`}
+                    subject={`job ${id}`}
                   />
                 )}
                 {['ready', 'running', 'waiting'].includes(job.state) && (
-                  <Act act="cancel-job" params={{ id: job.id }} label="Cancel" of={`job ${id}`} />
+                  <Act act="cancel-job" params={{ id: job.id }} label="Cancel" subject={`job ${id}`} />
                 )}
               </div>
             </div>
@@ -69,48 +69,48 @@ export function OneJob({ id }: { readonly id: string }) {
         </Panel>
         {job && <Attempts job={job} live={live} />}
       </div>
-      {job && <Parts job={job} live={live} />}
+      {job && <DetailPanels job={job} live={live} />}
     </Details>
   )
 }
 
-function Attempts({ job, live }: { readonly job: Job; readonly live: Live<unknown> }) {
+function Attempts({ job, live }: { readonly job: Job; readonly live: LiveView<unknown> }) {
   return (
     <Panel
       title="Attempts"
       live={live}
       count={job.failed + job.crashes + (job.state === 'running' || job.state === 'done' ? 1 : 0)}
-      says={job.attempts.length >= 20 ? 'Of those that failed, the last twenty.' : undefined}
-      twin={<AttemptsTable job={job} />}
+      description={job.attempts.length >= 20 ? 'Of those that failed, the last twenty.' : undefined}
+      table={<AttemptTable job={job} />}
     >
-      <AttemptsRuler job={job} />
+      <AttemptTimeline job={job} />
     </Panel>
   )
 }
 
-function Parts({ job, live }: { readonly job: Job; readonly live: Live<unknown> }) {
+function DetailPanels({ job, live }: { readonly job: Job; readonly live: LiveView<unknown> }) {
   const last = job.attempts.at(-1)
   const stack = last?.error.stack ?? job.error?.stack
   return (
     <>
-      {job.tied.length > 1 && (
+      {job.linked.length > 1 && (
         <Panel
           title={job.workflow === null ? 'Jobs that wait for each other' : `Workflow ${job.workflow}`}
           live={live}
           count={job.others + 1}
-          says={job.others + 1 > job.tied.length ? `The first ${job.tied.length} of them.` : undefined}
-          twin={<WorkflowTable jobs={job.tied} id={job.id} />}
+          description={job.others + 1 > job.linked.length ? `The first ${job.linked.length} of them.` : undefined}
+          table={<WorkflowTable jobs={job.linked} id={job.id} />}
         >
-          <Workflow jobs={job.tied} id={job.id} />
+          <Workflow jobs={job.linked} id={job.id} />
         </Panel>
       )}
-      <div class="beside">
+      <div class="side-by-side">
         <Panel title="Input" live={live} padded={false}>
-          <Payload value={job.input} bytes={job.inputBytes} isShown={job.isInputShown} what="the input" />
+          <Payload value={job.input} bytes={job.inputBytes} isShown={job.isInputShown} subject="the input" />
         </Panel>
         {job.state === 'done' && (
           <Panel title="Result" live={live} padded={false}>
-            <Payload value={job.result} bytes={job.resultBytes} isShown={job.isResultShown} what="the result" />
+            <Payload value={job.result} bytes={job.resultBytes} isShown={job.isResultShown} subject="the result" />
           </Panel>
         )}
         {(last || job.error) && (
@@ -139,14 +139,14 @@ function Parts({ job, live }: { readonly job: Job; readonly live: Live<unknown> 
 function factsOf(job: Job): (Fact | false)[] {
   const { queue, queueKey, namespace, lane, priority, failed, crashes, maxCrashes, progress, uniqueKey, fence } = job
   return [
-    ['State', <State key="state" is={job.pausedAt && job.state === 'ready' ? 'paused' : job.state} />],
+    ['State', <State key="state" word={job.pausedAt && job.state === 'ready' ? 'paused' : job.state} />],
     ['Queue', <QueueName key="queue" name={queue} queueKey={queueKey} />],
     namespace !== null && ['Namespace', <bdi key="namespace">{namespace}</bdi>],
-    job.instance !== null && [job.state === 'running' ? 'Runs on' : 'Ran on', <WhoIs key="who" who={job} />],
-    ['Enqueued', <Moment key="enqueued" at={job.enqueuedAt} />],
-    job.state === 'waiting' && job.runAt !== null && ['Runs', <Moment key="runs" at={job.runAt} />],
-    job.claimedAt !== null && ['Claimed', <Moment key="claimed" at={job.claimedAt} />],
-    job.endedAt !== null && ['Ended', <Moment key="ended" at={job.endedAt} />],
+    job.instance !== null && [job.state === 'running' ? 'Runs on' : 'Ran on', <OwnerMark key="who" owner={job} />],
+    ['Enqueued', <TimeAndAge key="enqueued" at={job.enqueuedAt} />],
+    job.state === 'waiting' && job.runAt !== null && ['Runs', <TimeAndAge key="runs" at={job.runAt} />],
+    job.claimedAt !== null && ['Claimed', <TimeAndAge key="claimed" at={job.claimedAt} />],
+    job.endedAt !== null && ['Ended', <TimeAndAge key="ended" at={job.endedAt} />],
     failed > 0 && ['Failed', failed === 1 ? 'once' : `${failed} times`],
     crashes > 0 && ['Crashed', `${crashes} of ${maxCrashes} times: a worker died while it had the job`],
     progress !== null && ['Progress', formatNumber(progress)],
@@ -158,10 +158,10 @@ function factsOf(job: Job): (Fact | false)[] {
 }
 
 /** The one answer to why a job does not run. */
-function Why({ job: { waitsFor, failed, crashes, queue, kind } }: { readonly job: Job }) {
+function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { readonly job: Job }) {
   if (!waitsFor) return null
   const link = (id: number) => <a href={hrefOf('jobs', { id: String(id) })}>{id}</a>
-  const before = 'ahead' in waitsFor ? aheadOf(waitsFor.ahead) : ''
+  const before = 'ahead' in waitsFor ? aheadText(waitsFor.ahead) : ''
   switch (waitsFor.reason) {
     case 'time':
       return (
@@ -237,6 +237,6 @@ function Why({ job: { waitsFor, failed, crashes, queue, kind } }: { readonly job
   }
 }
 
-function aheadOf(ahead: number): string {
+function aheadText(ahead: number): string {
   return ahead === 1 ? '1 other' : `${ahead >= 10_000 ? 'at least ' : ''}${formatNumber(ahead)} others`
 }

@@ -6,18 +6,18 @@ import {
   jobWaits,
   readJobSearch,
   readSearch,
-  searchedStates,
+  searchableStates,
   writeSearchValue,
 } from '../../../src/search/index.js'
 import { useShortcuts } from '../../keyboard.js'
 import { Icon } from '../../parts/icons.js'
 import { setParams, useParams } from '../../routes.js'
 
-const quietMs = 250
-const mostHints = 12
+const debounceMs = 250
+const maxHints = 12
 
 /** What is wrong with a search; undefined for nothing. */
-export function mistakeOf(text: string): UsageError | undefined {
+export function parseMistake(text: string): UsageError | undefined {
   try {
     readJobSearch(text)
     return undefined
@@ -29,9 +29,9 @@ export function mistakeOf(text: string): UsageError | undefined {
 interface Hint {
   /** What the term becomes. */
   readonly term: string
-  readonly says: string
+  readonly text: string
   /** Whether a value has still to be written. */
-  readonly isBegun: boolean
+  readonly isTyped: boolean
 }
 
 interface JobSearchProps {
@@ -49,7 +49,7 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
   const typed = useRef(given)
   const box = useRef<HTMLElement>(null)
   const field = useRef<HTMLInputElement>(null)
-  useShortcuts([{ key: '/', says: 'Search', group: 'Everywhere', run: () => field.current?.select() }])
+  useShortcuts([{ key: '/', text: 'Search', group: 'Everywhere', run: () => field.current?.select() }])
   // Somebody went back, or followed a link.
   useEffect(() => {
     if (given !== typed.current) {
@@ -64,14 +64,14 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
       typed.current = text
       setTold(text)
       setParams({ search: text })
-    }, quietMs)
+    }, debounceMs)
     return () => clearTimeout(timer)
   }, [text])
   const hints = useMemo(() => hintsAt(text, caret, queues, kinds), [text, caret, queues, kinds])
-  const mistake = told === text ? mistakeOf(text) : undefined
-  const take = ({ term, isBegun }: Hint) => {
+  const mistake = told === text ? parseMistake(text) : undefined
+  const take = ({ term, isTyped }: Hint) => {
     const { from, to } = termAt(text, caret)
-    const end = isBegun ? '' : ' '
+    const end = isTyped ? '' : ' '
     const next = `${text.slice(0, from)}${term}${end}${text.slice(to).trimStart()}`
     setText(next)
     const at = from + term.length + end.length
@@ -109,7 +109,7 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
         class="field"
         type="search"
         aria-label="Search jobs"
-        aria-describedby="job-search-says"
+        aria-describedby="job-search-message"
         placeholder="Search jobs: queue:mail state:failed input.user:42"
         autocomplete="off"
         autocapitalize="off"
@@ -142,14 +142,14 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
                   <code>
                     <bdi>{hint.term.length > 60 ? `${hint.term.slice(0, 60)}…` : hint.term}</bdi>
                   </code>
-                  <span class="muted small">{hint.says}</span>
+                  <span class="muted small">{hint.text}</span>
                 </button>
               </li>
             ))}
           </ul>
         </div>
       )}
-      <p id="job-search-says" class="search-mistake small" role="status">
+      <p id="job-search-message" class="search-mistake small" role="status">
         {mistake && (
           <>
             <Icon name="warn" size={13} /> {mistake.message}. {mistake.hint}
@@ -173,28 +173,28 @@ function termAt(text: string, caret: number): { from: number; to: number } {
 
 function hintsAt(text: string, caret: number, queues: readonly string[], kinds: readonly string[]): Hint[] {
   const { from } = termAt(text, caret)
-  const begun = text.slice(from, caret)
-  const colon = begun.indexOf(':')
+  const typedTerm = text.slice(from, caret)
+  const colon = typedTerm.indexOf(':')
   const of = (word: string, values: readonly string[]) =>
-    values.map((value): Hint => ({ term: `${word}:${writeSearchValue(value)}`, says: '', isBegun: false }))
+    values.map((value): Hint => ({ term: `${word}:${writeSearchValue(value)}`, text: '', isTyped: false }))
   const words = Object.entries(jobSearchWords).map(
-    ([word, { says, example }]): Hint => ({
+    ([word, { text, example }]): Hint => ({
       term: word === 'input' ? 'input.' : `${word}:`,
-      says: `${says}, as in ${example}`,
-      isBegun: true,
+      text: `${text}, as in ${example}`,
+      isTyped: true,
     }),
   )
   const values: Readonly<Record<string, Hint[]>> = {
-    state: of('state', searchedStates),
+    state: of('state', searchableStates),
     waits: of('waits', jobWaits),
     queue: of('queue', queues),
     kind: of('kind', kinds),
   }
-  const found = colon < 0 ? words : (values[begun.slice(0, colon)] ?? [])
-  const typed = begun.replace(':"', ':').toLowerCase()
+  const found = colon < 0 ? words : (values[typedTerm.slice(0, colon)] ?? [])
+  const typed = typedTerm.replace(':"', ':').toLowerCase()
   const fits = ({ term }: Hint) => {
     const plain = term.replace(':"', ':').toLowerCase()
-    return colon < 0 ? plain.startsWith(typed) : plain.includes(typed.slice(colon + 1)) && term !== begun
+    return colon < 0 ? plain.startsWith(typed) : plain.includes(typed.slice(colon + 1)) && term !== typedTerm
   }
-  return found.filter(fits).slice(0, mostHints)
+  return found.filter(fits).slice(0, maxHints)
 }

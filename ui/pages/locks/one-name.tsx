@@ -1,19 +1,19 @@
 import { shorten } from '../../format.js'
-import { Ruler, RulerTable } from '../../graphics/ruler.js'
+import { TermTimeline, TermTimelineTable } from '../../graphics/term-timeline.js'
 import { useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
 import { Dialog } from '../../parts/dialog.js'
 import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
-import { WhoIs } from '../../parts/mark.js'
+import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
 import { Panel, type PanelProps } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
-import { None, Since } from '../../parts/time.js'
-import type { Says } from '../../wire.js'
+import { Elapsed, None } from '../../parts/time.js'
+import type { ViewData } from '../../wire.js'
 
-type Told = Says<'name'>
+type NameData = ViewData<'name'>
 
 /** All about one name: who has it, who waits, what can be done, and its past. */
 export function OneName({ nameKey, onClose }: { readonly nameKey: string; readonly onClose: () => void }) {
@@ -28,7 +28,7 @@ export function OneName({ nameKey, onClose }: { readonly nameKey: string; readon
           <div class="stack">
             <Facts
               facts={[
-                ['Name', <Name key="name" text={name} most={300} copy />],
+                ['Name', <Name key="name" text={name} maxLength={300} copy />],
                 data.namespace !== null && ['Namespace', <bdi key="namespace">{data.namespace}</bdi>],
                 [
                   'Key',
@@ -36,35 +36,35 @@ export function OneName({ nameKey, onClose }: { readonly nameKey: string; readon
                     {data.key}
                   </span>,
                 ],
-                ['State', <State key="state" is={stateOf(data)} />],
+                ['State', <State key="state" word={stateOf(data)} />],
                 ...(data.lease ? leaseFacts(data.lease) : []),
               ]}
             />
             <div class="row-acts">
               {data.holders.some(({ instance }) => instance !== null) && (
-                <Act act="release-name" params={{ key: nameKey }} label="Ask to release" of={name} />
+                <Act act="release-name" params={{ key: nameKey }} label="Ask to release" subject={name} />
               )}
-              {data.lease && <Act act="expire-lease" params={{ key: nameKey }} label="Expire" of={name} />}
-              {data.holding > 0 && <Act act="break-lock" params={{ key: nameKey }} label="Break" of={name} />}
+              {data.lease && <Act act="expire-lease" params={{ key: nameKey }} label="Expire" subject={name} />}
+              {data.holding > 0 && <Act act="break-lock" params={{ key: nameKey }} label="Break" subject={name} />}
             </div>
           </div>
         )}
       </Panel>
       {data && data.holders.length > 0 && (
-        <People title="Holders" live={live} rows={data.holders} count={data.holding} />
+        <HolderPanel title="Holders" live={live} rows={data.holders} count={data.holding} />
       )}
       {data && data.waiters.length > 0 && (
-        <People title="Who waits" live={live} rows={data.waiters} count={data.waiting} />
+        <HolderPanel title="Who waits" live={live} rows={data.waiters} count={data.waiting} />
       )}
       <Panel
         title="Terms"
         live={terms}
-        says="Who had it before, with the fence of each, and why each ended."
-        twin={terms.data?.length ? <RulerTable terms={terms.data} /> : undefined}
+        description="Who had it before, with the fence of each, and why each ended."
+        table={terms.data?.length ? <TermTimelineTable terms={terms.data} /> : undefined}
       >
         {terms.data &&
           (terms.data.length > 0 ? (
-            <Ruler terms={terms.data} />
+            <TermTimeline terms={terms.data} />
           ) : (
             <Empty title="Nothing has been written down yet.">
               Instances write down once a minute who led, and what was held for a second or more.
@@ -75,27 +75,30 @@ export function OneName({ nameKey, onClose }: { readonly nameKey: string; readon
   )
 }
 
-function stateOf({ holders, lease, waiters }: Told): string {
+function stateOf({ holders, lease, waiters }: NameData): string {
   if (holders.length > 0) return holders[0]!.mode
-  if (lease) return lease.held ? 'leased' : 'kept'
+  if (lease) return lease.held ? 'leased' : 'min-hold'
   return waiters.length > 0 ? 'waiting' : 'free'
 }
 
-function leaseFacts(lease: NonNullable<Told['lease']>) {
+function leaseFacts(lease: NonNullable<NameData['lease']>) {
   return [
-    ['Leased by', lease.held ? <WhoIs key="who" who={lease} /> : <None key="who" says="nobody: kept by its hold" />],
-    ['Since', <Since key="since" at={lease.since} />],
+    [
+      'Leased by',
+      lease.held ? <OwnerMark key="who" owner={lease} /> : <None key="who" text="nobody: kept by its hold" />,
+    ],
+    ['Since', <Elapsed key="since" at={lease.since} />],
     ['Fence', lease.fence],
     ['Lasts without a renewal', `${lease.ttlMs / 1_000} s`],
   ] as const
 }
 
-interface PeopleProps extends Pick<PanelProps, 'title' | 'live'> {
-  readonly rows: Told['holders']
+interface HolderPanelProps extends Pick<PanelProps, 'title' | 'live'> {
+  readonly rows: NameData['holders']
   readonly count: number
 }
 
-function People({ title, live, rows, count }: PeopleProps) {
+function HolderPanel({ title, live, rows, count }: HolderPanelProps) {
   return (
     <Panel title={title} live={live} count={count} padded={false}>
       <Table
@@ -103,10 +106,10 @@ function People({ title, live, rows, count }: PeopleProps) {
         rows={rows}
         keyOf={({ pid, instance, mode }) => `${pid} ${instance} ${mode}`}
         columns={[
-          { title: 'Who', cell: (row) => <WhoIs who={row} />, wide: true },
+          { title: 'Who', cell: (row) => <OwnerMark owner={row} />, wide: true },
           { title: 'Mode', cell: ({ mode }) => mode },
-          { title: 'For', cell: ({ since }) => <Since at={since} />, align: 'end' },
-          { title: 'Session', cell: ({ pid }) => pid ?? <None says="inside its process" />, align: 'end', spare: 2 },
+          { title: 'For', cell: ({ since }) => <Elapsed at={since} />, align: 'end' },
+          { title: 'Session', cell: ({ pid }) => pid ?? <None text="inside its process" />, align: 'end', spare: 2 },
           { title: 'Fence', cell: ({ fence }) => fence ?? <None />, align: 'end', spare: 2 },
           { title: 'Calls', cell: ({ requests }) => requests, align: 'end', spare: 1 },
         ]}

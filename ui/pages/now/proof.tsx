@@ -1,7 +1,7 @@
 import './proof.css'
 import { useState } from 'preact/hooks'
 import { formatNumber } from '../../format.js'
-import type { Live } from '../../live.js'
+import type { LiveView } from '../../live.js'
 import { Copy } from '../../parts/copy.js'
 import { Dialog } from '../../parts/dialog.js'
 import { Notice } from '../../parts/notice.js'
@@ -9,13 +9,13 @@ import { Panel } from '../../parts/panel.js'
 import { Shape, State, type Tone } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
 import { Ago } from '../../parts/time.js'
-import type { Says } from '../../wire.js'
+import type { ViewData } from '../../wire.js'
 
-type Proven = Says<'proof'>
+type Proven = ViewData<'proof'>
 type Invariant = Proven['invariants'][number]
 
 /** Whether what is promised is true, promise by promise. Each can be opened: what speaks against it, and the query. */
-export function ProofLine({ proof }: { readonly proof: Live<Proven> }) {
+export function ProofPanel({ proof }: { readonly proof: LiveView<Proven> }) {
   const [opened, setOpened] = useState<number>()
   const invariants = proof.data?.invariants ?? []
   const one = invariants.find(({ number }) => number === opened)
@@ -24,7 +24,7 @@ export function ProofLine({ proof }: { readonly proof: Live<Proven> }) {
     <Panel
       title="Proof"
       live={proof}
-      says={
+      description={
         proof.data && (
           <>
             What Holdfast promises, held against the database <Ago at={proof.data.at} />; every half minute while
@@ -32,7 +32,7 @@ export function ProofLine({ proof }: { readonly proof: Live<Proven> }) {
           </>
         )
       }
-      twin={<ProofTable invariants={invariants} onOpen={open} />}
+      table={<ProofTable invariants={invariants} onOpen={open} />}
     >
       <ol class="proof">
         {invariants.map((invariant) => (
@@ -41,16 +41,16 @@ export function ProofLine({ proof }: { readonly proof: Live<Proven> }) {
               <span class="proof-sign">
                 <Shape tone={toneOf(invariant)} />
               </span>
-              <span class="proof-says">{invariant.says}</span>
-              <span class="proof-count">{countOf(invariant)}</span>
+              <span class="proof-text">{invariant.text}</span>
+              <span class="proof-count">{countText(invariant)}</span>
             </button>
           </li>
         ))}
       </ol>
       {one && (
-        <Dialog title={one.says} kind="wide" onClose={() => setOpened(undefined)}>
+        <Dialog title={one.text} kind="wide" onClose={() => setOpened(undefined)}>
           <p>
-            {countOf(one)}. {one.violations === 0 && one.suspects === 0 && 'Nothing speaks against it.'}
+            {countText(one)}. {one.violations === 0 && one.suspects === 0 && 'Nothing speaks against it.'}
           </p>
           {one.facts.length > 0 && (
             <Notice tone="bad">
@@ -65,14 +65,14 @@ export function ProofLine({ proof }: { readonly proof: Live<Proven> }) {
           )}
           {one.suspects > 0 && (
             <Notice tone="warn">
-              {formatNumber(one.suspects)} that may be mended at this very moment: it counts if it is still there at the
-              next look.
+              {formatNumber(one.suspects)} that may be repaired at this very moment: it counts if it is still there at
+              the next look.
             </Notice>
           )}
           <section class="sql">
             <header class="sql-head">
               <h3>The query, ready for psql</h3>
-              <Copy what="the query" label="Copy" text={`${one.sql};`} />
+              <Copy subject="the query" label="Copy" text={`${one.sql};`} />
             </header>
             {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard */}
             <pre tabIndex={0}>{one.sql}</pre>
@@ -97,9 +97,9 @@ function ProofTable({
       keyOf={({ number }) => String(number)}
       onOpen={onOpen}
       columns={[
-        { title: 'Promise', cell: ({ number, says }) => `${number}. ${says}`, wide: true },
-        { title: 'State', cell: (one) => <State is={wordOf(one)} tone={toneOf(one)} /> },
-        { title: 'Checked', cell: ({ checked, of }) => `${formatNumber(checked)} ${of}`, align: 'end' },
+        { title: 'Promise', cell: ({ number, text }) => `${number}. ${text}`, wide: true },
+        { title: 'State', cell: (one) => <State word={stateText(one)} tone={toneOf(one)} /> },
+        { title: 'Checked', cell: ({ checked, unit }) => `${formatNumber(checked)} ${unit}`, align: 'end' },
         { title: 'Violations', cell: ({ violations }) => formatNumber(violations), align: 'end' },
       ]}
       empty={null}
@@ -111,12 +111,12 @@ function toneOf({ violations, suspects }: Invariant): Tone {
   return violations > 0 ? 'bad' : suspects > 0 ? 'warn' : 'good'
 }
 
-function wordOf({ violations, suspects }: Invariant): string {
+function stateText({ violations, suspects }: Invariant): string {
   return violations > 0 ? 'broken' : suspects > 0 ? 'looked at again' : 'kept'
 }
 
-function countOf({ checked, of, violations, suspects }: Invariant): string {
-  const looked = `${formatNumber(checked)} ${of} checked`
-  if (violations > 0) return `${looked}, ${formatNumber(violations)} against it`
-  return suspects > 0 ? `${looked}, ${formatNumber(suspects)} looked at again` : looked
+function countText({ checked, unit, violations, suspects }: Invariant): string {
+  const checkedText = `${formatNumber(checked)} ${unit} checked`
+  if (violations > 0) return `${checkedText}, ${formatNumber(violations)} against it`
+  return suspects > 0 ? `${checkedText}, ${formatNumber(suspects)} looked at again` : checkedText
 }

@@ -1,34 +1,34 @@
 import './waits.css'
 import { useState } from 'preact/hooks'
 import { WaitGraph } from '../../graphics/wait-graph.js'
-import type { Live } from '../../live.js'
+import type { LiveView } from '../../live.js'
 import { Empty } from '../../parts/empty.js'
 import { Name } from '../../parts/name.js'
 import { Notice } from '../../parts/notice.js'
 import { Panel } from '../../parts/panel.js'
 import { Table } from '../../parts/table.js'
-import { None, Span } from '../../parts/time.js'
+import { Age, None } from '../../parts/time.js'
 import { useNarrow } from '../../use-narrow.js'
-import { Chosen } from './chosen.js'
-import { Who } from './who.js'
-import { howHeld, type Waits, whatIs } from './words.js'
+import { holdText, nameLabel, type WaitGraphData } from './labels.js'
+import { ParticipantMark } from './participant-mark.js'
+import { SelectionDetails } from './selection-details.js'
 
 /** Who waits for whom: as sentences, drawn, and what can be done about it. */
-export function WhoWaits({ graph }: { readonly graph: Live<Waits> }) {
-  const [asked, setAsked] = useState<string>()
+export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }) {
+  const [selected, setSelected] = useState<string>()
   const isNarrow = useNarrow()
   const waits = graph.data
   const isCalm = waits !== undefined && waits.names.length === 0
   const all = waits ? [...waits.participants, ...waits.names] : []
   // What was chosen may have let go; then whoever is most in the way is shown.
   const first = waits?.cycles[0]?.sides[0]?.participant ?? waits?.roots[0]?.participant
-  const chosen = all.some(({ id }) => id === asked) ? asked : first
+  const shown = all.some(({ id }) => id === selected) ? selected : first
   return (
     <Panel
       title="Who waits for whom"
       live={graph}
       count={isCalm ? undefined : waits?.calls}
-      twin={waits && !isCalm ? <Tree waits={waits} at={graph.at} /> : undefined}
+      table={waits && !isCalm ? <WaitTree waits={waits} at={graph.at} /> : undefined}
     >
       {isCalm && (
         <Empty title="Nobody waits for anybody.">
@@ -37,27 +37,27 @@ export function WhoWaits({ graph }: { readonly graph: Live<Waits> }) {
       )}
       {waits && !isCalm && (
         <div class="stack">
-          <Sentences waits={waits} at={graph.at} />
-          <WaitGraph waits={waits} at={graph.at} chosen={chosen} onChoose={setAsked} isUpright={isNarrow} />
+          <WaitSentences waits={waits} at={graph.at} />
+          <WaitGraph waits={waits} at={graph.at} selected={shown} onSelect={setSelected} isUpright={isNarrow} />
           {waits.isPartial && <p class="muted small">There is more than is drawn here.</p>}
-          {chosen && <Chosen waits={waits} id={chosen} at={graph.at} onChoose={setAsked} />}
+          {shown && <SelectionDetails waits={waits} id={shown} at={graph.at} onSelect={setSelected} />}
         </div>
       )}
     </Panel>
   )
 }
 
-const mostSaid = 3
+const maxListed = 3
 
 /** What matters most, in words: every circle, and who else is in the way. */
-function Sentences({ waits, at }: { readonly waits: Waits; readonly at: string | undefined }) {
-  const who = (id: string) => <Who waits={waits} id={id} />
-  const what = (id: string) => <Name text={whatIs(waits.names.find((name) => name.id === id)!)} />
-  const inCircle = new Set(waits.cycles.flatMap(({ sides }) => sides.map(({ participant }) => participant)))
-  const roots = waits.roots.filter(({ participant }) => !inCircle.has(participant))
+function WaitSentences({ waits, at }: { readonly waits: WaitGraphData; readonly at: string | undefined }) {
+  const who = (id: string) => <ParticipantMark waits={waits} id={id} />
+  const what = (id: string) => <Name text={nameLabel(waits.names.find((name) => name.id === id)!)} />
+  const inCycle = new Set(waits.cycles.flatMap(({ sides }) => sides.map(({ participant }) => participant)))
+  const roots = waits.roots.filter(({ participant }) => !inCycle.has(participant))
   return (
     <div class="stack waits-said" role="status">
-      {waits.cycles.slice(0, mostSaid).map(({ isCertain, sides }) => (
+      {waits.cycles.slice(0, maxListed).map(({ isCertain, sides }) => (
         <Notice key={sides[0]!.participant} tone={isCertain ? 'bad' : 'warn'}>
           <p>
             <strong>{isCertain ? 'Deadlock.' : 'This may be a deadlock.'}</strong>{' '}
@@ -74,7 +74,7 @@ function Sentences({ waits, at }: { readonly waits: Waits; readonly at: string |
           </ul>
         </Notice>
       ))}
-      {roots.slice(0, mostSaid).map(({ participant, blocks }) => {
+      {roots.slice(0, maxListed).map(({ participant, blocks }) => {
         const mine = waits.names.flatMap((name) =>
           name.holders.filter((holding) => holding.participant === participant).map((holding) => ({ name, holding })),
         )
@@ -83,14 +83,14 @@ function Sentences({ waits, at }: { readonly waits: Waits; readonly at: string |
             {who(participant)}{' '}
             {mine.length === 0
               ? 'stands first in line'
-              : mine.slice(0, mostSaid).map(({ name, holding }, place) => (
+              : mine.slice(0, maxListed).map(({ name, holding }, place) => (
                   <span key={name.id}>
                     {place > 0 ? ', ' : 'has '}
-                    <Name text={whatIs(name)} /> ({howHeld(holding)}
+                    <Name text={nameLabel(name)} /> ({holdText(holding)}
                     {holding.forMs !== null && (
                       <>
                         {' '}
-                        <Span ms={holding.forMs} from={at} />
+                        <Age ms={holding.forMs} from={at} />
                       </>
                     )}
                     )
@@ -109,19 +109,19 @@ function Sentences({ waits, at }: { readonly waits: Waits; readonly at: string |
 }
 
 /** The same as trees: below each who is in the way what they have, and below it who waits for it. */
-function Tree({ waits, at }: { readonly waits: Waits; readonly at: string | undefined }) {
+function WaitTree({ waits, at }: { readonly waits: WaitGraphData; readonly at: string | undefined }) {
   const nameOf = (id: string | null) => waits.names.find((name) => name.id === id)
-  const rows = waits.tree.map((row, place) => ({ ...row, place, told: nameOf(row.name) }))
+  const rows = waits.tree.map((row, place) => ({ ...row, place, drawn: nameOf(row.name) }))
   type Row = (typeof rows)[number]
-  const holdingOf = ({ told, participant }: Row) => told?.holders.find((one) => one.participant === participant)
-  const waitOf = ({ told, participant }: Row) => told?.waits.find((one) => one.participant === participant)
-  const circles = (id: string) => waits.cycles.find(({ sides }) => sides.some(({ participant }) => participant === id))
+  const holdingOf = ({ drawn, participant }: Row) => drawn?.holders.find((one) => one.participant === participant)
+  const waitOf = ({ drawn, participant }: Row) => drawn?.waits.find((one) => one.participant === participant)
+  const cycleOf = (id: string) => waits.cycles.find(({ sides }) => sides.some(({ participant }) => participant === id))
   const stateOf = (row: Row) => {
     if (row.has) {
       const holding = holdingOf(row)
-      return `${holding ? howHeld(holding) : 'first in line'}${row.isRepeated ? ', who waits is told elsewhere' : ''}`
+      return `${holding ? holdText(holding) : 'first in line'}${row.isRepeated ? ', who waits is told elsewhere' : ''}`
     }
-    const circle = circles(row.participant)
+    const circle = cycleOf(row.participant)
     const part = circle ? (circle.isCertain ? ', in a deadlock' : ', perhaps in a deadlock') : ''
     return `${row.name === null ? 'is in the way' : 'waits'}${part}${row.isRepeated ? ', told elsewhere' : ''}`
   }
@@ -134,15 +134,15 @@ function Tree({ waits, at }: { readonly waits: Waits; readonly at: string | unde
         {
           title: 'Who, and what',
           wide: true,
-          cell: ({ depth, has, participant, told }) => (
+          cell: ({ depth, has, participant, drawn }) => (
             <span class="tree-cell" style={{ paddingInlineStart: `${depth * 18}px` }}>
               {depth > 0 && (
                 <span class="muted" aria-hidden="true">
                   └
                 </span>
               )}
-              <span class="unseen">Level {depth + 1}: </span>
-              {has ? <Name text={told ? whatIs(told) : ''} /> : <Who waits={waits} id={participant} />}
+              <span class="visually-hidden">Level {depth + 1}: </span>
+              {has ? <Name text={drawn ? nameLabel(drawn) : ''} /> : <ParticipantMark waits={waits} id={participant} />}
             </span>
           ),
         },
@@ -152,7 +152,7 @@ function Tree({ waits, at }: { readonly waits: Waits; readonly at: string | unde
           align: 'end',
           cell: (row) => {
             const forMs = row.has ? holdingOf(row)?.forMs : waitOf(row)?.forMs
-            return forMs === undefined || forMs === null ? <None says="not known" /> : <Span ms={forMs} from={at} />
+            return forMs === undefined || forMs === null ? <None text="not known" /> : <Age ms={forMs} from={at} />
           },
         },
       ]}

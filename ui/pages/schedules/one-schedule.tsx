@@ -1,40 +1,40 @@
 import { useRef, useState } from 'preact/hooks'
 import { formatDuration, formatNumber, visible } from '../../format.js'
-import { Ribbon } from '../../graphics/ribbon.js'
-import { changeInWords, reasons } from '../../graphics/ribbon-words.js'
+import { TickTimeline } from '../../graphics/tick-timeline.js'
+import { clockChangeText, reasonTexts } from '../../graphics/tick-timeline-text.js'
 import { useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
 import { Empty } from '../../parts/empty.js'
 import { Facts } from '../../parts/facts.js'
-import { WhoIs } from '../../parts/mark.js'
+import { OwnerMark } from '../../parts/instance-mark.js'
 import { Name } from '../../parts/name.js'
 import { Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
-import { Ago, None, Span, When } from '../../parts/time.js'
+import { Age, Ago, None, When } from '../../parts/time.js'
 import { setParams } from '../../routes.js'
 import { useWidth } from '../../use-width.js'
-import type { Says } from '../../wire.js'
+import type { ViewData } from '../../wire.js'
 import { stepsOf, TicksTable, useMinutes } from './ticks.js'
 
-type Details = NonNullable<Says<'schedule'>>
+type Details = NonNullable<ViewData<'schedule'>>
 type Run = Details['runs'][number]
-type Past = Run | Details['gaps'][number]
+type PastRow = Run | Details['gaps'][number]
 
-const mostPast = 25
+const maxPast = 25
 
-interface Which {
+interface ScheduleId {
   readonly namespace: string
   readonly name: string
 }
 
 /** One schedule in full: its rule, who has it, what ran, what did not and why, and its next ticks. */
-export function OneSchedule({ namespace, name }: Which) {
+export function OneSchedule({ namespace, name }: ScheduleId) {
   const live = useView('schedule', { namespace, name })
   const details = live.data
   return (
     <>
-      <div class="beside">
+      <div class="side-by-side">
         <Panel
           title="Schedule"
           live={live}
@@ -42,14 +42,14 @@ export function OneSchedule({ namespace, name }: Which) {
             <>
               {details && (
                 <>
-                  <Act act="run-schedule" params={{ namespace, name }} label="Run now" of={name} />
+                  <Act act="run-schedule" params={{ namespace, name }} label="Run now" subject={name} />
                   {details.pausedAt ? (
-                    <Act act="resume-schedule" params={{ namespace, name }} label="Resume" of={name} />
+                    <Act act="resume-schedule" params={{ namespace, name }} label="Resume" subject={name} />
                   ) : (
-                    <Act act="pause-schedule" params={{ namespace, name }} label="Pause" of={name} />
+                    <Act act="pause-schedule" params={{ namespace, name }} label="Pause" subject={name} />
                   )}
                   {details.overridden && (
-                    <Act act="override-schedule" params={{ namespace, name }} label="Clear override" of={name} />
+                    <Act act="override-schedule" params={{ namespace, name }} label="Clear override" subject={name} />
                   )}
                 </>
               )}
@@ -68,7 +68,7 @@ export function OneSchedule({ namespace, name }: Which) {
         </Panel>
         {details && (
           <Panel title="Next ticks" live={live} padded={false}>
-            <Coming details={details} />
+            <UpcomingTable details={details} />
           </Panel>
         )}
       </div>
@@ -89,7 +89,7 @@ const overlaps = {
   replace: 'that run is told to stop',
 }
 
-function About({ details, namespace, name }: Which & { readonly details: Details }) {
+function About({ details, namespace, name }: ScheduleId & { readonly details: Details }) {
   const {
     rule,
     codeRule,
@@ -103,7 +103,7 @@ function About({ details, namespace, name }: Which & { readonly details: Details
     reruns,
     members,
     rules,
-    clocks,
+    clockChange,
   } = details
   const states = [pausedAt && 'paused', members.length === 0 && 'orphan', overridden && 'overridden'].filter(
     (state) => typeof state === 'string',
@@ -111,19 +111,19 @@ function About({ details, namespace, name }: Which & { readonly details: Details
   return (
     <Facts
       facts={[
-        ['Name', <Name key="name" text={name} most={200} copy />],
+        ['Name', <Name key="name" text={name} maxLength={200} copy />],
         ['Namespace', <bdi key="namespace">{visible(namespace)}</bdi>],
         [
           'State',
           <span key="state" class="row">
-            {states.length === 0 && <State is="ticks" tone="good" />}
+            {states.length === 0 && <State word="ticks" tone="good" />}
             {states.map((state) => (
-              <State key={state} is={state} tone={state === 'orphan' ? 'bad' : 'warn'} />
+              <State key={state} word={state} tone={state === 'orphan' ? 'bad' : 'warn'} />
             ))}
             {pausedAt && (
               <span class="muted">
                 since <When at={pausedAt} />
-                {details.passed > 0 && `, ${formatNumber(details.passed)} ticks have passed`}
+                {details.unrecordedTicks > 0 && `, ${formatNumber(details.unrecordedTicks)} ticks have passed`}
               </span>
             )}
             {members.length === 0 && <span class="muted">no live instance has it in its code</span>}
@@ -132,10 +132,10 @@ function About({ details, namespace, name }: Which & { readonly details: Details
         ['Rule', <bdi key="rule">{rule}</bdi>],
         overridden && ['Rule of its code', <bdi key="code">{codeRule}</bdi>],
         timezone !== null && ['Zone', timezone],
-        clocks && [
+        clockChange && [
           'Clocks',
           <span key="clocks">
-            {changeInWords(clocks, null)}, on <When at={clocks.at} /> UTC
+            {clockChangeText(clockChange, null)}, on <When at={clockChange.at} /> UTC
           </span>,
         ],
         nextAt !== null && ['Next tick', <Ago key="next" at={nextAt} />],
@@ -151,7 +151,7 @@ function About({ details, namespace, name }: Which & { readonly details: Details
             {members.length === 0 && <None />}
             {members.slice(0, 24).map((member) => (
               <span key={member.instance}>
-                <WhoIs who={member} />
+                <OwnerMark owner={member} />
                 {member.rule !== codeRule && <span class="muted"> with {member.rule}</span>}
               </span>
             ))}
@@ -174,24 +174,24 @@ function About({ details, namespace, name }: Which & { readonly details: Details
 }
 
 /** Its own ribbon. */
-function Line({ namespace, name, keyOfIt }: Which & { readonly keyOfIt: string }) {
+function Line({ namespace, name, keyOfIt }: ScheduleId & { readonly keyOfIt: string }) {
   const { minutes, choose } = useMinutes()
   const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box)
-  const ribbon = useView('ribbon', { namespace, name, minutes, steps: stepsOf(width, false) })
-  const { data } = ribbon
+  const timeline = useView('tick-timeline', { namespace, name, minutes, steps: stepsOf(width, false) })
+  const { data } = timeline
   return (
     <div ref={box}>
-      <Panel title="Its ticks" live={ribbon} tools={choose} twin={data && <TicksTable data={data} />}>
-        {data && <Ribbon key={keyOfIt} data={data} />}
+      <Panel title="Its ticks" live={timeline} tools={choose} table={data && <TicksTable data={data} />}>
+        {data && <TickTimeline key={keyOfIt} data={data} />}
       </Panel>
     </div>
   )
 }
 
-function History({ details, namespace, name }: Which & { readonly details: Details }) {
+function History({ details, namespace, name }: ScheduleId & { readonly details: Details }) {
   const [opened, setOpened] = useState<string>()
-  const rows: Past[] = [...details.runs, ...details.gaps].sort((a, b) => startOf(b) - startOf(a)).slice(0, mostPast)
+  const rows: PastRow[] = [...details.runs, ...details.gaps].sort((a, b) => startOf(b) - startOf(a)).slice(0, maxPast)
   const run = details.runs.find((one) => keyOf(one) === opened)
   return (
     <>
@@ -221,13 +221,13 @@ function History({ details, namespace, name }: Which & { readonly details: Detai
               'tick' in row ? (
                 <Outcome run={row} />
               ) : (
-                <span title={reasons[row.reason].says}>
+                <span title={reasonTexts[row.reason].text}>
                   {formatNumber(row.ticks)} without a run: {row.reason}
                 </span>
               ),
             wide: true,
           },
-          { title: 'By', cell: (row) => ('tick' in row ? <WhoIs who={row.instance ? row : null} /> : <None />) },
+          { title: 'By', cell: (row) => ('tick' in row ? <OwnerMark owner={row.instance ? row : null} /> : <None />) },
           {
             title: 'Attempt',
             cell: (row) => ('tick' in row ? row.attempt || <None /> : <None />),
@@ -235,10 +235,10 @@ function History({ details, namespace, name }: Which & { readonly details: Detai
             spare: 2,
           },
           { title: 'Log', cell: (row) => ('tick' in row && row.lines) || <None />, align: 'end', spare: 1 },
-          { title: 'Late', cell: (row) => <Span ms={'tick' in row ? row.late : null} />, align: 'end', spare: 2 },
-          { title: 'Took', cell: (row) => ('tick' in row ? <Took run={row} /> : <None />), align: 'end' },
+          { title: 'Late', cell: (row) => <Age ms={'tick' in row ? row.late : null} />, align: 'end', spare: 2 },
+          { title: 'Took', cell: (row) => ('tick' in row ? <RunDuration run={row} /> : <None />), align: 'end' },
         ]}
-        empty={<p class="muted small ribbon-empty">Nothing yet: its first tick is still to come.</p>}
+        empty={<p class="muted small tick-timeline-empty">Nothing yet: its first tick is still to come.</p>}
       />
       {run && <RunLog key={opened} namespace={namespace} name={name} run={run} />}
     </>
@@ -248,10 +248,10 @@ function History({ details, namespace, name }: Which & { readonly details: Detai
 function Outcome({ run: { state, error, stopping, crashes } }: { readonly run: Run }) {
   return (
     <span class="row">
-      <State is={state} />
+      <State word={state} />
       {error && (
         <span class="small">
-          <Name text={error} most={80} />
+          <Name text={error} maxLength={80} />
         </span>
       )}
       {stopping && <span class="muted small">told to stop: {stopping}</span>}
@@ -262,22 +262,22 @@ function Outcome({ run: { state, error, stopping, crashes } }: { readonly run: R
   )
 }
 
-function Took({ run: { startedAt, endedAt } }: { readonly run: Run }) {
-  if (!startedAt) return <None says="not begun" />
+function RunDuration({ run: { startedAt, endedAt } }: { readonly run: Run }) {
+  if (!startedAt) return <None text="not begun" />
   if (!endedAt) return <span class="muted">since {<When at={startedAt} />}</span>
   return <span>{formatDuration(Date.parse(endedAt) - Date.parse(startedAt))}</span>
 }
 
 /** What one run logged, and its whole error. */
-function RunLog({ namespace, name, run }: Which & { readonly run: Run }) {
-  const { data, trouble } = useView('schedule-run', { namespace, name, tick: run.tick, extra: run.extra })
+function RunLog({ namespace, name, run }: ScheduleId & { readonly run: Run }) {
+  const { data, failure } = useView('schedule-run', { namespace, name, tick: run.tick, extra: run.extra })
   return (
     <section class="run-log small" aria-label="The run that is open">
       <p>
         Tick <When at={run.tick} />
         {run.fence && <span class="muted">, fence {run.fence}</span>}
       </p>
-      {data === undefined && <p class="muted">{trouble?.message ?? 'Asking …'}</p>}
+      {data === undefined && <p class="muted">{failure?.message ?? 'Asking …'}</p>}
       {data === null && <p class="muted">This run is not kept any more.</p>}
       {data?.error && <pre class="mono">{visibleLines(data.error)}</pre>}
       {data && data.log.length > 0 && <pre class="mono">{data.log.map(visible).join('\n')}</pre>}
@@ -286,11 +286,11 @@ function RunLog({ namespace, name, run }: Which & { readonly run: Run }) {
   )
 }
 
-function Coming({ details: { coming, pausedAt, timezone } }: { readonly details: Details }) {
+function UpcomingTable({ details: { upcoming, pausedAt, timezone } }: { readonly details: Details }) {
   return (
     <Table
       label="Next ticks"
-      rows={coming}
+      rows={upcoming}
       keyOf={({ at }) => at}
       columns={[
         {
@@ -303,16 +303,16 @@ function Coming({ details: { coming, pausedAt, timezone } }: { readonly details:
           wide: true,
         },
         ...(timezone && timezone !== 'UTC'
-          ? [{ title: 'UTC', cell: ({ at }: Details['coming'][number]) => <When at={at} /> }]
+          ? [{ title: 'UTC', cell: ({ at }: Details['upcoming'][number]) => <When at={at} /> }]
           : []),
         { title: 'In', cell: ({ at }) => <Ago at={at} />, align: 'end' },
         {
           title: 'Clocks',
-          cell: ({ note }) => (note ? <State is={note} tone="warn" /> : <None says="nothing changes" />),
+          cell: ({ note }) => (note ? <State word={note} tone="warn" /> : <None text="nothing changes" />),
         },
       ]}
       empty={
-        <p class="muted small ribbon-empty">
+        <p class="muted small tick-timeline-empty">
           {pausedAt ? 'It is paused: nothing begins until it is resumed.' : 'Its rule has no more ticks.'}
         </p>
       }
@@ -324,10 +324,10 @@ function visibleLines(text: string): string {
   return text.split('\n').map(visible).join('\n')
 }
 
-function startOf(row: Past): number {
+function startOf(row: PastRow): number {
   return Date.parse('tick' in row ? row.tick : row.first)
 }
 
-function keyOf(row: Past): string {
+function keyOf(row: PastRow): string {
   return 'tick' in row ? `${row.tick} ${row.extra}` : `gap ${row.first}`
 }

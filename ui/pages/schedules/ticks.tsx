@@ -1,14 +1,20 @@
 import './ticks.css'
 import { useRef } from 'preact/hooks'
 import { formatNumber } from '../../format.js'
-import { labelWidth, leastStep, Ribbon } from '../../graphics/ribbon.js'
-import { momentOf, type RibbonData, type RibbonRow, reasons, Who } from '../../graphics/ribbon-words.js'
+import { labelWidth, minStepWidth, TickTimeline } from '../../graphics/tick-timeline.js'
+import {
+  formatTick,
+  InstanceLabel,
+  reasonTexts,
+  type TickTimelineData,
+  type TickTimelineRow,
+} from '../../graphics/tick-timeline-text.js'
 import { useView } from '../../live.js'
 import { Name } from '../../parts/name.js'
 import { Panel } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
 import { Table } from '../../parts/table.js'
-import { None, Span, When } from '../../parts/time.js'
+import { Age, None, When } from '../../parts/time.js'
 import { setParams, useParams } from '../../routes.js'
 import { useWidth } from '../../use-width.js'
 
@@ -20,10 +26,10 @@ const windows = [
   ['720', '12 h'],
   ['2880', '48 h'],
 ] as const
-const usual = '5'
+const defaultMinutes = '5'
 /** So that a window of some width asks what most windows ask. */
 const stepCounts = [18, 24, 28, 35, 42, 52, 60, 70, 84, 100, 120]
-const mostRows = 200
+const maxRows = 200
 
 /** The ticks of the schedules of the page along time. */
 export function Ticks() {
@@ -31,30 +37,36 @@ export function Ticks() {
   const { minutes, choose } = useMinutes()
   const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box)
-  const ribbon = useView('ribbon', { namespace, search, page: Number(page) || 1, minutes, steps: stepsOf(width) })
-  const { data } = ribbon
-  const pages = data ? Math.max(1, Math.ceil(data.count / data.rowsOfPage)) : 1
+  const timeline = useView('tick-timeline', {
+    namespace,
+    search,
+    page: Number(page) || 1,
+    minutes,
+    steps: stepsOf(width),
+  })
+  const { data } = timeline
+  const pages = data ? Math.max(1, Math.ceil(data.count / data.rowsPerPage)) : 1
   return (
     <div ref={box}>
       <Panel
         title="Ticks"
-        live={ribbon}
+        live={timeline}
         tools={choose}
-        twin={data && <TicksTable data={data} />}
-        says="Each dot is a tick, with the letter of the instance that won it. Where there are too many to be drawn, a bar tells how many they are and who won most; the strip below it, who won how much."
+        table={data && <TicksTable data={data} />}
+        description="Each dot is a tick, with the letter of the instance that won it. Where there are too many to be drawn, a bar tells how many they are and who won most; the strip below it, who won how much."
       >
-        {data && <Ribbon data={data} onOpen={open} />}
+        {data && <TickTimeline data={data} onOpen={open} />}
         {pages > 1 && data && (
-          <nav class="row ribbon-pages small" aria-label="Pages of schedules">
-            <button type="button" class="button" disabled={data.page <= 1} onClick={() => turn(data.page - 1)}>
+          <nav class="row tick-timeline-pages small" aria-label="Pages of schedules">
+            <button type="button" class="button" disabled={data.page <= 1} onClick={() => showPage(data.page - 1)}>
               Before
             </button>
             <span class="muted">
-              {formatNumber((data.page - 1) * data.rowsOfPage + 1)}–
-              {formatNumber((data.page - 1) * data.rowsOfPage + data.rows.length)} of {formatNumber(data.count)}, by
+              {formatNumber((data.page - 1) * data.rowsPerPage + 1)}–
+              {formatNumber((data.page - 1) * data.rowsPerPage + data.rows.length)} of {formatNumber(data.count)}, by
               name
             </span>
-            <button type="button" class="button" disabled={data.page >= pages} onClick={() => turn(data.page + 1)}>
+            <button type="button" class="button" disabled={data.page >= pages} onClick={() => showPage(data.page + 1)}>
               Next
             </button>
           </nav>
@@ -64,30 +76,30 @@ export function Ticks() {
   )
 }
 
-function turn(page: number): void {
+function showPage(page: number): void {
   setParams({ page: page === 1 ? undefined : String(page) })
 }
 
-function open({ name, namespace }: RibbonRow): void {
+function open({ name, namespace }: TickTimelineRow): void {
   setParams({ schedule: name, of: namespace }, 'push')
 }
 
 /** How long ago the ribbon begins, kept in the address, and the buttons that choose it. */
 export function useMinutes() {
-  const { minutes: given = usual } = useParams<'schedules'>()
-  const minutes = windows.some(([value]) => value === given) ? given : usual
+  const { minutes: given = defaultMinutes } = useParams<'schedules'>()
+  const minutes = windows.some(([value]) => value === given) ? given : defaultMinutes
   const choose = (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot stand in a row
-    <div class="row ribbon-windows" role="group" aria-label="How long">
-      {windows.map(([value, says]) => (
+    <div class="row tick-timeline-windows" role="group" aria-label="How long">
+      {windows.map(([value, label]) => (
         <button
           key={value}
           type="button"
           class="button bare"
           aria-pressed={value === minutes}
-          onClick={() => setParams({ minutes: value === usual ? undefined : value })}
+          onClick={() => setParams({ minutes: value === defaultMinutes ? undefined : value })}
         >
-          {says}
+          {label}
         </button>
       ))}
     </div>
@@ -98,7 +110,7 @@ export function useMinutes() {
 /** How many steps fit into a panel of this width, so that each has room for a letter. */
 export function stepsOf(width: number, hasLabels = true): number {
   const plot = (width || innerWidth * 0.8) - 34 - (hasLabels && width >= 674 ? labelWidth : 0)
-  return stepCounts.findLast((count) => count * leastStep <= plot) ?? stepCounts[0]!
+  return stepCounts.findLast((count) => count * minStepWidth <= plot) ?? stepCounts[0]!
 }
 
 interface TickRow {
@@ -107,40 +119,40 @@ interface TickRow {
   readonly at: string
   readonly last: string
   readonly ticks: number
-  readonly about: boolean
-  readonly what: RibbonRow['cells'][number]['runs']
-  readonly gaps: RibbonRow['cells'][number]['gaps']
+  readonly isEstimate: boolean
+  readonly runs: TickTimelineRow['cells'][number]['runs']
+  readonly gaps: TickTimelineRow['cells'][number]['gaps']
   readonly late: number | null
   readonly note: string | null
 }
 
 /** The same as a table: what was, the latest first, and below it what comes. */
-export function TicksTable({ data }: { readonly data: RibbonData }) {
+export function TicksTable({ data }: { readonly data: TickTimelineData }) {
   const past = data.rows.flatMap(({ key, name, cells, bands }): TickRow[] => [
-    ...cells.map((cell) => ({ ...cell, id: `${key} ${cell.step}`, name, what: cell.runs, note: null })),
+    ...cells.map((cell) => ({ ...cell, id: `${key} ${cell.step}`, name, note: null })),
     ...bands.map(({ first, last, ticks, reason }) => ({
       id: `${key} ${first}`,
       name,
       at: first,
       last,
       ticks,
-      about: false,
-      what: [],
+      isEstimate: false,
+      runs: [],
       gaps: [{ reason, ticks }],
       late: null,
       note: null,
     })),
   ])
-  const coming = data.rows.flatMap(({ key, name, coming }) =>
-    coming.map(
+  const coming = data.rows.flatMap(({ key, name, upcoming }) =>
+    upcoming.map(
       ({ at, ticks, note }): TickRow => ({
         id: `${key} to come ${at}`,
         name,
         at,
         last: at,
         ticks,
-        about: false,
-        what: [],
+        isEstimate: false,
+        runs: [],
         gaps: [],
         late: null,
         note: note ?? 'to come',
@@ -149,7 +161,7 @@ export function TicksTable({ data }: { readonly data: RibbonData }) {
   )
   past.sort((a, b) => Date.parse(b.at) - Date.parse(a.at))
   coming.sort((a, b) => Date.parse(a.at) - Date.parse(b.at))
-  const rows = [...past.slice(0, mostRows), ...coming.slice(0, mostRows)]
+  const rows = [...past.slice(0, maxRows), ...coming.slice(0, maxRows)]
   return (
     <Table
       label="Ticks"
@@ -162,7 +174,7 @@ export function TicksTable({ data }: { readonly data: RibbonData }) {
           cell: ({ at, last, ticks }) => (
             <>
               <When at={at} />
-              {ticks > 1 && at !== last && ` to ${momentOf(last)}`}
+              {ticks > 1 && at !== last && ` to ${formatTick(last)}`}
             </>
           ),
           sort: ({ at }) => Date.parse(at),
@@ -170,24 +182,24 @@ export function TicksTable({ data }: { readonly data: RibbonData }) {
         { title: 'Schedule', cell: ({ name }) => <Name text={name} />, sort: ({ name }) => name, wide: true },
         {
           title: 'Ticks',
-          cell: ({ ticks, about }) => `${about ? 'about ' : ''}${formatNumber(ticks)}`,
+          cell: ({ ticks, isEstimate }) => `${isEstimate ? 'about ' : ''}${formatNumber(ticks)}`,
           sort: ({ ticks }) => ticks,
           align: 'end',
         },
         {
           title: 'What became of them',
-          cell: ({ what, gaps, note, ticks }) => (
+          cell: ({ runs, gaps, note, ticks }) => (
             <span class="row">
-              {what.map(({ instance, state, n, extra }) => (
+              {runs.map(({ instance, state, n, extra }) => (
                 <span class="row" key={`${instance} ${state} ${extra}`}>
                   {ticks > 1 && formatNumber(n)}
-                  <State is={state} />
+                  <State word={state} />
                   {extra && <span class="muted">asked for</span>}
-                  {instance && <Who id={instance} data={data} />}
+                  {instance && <InstanceLabel id={instance} data={data} />}
                 </span>
               ))}
               {gaps.map(({ reason, ticks }) => (
-                <span key={reason} title={reasons[reason].says}>
+                <span key={reason} title={reasonTexts[reason].text}>
                   {formatNumber(ticks)} without a run: {reason}
                 </span>
               ))}
@@ -197,13 +209,13 @@ export function TicksTable({ data }: { readonly data: RibbonData }) {
         },
         {
           title: 'Late',
-          cell: ({ late }) => (late === null ? <None /> : <Span ms={late} />),
+          cell: ({ late }) => (late === null ? <None /> : <Age ms={late} />),
           sort: ({ late }) => late,
           align: 'end',
           spare: 2,
         },
       ]}
-      empty={<p class="muted small ribbon-empty">No tick in this time.</p>}
+      empty={<p class="muted small tick-timeline-empty">No tick in this time.</p>}
     />
   )
 }

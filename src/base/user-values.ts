@@ -1,0 +1,126 @@
+import { types } from 'node:util'
+
+// What a handler throws or returns can be anything: a revoked Proxy, an object whose getters throw, an error of another realm. The
+// functions of this file are the only ones that look into such a value. They never throw. They call each getter once, and never call
+// `toString`, `valueOf` or `toJSON` of an object, so the time that they take does not depend on the value.
+
+const maxText = 4_000
+const maxClassName = 80
+/** Limits chains that can be circles: the causes of an error, and the errors inside an AggregateError. */
+const maxDepth = 5
+
+/** Shortens a text so that a column of type text or jsonb takes it: bounded, without zero bytes and broken Unicode. */
+export function clip(text: string): string {
+  return text.slice(0, maxText).replaceAll('\0', '\uFFFD').toWellFormed()
+}
+
+/** A member of a value of the user; undefined if the value has no such member, or reading it throws. */
+export function memberOf(value: unknown, key: PropertyKey): unknown {
+  try {
+    return (value as Record<PropertyKey, unknown> | null | undefined)?.[key]
+  } catch {
+    return undefined
+  }
+}
+
+/** `instanceof`, but false where asking throws. */
+export function isInstance<T>(value: unknown, type: abstract new (...given: never[]) => T): value is T {
+  try {
+    return value instanceof type
+  } catch {
+    return false
+  }
+}
+
+/** Whether it is an error, also one of another realm (`node:vm`, a worker). */
+export function isError(value: unknown): boolean {
+  return types.isNativeError(value) || isInstance(value, Error)
+}
+
+/** A value as text, at most 4,000 characters long. An object is named by its class. */
+export function textOf(value: unknown): string {
+  switch (typeof value) {
+    case 'string':
+      return clip(value)
+    case 'object':
+    case 'function':
+      return value === null ? 'null' : describe(value)
+    case 'bigint':
+      return bigintText(value)
+    default:
+      return clip(String(value))
+  }
+}
+
+/** The message of whatever was thrown. */
+export function messageOf(error: unknown): string {
+  let at = error
+  for (let depth = 0; depth < maxDepth; depth++) {
+    const message = memberOf(at, 'message')
+    if (typeof message === 'string' && message !== '') return clip(message)
+    // Node.js reports a host with several addresses as an AggregateError with an empty message.
+    const first = memberOf(memberOf(at, 'errors'), 0)
+    if (first === undefined) return message !== undefined && isError(at) ? textOf(message) : textOf(at)
+    at = first
+  }
+  return textOf(error)
+}
+
+/** A line for people about whatever was thrown: `TypeError: x is not a function`. */
+export function errorLine(error: unknown): string {
+  const name = memberOf(error, 'name')
+  const message = messageOf(error)
+  return isError(error) && typeof name === 'string' && name !== '' ? `${clip(name)}: ${message}` : message
+}
+
+/** The error and its causes, the outermost first. */
+export function* causesOf(error: unknown): Iterable<unknown> {
+  let at = error
+  for (let depth = 0; depth < maxDepth && at !== undefined && at !== null; depth++) {
+    yield at
+    at = memberOf(at, 'cause')
+  }
+}
+
+/** A value in a complaint: `"soon" (string)`, `an object (Date)`. */
+export function describe(value: unknown): string {
+  switch (typeof value) {
+    case 'undefined':
+      return 'undefined'
+    case 'string':
+      return `${JSON.stringify(shorten(value))} (string)`
+    case 'object':
+      if (value === null) return 'null'
+      if (isArray(value)) return memberOf(value, 'length') === 0 ? 'an empty array' : 'an array'
+      return `an object (${classOf(value)})`
+    case 'function':
+      return 'a function'
+    case 'bigint':
+      return `${bigintText(value)} (bigint)`
+    default:
+      return `${shorten(String(value))} (${typeof value})`
+  }
+}
+
+function classOf(value: object): string {
+  const name = memberOf(memberOf(value, 'constructor'), 'name')
+  return typeof name === 'string' ? name.slice(0, maxClassName) : 'Object'
+}
+
+/** Array.isArray throws for a revoked Proxy. */
+function isArray(value: object): boolean {
+  try {
+    return Array.isArray(value)
+  } catch {
+    return false
+  }
+}
+
+function shorten(text: string): string {
+  return text.length > 80 ? `${text.slice(0, 77)}…` : text
+}
+
+/** To write a bigint of millions of digits takes seconds. */
+function bigintText(value: bigint): string {
+  return BigInt.asIntN(256, value) === value ? String(value) : 'a bigint of more than 256 bits'
+}

@@ -1,0 +1,33 @@
+import { commandLine } from '../../base/index.js'
+import { type ContendedName, type Holding, type Participant, type Remedy, remediesFor } from '../../observe/index.js'
+import { commandForName, commandOptions } from '../labels.js'
+import type { Settings } from '../settings.js'
+
+/** The commands that make room for those who wait for a name, the mildest first; none where only time, or a worker, helps. */
+export function remedyCommands(
+  settings: Settings,
+  name: ContendedName,
+  holding: Holding | undefined,
+  participant: Participant,
+): string[] {
+  return remediesFor(name, holding, participant).map((remedy) => commandOf(settings.text('schema'), name, remedy))
+}
+
+function commandOf(schema: string | undefined, name: ContendedName, remedy: Remedy): string {
+  switch (remedy.action) {
+    case 'release':
+      return commandForName('lock release', name, schema)
+    case 'break':
+      return commandForName('lock break', name, schema)
+    case 'expire':
+      return commandForName('lease expire', name, schema)
+    case 'reset':
+      return commandLine('limit reset', commandOptions(remedy.namespace, schema), remedy.name)
+    case 'cancel':
+      return commandLine('job cancel', { schema }, String(remedy.job))
+    case 'retry':
+      return commandLine('job retry', { schema }, String(remedy.job))
+    case 'inspect':
+      return commandLine('job show', { schema }, String(remedy.job))
+  }
+}

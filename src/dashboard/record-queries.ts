@@ -1,0 +1,53 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { PgPool, PgPoolClient } from '../postgres/index.js'
+
+/** A statement that was asked, with its values. */
+export interface RecordedQuery {
+  readonly text: string
+  readonly values: readonly unknown[]
+}
+
+const recordings = new AsyncLocalStorage<RecordedQuery[] | undefined>()
+
+/** A pool that tells what is asked through it to whoever overhears that. */
+export function recordingPool(pool: PgPool): PgPool {
+  return {
+    query: recordingQuery(pool),
+    connect: async () => {
+      const client = await pool.connect()
+      return {
+        query: recordingQuery(client),
+        release: client.release.bind(client),
+        on: client.on.bind(client),
+        off: client.off.bind(client),
+      }
+    },
+    on: pool.on.bind(pool) as PgPool['on'],
+    off: pool.off.bind(pool) as PgPool['off'],
+    options: pool.options,
+  }
+}
+
+/** What begins and ends a transaction, which is no question. */
+const transactionControl = /^(begin|commit|rollback)\b/
+
+/** The `query` of a pool or of a client, which tells what it is given. */
+function recordingQuery(target: Pick<PgPoolClient, 'query'>): PgPoolClient['query'] {
+  return (given: string | { text: string; query_timeout: number }, values?: unknown[]) => {
+    const text = typeof given === 'string' ? given : given.text
+    if (!transactionControl.test(text)) recordings.getStore()?.push({ text, values: values ?? [] })
+    return typeof given === 'string' ? target.query(given, values) : target.query(given, values)
+  }
+}
+
+/** Does the work, and answers with what it asked. */
+export async function recordQueries(work: () => Promise<unknown>): Promise<RecordedQuery[]> {
+  const queries: RecordedQuery[] = []
+  await recordings.run(queries, work)
+  return queries
+}
+
+/** Does what nobody is to overhear. */
+export function withoutRecording<T>(work: () => T): T {
+  return recordings.run(undefined, work)
+}

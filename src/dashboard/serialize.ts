@@ -1,0 +1,29 @@
+import { HoldfastError, isInstance, messageOf } from '../base/index.js'
+import type { ErrorBody } from './wire.js'
+
+const maxTextLength = 8_000
+const maxJsonLength = 2_000_000
+
+/** What is told of an error. Never its stack: it names files. */
+export function errorBody(error: unknown): ErrorBody {
+  if (isInstance(error, HoldfastError))
+    return { code: error.code, message: truncate(error.message), hint: error.hint ?? null }
+  return { code: 'INTERNAL', message: `The dashboard failed: ${messageOf(error)}`, hint: null }
+}
+
+/** As JSON, with long texts cut in the middle. */
+export function toJson(data: unknown): string {
+  const json = JSON.stringify(data ?? null, (_, value) => (typeof value === 'string' ? truncate(value) : value))
+  if (json.length <= maxJsonLength) return json
+  throw new HoldfastError('The answer of this view is too large to be shown', {
+    code: 'TOO_LARGE',
+    retryable: false,
+    hint: 'Narrow it by a namespace, or look with the command line.',
+  })
+}
+
+function truncate(text: string): string {
+  if (text.length <= maxTextLength) return text
+  const half = maxTextLength / 2
+  return `${text.slice(0, half)} … ${text.length - maxTextLength} characters … ${text.slice(-half)}`.toWellFormed()
+}

@@ -1,0 +1,90 @@
+import { allMigrations, inSchema, roomFunctions } from '../postgres/index.js'
+
+/**
+ * What the migrations and functions make, read from their text: with it the doctor can tell what is missing or has been changed, and has
+ * the very statement that makes it, without any right to make something for comparison. The migrations are written in one
+ * style; a test holds this against the catalog of a database that they have made.
+ */
+export interface ExpectedSchema {
+  readonly tables: Map<string, ExpectedTable>
+  /** Index → its table and the statement that makes it. */
+  readonly indexes: Map<string, { table: string; statement: string }>
+  /** Function → its body, and the statements that make it or bring it back to what it was. */
+  readonly functions: Map<string, { body: string; statements: string[] }>
+  readonly sequences: Map<string, string>
+}
+
+export interface ExpectedTable {
+  /** What makes it, and what has changed it since. */
+  readonly statements: string[]
+  /** Column → its definition. */
+  readonly columns: Map<string, string>
+  /** Storage settings. */
+  readonly options: Map<string, string>
+}
+
+/** Tables as the migrations leave them up to a version of the schema, and the functions of this version of Holdfast. */
+export function expectedSchema(schema: string, upTo: number): ExpectedSchema {
+  const expected: ExpectedSchema = { tables: new Map(), indexes: new Map(), functions: new Map(), sequences: new Map() }
+  for (const { version, sql } of allMigrations('holdfast')) {
+    if (version <= upTo) for (const statement of statementsOf(sql)) addStatement(expected, statement, schema)
+  }
+  for (const { sql } of roomFunctions('holdfast')) {
+    for (const statement of statementsOf(sql)) addStatement(expected, statement, schema)
+  }
+  return expected
+}
+
+/** A statement ends with a semicolon at the end of a line, outside of the body of a function. */
+function statementsOf(sql: string): string[] {
+  const statements: string[] = []
+  let lines: string[] = []
+  let isInBody = false
+  for (const line of sql.split('\n')) {
+    if (!isInBody && /^\s*(--.*)?$/.test(line)) continue
+    lines.push(line)
+    if (line.split('$$').length % 2 === 0) isInBody = !isInBody
+    if (isInBody || !line.endsWith(';')) continue
+    statements.push(lines.join('\n'))
+    lines = []
+  }
+  return statements
+}
+
+function addStatement(expected: ExpectedSchema, statement: string, schema: string): void {
+  const here = inSchema(statement, schema)
+  const [, kind, name] = /^create (?:or replace |unlogged |unique )*(\w+) (?:holdfast\.)?(\w+)/.exec(statement) ?? []
+  // Rights and planner settings. To replace a function takes its settings away.
+  const [, adjusted] = /^(?:revoke execute on|alter) function holdfast\.(\w+)/.exec(statement) ?? []
+  const [, altered] = /^alter table holdfast\.(\w+)/.exec(statement) ?? []
+  if (kind === 'table') expected.tables.set(name!, readTable(statement, here))
+  else if (kind === 'sequence') expected.sequences.set(name!, here)
+  else if (kind === 'index') {
+    expected.indexes.set(name!, { table: / on holdfast\.(\w+)/.exec(statement)![1]!, statement: here })
+  } else if (kind === 'function') {
+    expected.functions.set(name!, { body: here.split('$$')[1]!, statements: [here] })
+  } else if (adjusted !== undefined) expected.functions.get(adjusted)!.statements.push(here)
+  else if (altered !== undefined) {
+    const table = expected.tables.get(altered)!
+    table.statements.push(here)
+    for (const [, column, definition] of statement.matchAll(/\badd column (\w+) ([^,;]+)/g)) {
+      table.columns.set(column!, definition!)
+    }
+  }
+}
+
+const constraint = /^(primary|unique|check|constraint|foreign|exclude)\b/
+
+function readTable(statement: string, here: string): ExpectedTable {
+  const columns = new Map<string, string>()
+  const options = new Map<string, string>()
+  const [, body = ''] = /\(\n(.*?)\n\)/s.exec(statement) ?? []
+  for (const [, line] of body.matchAll(/^ {2}(\w.*?),?$/gm)) {
+    if (constraint.test(line!)) continue
+    const [, column, definition] = /^(\w+) (.*)$/.exec(line!)!
+    columns.set(column!, definition!)
+  }
+  const [, given = ''] = /\n\) with \((.*)\);$/s.exec(statement) ?? []
+  for (const [, option, value] of given.matchAll(/(\w+) = ([\w.]+)/g)) options.set(option!, value!)
+  return { statements: [here], columns, options }
+}

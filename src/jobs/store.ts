@@ -1,0 +1,96 @@
+import { type TransactionStatements, transactionStatements } from '../once/index.js'
+import {
+  type Database,
+  type Executor,
+  loadStatements,
+  retryOnConflict,
+  type Statement,
+  sqlstate,
+} from '../postgres/index.js'
+
+export interface JobStoreOptions {
+  readonly database: Database
+  readonly schema: string
+  readonly expiryMs: number
+}
+
+type StatementName =
+  | 'enqueue'
+  | 'enqueue_later'
+  | 'enqueue_linked'
+  | 'enqueue_unique'
+  | 'record_queue'
+  | 'register_worker'
+  | 'set_sleeping'
+  | 'unregister_worker'
+  | 'stop_claiming'
+  | 'claim'
+  | 'find_claimable'
+  | 'claim_by_lock'
+  | 'unlock'
+  | 'unlock_others'
+  | 'done'
+  | 'end'
+  | 'mark_started'
+  | 'check_running'
+  | 'save_notes'
+  | 'give_back'
+  | 'run_follow_ups'
+  | 'draw_ids'
+  | 'last_id'
+  | 'enqueue_workflow'
+  | 'record_import'
+  | 'states'
+  | 'workflow'
+  | 'waits_for'
+  | 'maintain'
+  | 'roll_partitions'
+  | 'find'
+  | 'ended'
+  | 'cancel'
+  | 'retry'
+  | 'redrive'
+  | 'pause'
+
+/** How the room's statements are run. */
+export class JobStore {
+  readonly sql: Record<StatementName, Statement>
+  readonly transactionStatements: TransactionStatements
+  readonly #options: JobStoreOptions
+
+  constructor(options: JobStoreOptions) {
+    this.#options = options
+    this.transactionStatements = transactionStatements(options.schema)
+    this.sql = loadStatements<StatementName>(new URL('./jobs.sql', import.meta.url), options.schema)
+  }
+
+  get database(): Database {
+    return this.#options.database
+  }
+
+  get expiryMs(): number {
+    return this.#options.expiryMs
+  }
+
+  run<Row>(name: StatementName, values: readonly unknown[]): Promise<Row[]> {
+    const { database, expiryMs } = this.#options
+    // What ends while the table of its day is made misses it by a hair, and finds it when it is asked again.
+    return retryOnConflict(() => database.query<Row>(this.sql[name].text, values, expiryMs), sqlstate.checkViolation)
+  }
+
+  /** Of those that look at many rows: see `Database.read`. */
+  read<Row>(name: 'states' | 'workflow' | 'waits_for', values: readonly unknown[]): Promise<Row[]> {
+    const { database, expiryMs } = this.#options
+    return database.read<Row>(this.sql[name].text, values, expiryMs)
+  }
+
+  /** Of those that change what many rows have to be looked at for: see `Database.write`. */
+  write<Row>(name: 'retry' | 'redrive', values: readonly unknown[]): Promise<Row[]> {
+    const { database, expiryMs } = this.#options
+    return retryOnConflict(() => database.write<Row>(this.sql[name].text, values, expiryMs), sqlstate.checkViolation)
+  }
+
+  runIn<Row>(tx: Executor, name: StatementName, values: readonly unknown[]): Promise<Row[]> {
+    return tx.query<Row>(this.sql[name].text, values)
+  }
+}

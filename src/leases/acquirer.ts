@@ -1,0 +1,229 @@
+import {
+  backoffMs,
+  formatDuration,
+  type Key,
+  keysHeldByFlow,
+  maxTimerMs,
+  orAborted,
+  whenAborted,
+} from '../base/index.js'
+import {
+  type Database,
+  DatabaseUnreachableError,
+  responseTimeoutMs,
+  type WaitingCall,
+  type WaitTracker,
+} from '../postgres/index.js'
+import { LeaseLostError } from './errors.js'
+import { Lease, type LeaseOperations } from './lease.js'
+import { LeaseHold } from './lease-hold.js'
+import type { LeaseReleaser } from './releaser.js'
+import { holdIdOf, type Renewals } from './renewals.js'
+import type { AcquireResult, LeaseRequest, LeaseStore } from './store.js'
+
+export interface LeaseAcquirerOptions {
+  readonly database: Database
+  readonly store: LeaseStore
+  readonly renewals: Renewals
+  readonly releaser: LeaseReleaser
+  readonly operations: LeaseOperations
+  /** Whether somebody tells when a name is released. */
+  readonly hasNotifications: boolean
+  /** Where long waits are written down. */
+  readonly waits: WaitTracker
+}
+
+interface LeaseWait extends WaitingCall {
+  /** Why it is over. */
+  failure: unknown
+}
+
+/** An answer may take this long also where the name itself is waited for less. */
+const minAnswerWaitMs = 1_000
+
+/** Takes names: asks, sleeps while somebody else has it, and asks again. What is granted after the caller has given up is given back. */
+export class LeaseAcquirer {
+  readonly #options: LeaseAcquirerOptions
+  /** Those who wait for a name, to be woken when it is released. */
+  readonly #wakers = new Map<string, Set<() => void>>()
+  /** The calls that wait, to be written down when they do so for long. */
+  readonly #waits = new Set<WaitingCall>()
+  /** Releases, in the background, of names that may have been granted to no caller. */
+  readonly #releases = new Set<Promise<void>>()
+
+  constructor(options: LeaseAcquirerOptions) {
+    this.#options = options
+    options.waits.addSource(() => this.#waits)
+  }
+
+  /** The lease, or null when somebody else has it until the wait is over. */
+  async acquire(request: LeaseRequest, waitMs: number, giveUp: AbortSignal): Promise<Lease | null> {
+    const wait = this.#newWait(request.key)
+    try {
+      return await this.#acquireWithRetries(request, waitMs, wait, giveUp)
+    } finally {
+      this.#waits.delete(wait)
+      this.#options.waits.waitEnded(wait)
+    }
+  }
+
+  /** Somebody has released a name that we may wait for. */
+  onReleased(key: string): void {
+    for (const wake of [...(this.#wakers.get(key) ?? [])]) wake()
+  }
+
+  /** Resolves when every name is released that was granted to no caller so far. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#releases)
+  }
+
+  async #acquireWithRetries(
+    request: LeaseRequest,
+    waitMs: number,
+    wait: LeaseWait,
+    giveUp: AbortSignal,
+  ): Promise<Lease | null> {
+    const { releaser, waits } = this.#options
+    const until = performance.now() + waitMs
+    const id = holdIdOf(request.key.key, request.token)
+    for (let attempt = 0; ; attempt++) {
+      giveUp.throwIfAborted()
+      if (wait.failure) throw wait.failure
+      let result: AcquireResult | undefined
+      try {
+        const leftMs = until - performance.now()
+        for (let before = releaser.pending(id); before; before = releaser.pending(id)) {
+          await orAborted(giveUp, before)
+        }
+        const attempted = this.#tryOnce(
+          request,
+          waitMs === 0 ? responseTimeoutMs : Math.max(leftMs, minAnswerWaitMs),
+          giveUp,
+        )
+        if (request.hasGivenToken) releaser.track(id, attempted)
+        const outcome = await attempted
+        if (outcome instanceof Lease) return outcome
+        result = outcome
+      } catch (error) {
+        // Whoever waits goes on waiting, also for the database.
+        if (!(error instanceof DatabaseUnreachableError) || performance.now() >= until) throw error
+      }
+      const leftMs = until - performance.now()
+      if (leftMs <= 0 && result && !result.graceOver) throw inGraceError()
+      if (leftMs <= 0) return null
+      this.#waits.add(wait)
+      waits.waitStarted(wait)
+      waits.scheduleWrite()
+      await this.#waitForRelease(request.key.key, result, attempt, leftMs, giveUp)
+    }
+  }
+
+  #newWait(key: Key): LeaseWait {
+    const wait: LeaseWait = {
+      kind: 'lease',
+      key,
+      request: { holding: keysHeldByFlow(this.#options.database.address) },
+      requestedAt: performance.now(),
+      failure: undefined,
+      fail: (error) => {
+        wait.failure = error
+        this.onReleased(key.key)
+      },
+    }
+    return wait
+  }
+
+  /** One try: the lease, or why not. */
+  async #tryOnce(request: LeaseRequest, maxAnswerMs: number, giveUp: AbortSignal): Promise<Lease | AcquireResult> {
+    const { renewals, operations } = this.#options
+    const held = renewals.find(request.key.key, request.token)
+    if (held) {
+      const lease = new Lease(held, operations)
+      try {
+        await orAborted(giveUp, lease.extend(Math.max(request.ttlMs, held.ttlMs)))
+        return lease
+      } catch (error) {
+        await lease.release()
+        if (!(error instanceof LeaseLostError)) throw error
+      }
+    }
+    const result = await this.#requestOnce(request, maxAnswerMs, giveUp)
+    return result.fence === null ? result : this.#onGranted(request, result.fence, result.sentAt)
+  }
+
+  /** One decision of the database. What is granted after the caller has given up is given back. */
+  async #requestOnce(request: LeaseRequest, maxAnswerMs: number, giveUp: AbortSignal): Promise<AcquireResult> {
+    const { store, releaser } = this.#options
+    const acquiring = store.acquire(request)
+    const requested = Promise.all([acquiring, store.register(request.key)])
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<never>((_, reject) => {
+      const reason = `No answer came within ${formatDuration(maxAnswerMs)}`
+      if (maxAnswerMs <= maxTimerMs) {
+        timer = setTimeout(() => reject(new DatabaseUnreachableError(reason)), maxAnswerMs)
+      }
+    })
+    try {
+      const [result] = await orAborted(giveUp, Promise.race([requested, late]))
+      return result
+    } catch (error) {
+      // Granted late, or perhaps granted without our having heard of it, or granted for a key that is another's.
+      // Released only when it has been decided: a release that overtook the acquisition would find nothing.
+      // Only what this ask was granted: what its token had before is another's to give back. Where that is not known, it expires.
+      const release = acquiring.then(
+        ({ isFresh, fence }) => (isFresh ? releaser.releaseReliably({ ...request, fence }) : undefined),
+        () => (request.hasGivenToken ? undefined : releaser.releaseReliably({ ...request, fence: null })),
+      )
+      this.#releases.add(release)
+      releaser.track(holdIdOf(request.key.key, request.token), release)
+      void release.finally(() => this.#releases.delete(release))
+      throw error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  #onGranted({ key, token, ttlMs }: LeaseRequest, fence: number, sentAt: number): Lease {
+    const { renewals, store, operations } = this.#options
+    const holding = new LeaseHold(key, token, fence, ttlMs, sentAt)
+    renewals.add(holding)
+    store.sweepSometimes()
+    return new Lease(holding, operations)
+  }
+
+  /** Until the name is released, as far as we are told, or it is worth another look. */
+  async #waitForRelease(
+    key: string,
+    result: AcquireResult | undefined,
+    attempt: number,
+    leftMs: number,
+    giveUp: AbortSignal,
+  ): Promise<void> {
+    const { hasNotifications, store } = this.#options
+    const maxPauseMs = hasNotifications ? 1_000 : 250
+    const { freeInMs = null, graceOver = true, hasWaiters = false, fence } = result ?? {}
+    const freeSoonMs = freeInMs !== null && freeInMs > 0 ? freeInMs + 1 : Number.POSITIVE_INFINITY
+    const pauseMs = Math.min(leftMs, freeSoonMs, backoffMs(attempt, 20, maxPauseMs))
+    if (hasNotifications && fence === null && graceOver && !hasWaiters) void store.markWaitedFor(key).catch(() => {})
+    const wakers = this.#wakers.get(key) ?? new Set()
+    this.#wakers.set(key, wakers)
+    await new Promise<void>((resolve) => {
+      const wake = () => {
+        clearTimeout(timer)
+        forget()
+        wakers.delete(wake)
+        resolve()
+      }
+      const timer = setTimeout(wake, pauseMs)
+      wakers.add(wake)
+      const forget = whenAborted(giveUp, () => setImmediate(wake))
+    })
+    if (wakers.size === 0 && this.#wakers.get(key) === wakers) this.#wakers.delete(key)
+  }
+}
+
+function inGraceError(): DatabaseUnreachableError {
+  return new DatabaseUnreachableError(
+    'The server has restarted, and somebody may still believe in what was held before',
+  )
+}

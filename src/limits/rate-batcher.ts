@@ -1,0 +1,62 @@
+import type { Key } from '../base/index.js'
+import { KeyedBatcher } from './keyed-batcher.js'
+import type { LimitStore } from './store.js'
+
+interface RateRequest {
+  readonly key: Key
+  readonly name: string
+  readonly intervalNs: bigint
+  readonly burst: number
+  readonly cost: number
+  /** How long the asker would wait for its place. */
+  readonly waitNs: number
+}
+
+interface RateDecision {
+  readonly verdict: 'allowed' | 'refused' | 'locked'
+  /** When it is, or would be, its turn. */
+  readonly afterMs: number
+  readonly remaining: number
+}
+
+interface RateDecisionRow {
+  ordinal: number
+  verdict: RateDecision['verdict']
+  after_ns: string
+  remaining: string
+}
+
+/** What an instance asks of rates: all of one turn of the event loop as one statement. */
+export class RateBatcher {
+  readonly #store: LimitStore
+  readonly #batcher = new KeyedBatcher<RateRequest, RateDecision>((requests, mayWait) => this.#send(requests, mayWait))
+
+  constructor(store: LimitStore) {
+    this.#store = store
+  }
+
+  add(request: RateRequest): Promise<RateDecision> {
+    return this.#batcher.add(request)
+  }
+
+  async #send(requests: readonly RateRequest[], mayWait: boolean): Promise<readonly RateDecision[]> {
+    this.#store.countRequests(requests.length)
+    const given = requests.map(({ key, name, intervalNs, burst, cost, waitNs }, ordinal) => ({
+      ordinal,
+      key: key.key,
+      namespace: key.namespace,
+      name,
+      interval_ns: String(intervalNs),
+      burst,
+      cost,
+      wait_ns: String(waitNs),
+    }))
+    const rows = await this.#store.run<RateDecisionRow>(this.#store.sql.decide_rates, [JSON.stringify(given), mayWait])
+    const decisions: RateDecision[] = new Array(requests.length)
+    for (const { ordinal, verdict, after_ns, remaining } of rows) {
+      // Rounded up to whole milliseconds: a retry then is allowed, and one a millisecond earlier is not.
+      decisions[ordinal] = { verdict, afterMs: Math.ceil(Number(after_ns) / 1e6), remaining: Number(remaining) }
+    }
+    return decisions
+  }
+}

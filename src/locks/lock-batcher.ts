@@ -1,0 +1,209 @@
+import type { HoldfastError, Key } from '../base/index.js'
+import { arrayLiteral, LockTableFullError, type NameRegistry, type Session, type Statement } from '../postgres/index.js'
+import type { LockBudget } from './lock-budget.js'
+
+export type LockMode = 'exclusive' | 'shared'
+
+interface TryRequest {
+  readonly key: Key
+  readonly mode: LockMode
+  resolve(fence: number | null): void
+  reject(error: unknown): void
+}
+
+interface ReleaseRequest {
+  readonly key: Key
+  readonly mode: LockMode
+  resolve(): void
+  reject(error: unknown): void
+}
+
+export type LockBatchStatements = Record<'lock_batch' | 'try_one' | 'release_one', Statement>
+
+/** So many statements may be under way: the server works on one while the answers of the other become the next. */
+const maxStatements = 2
+/** Fewer than this go out together: to halve them would cost more than it brings. */
+const minToSplit = 16
+
+/**
+ * One session's tries and releases, sent in batches: all that was asked for in one turn of the event loop goes out as
+ * one statement, or in two halves when it is much. While statements are under way, what is asked for gathers for the
+ * next. This is where 64 acquires at once cost hardly more than one.
+ *
+ * No key is in two statements at once, for one that fails gives back all of its keys.
+ *
+ * The session must not hold a key that is tried: PostgreSQL would say yes and count. The arbiter sees to it.
+ */
+export class LockBatcher {
+  #tries: TryRequest[] = []
+  #releases: ReleaseRequest[] = []
+  #scheduled = false
+  #underWay = 0
+  readonly #keysUnderWay = new Set<string>()
+
+  constructor(
+    readonly session: Session,
+    readonly statements: LockBatchStatements,
+    readonly names: NameRegistry,
+    readonly budget: LockBudget,
+  ) {}
+
+  /** The fence when the key was free and is now held, null when it was busy. */
+  try(key: Key, mode: LockMode): Promise<number | null> {
+    return new Promise((resolve, reject) => {
+      this.#tries.push({ key, mode, resolve, reject })
+      this.#schedule()
+    })
+  }
+
+  release(key: Key, mode: LockMode): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#releases.push({ key, mode, resolve, reject })
+      this.#schedule()
+    })
+  }
+
+  /** Goes out at once, on a session that serves one name only; what is run after it comes after it. */
+  async releaseNow(key: Key, mode: LockMode): Promise<void> {
+    try {
+      await this.session.run(this.statements.release_one, [key.key, mode === 'shared'])
+      this.budget.giveBack(1)
+    } catch {
+      // Gone with its session; or else, once more.
+      if (this.session.trusted) await this.release(key, mode)
+    }
+  }
+
+  #schedule(): void {
+    const isNothing = this.#releases.length + this.#tries.length === 0
+    if (isNothing || this.#scheduled || this.#underWay === maxStatements) return
+    this.#scheduled = true
+    setImmediate(() => {
+      this.#scheduled = false
+      void this.#sendNext()
+    })
+  }
+
+  async #sendNext(): Promise<void> {
+    // With nothing under way all would wait for one answer, and the server then for all of us: two halves take turns.
+    const pending = this.#releases.length + this.#tries.length
+    const limit = this.#underWay === 0 && pending >= minToSplit ? Math.ceil(pending / 2) : pending
+    const [releases, laterReleases] = this.#select(this.#releases, limit)
+    const [tries, laterTries] = this.#select(this.#tries, limit - releases.length)
+    this.#releases = laterReleases
+    this.#tries = laterTries
+    if (releases.length + tries.length === 0) return
+    const keys = [...releases, ...tries].map(({ key }) => key.key)
+    for (const key of keys) this.#keysUnderWay.add(key)
+    this.#underWay++
+    this.#schedule()
+    try {
+      await this.#execute(tries, releases)
+    } catch (error) {
+      await this.#cleanUp(tries, releases, error)
+    }
+    for (const key of keys) this.#keysUnderWay.delete(key)
+    this.#underWay--
+    this.#schedule()
+  }
+
+  /** What may go now, and what comes later. */
+  #select<T extends TryRequest | ReleaseRequest>(requests: T[], limit: number): [now: T[], later: T[]] {
+    const now: T[] = []
+    const later: T[] = []
+    for (const one of requests) {
+      if (now.length < limit && !this.#keysUnderWay.has(one.key.key)) now.push(one)
+      else later.push(one)
+    }
+    return [now, later]
+  }
+
+  async #execute(tries: TryRequest[], releases: ReleaseRequest[]): Promise<void> {
+    const admitted = await this.#reserve(tries)
+    if (admitted.length + releases.length === 0) return
+    const collisions = this.#register(admitted)
+    // Awaited below; until then a failure must not count as unhandled.
+    collisions.catch(() => {})
+    const fences = await this.#send(releases, admitted)
+    for (const release of releases) release.resolve()
+    this.budget.giveBack(releases.length)
+    if (admitted.length === 0) return
+    const collided = await collisions
+    let busy = 0
+    for (const [index, request] of admitted.entries()) {
+      const fence = fences[index] ? Number(fences[index]) : null
+      if (fence === null) busy++
+      const collision = collided?.get(request.key.key)
+      if (collision && fence !== null) this.release(request.key, request.mode).catch(() => {})
+      if (collision) request.reject(collision)
+      else request.resolve(fence)
+    }
+    this.budget.giveBack(busy)
+  }
+
+  /** Answers with the fence of each try; empty where the name was busy. */
+  async #send(releases: ReleaseRequest[], tries: TryRequest[]): Promise<(string | null)[]> {
+    const { lock_batch, try_one, release_one } = this.statements
+    if (releases.length + tries.length === 1) {
+      const { key, mode } = (tries[0] ?? releases[0])!
+      const values = [key.key, mode === 'shared']
+      const [row] = tries[0]
+        ? await this.session.runGrant(try_one, values)
+        : await this.session.run(release_one, values)
+      return tries[0] ? row! : []
+    }
+    const [row] = await this.session.runGrant(lock_batch, [
+      arrayLiteral(releases.map(({ key }) => key.key)),
+      arrayLiteral(releases.map(({ mode }) => mode === 'shared')),
+      arrayLiteral(tries.map(({ key }) => key.key)),
+      arrayLiteral(tries.map(({ mode }) => mode === 'shared')),
+    ])
+    return row![1]!.split(',')
+  }
+
+  /** Those tries for which the server has room; the others are refused here. */
+  async #reserve(tries: TryRequest[]): Promise<TryRequest[]> {
+    try {
+      if (tries.length > 0) await this.budget.reserve(this.session, tries.length)
+      return tries
+    } catch (error) {
+      for (const refused of tries) refused.reject(error)
+      return []
+    }
+  }
+
+  /** Registers the names that this process has not used lately; goes out in the same round trip as the tries. */
+  async #register(tries: TryRequest[]): Promise<Map<string, HoldfastError> | undefined> {
+    const newKeys = tries.filter(({ key }) => !this.names.isKnown(key)).map(({ key }) => key)
+    if (newKeys.length === 0) return undefined
+    const rows = await this.session.run(this.names.register, this.names.registerValues(newKeys))
+    return this.names.recordRegistered(newKeys, rows)
+  }
+
+  /**
+   * A statement that failed may have taken some of the locks already: locks of a session survive its rollbacks. So
+   * everything that was asked for is released; what is not held only says so.
+   */
+  async #cleanUp(tries: TryRequest[], releases: ReleaseRequest[], error: unknown): Promise<void> {
+    const reason =
+      error instanceof LockTableFullError ? new LockTableFullError(error.message, this.#errorDetails(error)) : error
+    if (this.session.trusted) {
+      const all = [...tries, ...releases]
+      const values = [
+        arrayLiteral(all.map(({ key }) => key.key)),
+        arrayLiteral(all.map(({ mode }) => mode === 'shared')),
+        '{}',
+        '{}',
+      ]
+      // What cannot be given back one by one is given back all at once, by ending the session.
+      await this.session.runGrant(this.statements.lock_batch, values).catch((failure) => this.session.lose(failure))
+    }
+    for (const request of tries) request.reject(reason)
+    // Released now, or gone with its session.
+    for (const request of releases) request.resolve()
+  }
+
+  #errorDetails(cause: unknown) {
+    return { budget: this.session.lockBudget, inUse: undefined, cause }
+  }
+}

@@ -1,0 +1,207 @@
+import { Batcher, hashedKey } from '../base/index.js'
+import {
+  type Database,
+  type Executor,
+  loadStatements,
+  responseTimeoutMs,
+  retryOnConflict,
+  Sweeper,
+} from '../postgres/index.js'
+import type { StoredAnswer } from './answer.js'
+
+/** A run, as its row knows it. */
+interface RunId {
+  readonly key: string
+  readonly token: string
+}
+
+export interface Claim extends RunId {
+  /** The number of the life that it is bound to. */
+  readonly session: number
+  readonly fingerprint: string | null
+  readonly retainMs: number
+}
+
+/** What a claim found. */
+export type ClaimResult =
+  | { readonly state: 'claimed'; readonly fence: number }
+  | { readonly state: 'in-flight'; readonly fingerprint: string | null }
+  | { readonly state: 'done' | 'failed'; readonly fingerprint: string | null; readonly written: StoredAnswer }
+  /** Somebody decides about the key at this very moment, or a transaction of a caller runs it. */
+  | { readonly state: 'busy' }
+  /** Somebody was faster: worth another look at once. */
+  | { readonly state: 'retry' }
+  /** The server has restarted, and somebody may still believe in a run from before. */
+  | { readonly state: 'in-grace' }
+
+export interface RunResult extends RunId {
+  readonly state: 'done' | 'failed'
+  readonly written: StoredAnswer
+  readonly retainMs: number
+}
+
+interface ClaimRow {
+  key: string
+  state: ClaimResult['state']
+  fence: string | null
+  fingerprint: string | null
+  value: string | null
+  body: Uint8Array | null
+}
+
+export interface OnceStoreOptions {
+  readonly database: Database
+  readonly schema: string
+  readonly namespace: string
+  readonly instanceId: string
+}
+
+type StatementName =
+  | 'claim'
+  | 'finish'
+  | 'release'
+  | 'release_unfinished'
+  | 'run_state'
+  | 'set_idle_timeout'
+  | 'is_working'
+  | 'forget'
+  | 'sweep'
+
+/** Each claim of a batch takes a place in the server's lock table for a moment, and that table is everybody's. */
+const maxClaims = 100
+const maxSwept = 1_000
+const sweepEveryMs = 60_000
+
+/** The rows of deliveries, asked in batches. */
+export class OnceStore {
+  readonly sql
+  readonly #options: OnceStoreOptions
+  readonly #claims = new Batcher<Claim, ClaimResult>((claims) => this.#claimAll(claims), { maxBatch: maxClaims })
+  readonly #results = new Batcher<RunResult, boolean>((endings) => this.#finishAll(endings), { maxBatch: maxClaims })
+  readonly #releases = new Batcher<RunId, undefined>((runs) => this.#releaseAll(runs))
+  readonly #sweeper = new Sweeper({
+    everyMs: sweepEveryMs,
+    sweep: async () => (await this.sweep()) === maxSwept,
+  })
+
+  constructor(options: OnceStoreOptions) {
+    this.#options = options
+    this.sql = loadStatements<StatementName>(new URL('./once.sql', import.meta.url), options.schema)
+  }
+
+  claim(claim: Claim): Promise<ClaimResult> {
+    this.#sweeper.sweepIfDue()
+    return this.#claims.add(claim)
+  }
+
+  /** A claim that the transaction of a caller makes for itself. */
+  async claimIn(tx: Executor, claim: Claim): Promise<ClaimResult> {
+    const [row] = await tx.query<ClaimRow>(this.sql.claim.text, this.#claimValues([claim], false))
+    return claimResultOf(row!)
+  }
+
+  /** Whether the run could still record its answer, or had done so already. */
+  finish(result: RunResult): Promise<boolean> {
+    if (result.written.body === null) return this.#results.add(result)
+    return this.finishIn(this.#retryingExecutor(), result)
+  }
+
+  /** The same, in a transaction. */
+  async finishIn(tx: Executor, result: RunResult): Promise<boolean> {
+    const rows = await tx.query(this.sql.finish.text, this.#finishValues([result], result.written.body))
+    return rows.length > 0
+  }
+
+  async release(run: RunId): Promise<void> {
+    await this.#releases.add(run)
+  }
+
+  /**
+   * How a run ended whose transaction ended nobody knows how. If it was rolled back, the key is let go.
+   */
+  async resolveUnknownEnd({ key, token }: RunId): Promise<'rolled back' | 'recorded' | 'taken over'> {
+    const { database, namespace } = this.#options
+    // A little less than the patience with the connection, so that it is the server that gives up.
+    const values = [namespace, key, token, String(responseTimeoutMs * 0.8)]
+    const released = await database.query(this.sql.release_unfinished.text, values, responseTimeoutMs)
+    if (released.length > 0) return 'rolled back'
+    const [row] = await database.query(this.sql.run_state.text, [namespace, key, token], responseTimeoutMs)
+    return row ? 'recorded' : 'taken over'
+  }
+
+  async forget(key: string): Promise<boolean> {
+    const { database, namespace } = this.#options
+    const [row] = await database.query<{ answered: boolean }>(this.sql.forget.text, [namespace, key])
+    return row?.answered ?? false
+  }
+
+  async #claimAll(claims: readonly Claim[]): Promise<ClaimResult[]> {
+    // Of several for one key the first decides; the others look again.
+    const first = new Map<string, Claim>()
+    for (const claim of claims) if (!first.has(claim.key)) first.set(claim.key, claim)
+    const values = this.#claimValues([...first.values()], true)
+    const rows = await this.#retryingExecutor().query<ClaimRow>(this.sql.claim.text, values)
+    const results = new Map(rows.map((row) => [row.key, claimResultOf(row)]))
+    return claims.map((claim) => (first.get(claim.key) === claim ? results.get(claim.key)! : { state: 'retry' }))
+  }
+
+  #claimValues(claims: readonly Claim[], isOwnTransaction: boolean): unknown[] {
+    const { namespace, instanceId } = this.#options
+    const rows = claims.map(({ key, token, session, fingerprint, retainMs }) => ({
+      key,
+      // No name of a lock can have a zero byte, so no lock of the user's stands in the way.
+      lock_key: hashedKey(namespace, `\0once\0${key}`).key,
+      token,
+      session,
+      fingerprint,
+      retain_ms: retainMs,
+    }))
+    return [namespace, JSON.stringify(rows), isOwnTransaction, instanceId]
+  }
+
+  async #finishAll(results: readonly RunResult[]): Promise<boolean[]> {
+    const values = this.#finishValues(results, null)
+    const rows = await this.#retryingExecutor().query<{ key: string }>(this.sql.finish.text, values)
+    const mine = new Set(rows.map(({ key }) => key))
+    return results.map(({ key }) => mine.has(key))
+  }
+
+  #finishValues(results: readonly RunResult[], body: Uint8Array | null): unknown[] {
+    const rows = results.map(({ key, token, state, written, retainMs }) => ({
+      key,
+      token,
+      state,
+      value: written.value,
+      retain_ms: retainMs,
+    }))
+    return [this.#options.namespace, JSON.stringify(rows), body]
+  }
+
+  async #releaseAll(runs: readonly RunId[]): Promise<undefined[]> {
+    const rows = JSON.stringify(runs.map(({ key, token }) => ({ key, token })))
+    await this.#retryingExecutor().query(this.sql.release.text, [this.#options.namespace, rows])
+    return runs.map(() => undefined)
+  }
+
+  /** The pool, with the patience of this room; and where statements collide, with the tries it takes. */
+  #retryingExecutor(): Executor {
+    const { database } = this.#options
+    return {
+      query: <Row>(text: string, values?: readonly unknown[]) =>
+        retryOnConflict(() => database.query<Row>(text, values, responseTimeoutMs)),
+    }
+  }
+
+  /** Removes one piece of what has expired; answers with how many that were. */
+  async sweep(): Promise<number> {
+    const [row] = await this.#retryingExecutor().query<{ removed: number }>(this.sql.sweep.text, [maxSwept])
+    return row!.removed
+  }
+}
+
+function claimResultOf({ state, fence, fingerprint, value, body }: ClaimRow): ClaimResult {
+  if (state === 'claimed') return { state, fence: Number(fence) }
+  if (state === 'in-flight') return { state, fingerprint }
+  if (state === 'done' || state === 'failed') return { state, fingerprint, written: { value, body } }
+  return { state }
+}

@@ -1,0 +1,49 @@
+import { messageOf } from '../base/index.js'
+import type { Database } from './database.js'
+import type { HealthReason } from './health.js'
+import { sqlstateOf } from './sqlstate.js'
+
+/** SQLSTATEs of failed writes: no space on the disk (53100), an I/O error (class 58), a read-only server (25006). */
+const writeErrorPattern = /^(53100|58|25006)/
+/** A failed statement that is not sent again within this time says nothing about the present. */
+const rememberMs = 60_000
+const maxRemembered = 100
+
+/**
+ * Knows whether the writes of an instance fail, from the outcomes of the statements that the instance sends anyway. A statement that
+ * failed counts as failing until the same statement succeeds, or for a minute after it was last sent. The watch need not know which
+ * statements write: a statement that only reads does not fail for lack of space.
+ */
+export class WriteMonitor {
+  readonly #failing = new Map<string, { readonly at: number; readonly message: string }>()
+
+  /** The same database, watched. */
+  wrap(database: Database): Database {
+    const watched = <T>(statement: string, outcome: Promise<T>): Promise<T> => {
+      outcome.then(
+        () => this.#failing.delete(statement),
+        (error) => this.#onFailure(statement, error),
+      )
+      return outcome
+    }
+    return {
+      ...database,
+      query: <Row>(text: string, values?: readonly unknown[], withinMs?: number) =>
+        watched(text, database.query<Row>(text, values, withinMs)),
+      transaction: (work, withinMs) => watched('transaction', database.transaction(work, withinMs)),
+    }
+  }
+
+  /** Why writes fail at present; undefined when they do not. */
+  get trouble(): HealthReason | undefined {
+    const since = performance.now() - rememberMs
+    const [latest] = [...this.#failing.values()].filter(({ at }) => at >= since).sort((a, b) => b.at - a.at)
+    return latest && { code: 'WRITES_FAILING', message: `The database refuses writes: ${latest.message}` }
+  }
+
+  #onFailure(statement: string, error: unknown): void {
+    if (!writeErrorPattern.test(sqlstateOf(error) ?? '')) return
+    if (this.#failing.size >= maxRemembered) this.#failing.clear()
+    this.#failing.set(statement, { at: performance.now(), message: messageOf(error) })
+  }
+}

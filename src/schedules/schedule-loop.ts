@@ -1,0 +1,382 @@
+import { backoffMs, type Events, pause, type TracerSlot, Wakeup } from '../base/index.js'
+import { arrayLiteral, type Epoch, type HealthReason, healthReasonOf, type Presence } from '../postgres/index.js'
+import { DatabaseClock } from './database-clock.js'
+import { type Definition, keyOfSchedule } from './definition.js'
+import type { Rules } from './rules.js'
+import { Runs } from './runs.js'
+import type { ScheduleState, ScheduleStore, StartedRun } from './store.js'
+import { firstTicks, planSettlement } from './ticks.js'
+
+interface ScheduleLoopOptions {
+  readonly store: ScheduleStore
+  readonly presence: Presence
+  readonly namespace: string
+  readonly events: Events
+  readonly tracing: TracerSlot
+  readonly rules: Rules
+  /** Adopts the rule of this definition for the schedule with this key. */
+  readonly adopt: (key: string, definition: Definition) => Promise<void>
+}
+
+/** A schedule that this instance has in its code. */
+interface Entry {
+  readonly definition: Definition
+  /** The key of the schedule that its name leads to; undefined until it is declared in this epoch. */
+  key: string | undefined
+  state: ScheduleState | undefined
+  /** When to take it, on the monotonic clock. */
+  wakeAt: number
+  /** Calls that wait until it is declared for the first time; undefined from then on. */
+  waiters: Waiter[] | undefined
+}
+
+interface Waiter {
+  resolve(): void
+  reject(error: unknown): void
+}
+
+/** How often a look, give or take, while something of its schedules runs. */
+const busyMs = 450
+const idleMs = 5_000
+/** What is due so soon is told by a look. */
+const horizonMs = 15_000
+const sweepEveryMs = 3_600_000
+const keepDays = 30
+const maxKept = 10_000
+const minKept = 100
+/** What another has locked is looked at again so much later. */
+const againMs = 60
+const maxPerStatement = 200
+
+/**
+ * What makes the schedules of an instance tick: one loop, which declares, looks, and takes what is due, one statement
+ * after the other.
+ *
+ *     asleep ──(a schedule is added)──► an epoch ──► declared ──► looks and takes … ──► closed
+ *                                         ▲                           │
+ *                                         └───── the epoch is lost ◄───┘
+ */
+export class ScheduleLoop {
+  readonly clock = new DatabaseClock()
+  readonly runs: Runs
+  readonly #options: ScheduleLoopOptions
+  readonly #store: ScheduleStore
+  readonly #entries = new Map<string, Entry>()
+  readonly #byKey = new Map<string, Entry>()
+  /** Keys of schedules of which something may begin. */
+  readonly #startable = new Set<string>()
+  /** Keys of schedules whose rule is to become that of our code. */
+  readonly #adoptable = new Set<string>()
+  /** Not before, for the last attempt has failed. */
+  #adoptAt = 0
+  readonly #closing = new AbortController()
+  #epoch: Epoch | undefined
+  #pollAt = 0
+  #fullPollAt = 0
+  #sweepAt = performance.now() + sweepEveryMs * Math.random()
+  /** The last fence that had been drawn at our last look in this epoch. */
+  #seenFence = 0
+  /** So many looks must yet be made, also when no schedule is left: a take may have started what we have not heard of. */
+  #pendingPolls = 0
+  readonly #wakeup = new Wakeup()
+  #working: Promise<void> | undefined
+  /** Why the loop pauses. */
+  #failure: { readonly error: unknown } | undefined
+
+  constructor(options: ScheduleLoopOptions) {
+    this.#options = options
+    this.#store = options.store
+    this.runs = new Runs({
+      store: options.store,
+      events: options.events,
+      tracing: options.tracing,
+      onWaiting: (keys) => {
+        for (const key of keys) if (this.#byKey.has(key)) this.#startable.add(key)
+        this.#wakeup.signal()
+      },
+    })
+  }
+
+  /** Why schedules do not tick here, at present. */
+  get trouble(): HealthReason | undefined {
+    if (this.#closing.signal.aborted) return undefined
+    if (this.#failure) return healthReasonOf('SCHEDULES_FAILED', 'The schedules cannot tick', this.#failure.error)
+    const { failure } = this.runs
+    return failure && healthReasonOf('SCHEDULES_FAILED', 'The ends of runs cannot be recorded', failure.error)
+  }
+
+  add(definition: Definition): void {
+    const { name } = definition
+    this.#entries.set(name, { definition, key: undefined, state: undefined, wakeAt: Infinity, waiters: [] })
+    this.#working ??= this.#work()
+    this.#wakeup.signal()
+  }
+
+  /**
+   * Resolves when the database knows the schedule that this instance has added under this name, and for any other name. Rejects
+   * when the instance fails to declare it, and would try again.
+   */
+  declared(name: string): Promise<void> {
+    const waiters = this.#entries.get(name)?.waiters
+    if (waiters === undefined) return Promise.resolve()
+    return new Promise((resolve, reject) => waiters.push({ resolve, reject }))
+  }
+
+  /** Takes no more ticks of a schedule, and lets its runs come to their ends. */
+  async remove(definition: Definition, withinMs: number): Promise<void> {
+    const entry = this.#entries.get(definition.name)
+    this.#entries.delete(definition.name)
+    for (const { resolve } of entry?.waiters ?? []) resolve()
+    if (entry?.key !== undefined) {
+      this.#byKey.delete(entry.key)
+      await this.#withdraw([entry.key])
+    }
+    await this.runs.drain((run) => run.definition === definition, withinMs)
+  }
+
+  /** What was told of a schedule, or of all, may not be true any more. */
+  refresh(key: string | undefined): void {
+    if (key !== undefined && !this.#byKey.has(key)) return
+    this.#fullPollAt = 0
+    this.#pollAt = 0
+    this.#wakeup.signal()
+  }
+
+  /** One of our runs is to stop, or there is something to begin. */
+  pollSoon(): void {
+    this.#pollAt = 0
+    this.#wakeup.signal()
+  }
+
+  async close(withinMs: number): Promise<void> {
+    this.#closing.abort()
+    this.#wakeup.signal()
+    await this.#working
+    const keys = [...this.#byKey.keys()]
+    this.#entries.clear()
+    this.#byKey.clear()
+    if (keys.length > 0) await this.#withdraw(keys)
+    await this.runs.drain(() => true, withinMs)
+    this.runs.close()
+  }
+
+  async #work(): Promise<void> {
+    for (let failures = 0; !this.#closing.signal.aborted; ) {
+      try {
+        if (this.#entries.size === 0 && this.#pendingPolls === 0) await this.#rest(Infinity)
+        else await this.#step()
+        failures = 0
+        this.#failure = undefined
+      } catch (error) {
+        if (this.#closing.signal.aborted) return
+        this.#failure = { error }
+        this.#pollAt = 0
+        // Whatever it is, it may pass; doctor and the observer tell about rights and schemas.
+        await pause(backoffMs(failures++, 50, 5_000), this.#closing.signal)
+      }
+    }
+  }
+
+  /** What is most urgent. */
+  async #step(): Promise<void> {
+    const epoch = await this.#options.presence.whenPresent(this.#closing.signal)
+    if (epoch !== this.#epoch) this.#beginEpoch(epoch)
+    const now = performance.now()
+    const undeclared = [...this.#entries.values()].filter(({ key }) => key === undefined)
+    if (undeclared.length > 0) {
+      return this.#declare(epoch, undeclared).catch((error) => {
+        for (const { waiters } of undeclared) for (const { reject } of waiters?.splice(0) ?? []) reject(error)
+        throw error
+      })
+    }
+    if (this.#adoptable.size > 0 && now >= this.#adoptAt) return this.#adopt()
+    if (now >= this.#pollAt) return this.#poll(epoch)
+    const due = [...this.#entries.values()].filter(({ wakeAt }) => wakeAt <= now)
+    if (due.length > 0 || this.#startable.size > 0) return this.#claim(epoch, due)
+    if (now >= this.#sweepAt) return this.#sweep()
+    const wakeAt = Math.min(this.#pollAt, ...[...this.#entries.values()].map((entry) => entry.wakeAt))
+    await this.#rest(wakeAt - now)
+  }
+
+  #beginEpoch(epoch: Epoch): void {
+    this.#epoch = epoch
+    this.#seenFence = 0
+    this.#startable.clear()
+    this.#byKey.clear()
+    for (const entry of this.#entries.values()) {
+      entry.key = undefined
+      entry.state = undefined
+      entry.wakeAt = Infinity
+    }
+  }
+
+  async #declare(epoch: Epoch, entries: readonly Entry[]): Promise<void> {
+    const [row] = await this.#store.run<{ now: number }>('now', [])
+    this.clock.set(row!.now)
+    const portion = entries.slice(0, maxPerStatement)
+    const asked = portion.map(({ definition }) => {
+      const { name, key, was, rule, overlap, missed, maxLate, reruns } = definition
+      const { ticks, isOver } = firstTicks(rule, this.clock.now())
+      const former = was === undefined ? undefined : keyOfSchedule(this.#options.namespace, was)
+      const options = { rule: rule.text, overlap, missed, max_late: maxLate, reruns }
+      return {
+        key,
+        namespace: this.#options.namespace,
+        name,
+        former_key: former,
+        ...options,
+        first_ticks: ticks,
+        is_over: isOver,
+      }
+    })
+    const answer = await this.#store.call('declare', [epoch.number, this.#instance, JSON.stringify(asked)])
+    this.clock.set(answer.now)
+    const keys = new Map(answer.declared.map(([key, schedule]) => [key, schedule]))
+    for (const entry of portion) {
+      entry.key = keys.get(entry.definition.key)
+      if (entry.key !== undefined) {
+        for (const { resolve } of entry.waiters ?? []) resolve()
+        entry.waiters = undefined
+      }
+      // It was closed meanwhile.
+      if (this.#entries.get(entry.definition.name) !== entry) {
+        if (entry.key !== undefined) await this.#withdraw([entry.key])
+      } else if (entry.key !== undefined) this.#byKey.set(entry.key, entry)
+    }
+    for (const [, schedule, adopts] of answer.declared) if (adopts) this.#adoptable.add(schedule)
+    this.#applyStates(answer.states)
+    this.#fullPollAt = 0
+    this.#pollAt = 0
+  }
+
+  async #adopt(): Promise<void> {
+    for (const key of [...this.#adoptable]) {
+      const entry = this.#byKey.get(key)
+      try {
+        if (entry) await this.#options.adopt(key, entry.definition)
+        this.#adoptable.delete(key)
+      } catch {
+        // A rule in force that cannot be read here, for example: the other schedules must not suffer from it.
+        this.#adoptAt = performance.now() + idleMs
+      }
+    }
+    this.refresh(undefined)
+  }
+
+  async #poll(epoch: Epoch): Promise<void> {
+    const sentAt = performance.now()
+    const isLong = sentAt >= this.#fullPollAt
+    const answer = await this.#store.call('poll', [
+      epoch.number,
+      this.#instance,
+      arrayLiteral(this.runs.fences),
+      this.#seenFence,
+      isLong ? horizonMs : null,
+    ])
+    this.clock.set(answer.now)
+    this.#seenFence = answer.fence
+    this.#pendingPolls = Math.max(0, this.#pendingPolls - 1)
+    for (const [fence] of answer.stopping ?? []) this.runs.stop(fence)
+    for (const key of answer.begin ?? []) if (this.#byKey.has(key)) this.#startable.add(key)
+    if (answer.soon) {
+      this.#applyStates(answer.soon.states)
+      for (const key of answer.soon.adopt ?? []) this.#adoptable.add(key)
+      // Somebody has taken our rows away: nothing is sure any more.
+      if (answer.soon.members < this.#byKey.size) this.#beginEpoch(epoch)
+    }
+    const between = (ms: number) => performance.now() + ms * (0.7 + Math.random() * 0.4)
+    if (isLong) this.#fullPollAt = between(idleMs)
+    this.#pollAt = answer.runs || answer.begin ? between(busyMs) : Math.max(this.#fullPollAt, between(busyMs))
+  }
+
+  async #claim(epoch: Epoch, due: readonly Entry[]): Promise<void> {
+    // In portions, and each instance in another order, so that a fleet divides them.
+    const portion = due.length <= maxPerStatement ? due : shuffled(due).slice(0, maxPerStatement)
+    const asked: object[] = []
+    for (const entry of portion) {
+      const settles = this.#planSettlement(entry)
+      if (settles) asked.push(settles)
+      // Until it is answered otherwise.
+      entry.wakeAt = performance.now() + againMs * (0.5 + Math.random())
+    }
+    for (const key of this.#startable) if (!this.runs.hasLostRun(key)) asked.push({ id: key, begins: true })
+    this.#startable.clear()
+    if (asked.length === 0) return
+    this.#pendingPolls = 2
+    const answer = await this.#store.call('claim', [epoch.number, this.#instance, JSON.stringify(asked)])
+    if (answer.state === 'in-grace') throw new Error('in-grace')
+    this.clock.set(answer.now)
+    this.#applyStates(answer.states)
+    for (const started of answer.started) this.#start(epoch, started)
+    // Whoever runs it now, others or we, may die of it, or be told to stop.
+    this.#pollAt = Math.min(this.#pollAt, performance.now() + busyMs)
+  }
+
+  #start(epoch: Epoch, started: StartedRun): void {
+    const entry = this.#byKey.get(started[0])
+    // It was closed meanwhile, or the process was frozen: the next look of somebody lets the tick wait again.
+    if (entry && epoch.trusted) this.runs.start(entry.definition, started, epoch)
+  }
+
+  /** What is to be said of a schedule that is due, or undefined when its rule cannot be read, or is over. */
+  #planSettlement({ state }: Entry): object | undefined {
+    if (!state) return undefined
+    const [key, text, nextMs, , , maxLate, firstMemberMs] = state
+    const rule = this.#options.rules.of(text)
+    if (!rule || nextMs === null) return undefined
+    const begins = !this.runs.hasLostRun(key)
+    const due = planSettlement(rule, nextMs, this.clock.now(), Math.max(1, maxLate), firstMemberMs ?? undefined)
+    return { id: key, rule: text, begins, ...due }
+  }
+
+  #applyStates(states: readonly ScheduleState[] | null): void {
+    for (const state of states ?? []) {
+      const entry = this.#byKey.get(state[0])
+      if (!entry) continue
+      const [, , nextMs, dueMs] = state
+      const wasSeen = entry.state?.[2] === nextMs && entry.state[1] === state[1]
+      entry.state = state
+      // Due, and still not taken: another is at it, and if not, we are again in a moment.
+      if (wasSeen && dueMs !== null && dueMs <= 0) continue
+      entry.wakeAt = this.#wakeAt(entry)
+    }
+  }
+
+  #wakeAt({ definition, state }: Entry): number {
+    const [, text, nextMs, dueMs, lastInstance] = state!
+    const rule = this.#options.rules.of(text)
+    if (nextMs === null || dueMs === null || !rule) return Infinity
+    const following = rule.next(new Date(nextMs))?.getTime() ?? Infinity
+    const spreadMs = Math.min(definition.spreadMs, (following - nextMs) / 4)
+    const isOthers = definition.sticky && lastInstance !== null && lastInstance !== this.#instance
+    const isOurs = definition.sticky && lastInstance === this.#instance
+    const spread = isOurs ? 0 : isOthers ? (1 + Math.random()) * spreadMs : Math.random() * spreadMs
+    return performance.now() + dueMs + spread
+  }
+
+  async #sweep(): Promise<void> {
+    this.#sweepAt = performance.now() + sweepEveryMs * (0.75 + Math.random() / 2)
+    await this.#store.run('sweep', [keepDays, maxKept, minKept])
+  }
+
+  async #withdraw(keys: readonly string[]): Promise<void> {
+    await this.#store.run('withdraw', [this.#instance, arrayLiteral(keys)]).catch(() => {})
+  }
+
+  get #instance(): string {
+    return this.#options.presence.instanceId
+  }
+
+  /** For so long, or until there may be something to do. */
+  async #rest(ms: number): Promise<void> {
+    await this.#wakeup.wait(Math.min(Math.max(0, ms), 60_000))
+    this.#wakeup.clear()
+  }
+}
+
+function shuffled<T>(all: readonly T[]): T[] {
+  return all
+    .map((one) => ({ one, place: Math.random() }))
+    .sort((a, b) => a.place - b.place)
+    .map(({ one }) => one)
+}

@@ -1,0 +1,109 @@
+import { type TransactionStatements, transactionStatements } from '../once/index.js'
+import { type Database, type Executor, loadStatements, retryOnConflict, type Statement } from '../postgres/index.js'
+
+export interface ScheduleStoreOptions {
+  readonly database: Database
+  readonly schema: string
+  readonly expiryMs: number
+}
+
+type StatementName =
+  | 'now'
+  | 'declare'
+  | 'withdraw'
+  | 'poll'
+  | 'claim'
+  | 'end'
+  | 'done'
+  | 'save_logs'
+  | 'change'
+  | 'pause'
+  | 'run'
+  | 'sweep'
+  | 'find'
+  | 'runs'
+
+/** How a schedule stands; see schedule_states. */
+export type ScheduleState = readonly [
+  key: string,
+  rule: string,
+  nextMs: number | null,
+  dueMs: number | null,
+  lastInstance: string | null,
+  maxLate: number,
+  firstMemberMs: number | null,
+]
+
+/** A run that has started; see schedule_start_runs. */
+export type StartedRun = readonly [
+  key: string,
+  tickMs: number,
+  extra: boolean,
+  fence: number,
+  attempt: number,
+  lateMs: number,
+  lastSuccessMs: number | null,
+]
+
+/** What the functions of the schema answer, as JSON. */
+interface Responses {
+  declare: {
+    now: number
+    declared: [key: string, schedule: string, adopts: boolean][]
+    states: ScheduleState[] | null
+  }
+  poll: {
+    now: number
+    /** The last fence that was drawn. */
+    fence: number
+    runs: boolean
+    begin: string[] | null
+    stopping: [fence: number, why: string][] | null
+    soon: { states: ScheduleState[] | null; members: number; adopt: string[] | null } | null
+  }
+  claim:
+    | { state: 'in-grace' }
+    | { state: 'claimed'; now: number; started: StartedRun[]; states: ScheduleState[] | null }
+  end: { recorded: number[]; waits: string[] | null }
+}
+
+/** How the room's statements are run. */
+export class ScheduleStore {
+  readonly transactionStatements: TransactionStatements
+  readonly #sql: Record<StatementName, Statement>
+  readonly #options: ScheduleStoreOptions
+
+  constructor(options: ScheduleStoreOptions) {
+    this.#options = options
+    this.transactionStatements = transactionStatements(options.schema)
+    this.#sql = loadStatements<StatementName>(new URL('./schedules.sql', import.meta.url), options.schema)
+  }
+
+  get database(): Database {
+    return this.#options.database
+  }
+
+  get expiryMs(): number {
+    return this.#options.expiryMs
+  }
+
+  run<Row>(name: StatementName, values: readonly unknown[]): Promise<Row[]> {
+    const { database, expiryMs } = this.#options
+    return retryOnConflict(() => database.query<Row>(this.#sql[name].text, values, expiryMs))
+  }
+
+  /** Of those that look at many rows: see `Database.read`. */
+  read<Row>(name: 'find' | 'runs', values: readonly unknown[]): Promise<Row[]> {
+    const { database, expiryMs } = this.#options
+    return retryOnConflict(() => database.read<Row>(this.#sql[name].text, values, expiryMs))
+  }
+
+  async call<Asked extends keyof Responses>(name: Asked, values: readonly unknown[]): Promise<Responses[Asked]> {
+    const [row] = await this.run<{ answer: string }>(name, values)
+    return JSON.parse(row!.answer)
+  }
+
+  runIn<Row>(tx: Executor, name: StatementName, values: readonly unknown[]): Promise<Row[]> {
+    return tx.query<Row>(this.#sql[name].text, values)
+  }
+}

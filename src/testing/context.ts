@@ -1,0 +1,52 @@
+import { describe, UsageError } from '../base/index.js'
+import { Holdfast } from '../index.js'
+import { arrayLiteral, type Database, loadStatements, type Statement } from '../postgres/index.js'
+
+type Name =
+  | 'queues'
+  | 'enqueued'
+  | 'open_jobs'
+  | 'attempted'
+  | 'unfinished'
+  | 'maintain'
+  | 'pass_time'
+  | 'are_due'
+  | 'remove'
+  | 'release_links'
+  | 'resume'
+
+/** How the kit asks the database of an instance. */
+export class TestingContext {
+  readonly database: Database
+  readonly schema: string
+  readonly sql: Record<Name, Statement>
+  readonly #holdfast: Holdfast
+
+  constructor(holdfast: Holdfast) {
+    if (!(holdfast instanceof Holdfast)) {
+      throw new UsageError(`Expected an instance, as Holdfast.open answers, got ${describe(holdfast)}`)
+    }
+    const { database, schema } = holdfast.context
+    this.database = database
+    this.schema = schema
+    this.sql = loadStatements<Name>(new URL('./testing.sql', import.meta.url), schema)
+    this.#holdfast = holdfast
+  }
+
+  run<Row>(name: Name, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.database.query<Row>(this.sql[name].text, values)
+  }
+
+  /** The keys of all queues of the namespace, as PostgreSQL reads an array from text. */
+  async queues(): Promise<string> {
+    const { namespace, jobs } = this.#holdfast
+    const rows = await this.run<{ key: string }>('queues', [namespace, arrayLiteral(jobs.usedQueues)])
+    return arrayLiteral(rows.map(({ key }) => key))
+  }
+
+  /** Lets run what is due. True when nothing was left to move. */
+  async runMaintenance(): Promise<boolean> {
+    const [row] = await this.run<{ moved: number | null }>('maintain')
+    return row!.moved === 0
+  }
+}

@@ -1,0 +1,41 @@
+import { onTestFinished } from 'vitest'
+import type { Holdfast, JobDefinition, Worker, WorkOptions } from '../../src/index.js'
+import { sql, until } from '../setup/facts.js'
+
+export { gate } from '../setup/facts.js'
+
+/** The ways to work: with an anchor or without, and how jobs are claimed. */
+export const claimModes = [
+  { name: 'rows', anchor: 'required', jobs: { claims: 'rows' } },
+  { name: 'rows, without an anchor', anchor: 'none', jobs: { claims: 'rows' } },
+  { name: 'advisory locks', anchor: 'required', jobs: { claims: 'advisory' } },
+] as const
+
+/** A worker that is closed when the test has finished. */
+// biome-ignore lint/suspicious/noExplicitAny: definitions of all types
+export function work(holdfast: Holdfast, definitions: JobDefinition<any, any, any>[], options?: WorkOptions): Worker {
+  const worker = holdfast.jobs.work(definitions, options)
+  onTestFinished(() => worker.close({ within: 100 }))
+  return worker
+}
+
+/** Waits until the job has ended, or is in the state. */
+export async function untilState(holdfast: Holdfast, id: number, state: string) {
+  await until(`job ${id} is ${state}`, async () => (await holdfast.jobs.find(id))?.state === state)
+  return (await holdfast.jobs.find(id))!
+}
+
+/** How many rows there are, wherever jobs may be; of one job, or all. */
+export async function rowsOf(url: string, id?: number): Promise<Record<string, number>> {
+  const [row] = await sql<Record<string, number>>(
+    url,
+    `select
+       (select count(*)::int from holdfast.job where id = coalesce($1, id)) as job,
+       (select count(*)::int from holdfast.waiting where id = coalesce($1, id)) as waiting,
+       (select count(*)::int from holdfast.claim) as claim,
+       (select count(*)::int from holdfast.worker) as worker,
+       (select count(*)::int from holdfast.job_history where id = coalesce($1, id)) as history`,
+    [id],
+  )
+  return row!
+}

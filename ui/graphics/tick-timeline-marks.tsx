@@ -1,0 +1,287 @@
+// What is drawn in a row of the ribbon: the signs alone, where they are told to stand.
+import { useNow } from '../clock.js'
+import { formatNumber } from '../format.js'
+import { markOf } from '../marks.js'
+import { Shape, type Tone, toneOf } from '../parts/state.js'
+import {
+  changeTimes,
+  clockChangeText,
+  formatTick,
+  type Reason,
+  reasonTexts,
+  type TickTimelineCell,
+  type TickTimelineRow,
+} from './tick-timeline-text.js'
+
+export const rowHeight = 46
+const laneY = 15
+const radius = 8
+/** Runs that began later than this after their tick are late for the eye, too. */
+const lateMs = 1_000
+
+interface CellProps {
+  readonly cell: TickTimelineCell
+  readonly x: (time: number) => number
+  readonly left: number
+  readonly width: number
+}
+
+/** The ticks of a step: who won them, and what has no run. */
+export function Cell({ cell, x, left, width }: CellProps) {
+  const { runs, gaps, ticks } = cell
+  const worst = worstTone(cell)
+  // What is under way from before the beginning stands at the edge.
+  const isBefore = cell.step < 0
+  const middle = isBefore ? radius + 1 : ticks === 1 ? Math.max(radius, x(Date.parse(cell.at))) : left + width / 2
+  if (runs.length === 0) {
+    const gap = gaps[0]!
+    return (
+      <>
+        <GapIcon reason={gap.reason} at={middle} />
+        {ticks > 1 && <Count n={ticks} at={middle} room={width} />}
+      </>
+    )
+  }
+  const main = runs[0]!
+  const open = runs.some(({ state }) => state === 'running' || state === 'lost')
+  const startedAt = cell.startedAt === null ? null : Date.parse(cell.startedAt)
+  const isOne = ticks === 1 || isBefore
+  return (
+    <>
+      {isOne && startedAt !== null && (open || cell.endedAt) && (
+        <RunSpan from={startedAt} until={cell.endedAt} x={x} instance={main.instance} />
+      )}
+      {isOne && startedAt !== null && (cell.late ?? 0) >= lateMs && !isBefore && (
+        <path class="tick-timeline-late" d={`M${x(Date.parse(cell.at))} ${laneY}H${x(startedAt)}`} />
+      )}
+      {isOne ? (
+        <Dot instance={main.instance} at={middle} state={main.state} isExtra={main.extra} maxWidth={width} />
+      ) : (
+        <>
+          <Bar cell={cell} left={left} width={width} />
+          <Count n={ticks} isEstimate={cell.isEstimate} at={middle} room={width} />
+        </>
+      )}
+      {worst && <Badge tone={worst} at={isOne ? middle + 6 : left + width - 5} />}
+      {isOne && gaps[0] && <GapIcon reason={gaps[0].reason} at={middle} />}
+    </>
+  )
+}
+
+/** Each winner with what it won, the one who won most first; and what nobody has begun. */
+function sharesOf({ runs, gaps }: TickTimelineCell): { instance: string | null; n: number }[] {
+  const shares = new Map<string | null, number>()
+  for (const { instance, n } of runs) shares.set(instance, (shares.get(instance) ?? 0) + n)
+  for (const { ticks } of gaps) shares.set(null, (shares.get(null) ?? 0) + ticks)
+  return [...shares].map(([instance, n]) => ({ instance, n })).sort((a, b) => b.n - a.n)
+}
+
+function worstTone({ runs }: TickTimelineCell): Tone | undefined {
+  const found = new Set(runs.map(({ state }) => state).filter((state) => state !== 'done'))
+  for (const state of ['broken', 'lost', 'failed', 'cancelled', 'waiting', 'running'] as const) {
+    if (found.has(state)) return toneOf(state)
+  }
+  return undefined
+}
+
+interface DotProps {
+  readonly instance: string | null
+  readonly at: number
+  readonly state: string
+  readonly isExtra: boolean
+  readonly maxWidth: number
+}
+
+function Dot({ instance, at, state, isExtra, maxWidth }: DotProps) {
+  const r = Math.max(5, Math.min(radius, maxWidth / 2))
+  if (instance === null) return <circle class="tick-timeline-waiting" cx={at} cy={laneY} r={r - 1} />
+  const { letter, colour } = markOf(instance)
+  const kind = state === 'running' || state === 'waiting' || state === 'lost' ? 'tick-timeline-open-dot' : ''
+  return (
+    <g class={`tick-timeline-dot mark-${colour} ${kind}`}>
+      {isExtra ? (
+        <rect x={at - r} y={laneY - r} width={2 * r} height={2 * r} rx="2.500" />
+      ) : (
+        <circle cx={at} cy={laneY} r={r} />
+      )}
+      <text x={at} y={laneY + 3.5} style={letter.length > 1 ? { fontSize: '7px' } : undefined}>
+        {letter}
+      </text>
+    </g>
+  )
+}
+
+/** Several ticks: the letter of whoever won most, and below it the part of each. */
+function Bar({
+  cell,
+  left,
+  width,
+}: {
+  readonly cell: TickTimelineCell
+  readonly left: number
+  readonly width: number
+}) {
+  const shares = sharesOf(cell)
+  const first = shares.find(({ instance }) => instance !== null)
+  const wide = Math.max(2, width - 1)
+  const total = shares.reduce((sum, { n }) => sum + n, 0)
+  let at = left
+  const mark = first?.instance ? markOf(first.instance) : undefined
+  return (
+    <g class={`tick-timeline-dot ${mark ? `mark-${mark.colour}` : ''}`}>
+      <rect x={left} y={laneY - 9} width={wide} height="16" rx="2" class={mark ? undefined : 'tick-timeline-nobody'} />
+      {mark && wide >= 9 && (
+        <text x={left + wide / 2} y={laneY + 2.5} style={mark.letter.length > 1 ? { fontSize: '7px' } : undefined}>
+          {mark.letter}
+        </text>
+      )}
+      {shares.map(({ instance, n }) => {
+        const part = (n / total) * wide
+        const begin = at
+        at += part
+        return (
+          <rect
+            key={instance ?? ''}
+            class={instance === null ? 'tick-timeline-nobody' : `mark-${markOf(instance).colour}`}
+            x={begin}
+            y={laneY + 8}
+            width={part}
+            height="5"
+          />
+        )
+      })}
+    </g>
+  )
+}
+
+interface CountProps {
+  readonly n: number
+  readonly at: number
+  readonly room: number
+  readonly isEstimate?: boolean
+}
+
+function Count({ n, at, room, isEstimate }: CountProps) {
+  const text = `${isEstimate && room >= 22 ? '≈' : ''}${n < 1_000 ? n : n < 10_000 ? `${(n / 1_000).toFixed(1)}k` : `${Math.round(n / 1_000)}k`}`
+  if (text.length * 6 > room - 2) return null
+  return (
+    <text class="tick-timeline-count" x={at} y={rowHeight - 4}>
+      {text}
+    </text>
+  )
+}
+
+function GapIcon({ reason, at }: { readonly reason: Reason; readonly at: number }) {
+  return (
+    <path class="tick-timeline-gap-sign" transform={`translate(${at - 6} ${laneY - 6})`} d={reasonTexts[reason].path} />
+  )
+}
+
+interface UpcomingProps {
+  readonly upcoming: TickTimelineRow['upcoming'][number]
+  readonly x: (time: number) => number
+  readonly left: number
+  readonly width: number
+}
+
+/** What is to come: a tick, or so many in a step. */
+export function Upcoming({ upcoming: { at, ticks, note }, x, left, width }: UpcomingProps) {
+  const more = ticks > 1 ? ` and ${formatNumber(ticks - 1)} more` : ''
+  return (
+    <g class="tick-timeline-upcoming" data-noted={note !== null || undefined}>
+      <title>{`${formatTick(at)}${more} to come${note ? `: ${note}` : ''}`}</title>
+      {ticks === 1 ? (
+        <circle cx={x(Date.parse(at))} cy={laneY} r="4" />
+      ) : (
+        <>
+          <rect x={left + 1} y={laneY - 4} width={Math.max(1, width - 2)} height="8" rx="4" />
+          <Count n={ticks} at={left + width / 2} room={width} />
+        </>
+      )}
+    </g>
+  )
+}
+
+interface BandProps {
+  readonly band: TickTimelineRow['bands'][number]
+  readonly x: (time: number) => number
+  readonly minWidth: number
+}
+
+/** Ticks without a run, one after the other. */
+export function Band({ band: { first, last, ticks, reason }, x, minWidth }: BandProps) {
+  const left = x(Date.parse(first))
+  const width = Math.max(minWidth, x(Date.parse(last)) - left)
+  const text = `${reason}, ${formatNumber(ticks)} ticks`
+  return (
+    <g class="tick-timeline-band">
+      <title>{`${formatTick(first)} to ${formatTick(last)}: ${formatNumber(ticks)} ticks without a run. ${reasonTexts[reason].text}`}</title>
+      <rect x={left} y={laneY - 8} width={width} height="16" rx="3" />
+      <GapIcon reason={reason} at={left + 9} />
+      {width > text.length * 5.8 + 24 && (
+        <text x={left + 19} y={laneY + 3.5}>
+          {text}
+        </text>
+      )}
+    </g>
+  )
+}
+
+interface RunSpanProps {
+  readonly from: number
+  readonly until: string | null
+  readonly x: (time: number) => number
+  readonly instance: string | null
+}
+
+/** From the beginning of a run to its end; one that is under way is open, and goes on with now. */
+function RunSpan({ from, until, x, instance }: RunSpanProps) {
+  const time = useNow()
+  const [left, right] = [x(from), x(until === null ? time : Date.parse(until))]
+  if (right - left < 3) return null
+  return (
+    <g class={`tick-timeline-duration mark-${instance === null ? 0 : markOf(instance).colour}`}>
+      <path d={`M${left} ${laneY + 15}H${right}`} />
+      {until === null && <path class="tick-timeline-arrow" d={`M${right - 4} ${laneY + 11}l4 4-4 4`} />}
+    </g>
+  )
+}
+
+/** What happened to the worst of a cell, in its corner. */
+function Badge({ tone, at }: { readonly tone: Tone; readonly at: number }) {
+  return (
+    <g class="tick-timeline-badge" transform={`translate(${at - 6} ${laneY - 14})`}>
+      <circle cx="6" cy="6" r="6" />
+      <g transform="translate(1 1)">
+        <Shape tone={tone} />
+      </g>
+    </g>
+  )
+}
+
+interface ChangeProps {
+  readonly change: TickTimelineRow['changes'][number]
+  readonly row: TickTimelineRow
+  readonly x: (time: number) => number
+}
+
+/** Where the clocks of the zone change. */
+export function Change({ change, row, x }: ChangeProps) {
+  const [left, right] = [x(Date.parse(change.at)), x(Date.parse(change.until))]
+  const text = clockChangeText(change, row.timezone)
+  return (
+    <g class="tick-timeline-change">
+      <title>{text}</title>
+      {right - left > 1 && <rect x={left} y="0" width={right - left} height={rowHeight} />}
+      <path d={`M${left} 0v${rowHeight}`} />
+      <text x={left + 3} y={rowHeight - 4}>
+        {change.kind === 'skipped' ? `${changeTimes(change)} skipped` : `${changeTimes(change)} twice`}
+      </text>
+    </g>
+  )
+}
+
+export function NowLine({ x }: { readonly x: (time: number) => number }) {
+  const at = x(useNow())
+  return <path class="tick-timeline-now" d={`M${at} 0v${rowHeight}`} />
+}

@@ -1,0 +1,208 @@
+import './tick-timeline.css'
+import { useRef, useState } from 'preact/hooks'
+import { shorten } from '../format.js'
+import { Name } from '../parts/name.js'
+import { Shape } from '../parts/state.js'
+import { useWidth } from '../use-width.js'
+import { Band, Cell, Change, NowLine, rowHeight, Upcoming } from './tick-timeline-marks.js'
+import {
+  CellDetails,
+  cellTitle,
+  InstanceLabel,
+  reasonTexts,
+  rowText,
+  type TickTimelineData,
+  type TickTimelineRow,
+} from './tick-timeline-text.js'
+import { roundTimes, scaleOf, TimeAxis } from './time-axis.js'
+
+/** The least width of a step in which a letter can be read. */
+export const minStepWidth = 11
+/** The width of the column of names, where there is room beside the plot. */
+export const labelWidth = 190
+
+interface TickTimelineProps {
+  readonly data: TickTimelineData
+  /** Opens the details of a schedule; without it names are only names. */
+  readonly onOpen?: (row: TickTimelineRow) => void
+}
+
+/** What is looked at. */
+interface SelectedCell {
+  readonly key: string
+  readonly step: number
+}
+
+/** Schedules along time: who won which tick, what has no run and why, and what comes next. */
+export function TickTimeline({ data, onOpen }: TickTimelineProps) {
+  const box = useRef<HTMLDivElement>(null)
+  const width = useWidth(box)
+  const [selected, setSelected] = useState<SelectedCell>()
+  const hasLabelColumn = width >= 640 && onOpen !== undefined
+  const plot = hasLabelColumn ? width - labelWidth : width
+  const [from, until] = [Date.parse(data.from), Date.parse(data.until)]
+  const row = data.rows.find(({ key }) => key === selected?.key)
+  const cell = row?.cells.find(({ step }) => step === selected?.step)
+  return (
+    <div class="tick-timeline" data-label-column={hasLabelColumn || undefined}>
+      <div class="tick-timeline-box" ref={box}>
+        {width > 0 && (
+          <>
+            <div class="tick-timeline-row">
+              {hasLabelColumn && <span class="tick-timeline-label muted small">UTC</span>}
+              <TimeAxis from={from} until={until} width={plot} />
+            </div>
+            {data.rows.map((one) => (
+              <Row
+                key={one.key}
+                row={one}
+                data={data}
+                width={plot}
+                onOpen={onOpen}
+                selected={selected?.key === one.key ? selected.step : undefined}
+                onSelect={(step) => setSelected(step === undefined ? undefined : { key: one.key, step })}
+              />
+            ))}
+          </>
+        )}
+      </div>
+      <p class="tick-timeline-details small" role="status">
+        {row && cell ? (
+          <CellDetails row={row} cell={cell} data={data} />
+        ) : (
+          <span class="muted">Choose a tick to read about it: with the mouse, or with the arrows in a row.</span>
+        )}
+      </p>
+      <Legend data={data} />
+    </div>
+  )
+}
+
+interface RowProps {
+  readonly row: TickTimelineRow
+  readonly data: TickTimelineData
+  readonly width: number
+  readonly onOpen: TickTimelineProps['onOpen']
+  readonly selected: number | undefined
+  readonly onSelect: (step: number | undefined) => void
+}
+
+function Row({ row, data, width, onOpen, selected, onSelect }: RowProps) {
+  const [from, until] = [Date.parse(data.from), Date.parse(data.until)]
+  const x = scaleOf(from, until, width)
+  const stepWidth = (data.step / (until - from)) * width
+  const move = (event: KeyboardEvent) => {
+    const at = row.cells.findIndex(({ step }) => step === selected)
+    const last = row.cells.length - 1
+    const to = { ArrowLeft: at < 0 ? last : at - 1, ArrowRight: at + 1, Home: 0, End: last }[event.key]
+    if (event.key === 'Escape' && selected !== undefined) onSelect(undefined)
+    else if (to === undefined || !row.cells[to]) return
+    else onSelect(row.cells[to].step)
+    event.preventDefault()
+  }
+  return (
+    <div class="tick-timeline-row">
+      {onOpen && (
+        <button type="button" class="tick-timeline-label tick-timeline-open" onClick={() => onOpen(row)}>
+          <Name text={row.name} maxLength={21} />
+          <span class="muted small">
+            {shorten(row.rule, 24)}
+            {row.pausedAt && <b class="tick-timeline-paused"> paused</b>}
+          </span>
+        </button>
+      )}
+      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset is for fields */}
+      <div
+        class="tick-timeline-plot"
+        role="group"
+        // The arrows go from tick to tick.
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it takes the arrows
+        tabIndex={0}
+        aria-label={`Ticks of ${shorten(row.name, 60)}: ${rowText(row)}`}
+        onKeyDown={move}
+        onClick={({ target }) => {
+          const step = (target as Element).closest('[data-step]')?.getAttribute('data-step')
+          if (step) onSelect(Number(step) === selected ? undefined : Number(step))
+        }}
+      >
+        <svg width={width} height={rowHeight} aria-hidden="true">
+          <g class="tick-timeline-grid">
+            {roundTimes(from, until, width).map((time) => (
+              <path key={time} d={`M${x(time)} 0v${rowHeight}`} />
+            ))}
+          </g>
+          {row.changes.map((change) => (
+            <Change key={change.at} change={change} row={row} x={x} />
+          ))}
+          {row.bands.map((band) => (
+            <Band key={band.first} band={band} x={x} minWidth={stepWidth} />
+          ))}
+          {row.upcoming.map((coming) => (
+            <Upcoming
+              key={coming.at}
+              upcoming={coming}
+              x={x}
+              left={x(from + coming.step * data.step)}
+              width={stepWidth}
+            />
+          ))}
+          {row.cells.map((cell) => (
+            <g
+              key={cell.step}
+              class="tick-timeline-cell"
+              data-step={cell.step}
+              data-chosen={cell.step === selected || undefined}
+            >
+              <title>{cellTitle(cell)}</title>
+              <Cell cell={cell} x={x} left={x(from + cell.step * data.step)} width={stepWidth} />
+            </g>
+          ))}
+          <NowLine x={x} />
+        </svg>
+      </div>
+    </div>
+  )
+}
+
+function Legend({ data }: { readonly data: TickTimelineData }) {
+  const seen = new Set(
+    data.rows.flatMap(({ cells }) => cells.flatMap(({ runs }) => runs.map(({ instance }) => instance))),
+  )
+  const gaps = new Set(
+    data.rows.flatMap(({ cells, bands }) => [
+      ...bands.map(({ reason }) => reason),
+      ...cells.flatMap((cell) => cell.gaps.map(({ reason }) => reason)),
+    ]),
+  )
+  const winners = [...seen].filter((id) => id !== null).slice(0, 24)
+  if (winners.length === 0 && gaps.size === 0) return null
+  return (
+    <ul class="tick-timeline-legend small" aria-label="What the signs mean">
+      {winners.map((id) => (
+        <li key={id}>
+          <InstanceLabel id={id} data={data} />
+        </li>
+      ))}
+      {[...gaps].map((reason) => (
+        <li key={reason} class="muted">
+          <svg width="12" height="12" aria-hidden="true">
+            <path class="tick-timeline-gap-sign" d={reasonTexts[reason].path} />
+          </svg>
+          {reason}
+        </li>
+      ))}
+      <li class="muted">
+        <Shape tone="bad" /> failed
+      </li>
+      <li class="muted">
+        <Shape tone="busy" /> runs
+      </li>
+      <li class="muted">
+        <svg width="12" height="12" class="tick-timeline-upcoming" aria-hidden="true">
+          <circle cx="6" cy="6" r="4" />
+        </svg>
+        to come
+      </li>
+    </ul>
+  )
+}

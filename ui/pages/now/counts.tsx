@@ -1,0 +1,69 @@
+import './counts.css'
+import type { ComponentChildren } from 'preact'
+import { formatNumber } from '../../format.js'
+import type { LiveView } from '../../live.js'
+import { Shape, type Tone } from '../../parts/state.js'
+import { hrefOf, type PageId } from '../../routes.js'
+import type { ViewData } from '../../wire.js'
+
+/** How much there is of everything, each leading to its page. */
+export function Counts({
+  overview,
+  calls,
+}: {
+  readonly overview: LiveView<ViewData<'overview'>>
+  readonly calls?: number
+}) {
+  const counts = overview.data?.counts
+  const queues = overview.data?.queues ?? []
+  const sum = (of: 'ready' | 'running') => queues.reduce((total, queue) => total + queue[of], 0)
+  return (
+    <ul class="counts" aria-label="At a glance" data-stale={overview.stale || undefined}>
+      <Tile page="instances" title="Instances" count={counts?.instances} tone={counts?.gone ? 'bad' : undefined}>
+        {counts?.gone ? `${formatNumber(counts.gone)} gone` : 'all alive'}
+      </Tile>
+      <Tile page="locks" title="Held" count={counts?.held}>
+        as locks
+      </Tile>
+      <Tile page="locks" title="Leased" count={counts?.leased}>
+        by lease
+      </Tile>
+      <Tile page="locks" title="Waited for" count={counts?.waitedFor} tone={calls ? 'warn' : undefined}>
+        {calls ? `${formatNumber(calls)} held up` : 'nobody is held up'}
+      </Tile>
+      <Tile page="schedules" title="Schedules" count={counts?.schedules}>
+        {overview.data && pausedText(overview.data.schedules.filter(({ paused }) => paused).length)}
+      </Tile>
+      <Tile page="jobs" title="Queues" count={counts?.queues}>
+        {formatNumber(sum('ready'))} ready, {formatNumber(sum('running'))} running
+      </Tile>
+    </ul>
+  )
+}
+
+function pausedText(paused: number): string {
+  return paused > 0 ? `${paused} paused` : 'none paused'
+}
+
+interface TileProps {
+  readonly page: PageId
+  readonly title: string
+  readonly count: number | undefined
+  readonly tone?: Tone | undefined
+  readonly children: ComponentChildren
+}
+
+function Tile({ page, title, count, tone, children }: TileProps) {
+  return (
+    <li>
+      <a class="tile" href={hrefOf(page)}>
+        <span class="tile-title">{title}</span>
+        <span class="tile-count">{count === undefined ? '–' : formatNumber(count)}</span>
+        <span class={tone ? `tile-text ${tone}` : 'tile-text'}>
+          {tone && <Shape tone={tone} />}
+          {count === undefined ? '' : children}
+        </span>
+      </a>
+    </li>
+  )
+}

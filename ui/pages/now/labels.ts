@@ -1,0 +1,46 @@
+// How what the graph of waits tells is said.
+import { formatDuration } from '../../format.js'
+import type { ViewData } from '../../wire.js'
+
+export type WaitGraphData = ViewData<'graph'>
+export type ContendedName = WaitGraphData['names'][number]
+export type Holding = ContendedName['holders'][number]
+export type Participant = WaitGraphData['participants'][number]
+export type Remedy = Holding['remedies'][number]
+
+/** `lock invoice:42`, `limit gpu (8 of 8)`, `job 12 (send-email)`. */
+export function nameLabel({ kind, key, label, queue, max, inUse }: ContendedName): string {
+  if (kind === 'job') return `job ${key} (${label})`
+  const queueText = kind === 'lane' && queue !== null ? ` of queue ${queue}` : ''
+  const places = max === null ? '' : ` (${inUse} of ${max})`
+  return `${kind} ${label ?? `key ${key}`}${queueText}${places}`
+}
+
+/** `web-3/4711`: as everywhere on the pages. */
+export function participantLabel({ kind, instance, host, osPid, application, user, pids, job }: Participant): string {
+  if (kind === 'nobody') return 'nobody'
+  if (job) return `job ${job.id} (${job.kind})`
+  if (instance !== null) return host === null ? instance : `${host}/${osPid}`
+  return `${application || user || 'a session'}, pid ${pids.join(', ')}`
+}
+
+/** How somebody has a name, in one word or two. */
+export function holdText({ how, mode, weight, freeInMs }: Holding): string {
+  const leftText = formatDuration(freeInMs ?? 0)
+  switch (how) {
+    case 'lock':
+      return mode === 'shared' ? 'held shared' : 'held'
+    case 'lease':
+      return 'leased'
+    case 'min-hold':
+      return `kept for ${leftText} more,`
+    case 'rate':
+      return `rate refills in ${leftText}`
+    case 'permit':
+      return weight === 1 ? 'permit' : `${weight} permits`
+    case 'place':
+      return 'place'
+    case 'job':
+      return 'job'
+  }
+}

@@ -1,0 +1,125 @@
+import { Act } from '../../parts/confirm.js'
+import { Name } from '../../parts/name.js'
+import { Age } from '../../parts/time.js'
+import { hrefOf } from '../../routes.js'
+import { type ContendedName, type Holding, holdText, nameLabel, type Remedy, type WaitGraphData } from './labels.js'
+import { ParticipantMark } from './participant-mark.js'
+
+interface SelectionDetailsProps {
+  readonly waits: WaitGraphData
+  /** Of a participant, or of a name. */
+  readonly id: string
+  readonly at: string | undefined
+  readonly onSelect: (id: string) => void
+}
+
+/** What is known of the one that was chosen, and how to get it out of the way: the mildest first. */
+export function SelectionDetails({ waits, id, at, onSelect }: SelectionDetailsProps) {
+  const name = waits.names.find((contended) => contended.id === id)
+  const holdings = waits.names.flatMap((one) =>
+    one.holders
+      .filter(({ participant }) => (name ? one.id === id : participant === id))
+      .map((holding) => ({ name: one, holding })),
+  )
+  const waiting = waits.names.flatMap((one) =>
+    one.waits
+      .filter(({ participant }) => participant === id)
+      .map((wait) => ({ name: one, wait, blockers: one.holders.map(({ participant }) => participant) })),
+  )
+  return (
+    <section class="selection" aria-label="What is chosen">
+      <h3>{name ? <Name text={nameLabel(name)} copy /> : <ParticipantMark waits={waits} id={id} />}</h3>
+      {waiting.map(({ name: one, wait, blockers }) => (
+        <p key={one.id}>
+          Waits for{' '}
+          <button type="button" class="link" onClick={() => onSelect(one.id)}>
+            <Name text={nameLabel(one)} />
+          </button>{' '}
+          <Age ms={wait.forMs} from={at} />
+          {wait.requests > 1 && `, in ${wait.requests} calls`}
+          {blockers.length > 0 && ', which '}
+          {blockers.slice(0, 3).map((blocker) => (
+            <ParticipantMark key={blocker} waits={waits} id={blocker} />
+          ))}
+          {blockers.length > 3 && ` and ${blockers.length - 3} more`}
+          {blockers.length > 0 && (blockers.length === 1 ? ' has' : ' have')}
+          {wait.behind !== null && (
+            <>
+              , behind <ParticipantMark waits={waits} id={wait.behind} />
+            </>
+          )}
+          .
+        </p>
+      ))}
+      {holdings.map(({ name: one, holding }) => (
+        <div key={`${one.id} ${holding.participant}`} class="selection-holding">
+          <p>
+            {name ? <ParticipantMark waits={waits} id={holding.participant} /> : <Name text={nameLabel(one)} />}:{' '}
+            {holdText(holding)}
+            {holding.forMs !== null && (
+              <>
+                {' '}
+                <Age ms={holding.forMs} from={at} />
+              </>
+            )}
+            , {one.waiting} {one.waiting === 1 ? 'waits' : 'wait'}.
+          </p>
+          {holding.remedies.length > 0 ? (
+            <ol class="ways" aria-label={`Ways out for ${nameLabel(one)}, the mildest first`}>
+              {holding.remedies.map((remedy) => (
+                <li key={remedy.action}>
+                  <RemedyAction remedy={remedy} name={one} />
+                  <span class="muted small">{remedyTexts[remedy.action]}</span>
+                </li>
+              ))}
+            </ol>
+          ) : (
+            <p class="muted small">{noRemedyText(holding)}</p>
+          )}
+        </div>
+      ))}
+    </section>
+  )
+}
+
+/** In short; what exactly will happen is said before it does. */
+const remedyTexts: Readonly<Record<Remedy['action'], string>> = {
+  release: 'The holder decides itself when its work can stop. Nothing is lost.',
+  expire: 'Free at once, and whoever waits gets it. Guarded writes of the holder are refused from then on.',
+  reset: 'All its permits are free at once, and go to whoever waits. The holders are told.',
+  cancel: 'Its handler is told to stop. It does not run again.',
+  retry: 'It has not come to a good end, and is waited for until it does.',
+  inspect: 'It does not run yet: it tells itself what it waits for.',
+  break: 'Ends the session: all that it holds is lost at once, and goes to whoever waits.',
+}
+
+function noRemedyText({ how }: Holding): string {
+  return how === 'rate' ? 'Only time helps.' : 'Nothing can be done about it from here.'
+}
+
+function RemedyAction({ remedy, name }: { readonly remedy: Remedy; readonly name: ContendedName }) {
+  const subject = nameLabel(name)
+  switch (remedy.action) {
+    case 'release':
+      return <Act act="release-name" params={{ key: remedy.key }} label="Ask to release" subject={subject} />
+    case 'expire':
+      return <Act act="expire-lease" params={{ key: remedy.key }} label="Expire the lease" subject={subject} />
+    case 'break':
+      return <Act act="break-lock" params={{ key: remedy.key }} label="End the session" subject={subject} />
+    case 'reset':
+      return (
+        <Act
+          act="reset-limit"
+          params={{ namespace: remedy.namespace, name: remedy.name }}
+          label="Reset"
+          subject={subject}
+        />
+      )
+    case 'cancel':
+      return <Act act="cancel-job" params={{ id: remedy.job }} label="Cancel the job" subject={subject} />
+    case 'retry':
+      return <Act act="retry-job" params={{ id: remedy.job }} label="Retry the job" subject={subject} />
+    case 'inspect':
+      return <a href={hrefOf('jobs', { id: String(remedy.job) })}>Job {remedy.job}</a>
+  }
+}

@@ -65,7 +65,7 @@ test('retryAfterMs is exact: what is missing on the clock of the database, round
     key,
     namespace: 'default',
     name: 'exact',
-    each_ns: '150000000',
+    interval_ns: '150000000',
     burst: 1,
     cost: 1,
     wait_ns: '0',

@@ -35,7 +35,7 @@ const rooms = [
   'schedules/errors.ts',
   'shares/shares.ts',
   'shares/assignment.ts',
-  'shares/owned.ts',
+  'shares/owned-resource.ts',
   'shares/errors.ts',
   'telemetry/endpoint.ts',
   'telemetry/health.ts',

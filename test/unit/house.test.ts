@@ -17,7 +17,7 @@ const floors: Record<string, number> = {
   observe: 2,
   samples: 2,
   // What an instance stands on, made from its options.
-  'ground.ts': 2,
+  'instance-context.ts': 2,
   doctor: 3,
   // A server of one's own: made of base alone, and used by the command line.
   embedded: 2,
@@ -46,7 +46,7 @@ const floors: Record<string, number> = {
 
 /** Files that others may import directly. The door of base loads Node's modules, which a browser does not have. */
 const sideDoors = [
-  'base/clocks.ts',
+  'base/clock-skew.ts',
   'base/durations.ts',
   'base/errors.ts',
   'base/job-states.ts',
@@ -134,7 +134,7 @@ test('the sources are read', () => {
   expect(files).toContain('holdfast.ts')
   expect(imports.length).toBeGreaterThan(1_000)
   expect(imports).toContainEqual({ from: 'holdfast.ts', to: 'locks/index.ts', onlyTypes: false })
-  expect(imports).toContainEqual({ from: 'holdfast.ts', to: 'ground.ts', onlyTypes: false })
+  expect(imports).toContainEqual({ from: 'holdfast.ts', to: 'instance-context.ts', onlyTypes: false })
   expect(imports).toContainEqual({ from: 'locks/lock.ts', to: 'locks/hold.ts', onlyTypes: true })
   expect(imports).toContainEqual({ from: 'ui/wire.ts', to: 'dashboard/wire.ts', onlyTypes: true })
   expect(imports).toContainEqual({ from: 'ui/routes.ts', to: 'search/index.ts', onlyTypes: false })

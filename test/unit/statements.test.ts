@@ -31,9 +31,9 @@ test('finds the statements by name, without comments and semicolon', () => {
     first: {
       name: 'first',
       text: "select *\nfrom holdfast.name\nwhere namespace = 'holdfast'",
-      says: 'What it is for.',
+      purpose: 'What it is for.',
     },
-    second: { name: 'second', text: "select holdfast.lock_key('a', 'holdfast.com')", says: '' },
+    second: { name: 'second', text: "select holdfast.lock_key('a', 'holdfast.com')", purpose: '' },
   })
 })
 

@@ -206,8 +206,7 @@ describe('instances', () => {
     const key = first.locks.key('x')
     second.locks.acquire({ key, label: 'x', namespace: 'default' }).catch(() => {})
     // Instances have no order of their own here: their ids are random.
-    const rows = async () =>
-      (await observer.fleet.list()).rows.toSorted((a, b) => (a.namespace < b.namespace ? -1 : 1))
+    const rows = async () => (await observer.fleet.list()).rows.toSorted((a, b) => (a.namespace < b.namespace ? -1 : 1))
     await eventually(rows).toMatchObject([
       { id: first.id, namespace: 'default', alive: true, held: 2, waiting: 0, reconnects: 0, osPid: process.pid },
       { id: second.id, namespace: 'mail', alive: true, held: 0, waiting: 1 },

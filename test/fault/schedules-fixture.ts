@@ -71,7 +71,7 @@ interface Hold {
   tick: number
   fence: number
   from: bigint
-  upto: bigint
+  last: bigint
 }
 
 /** What each handler believed: from its beginning until it was last seen not to be told otherwise. */
@@ -85,8 +85,8 @@ function holdsOf(history: string): Hold[] {
       const at = BigInt(line.at)
       if (line.event === 'begins') {
         const { schedule, tick, fence } = line
-        begun.set(line.id, { schedule, tick, fence, from: at, upto: at })
-      } else begun.get(line.id)!.upto = at
+        begun.set(line.id, { schedule, tick, fence, from: at, last: at })
+      } else begun.get(line.id)!.last = at
     }
     holds.push(...begun.values())
   }
@@ -163,10 +163,10 @@ export async function prove(witness: Witness, history: string, formerly: Record<
       for (const later of mine.slice(at + 1)) {
         if (overlap === 'allow' && later.tick !== hold.tick) continue
         expect(later.fence).toBeGreaterThan(hold.fence)
-        if (later.from < hold.upto) {
+        if (later.from < hold.last) {
           expect.unreachable(
             `Two runs of "${name}" at once: ${new Date(hold.tick).toISOString()} (fence ${hold.fence}) was believed in ` +
-              `${(hold.upto - later.from) / 1_000_000n} ms after ${new Date(later.tick).toISOString()} (fence ${later.fence}) began`,
+              `${(hold.last - later.from) / 1_000_000n} ms after ${new Date(later.tick).toISOString()} (fence ${later.fence}) began`,
           )
         }
       }

@@ -40,17 +40,17 @@ interface Field {
   loose: boolean
 }
 
-function range(from: number, upto: number, step = 1): number[] {
+function range(from: number, last: number, step = 1): number[] {
   const values: number[] = []
-  for (let value = from; value <= upto; value += step) values.push(value)
+  for (let value = from; value <= last; value += step) values.push(value)
   return values
 }
 
 function fieldAtRandom(least: number, most: number, stars: number): Field {
   const value = () => least + below(most - least + 1)
   const span = () => {
-    const [from, upto] = [value(), value()].sort((a, b) => a - b) as [number, number]
-    return { from, upto }
+    const [from, last] = [value(), value()].sort((a, b) => a - b) as [number, number]
+    return { from, last }
   }
   if (random() < stars) return { text: '*', values: new Set(range(least, most)), loose: true }
   const step = 1 + below(Math.ceil((most - least) / 2))
@@ -59,12 +59,12 @@ function fieldAtRandom(least: number, most: number, stars: number): Field {
       return { text: `*/${step}`, values: new Set(range(least, most, step)), loose: true }
     }
     case 1: {
-      const { from, upto } = span()
-      return { text: `${from}-${upto}/${step}`, values: new Set(range(from, upto, step)), loose: true }
+      const { from, last } = span()
+      return { text: `${from}-${last}/${step}`, values: new Set(range(from, last, step)), loose: true }
     }
     case 2: {
-      const { from, upto } = span()
-      return { text: `${from}-${upto}`, values: new Set(range(from, upto)), loose: false }
+      const { from, last } = span()
+      return { text: `${from}-${last}`, values: new Set(range(from, last)), loose: false }
     }
     case 3: {
       const values = [value(), value(), value()]
@@ -146,7 +146,7 @@ function read({ cron, timezone }: { cron: string; timezone: string }): TickRule 
 class Clocks {
   readonly #minutes: { begin: number; shows: Shown; again: boolean; skipped: Shown[] }[] = []
 
-  constructor(timezone: string, from: number, upto: number) {
+  constructor(timezone: string, from: number, last: number) {
     const format = new Intl.DateTimeFormat('en-GB', {
       timeZone: timezone,
       hourCycle: 'h23',
@@ -158,7 +158,7 @@ class Clocks {
     })
     const seen = new Set<number>()
     let before: number | undefined
-    for (let begin = from; begin < upto; begin += 60_000) {
+    for (let begin = from; begin < last; begin += 60_000) {
       const [, date, month, year, hour, minute] = /(\d+)\/(\d+)\/(\d+), (\d+):(\d+)/
         .exec(format.format(begin))!
         .map(Number)
@@ -213,24 +213,24 @@ test(
       const middle = Math.floor(momentAtRandom(timezone) / dayMs) * dayMs
       // The first two days are only for what the clocks have shown before.
       const clocks = new Clocks(timezone, middle - 3 * dayMs, middle + 3 * dayMs)
-      const [from, upto] = [new Date(middle - dayMs), new Date(middle + 3 * dayMs - 1)]
+      const [from, last] = [new Date(middle - dayMs), new Date(middle + 3 * dayMs - 1)]
       for (let turn = 0; turn < 50; turn++, done++) {
         const drawn = ruleAtRandom(timezone)
         const rule = read(drawn)
         if (!rule) continue
         const expected = clocks.ticks(drawn).filter((tick) => tick > from.getTime())
         const what = `${drawn.cron} in ${timezone} after ${from.toISOString()}`
-        expect(rule.count(from, upto), what).toBe(expected.length)
+        expect(rule.count(from, last), what).toBe(expected.length)
         const most = 1 + below(200)
-        const latest = rule.between(from, upto, most)
+        const latest = rule.between(from, last, most)
         expect(dates(latest), what).toEqual(dates(expected.slice(-most)))
         let tick: Date | null = from
         for (const one of expected.slice(0, 200)) {
           tick = rule.next(tick!)
           if (tick?.getTime() !== one) expect(tick, what).toEqual(new Date(one))
         }
-        const part = new Date(from.getTime() + below(upto.getTime() - from.getTime()))
-        expect(rule.count(from, part) + rule.count(part, upto), what).toBe(expected.length)
+        const part = new Date(from.getTime() + below(last.getTime() - from.getTime()))
+        expect(rule.count(from, part) + rule.count(part, last), what).toBe(expected.length)
       }
     }
   },

@@ -30,8 +30,8 @@ test('histograms add up', () => {
   tallies.measure('holdfast.rate.refusals', 2, {})
   const families = readExposition(tallies.text())
   const { samples } = families.get('holdfast_lease_wait_duration_seconds')!
-  const upto = (le: string) => samples.find(({ labels }) => labels.le === le)?.value
-  expect([upto('0.005'), upto('0.01'), upto('2.5'), upto('300'), upto('+Inf')]).toEqual([2, 3, 4, 4, 5])
+  const countBelow = (le: string) => samples.find(({ labels }) => labels.le === le)?.value
+  expect([countBelow('0.005'), countBelow('0.01'), countBelow('2.5'), countBelow('300'), countBelow('+Inf')]).toEqual([2, 3, 4, 4, 5])
   expect(families.get('holdfast_rate_refusals_total')!.samples).toEqual([
     { name: 'holdfast_rate_refusals_total', labels: {}, value: 3 },
   ])

@@ -31,7 +31,9 @@ test('histograms add up', () => {
   const families = readExposition(tallies.text())
   const { samples } = families.get('holdfast_lease_wait_duration_seconds')!
   const countBelow = (le: string) => samples.find(({ labels }) => labels.le === le)?.value
-  expect([countBelow('0.005'), countBelow('0.01'), countBelow('2.5'), countBelow('300'), countBelow('+Inf')]).toEqual([2, 3, 4, 4, 5])
+  expect([countBelow('0.005'), countBelow('0.01'), countBelow('2.5'), countBelow('300'), countBelow('+Inf')]).toEqual([
+    2, 3, 4, 4, 5,
+  ])
   expect(families.get('holdfast_rate_refusals_total')!.samples).toEqual([
     { name: 'holdfast_rate_refusals_total', labels: {}, value: 3 },
   ])

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Random, randomFrom } from '../property/random.ts'
-import { seedOf } from '../property/seed.js'
+import { fixedSeedOf } from '../property/seed.js'
 
 export type Outcome = 'granted' | 'given up'
 
@@ -29,7 +29,7 @@ export async function collide(
   times: number,
   meet: (name: string, random: Random) => Promise<Meeting>,
 ): Promise<Record<Outcome, number>> {
-  const seed = seedOf(how)
+  const seed = fixedSeedOf(how)
   const tally: Record<Outcome, number> = { granted: 0, 'given up': 0 }
   let left = times
   const lane = async (name: string, random: Random) => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { defineJob, type Holdfast } from '../../src/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { randomFrom } from '../property/random.ts'
-import { countOf, seedOf } from '../property/seed.js'
+import { countOf, fixedSeedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
 import { waysOf } from '../setup/variants.js'
 import { openDatabase, openInstance, openServer } from './fixture.js'
@@ -176,7 +176,7 @@ describe.each(waysOf(['advisory', 'rows']))('claims by %s', (claims) => {
   const lightCount = countOf(4)
 
   test(`${lightCount} kills, freezes and ended sessions`, { timeout: 0 }, async () => {
-    const seed = seedOf(`jobs by ${claims} under faults`)
+    const seed = fixedSeedOf(`jobs by ${claims} under faults`)
     const { url, witness } = await openDatabase()
     const holdfast = await openInstance(url, { jobs: { claims } })
     const faults = ['kill', 'freeze', 'terminate'] as const
@@ -190,7 +190,7 @@ describe.each(waysOf(['advisory', 'rows']))('claims by %s', (claims) => {
   const restartCount = countOf(1)
 
   test(`${restartCount} restarts of the server, and kills`, { timeout: 0 }, async () => {
-    const seed = seedOf(`jobs by ${claims} under restarts`)
+    const seed = fixedSeedOf(`jobs by ${claims} under restarts`)
     // Crashes are real here: what was answered must have been flushed.
     const { server, url, witness } = await openServer({ fsync: 'on' })
     const holdfast = await openInstance(url, { jobs: { claims } })
@@ -212,7 +212,7 @@ test.skipIf(withoutPgBouncer)(
   `${pooledCount} kills, freezes and ended sessions without an anchor, through PgBouncer in transaction mode`,
   { timeout: 0 },
   async () => {
-    const seed = seedOf('jobs behind a pooler')
+    const seed = fixedSeedOf('jobs behind a pooler')
     const pooler = await startPooler({ mode: 'transaction', backends: 12, roundRobin: true })
     const { url: directUrl, witness } = await openDatabase()
     const url = pooler.through(directUrl)

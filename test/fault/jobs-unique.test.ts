@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { randomFrom } from '../property/random.ts'
-import { countOf, seedOf } from '../property/seed.js'
+import { countOf, fixedSeedOf } from '../property/seed.js'
 import { sql, until } from '../setup/facts.js'
 import { Child } from './children.js'
 import { openDatabase } from './fixture.js'
@@ -26,7 +26,7 @@ test.each(['rows', 'advisory'])(
   'whatever two processes enqueue at once, a key has one job, and what was written is seen by a later run: by %s',
   { timeout: 180_000 },
   async (claims) => {
-    const seed = seedOf(`unique jobs by ${claims}`)
+    const seed = fixedSeedOf(`unique jobs by ${claims}`)
     const random = randomFrom(seed)
     const { url, witness } = await openDatabase()
     await sql(

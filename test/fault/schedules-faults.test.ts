@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import type { Holdfast } from '../../src/index.js'
 import { randomFrom } from '../property/random.ts'
-import { countOf, seedOf } from '../property/seed.js'
+import { countOf, fixedSeedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
 import { waysOf } from '../setup/variants.js'
 import { expiryMs, openDatabase, openInstance, openServer } from './fixture.js'
@@ -122,7 +122,7 @@ async function settled(witness: Witness): Promise<number> {
 const ticks = Number(process.env.HOLDFAST_TICKS ?? 0)
 
 test.each(waysOf(['required', 'none']))('five instances under faults (anchor %s)', { timeout: 0 }, async (anchor) => {
-  const seed = seedOf(`schedules under faults, anchor ${anchor}`)
+  const seed = fixedSeedOf(`schedules under faults, anchor ${anchor}`)
   const { url, witness } = await openDatabase()
   const operator = await openInstance(url)
   const faults = ['kill', 'freeze', 'cut', 'deafen', 'terminate', 'move'] as const
@@ -131,7 +131,7 @@ test.each(waysOf(['required', 'none']))('five instances under faults (anchor %s)
 })
 
 test('five instances under restarts of the server, and kills', { timeout: 0 }, async () => {
-  const seed = seedOf('schedules under restarts')
+  const seed = fixedSeedOf('schedules under restarts')
   // Crashes are real here: what was answered must have been flushed.
   const { server, url, witness } = await openServer({ fsync: 'on' })
   const operator = await openInstance(url)

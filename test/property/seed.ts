@@ -1,10 +1,20 @@
-import { randomInt } from 'node:crypto'
+import { createHash, randomInt } from 'node:crypto'
+import { runsAll } from '../setup/variants.js'
 
-/** The same walk again: HOLDFAST_SEED. */
+/** Returns a new seed for each run of a property test, and prints it. HOLDFAST_SEED repeats a run. */
 export function seedOf(what: string): number {
   const seed = process.env.HOLDFAST_SEED ? Number(process.env.HOLDFAST_SEED) : randomInt(2 ** 31)
   console.log(`${what}: HOLDFAST_SEED=${seed}`)
   return seed
+}
+
+/**
+ * Returns the same seed in every run of a test that is no property test, so that the same commit gives the same verdict.
+ * `npm run test:all` draws a new one.
+ */
+export function fixedSeedOf(what: string): number {
+  if (runsAll || process.env.HOLDFAST_SEED) return seedOf(what)
+  return createHash('sha256').update(what).digest().readUInt32BE() >>> 1
 }
 
 /** More of them, or fewer: HOLDFAST_SCHEDULES, a number that `usual` is to the usual total. */

@@ -1,13 +1,14 @@
 import { randomFrom as repeatable } from '../property/random.ts'
+import { fixedSeedOf } from '../property/seed.js'
 
 /** A repeatable stream of numbers from 0 to 1. Print the seed where one test is random. */
 export function randomFrom(seed: number): () => number {
   return repeatable(seed).fraction
 }
 
-/** The seed of a random test: `HOLDFAST_SEED`, to run it again, or a new one. */
+/** Returns the seed of a test with random input: always the same, or a new one in `npm run test:all`. */
 export function seed(): number {
-  return process.env.HOLDFAST_SEED ? Number(process.env.HOLDFAST_SEED) : Math.floor(Math.random() * 2 ** 32)
+  return fixedSeedOf('random input')
 }
 
 const ranges: [number, number][] = [

@@ -293,7 +293,11 @@ describe('job import', () => {
     await boss.createQueue('send-email')
     await boss.insert('send-email', [{ data: { to: 'ada' } }, { data: { to: 'bob' } }, { data: { to: 'cy' } }])
     expect(await boss.fetch('send-email')).toHaveLength(1)
-    const plan = { from: 'pg-boss', imported: [{ kind: 'send-email', jobs: 2 }], left: [{ why: 'running', jobs: 1 }] }
+    const plan = {
+      from: 'pg-boss',
+      imported: [{ kind: 'send-email', jobs: 2 }],
+      skipped: [{ reason: 'running', jobs: 1 }],
+    }
     expect(await json(['job', 'import', 'pg-boss', '--dry-run'])).toEqual({ ...plan, dryRun: true })
     const { status, stderr } = await run(['job', 'import', 'pg-boss'], env)
     expect(status).toBe(2)

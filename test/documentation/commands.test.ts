@@ -152,7 +152,7 @@ const inShells: Record<string, RegExp | Expected> = {
   'holdfast lock run nightly-report -- node report.js': /^report$/m,
   'holdfast lock run --no-wait --busy-exit 0 sync -- ./sync.sh': /^sync$/m,
   'holdfast lock run --wait 30s --shared city:london -- psql -f assign.sql': /^psql$/m,
-  'holdfast lock run --lease --no-wait --hold 10m report -- node report.js': /^report$/m,
+  'holdfast lock run --lease --no-wait --min-hold 10m report -- node report.js': /^report$/m,
   "holdfast top --json | jq '.queues[] | {name, ready, oldestMs}'": /"name": ?"mail"/,
   'holdfast delivery show stripe:evt_42 --json | jq .value': {
     given: ({ deliver }) => deliver('stripe:evt_42')(),

@@ -196,6 +196,6 @@ test('the doctor tells of schemas that sessions of pools search and others may c
   await sql(url, `alter role ${role} set search_path = own, pg_catalog`)
   const { findings } = await examineDatabase(ours)
   expect(findings.filter(({ id }) => id === 'search-path')).toMatchObject([
-    { subject: 'own', seen: 'The schema own is searched before pg_catalog' },
+    { subject: 'own', text: 'The schema own is searched before pg_catalog' },
   ])
 })

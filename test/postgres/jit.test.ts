@@ -239,7 +239,7 @@ describe.skipIf(binDir === undefined)('on a server that compiles whatever it may
 const [manyRows, largeFleet] = [50_000_000, 10_000]
 /** As long as the fleet is large, and no longer. */
 const ofFleet = ['instance', 'worker', 'candidate', 'claim', 'schedule_member', 'share_member', 'wait']
-const ofOneRow = ['migration', 'applied_functions', 'fencing']
+const ofOneRow = ['migration', 'applied_functions', 'server_generation']
 
 describe.skipIf(binDir === undefined).each(['required', 'none'] as const)('with the anchor %s', (anchor) => {
   test('no room has a statement that the server compiles, however large the tables are', {

@@ -28,7 +28,7 @@ type Trait = keyof typeof traits
 const profiles: readonly { readonly traits: readonly Trait[]; readonly functions: readonly string[] }[] = [
   {
     traits: ['one plan'],
-    functions: ['leased', 'acquire_leases', 'release_leases'],
+    functions: ['is_leased', 'acquire_leases', 'release_leases'],
   },
   {
     traits: ['not compiled'],

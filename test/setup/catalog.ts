@@ -21,7 +21,7 @@ export async function uncommented(url: string, schema: string): Promise<string[]
   const isExempt = (line: string) => {
     const [, table, column] = /^column (\w+)\.(\w+) /.exec(line) ?? []
     if (table === undefined) return false
-    return /^job_history_(rest|\d{8})$/.test(table) || columns.has(`${referred.get(table)}.${column}`)
+    return /^job_history_(default|\d{8})$/.test(table) || columns.has(`${referred.get(table)}.${column}`)
   }
   return lines.filter(
     (line) => /^(relation [rpSv]|column|function) /.test(line) && line.endsWith(' comment:') && !isExempt(line),

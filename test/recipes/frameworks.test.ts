@@ -73,7 +73,7 @@ test.each(waysOf(Object.entries(shops)))('a shop with %s', { timeout: 60_000 }, 
   expect(shown.status).toBe(200)
   expect(await shown.text()).toContain('<title>Holdfast</title>')
   const me = await shop.ask('/admin/holdfast/api/me', { headers: { authorization: `Bearer ${operator}` } })
-  expect(await me.json()).toMatchObject({ visitor: 'operator', trouble: null })
+  expect(await me.json()).toMatchObject({ visitor: 'operator', error: null })
 
   const ready = await shop.ask('/health/ready')
   expect([ready.status, await ready.json()]).toMatchObject([200, { status: 'up' }])

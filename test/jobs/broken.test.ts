@@ -8,7 +8,7 @@ import { claimModes, rowsOf, work } from './fixture.js'
 type Answer = (rows: Record<string, unknown>[]) => Record<string, unknown>[] | Promise<never>
 
 /** Changes the answers of the statements that claim jobs, as a bug would. */
-function spoil(holdfast: Holdfast, statement: 'claim' | 'look', change: Answer) {
+function spoil(holdfast: Holdfast, statement: 'claim' | 'find_claimable', change: Answer) {
   const { database } = holdfast.context
   const { query } = database
   onTestFinished(() => void Object.assign(database, { query }))
@@ -21,7 +21,7 @@ function spoil(holdfast: Holdfast, statement: 'claim' | 'look', change: Answer) 
 }
 
 describe.each(claimModes)('$name', ({ name, ...options }) => {
-  const statement = options.jobs.claims === 'rows' ? 'claim' : 'look'
+  const statement = options.jobs.claims === 'rows' ? 'claim' : 'find_claimable'
 
   test('a worker that cannot read a job of its claim gives the claim back, says so, and does all jobs later', async () => {
     const url = await databaseUrl()

@@ -21,15 +21,18 @@ export interface LeaseRequest {
   readonly token: string
   readonly ttlMs: number
   readonly minHoldMs: number
-  /** Whether the caller gave the token, so that others may know it. */
+  /** Whether the caller provided the token, so that other processes may know it. */
   readonly hasGivenToken: boolean
 }
 
 export interface AcquireResult {
   readonly graceOver: boolean
-  /** Null when somebody else has it. */
+  /** Null when another holder has the name. */
   readonly fence: number | null
-  /** Whether it was granted by this ask; else the token had it before, and somebody else may rely on that. */
+  /**
+   * Whether this request was granted the lease. If false, the token held the lease before, and another caller may
+   * depend on it.
+   */
   readonly isFresh: boolean
   readonly freeInMs: number | null
   readonly hasWaiters: boolean
@@ -39,7 +42,7 @@ export interface AcquireResult {
 export interface ReleaseRequest {
   readonly key: string
   readonly token: string
-  /** Null where it is not known: then whatever the token has. */
+  /** Null: release any grant of the token. */
   readonly fence: number | null
 }
 
@@ -48,7 +51,7 @@ type StatementName = 'acquire' | 'mark_waited_for' | 'renew_leases' | 'release' 
 const sweepEveryMs = 600_000
 const maxSwept = 1_000
 
-/** The rows of leases, asked in batches: all that is asked for in one turn of the event loop is one statement. */
+/** Runs the statements of leases in batches, one for each event-loop turn. */
 export class LeaseStore {
   readonly sql
   readonly #options: LeaseStoreOptions
@@ -56,7 +59,6 @@ export class LeaseStore {
   readonly #releases = new Batcher<ReleaseRequest, boolean>((requests) => this.#releaseAll(requests))
   readonly #waitMarks = new Batcher<string, void>((keys) => this.#markAllWaitedFor(keys))
   readonly #registrations = new Batcher<Key, Error | undefined>((keys) => this.#registerAll(keys))
-  /** Rows of names that were leased once must not pile up. */
   readonly #sweeper = new Sweeper({ everyMs: sweepEveryMs, sweep: () => this.#sweep() })
 
   constructor(options: LeaseStoreOptions) {
@@ -64,22 +66,21 @@ export class LeaseStore {
     this.sql = loadStatements<StatementName>(new URL('./leases.sql', import.meta.url), options.schema)
   }
 
-  /** One decision of the database. */
   acquire(request: LeaseRequest): Promise<AcquireResult> {
     return this.#acquisitions.add(request)
   }
 
-  /** Whether it was still the holder's. */
+  /** Returns whether the token still held the lease. */
   release(release: ReleaseRequest): Promise<boolean> {
     return this.#releases.add(release)
   }
 
-  /** Whoever releases the name shall tell. */
+  /** Requests a notification when the name is released. */
   markWaitedFor(key: string): Promise<void> {
     return this.#waitMarks.add(key)
   }
 
-  /** Registers the name, so that people see it; throws when its key is that of another. */
+  /** Registers the name of the key for display. Throws when another name has the same key. */
   async register(key: Key): Promise<void> {
     if (this.#options.names.isKnown(key)) return
     const collision = await this.#registrations.add(key)
@@ -100,7 +101,8 @@ export class LeaseStore {
   }
 
   async #acquireAll(requests: readonly LeaseRequest[]): Promise<AcquireResult[]> {
-    // Of several asks for one name only one can be granted; the others hear what it hears. Best the one that may have it already.
+    // Sends one request for each name and refuses the others. Prefers a request with a given token, which may hold the
+    // name already.
     const first = new Map<string, LeaseRequest>()
     for (const request of requests) {
       const other = first.get(request.key.key)

@@ -38,16 +38,20 @@ export interface CampaignOptions {
 
 export type CampaignStatements = Record<'announce' | 'resign' | 'enroll' | 'withdraw', Statement>
 
-interface CampaignContext {
+export interface ElectionsOptions {
   readonly database: Database
   readonly presence: Presence
   readonly locker: NameLocker
-  readonly poller: ElectionPoller
-  readonly statements: CampaignStatements
   readonly schema: string
   readonly namespace: string
+  readonly expiryMs: number
   readonly events: Events
   readonly tracing: TracerSlot
+}
+
+interface CampaignContext extends ElectionsOptions {
+  readonly poller: ElectionPoller
+  readonly statements: CampaignStatements
 }
 
 const pauseMs = 1_000

@@ -34,12 +34,8 @@ interface ElectionPollerOptions {
 
 const pollEveryMs = 2_000
 
-/**
- * Polls all elections that this instance follows or takes part in with one statement: every 2 s, and immediately after
- * a notification of a change.
- */
+/** Polls all elections of this instance with one statement, every 2 s and after each notification of a change. */
 export class ElectionPoller {
-  readonly #options: ElectionPollerOptions
   readonly #polls = new Batcher<string, ElectionState>((names) => this.#readAll(names))
   readonly #followers = new Map<string, Set<Follower>>()
   readonly #poller = new Poller({
@@ -52,9 +48,7 @@ export class ElectionPoller {
     onError: (error) => this.#reportError(error),
   })
 
-  constructor(options: ElectionPollerOptions) {
-    this.#options = options
-  }
+  constructor(readonly options: ElectionPollerOptions) {}
 
   read(name: string): Promise<ElectionState> {
     return this.#polls.add(name)
@@ -76,7 +70,7 @@ export class ElectionPoller {
 
   onElectionChanged(key: string): void {
     for (const name of this.#followers.keys())
-      if (electionKey(this.#options.namespace, name) === key) this.#poller.wake()
+      if (electionKey(this.options.namespace, name) === key) this.#poller.wake()
   }
 
   close(): Promise<void> {
@@ -93,7 +87,7 @@ export class ElectionPoller {
   }
 
   async #readAll(names: readonly string[]): Promise<ElectionState[]> {
-    const { database, presence, namespace, statement } = this.#options
+    const { database, presence, namespace, statement } = this.options
     const rows = await database.query<{
       name: string
       instance: string | null

@@ -3,31 +3,18 @@ import {
   Calls,
   callback,
   describe,
-  type Events,
   flag,
   InstanceDrainingError,
   readOptions,
   resultWithin,
-  type TracerSlot,
   UsageError,
   whenAborted,
 } from '../base/index.js'
-import { type Database, type HealthReason, loadStatements, type NameLocker, type Presence } from '../postgres/index.js'
-import { Campaign, type CampaignOptions, type CampaignStatements } from './campaign.js'
+import { type HealthReason, loadStatements } from '../postgres/index.js'
+import { Campaign, type CampaignOptions, type CampaignStatements, type ElectionsOptions } from './campaign.js'
 import { ElectionPoller, type Leader } from './election-poller.js'
 import type { Leadership } from './leadership.js'
 import { checkElectionName } from './names.js'
-
-export interface ElectionsOptions {
-  readonly database: Database
-  readonly presence: Presence
-  readonly locker: NameLocker
-  readonly schema: string
-  readonly namespace: string
-  readonly expiryMs: number
-  readonly events: Events
-  readonly tracing: TracerSlot
-}
 
 const rules = {
   preferred: flag,
@@ -134,10 +121,7 @@ export class Elections {
     return [...this.#campaigns.values()].flatMap(({ trouble }) => trouble ?? [])
   }
 
-  /**
-   * @internal Closes all campaigns. Leaders are asked to stop immediately, because they have no natural end. Following
-   * continues.
-   */
+  /** @internal Closes all campaigns immediately, because a term has no natural end. Following continues. */
   async drain(): Promise<void> {
     this.#draining.abort(new InstanceDrainingError())
     await Promise.all([...this.#campaigns.values()].map((campaign) => campaign.close()))

@@ -13,10 +13,7 @@ import { type StepDownReason, SteppedDownError } from './errors.js'
 export class Leadership extends HeldWork {
   /** Name of the election. */
   readonly name: string
-  /**
-   * Number of this term: the fence (fencing token) of its grant, larger than that of every earlier term, also across
-   * crashes.
-   */
+  /** Number of this term: the fence (fencing token) of its grant, larger than that of every earlier term. */
   readonly term: number
 
   /** Aborts the signal of this leader. The next leader's term starts after the function has returned. */

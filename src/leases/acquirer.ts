@@ -40,12 +40,8 @@ interface LeaseWait extends WaitingCall {
 /** Minimum time for a response, even if `wait` is shorter. */
 const minResponseWaitMs = 1_000
 
-/**
- * Acquires leases with retries while another holder has the name. Releases a lease that is granted after the caller
- * gave up.
- */
+/** Acquires leases, with retries while another holder has the name. */
 export class LeaseAcquirer {
-  readonly #options: LeaseAcquirerOptions
   /** Callbacks that wake the waiters of a key. */
   readonly #wakers = new Map<string, Set<() => void>>()
   /** Waiting calls; long waits are recorded. */
@@ -53,8 +49,7 @@ export class LeaseAcquirer {
   /** Background releases of leases whose caller gave up. */
   readonly #releases = new Set<Promise<void>>()
 
-  constructor(options: LeaseAcquirerOptions) {
-    this.#options = options
+  constructor(readonly options: LeaseAcquirerOptions) {
     options.waits.addSource(() => this.#waits)
   }
 
@@ -65,7 +60,7 @@ export class LeaseAcquirer {
       return await this.#acquireWithRetries(request, waitMs, wait, giveUp)
     } finally {
       this.#waits.delete(wait)
-      this.#options.waits.waitEnded(wait)
+      this.options.waits.waitEnded(wait)
     }
   }
 
@@ -84,7 +79,7 @@ export class LeaseAcquirer {
     wait: LeaseWait,
     giveUp: AbortSignal,
   ): Promise<Lease | null> {
-    const { releaser, waits } = this.#options
+    const { releaser, waits } = this.options
     const until = performance.now() + waitMs
     const id = holdIdOf(request.key.key, request.token)
     for (let attempt = 0; ; attempt++) {
@@ -123,7 +118,7 @@ export class LeaseAcquirer {
     const wait: LeaseWait = {
       kind: 'lease',
       key,
-      request: { holding: keysHeldByFlow(this.#options.database.address) },
+      request: { holding: keysHeldByFlow(this.options.database.address) },
       requestedAt: performance.now(),
       failure: undefined,
       fail: (error) => {
@@ -136,7 +131,7 @@ export class LeaseAcquirer {
 
   /** Returns the lease, or the result of a refused attempt. */
   async #tryOnce(request: LeaseRequest, maxResponseMs: number, giveUp: AbortSignal): Promise<Lease | AcquireResult> {
-    const { renewals, operations } = this.#options
+    const { renewals, operations } = this.options
     const held = renewals.find(request.key.key, request.token)
     if (held) {
       const lease = new Lease(held, operations)
@@ -154,7 +149,7 @@ export class LeaseAcquirer {
 
   /** Sends one request. Releases a lease that is granted after the caller gave up. */
   async #requestOnce(request: LeaseRequest, maxResponseMs: number, giveUp: AbortSignal): Promise<AcquireResult> {
-    const { store, releaser } = this.#options
+    const { store, releaser } = this.options
     const acquiring = store.acquire(request)
     const requested = Promise.all([acquiring, store.register(request.key)])
     let timer: NodeJS.Timeout | undefined
@@ -186,7 +181,7 @@ export class LeaseAcquirer {
   }
 
   #onGranted({ key, token, ttlMs }: LeaseRequest, fence: number, sentAt: number): Lease {
-    const { renewals, store, operations } = this.#options
+    const { renewals, store, operations } = this.options
     const holding = new LeaseHold(key, token, fence, ttlMs, sentAt)
     renewals.add(holding)
     store.sweepSometimes()
@@ -201,7 +196,7 @@ export class LeaseAcquirer {
     leftMs: number,
     giveUp: AbortSignal,
   ): Promise<void> {
-    const { hasNotifications, store } = this.#options
+    const { hasNotifications, store } = this.options
     const maxPauseMs = hasNotifications ? 1_000 : 250
     const { freeInMs = null, graceOver = true, hasWaiters = false, fence } = result ?? {}
     const freeSoonMs = freeInMs !== null && freeInMs > 0 ? freeInMs + 1 : Number.POSITIVE_INFINITY

@@ -47,9 +47,7 @@ export interface LeaseOptions {
   wait?: Duration | undefined
   /** Maximum random delay before the first attempt, so that one instance does not win every name. Default 0. */
   spread?: Duration | undefined
-  /**
-   * Token of an earlier acquisition (`lease.token`). A request with the token of the current holder is granted again.
-   */
+  /** Token of an earlier acquisition (`lease.token`). The token of the current holder is granted again. */
   token?: string | undefined
   /** Aborts the request. A lease that is granted later is released. */
   signal?: AbortSignal | undefined

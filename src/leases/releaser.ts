@@ -7,23 +7,20 @@ const minLeftMs = 50
 
 /** Releases leases. An acquire waits for a pending release of its token, which could otherwise end the new grant. */
 export class LeaseReleaser {
-  readonly #store: LeaseStore
-  readonly #closing: AbortSignal
-  readonly #onReleased: (key: string) => void
   readonly #pending = new Map<string, Promise<void>>()
 
-  constructor(store: LeaseStore, closing: AbortSignal, onReleased: (key: string) => void) {
-    this.#store = store
-    this.#closing = closing
-    this.#onReleased = onReleased
-  }
+  constructor(
+    readonly store: LeaseStore,
+    readonly closing: AbortSignal,
+    readonly onReleased: (key: string) => void,
+  ) {}
 
   /** Tries once. Returns whether the token still held the lease. */
   async release(release: ReleaseRequest): Promise<boolean> {
-    const releasing = this.#store.release(release)
+    const releasing = this.store.release(release)
     this.track(holdIdOf(release.key, release.token), releasing)
     const released = await releasing
-    if (released) this.#onReleased(release.key)
+    if (released) this.onReleased(release.key)
     return released
   }
 
@@ -47,21 +44,19 @@ export class LeaseReleaser {
     this.#pending.set(id, settled)
   }
 
-  /**
-   * Returns the pending operation of a token. Callers check again after it, because another operation may have started.
-   */
+  /** Returns the pending operation of a token. Check again after it: another operation may have started. */
   pending(id: string): Promise<void> | undefined {
     return this.#pending.get(id)
   }
 
   async #releaseWithRetries(release: ReleaseRequest, until: number): Promise<void> {
     const tryOnce = async () => {
-      await this.#store.release(release)
-      this.#onReleased(release.key)
+      await this.store.release(release)
+      this.onReleased(release.key)
     }
-    await retryUntilRecorded(this.#closing, tryOnce, () => {
+    await retryUntilRecorded(this.closing, tryOnce, () => {
       const leftMs = until - performance.now()
-      return this.#closing.aborted || leftMs < minLeftMs ? undefined : Math.min(leftMs, 2_000)
+      return this.closing.aborted || leftMs < minLeftMs ? undefined : Math.min(leftMs, 2_000)
     })
   }
 }

@@ -14,9 +14,6 @@ const maxBatch = 5_000
  * a renewal on the anchor has no response, further renewals use the other connections.
  */
 export class Renewals {
-  readonly #database: Database
-  readonly #anchor: Anchor | undefined
-  readonly #statement: Statement
   readonly #holdings = new Map<string, LeaseHold>()
   readonly #extensions = new Batcher<LeaseHold, void>(async (holdings) => {
     await this.renewNow([...new Set(holdings)])
@@ -26,11 +23,11 @@ export class Renewals {
   #timerAt = Number.POSITIVE_INFINITY
   #isAnchorBusy = false
 
-  constructor(database: Database, anchor: Anchor | undefined, statement: Statement) {
-    this.#database = database
-    this.#anchor = anchor
-    this.#statement = statement
-  }
+  constructor(
+    readonly database: Database,
+    readonly anchor: Anchor | undefined,
+    readonly statement: Statement,
+  ) {}
 
   add(holding: LeaseHold): void {
     this.#holdings.set(holdIdOf(holding.key.key, holding.token), holding)
@@ -79,16 +76,16 @@ export class Renewals {
 
   /** Returns the ids of the renewed holds. */
   async #send(values: unknown[][]): Promise<string[]> {
-    const session = this.#isAnchorBusy ? undefined : this.#anchor?.session
+    const session = this.#isAnchorBusy ? undefined : this.anchor?.session
     if (!session) {
       const rows = await retryOnConflict(() =>
-        this.#database.query<{ key: string; token: string }>(this.#statement.text, values, responseTimeoutMs),
+        this.database.query<{ key: string; token: string }>(this.statement.text, values, responseTimeoutMs),
       )
       return rows.map(({ key, token }) => holdIdOf(key, token))
     }
     this.#isAnchorBusy = true
     try {
-      return (await session.run(this.#statement, values)).map(([key, token]) => holdIdOf(key!, token!))
+      return (await session.run(this.statement, values)).map(([key, token]) => holdIdOf(key!, token!))
     } finally {
       this.#isAnchorBusy = false
     }

@@ -29,10 +29,7 @@ export interface AcquireResult {
   readonly graceOver: boolean
   /** Null when another holder has the name. */
   readonly fence: number | null
-  /**
-   * Whether this request was granted the lease. If false, the token held the lease before, and another caller may
-   * depend on it.
-   */
+  /** Whether this request was granted the lease. If false, the token held the lease before. */
   readonly isFresh: boolean
   readonly freeInMs: number | null
   readonly hasWaiters: boolean
@@ -54,15 +51,13 @@ const maxSwept = 1_000
 /** Runs the statements of leases in batches, one for each event-loop turn. */
 export class LeaseStore {
   readonly sql
-  readonly #options: LeaseStoreOptions
   readonly #acquisitions = new Batcher<LeaseRequest, AcquireResult>((requests) => this.#acquireAll(requests))
   readonly #releases = new Batcher<ReleaseRequest, boolean>((requests) => this.#releaseAll(requests))
   readonly #waitMarks = new Batcher<string, void>((keys) => this.#markAllWaitedFor(keys))
   readonly #registrations = new Batcher<Key, Error | undefined>((keys) => this.#registerAll(keys))
   readonly #sweeper = new Sweeper({ everyMs: sweepEveryMs, sweep: () => this.#sweep() })
 
-  constructor(options: LeaseStoreOptions) {
-    this.#options = options
+  constructor(readonly options: LeaseStoreOptions) {
     this.sql = loadStatements<StatementName>(new URL('./leases.sql', import.meta.url), options.schema)
   }
 
@@ -82,7 +77,7 @@ export class LeaseStore {
 
   /** Registers the name of the key for display. Throws when another name has the same key. */
   async register(key: Key): Promise<void> {
-    if (this.#options.names.isKnown(key)) return
+    if (this.options.names.isKnown(key)) return
     const collision = await this.#registrations.add(key)
     if (collision) throw collision
   }
@@ -92,7 +87,7 @@ export class LeaseStore {
   }
 
   async #sweep(): Promise<boolean> {
-    const [row] = await this.#options.database.query<{ removed: number }>(
+    const [row] = await this.options.database.query<{ removed: number }>(
       this.sql.sweep.text,
       [maxSwept],
       responseTimeoutMs,
@@ -110,7 +105,7 @@ export class LeaseStore {
     }
     const sent = [...first.values()]
     const sentAt = performance.now()
-    const { database, instanceId } = this.#options
+    const { database, instanceId } = this.options
     const values = [
       sent.map(({ key }) => key.key),
       sent.map(({ token }) => token),
@@ -151,7 +146,7 @@ export class LeaseStore {
   }
 
   async #releaseAll(requests: readonly ReleaseRequest[]): Promise<boolean[]> {
-    const { database, schema } = this.#options
+    const { database, schema } = this.options
     const values = [
       requests.map(({ key }) => key),
       requests.map(({ token }) => token),
@@ -166,12 +161,12 @@ export class LeaseStore {
   }
 
   async #markAllWaitedFor(keys: readonly string[]): Promise<undefined[]> {
-    await this.#options.database.query(this.sql.mark_waited_for.text, [[...new Set(keys)]], responseTimeoutMs)
+    await this.options.database.query(this.sql.mark_waited_for.text, [[...new Set(keys)]], responseTimeoutMs)
     return keys.map(() => undefined)
   }
 
   async #registerAll(keys: readonly Key[]): Promise<(Error | undefined)[]> {
-    const { names, database } = this.#options
+    const { names, database } = this.options
     const fresh = [...new Map(keys.map((key) => [key.key, key])).values()]
     const rows = await retryOnConflict(() =>
       database.query<{ key: string; namespace: string; label: string }>(

@@ -36,19 +36,12 @@ interface GiveUpSignals {
   readonly response: AbortSignal
 }
 
-/**
- * Acquires permits: tries once, or waits in the queue. Retries in the next epoch when an epoch ends. Releases a permit
- * that may have been granted after the caller gave up.
- */
+/** Acquires permits: tries once, or waits in the queue. Retries in the next epoch when an epoch ends. */
 export class PermitAcquirer {
-  readonly #options: PermitAcquirerOptions
-
-  constructor(options: PermitAcquirerOptions) {
-    this.#options = options
-  }
+  constructor(readonly options: PermitAcquirerOptions) {}
 
   async acquire(options: AcquireOptions): Promise<Permit | Refusal> {
-    const { events, closing, track } = this.#options
+    const { events, closing, track } = this.options
     const { name, weight, waitMs, signal } = options
     const requestedAt = performance.now()
     const [wait, response] = [new AbortController(), new AbortController()]
@@ -117,7 +110,7 @@ export class PermitAcquirer {
     giveUp: GiveUpSignals,
   ): Promise<PermitDecision | Permit> {
     try {
-      const decision = await orAborted(giveUp.response, this.#options.batcher.add(kind, request))
+      const decision = await orAborted(giveUp.response, this.options.batcher.add(kind, request))
       return decision.verdict === 'granted'
         ? (this.#onGranted(request, decision.fence) ?? { ...decision, verdict: 'not-present' })
         : decision
@@ -129,7 +122,7 @@ export class PermitAcquirer {
 
   /** Acquires the permit immediately, or waits in the queue until the grant. */
   async #waitInQueue(request: PermitRequest, giveUp: GiveUpSignals): Promise<PermitDecision | Permit> {
-    const { waitlist, database } = this.#options
+    const { waitlist, database } = this.options
     const wait = waitlist.add(request, keysHeldByFlow(database.address))
     try {
       const decision = await this.#requestOnce('wait', request, giveUp)
@@ -151,20 +144,20 @@ export class PermitAcquirer {
 
   /** Returns the handle, or undefined when the epoch of the request has ended. */
   #onGranted(request: PermitRequest, fence: number): Permit | undefined {
-    if (request.epoch.trusted && !this.#options.closing.aborted) return this.#options.newPermit(request, fence)
+    if (request.epoch.trusted && !this.options.closing.aborted) return this.options.newPermit(request, fence)
     this.#withdraw(request)
     return undefined
   }
 
   /** Cancels a request whose caller gave up, also if it has not reached the server yet. */
   #withdraw(request: PermitRequest): void {
-    const { batcher, track } = this.#options
+    const { batcher, track } = this.options
     track(batcher.sendReliably('cancel', request)).catch(() => {})
   }
 
   /** Returns the present epoch. A request without `wait` waits up to 2 s for it. */
   async #presentEpoch(waits: boolean, giveUp: AbortSignal): Promise<Epoch> {
-    const { presence } = this.#options
+    const { presence } = this.options
     const { epoch } = presence
     if (epoch) return epoch
     if (waits) return presence.whenPresent(giveUp)

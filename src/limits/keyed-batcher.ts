@@ -5,10 +5,7 @@ interface HasKey {
   readonly key: { readonly key: string; readonly label: string }
 }
 
-/**
- * Returns one decision for each request, in order. With `mayWait`, all requests are for one entity, and the statement
- * may wait for its row.
- */
+/** Returns one decision for each request. With `mayWait`, all are for one entity, and the statement may wait for its row. */
 type Send<Request, Decision> = (requests: readonly Request[], mayWait: boolean) => Promise<readonly Decision[]>
 
 /** Maximum number of pool connections that wait for rows at the same time. */

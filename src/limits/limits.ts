@@ -168,9 +168,7 @@ export class Limits {
    * await using permit = await holdfast.limits.acquire('gpu', { max: 8, weight: 2, wait: '30s' })
    */
   async acquire(name: string, options: LimitOptions): Promise<Permit> {
-    const outcome = await this.#acquire('limits.acquire', name, options)
-    if (outcome instanceof Permit) return outcome
-    throw new LimitReachedError(name, outcome)
+    return this.#acquireOrThrow('limits.acquire', name, options)
   }
 
   /**
@@ -196,11 +194,7 @@ export class Limits {
     checkCallback('limits.with', work)
     const { database, tracing } = this.#options
     const { tracer } = tracing
-    const acquire = async () => {
-      const outcome = await this.#acquire('limits.with', name, options)
-      if (outcome instanceof Permit) return outcome
-      throw new LimitReachedError(name, outcome)
-    }
+    const acquire = () => this.#acquireOrThrow('limits.with', name, options)
     const permit = await (tracer ? tracer.withSpan('limit wait', { name }, acquire) : acquire())
     const { fence } = permit
     const held = { handle: permit, keys: [this.#key('limit', name).key], address: database.address }
@@ -305,6 +299,12 @@ export class Limits {
         await pause(backoffMs(attempt, 50, 1_000), this.#calls.closing)
       }
     }
+  }
+
+  async #acquireOrThrow(where: string, name: string, options: LimitOptions): Promise<Permit> {
+    const outcome = await this.#acquire(where, name, options)
+    if (outcome instanceof Permit) return outcome
+    throw new LimitReachedError(name, outcome)
   }
 
   async #acquire(where: string, name: string, given: LimitOptions): Promise<Permit | Refusal> {

@@ -56,17 +56,14 @@ interface PermitDecisionRow {
 
 /** Sends the permit requests of an instance: one statement for each event-loop turn, releases first. */
 export class PermitBatcher {
-  readonly #store: LimitStore
-  readonly #instanceId: string
-  readonly #onGranted: (token: string, fence: number) => void
   readonly #batcher = new KeyedBatcher<BatchItem, PermitDecision>((requests, mayWait) => this.#send(requests, mayWait))
 
   /** `onGranted` receives waits of this instance that were granted because another request of the batch made room. */
-  constructor(store: LimitStore, instanceId: string, onGranted: (token: string, fence: number) => void) {
-    this.#store = store
-    this.#instanceId = instanceId
-    this.#onGranted = onGranted
-  }
+  constructor(
+    readonly store: LimitStore,
+    readonly instanceId: string,
+    readonly onGranted: (token: string, fence: number) => void,
+  ) {}
 
   add(kind: RequestKind, request: PermitRequest): Promise<PermitDecision> {
     return this.#batcher.add({ ...request, kind })
@@ -90,8 +87,8 @@ export class PermitBatcher {
   }
 
   async #send(requests: readonly BatchItem[], mayWait: boolean): Promise<readonly PermitDecision[]> {
-    const { channel, sql } = this.#store
-    this.#store.countRequests(requests.length)
+    const { channel, sql } = this.store
+    this.store.countRequests(requests.length)
     const columns = [
       requests.map(({ kind }) => kind),
       requests.map(({ key }) => key.key),
@@ -102,11 +99,11 @@ export class PermitBatcher {
     ].map(arrayLiteral)
     const names = JSON.stringify(requests.map(({ name }) => name))
     const { namespace } = requests[0]!.key
-    const values = [channel, this.#instanceId, namespace, names, ...columns, mayWait]
-    const rows = await this.#store.run<PermitDecisionRow>(sql.decide_permits, values)
+    const values = [channel, this.instanceId, namespace, names, ...columns, mayWait]
+    const rows = await this.store.run<PermitDecisionRow>(sql.decide_permits, values)
     const decisions: PermitDecision[] = new Array(requests.length).fill(goneDecision)
     for (const row of rows) {
-      if (row.ordinal === null) this.#onGranted(row.token, Number(row.fence))
+      if (row.ordinal === null) this.onGranted(row.token, Number(row.fence))
       else decisions[row.ordinal] = decisionOf(row)
     }
     return decisions

@@ -28,19 +28,16 @@ interface RateDecisionRow {
 
 /** Sends the rate requests of an instance: one statement for each event-loop turn. */
 export class RateBatcher {
-  readonly #store: LimitStore
   readonly #batcher = new KeyedBatcher<RateRequest, RateDecision>((requests, mayWait) => this.#send(requests, mayWait))
 
-  constructor(store: LimitStore) {
-    this.#store = store
-  }
+  constructor(readonly store: LimitStore) {}
 
   add(request: RateRequest): Promise<RateDecision> {
     return this.#batcher.add(request)
   }
 
   async #send(requests: readonly RateRequest[], mayWait: boolean): Promise<readonly RateDecision[]> {
-    this.#store.countRequests(requests.length)
+    this.store.countRequests(requests.length)
     const given = requests.map(({ key, name, intervalNs, burst, cost, waitNs }, ordinal) => ({
       ordinal,
       key: key.key,
@@ -51,7 +48,7 @@ export class RateBatcher {
       cost,
       wait_ns: String(waitNs),
     }))
-    const rows = await this.#store.run<RateDecisionRow>(this.#store.sql.decide_rates, [JSON.stringify(given), mayWait])
+    const rows = await this.store.run<RateDecisionRow>(this.store.sql.decide_rates, [JSON.stringify(given), mayWait])
     const decisions: RateDecision[] = new Array(requests.length)
     for (const { ordinal, verdict, after_ns, remaining } of rows) {
       // Rounded up to whole milliseconds: a retry at that time is allowed, a retry 1 ms earlier is not.

@@ -15,13 +15,11 @@ const goldenSection = (Math.sqrt(5) - 1) / 2
 /** Runs the statements of the room and sweeps its tables. */
 export class LimitStore {
   readonly sql
-  readonly #options: LimitStoreOptions
   #requests = Math.floor(Math.random() * requestsPerSweep)
   #sweepPosition = Math.random()
   #sweeping: Promise<unknown> | undefined
 
-  constructor(options: LimitStoreOptions) {
-    this.#options = options
+  constructor(readonly options: LimitStoreOptions) {
     this.sql = loadStatements<'decide_permits' | 'check_waits' | 'decide_rates' | 'sweep' | 'usage'>(
       new URL('./limits.sql', import.meta.url),
       options.schema,
@@ -30,11 +28,11 @@ export class LimitStore {
 
   /** Notification channel for grants. */
   get channel(): string {
-    return this.#options.schema
+    return this.options.schema
   }
 
   run<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-    const { database, expiryMs } = this.#options
+    const { database, expiryMs } = this.options
     // A slow concurrent insert of the same row also counts as a conflict.
     return retryOnConflict(() => database.query<Row>(statement.text, values, expiryMs), sqlstate.lockNotAvailable)
   }

@@ -21,24 +21,20 @@ const pollEveryMs = 50
  * poll is reliable. A poll also removes dead holders and waiters.
  */
 export class Waitlist {
-  readonly #store: LimitStore
-  readonly #dependents: EpochDependents
   readonly #waits = new Map<string, PermitWait>()
   readonly #checks = new Batcher<PermitRequest, WaitRow>((requests) => this.#check(requests))
-  readonly #longWaits: WaitTracker
   #polls = 0
   #timer: NodeJS.Timeout | undefined
 
-  constructor(store: LimitStore, dependents: EpochDependents, longWaits: WaitTracker) {
-    this.#store = store
-    this.#dependents = dependents
-    this.#longWaits = longWaits
+  constructor(
+    readonly store: LimitStore,
+    readonly dependents: EpochDependents,
+    readonly longWaits: WaitTracker,
+  ) {
     longWaits.addSource(() => this.#waitsThatHold())
   }
 
-  /**
-   * Yields the waits whose enclosing handlers hold other names. Other waits are visible in the table `permit` already.
-   */
+  /** Yields the waits whose enclosing handlers hold other names. The table `permit` shows the other waits. */
   *#waitsThatHold(): Iterable<PermitWait> {
     for (const wait of this.#waits.values()) if (wait.isQueued && wait.request.holding.length > 0) yield wait
   }
@@ -46,9 +42,9 @@ export class Waitlist {
   /** Must be called before the request is sent, because a notification of the grant may arrive before the response. */
   add(request: PermitRequest, holding: readonly string[]): PermitWait {
     const wait = new PermitWait(request, holding, () => this.#remove(wait))
-    if (holding.length > 0) this.#longWaits.scheduleWrite()
+    if (holding.length > 0) this.longWaits.scheduleWrite()
     this.#waits.set(request.token, wait)
-    this.#dependents.add(request.epoch, wait)
+    this.dependents.add(request.epoch, wait)
     this.#timer ??= setInterval(() => this.#poll(), pollEveryMs * (0.9 + Math.random() * 0.2))
     return wait
   }
@@ -70,7 +66,7 @@ export class Waitlist {
 
   #remove(wait: PermitWait): void {
     this.#waits.delete(wait.permitRequest.token)
-    this.#dependents.delete(wait.permitRequest.epoch, wait)
+    this.dependents.delete(wait.permitRequest.epoch, wait)
     if (this.#waits.size > 0) return
     clearInterval(this.#timer)
     this.#timer = undefined
@@ -97,9 +93,9 @@ export class Waitlist {
   }
 
   #check(requests: readonly PermitRequest[]): Promise<WaitRow[]> {
-    const { channel, sql } = this.#store
+    const { channel, sql } = this.store
     const waits = requests.map(({ key, token }, ordinal) => ({ ordinal, key: key.key, token }))
-    return this.#store
+    return this.store
       .run<WaitRow>(sql.check_waits, [channel, JSON.stringify(waits)])
       .then((rows) => rows.sort((a, b) => a.ordinal - b.ordinal))
   }
@@ -109,19 +105,19 @@ export class PermitWait {
   readonly kind = 'permit'
   readonly request: { readonly holding: readonly string[] }
   readonly requestedAt = performance.now()
-  readonly permitRequest: PermitRequest
   readonly outcome: Promise<WaitOutcome>
   /** Whether the server has confirmed that the wait is in the queue. */
   isQueued = false
   isBeingChecked = false
   #polls = 0
   #settle!: (outcome: WaitOutcome) => void
-  readonly leave: () => void
 
-  constructor(request: PermitRequest, holding: readonly string[], leave: () => void) {
-    this.permitRequest = request
+  constructor(
+    readonly permitRequest: PermitRequest,
+    holding: readonly string[],
+    readonly leave: () => void,
+  ) {
     this.request = { holding }
-    this.leave = leave
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve
     })
@@ -140,10 +136,7 @@ export class PermitWait {
     this.settle('gone')
   }
 
-  /**
-   * Schedules the polls of a wait: after 50 and 100 ms, then five times a second, later twice a second. All waits of an
-   * instance are due at the same polls, so they share one statement.
-   */
+  /** After 50 and 100 ms, then five times a second, later twice a second. Waits due at the same poll share a statement. */
   isDue(poll: number): boolean {
     if (!this.isQueued || this.isBeingChecked) return false
     this.#polls++

@@ -28,10 +28,7 @@ export interface AcquireOptions {
   /** 0: do not wait. */
   readonly waitMs: number
   readonly signal?: AbortSignal | undefined
-  /**
-   * Keys that the enclosing handler holds in shared mode. A nested reader must not queue behind a writer that waits for
-   * its handler.
-   */
+  /** Keys that the enclosing handler reads. A nested reader must not queue behind a writer that waits for the handler. */
   readonly reading?: readonly string[]
   /** Keys that the enclosing handlers hold, for deadlock detection. */
   readonly holding?: readonly string[]
@@ -70,19 +67,16 @@ interface NameState {
  *   if it wants the same mode, and is released otherwise.
  * - Readers join a shared hold of their process. One second after the grant, a joining reader first checks whether a
  *   writer of another process waits. If so, readers queue until the hold is released, so that writers do not starve.
- * - When the anchor is lost, holders are notified, waiting requests continue after the reconnect, and requests with
- *   wait 0 throw.
+ * - When the anchor is lost, holders are notified, waits continue after the reconnect, and requests with wait 0 throw.
  */
 export class Arbiter {
-  readonly #options: ArbiterOptions
   readonly #states = new Map<string, NameState>()
   readonly #budget: LockBudget
   readonly #waitPool: WaitPool
   readonly #batchers = new WeakMap<Session, LockBatcher>()
   readonly #closing = new AbortController()
 
-  constructor(options: ArbiterOptions) {
-    this.#options = options
+  constructor(readonly options: ArbiterOptions) {
     this.#budget = new LockBudget(options.statements.count_locks)
     const newBatcher = (session: Session) => this.#batcherOf(session)
     this.#waitPool = new WaitPool(
@@ -99,13 +93,13 @@ export class Arbiter {
   acquire(key: Key, options: AcquireOptions): Promise<Hold | null> {
     return new Promise((resolve, reject) => {
       if (this.#closing.signal.aborted) throw this.#closing.signal.reason
-      this.#options.names.check(key)
+      this.options.names.check(key)
       const outer = options.reading?.includes(key.key) ? this.holdOf(key.key) : undefined
       if (outer?.mode === 'shared') {
         outer.users++
         return resolve(outer)
       }
-      if (options.waitMs === 0 && !this.#options.anchor.session) throw reconnectingError()
+      if (options.waitMs === 0 && !this.options.anchor.session) throw reconnectingError()
       const state = this.#stateOf(key)
       if (options.waitMs === 0 && this.#isBusyHere(state, options)) return resolve(null)
       this.#enqueue(state, options, resolve, reject)
@@ -173,9 +167,7 @@ export class Arbiter {
     return state
   }
 
-  /**
-   * Whether a hold or an earlier request of this process conflicts with this request, or another process has the name.
-   */
+  /** Whether a hold or request of this process conflicts with the request, or another process has the name. */
   #isBusyHere(state: NameState, options: AcquireOptions): boolean {
     // With an empty queue, the wait is abandoned and about to end, so it proves nothing.
     if (state.isWaiting && state.queue.length > 0) return true
@@ -194,7 +186,7 @@ export class Arbiter {
     const dequeue = () => {
       clearTimeout(timer)
       forgetSignal()
-      this.#options.waits.waitEnded(pending)
+      this.options.waits.waitEnded(pending)
       const position = state.queue.indexOf(pending)
       if (position >= 0) state.queue.splice(position, 1)
       // Cancel the server-side wait: the queue is empty, or its new head wants another mode.
@@ -298,7 +290,7 @@ export class Arbiter {
   }
 
   async #presentSession(head: PendingRequest): Promise<Session> {
-    const { anchor } = this.#options
+    const { anchor } = this.options
     const session = anchor.session
     if (session) return session
     if (head.request.waitMs === 0) throw reconnectingError()
@@ -343,7 +335,7 @@ export class Arbiter {
   }
 
   #reportWaits({ queue }: NameState): void {
-    for (const pending of queue) if (pending.request.waitMs > 0) this.#options.waits.waitStarted(pending)
+    for (const pending of queue) if (pending.request.waitMs > 0) this.options.waits.waitStarted(pending)
   }
 
   #refuseNonWaiters(state: NameState): void {
@@ -363,9 +355,9 @@ export class Arbiter {
   #batcherOf(session: Session): LockBatcher {
     let batcher = this.#batchers.get(session)
     if (batcher === undefined) {
-      batcher = new LockBatcher(session, this.#options.statements, this.#options.names, this.#budget)
+      batcher = new LockBatcher(session, this.options.statements, this.options.names, this.#budget)
       this.#batchers.set(session, batcher)
-      if (session !== this.#options.anchor.session) session.onLoss((reason) => this.#onSessionLost(session, reason))
+      if (session !== this.options.anchor.session) session.onLoss((reason) => this.#onSessionLost(session, reason))
     }
     return batcher
   }

@@ -33,10 +33,7 @@ export class LockLostError extends HoldfastError {
   }
 }
 
-/**
- * Reason of a lock's signal when an operator requests its release. The lock is still held: finish or stop, then release
- * it.
- */
+/** Reason of a lock's signal when an operator requests its release. The lock is held until you release it. */
 export class ReleaseRequestedError extends HoldfastError {
   readonly lock: string
 

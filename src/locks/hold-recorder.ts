@@ -8,15 +8,9 @@ export type HoldRecorderStatements = Record<'record_holds' | 'delete_holds', Sta
 const everyMs = 1_000
 const longHoldMs = 3_000
 
-/**
- * Records holds longer than 3 seconds in the table `hold`, for display. Shorter holds and idle instances run no
- * statement.
- */
+/** Records holds longer than 3 s in the table `hold`, for display. Shorter holds run no statement. */
 export class HoldRecorder {
   readonly #recorded = new Set<Hold>()
-  readonly #anchor: Anchor
-  readonly #arbiter: Arbiter
-  readonly #statements: HoldRecorderStatements
   readonly #poller = new Poller({
     isNeeded: () => this.#hasWork(),
     poll: () => this.#write(),
@@ -24,11 +18,11 @@ export class HoldRecorder {
     pausesFirst: true,
   })
 
-  constructor(anchor: Anchor, arbiter: Arbiter, statements: HoldRecorderStatements) {
-    this.#anchor = anchor
-    this.#arbiter = arbiter
-    this.#statements = statements
-  }
+  constructor(
+    readonly anchor: Anchor,
+    readonly arbiter: Arbiter,
+    readonly statements: HoldRecorderStatements,
+  ) {}
 
   /** Starts the poller, which runs while a hold, a waiting request or a recorded row exists. */
   wake(): void {
@@ -41,28 +35,28 @@ export class HoldRecorder {
   }
 
   #hasWork(): boolean {
-    const hold = this.#arbiter.holds()[Symbol.iterator]().next().value
-    const wait = this.#arbiter.waitingRequests()[Symbol.iterator]().next().value
+    const hold = this.arbiter.holds()[Symbol.iterator]().next().value
+    const wait = this.arbiter.waitingRequests()[Symbol.iterator]().next().value
     return hold !== undefined || wait !== undefined || this.#recorded.size > 0
   }
 
   async #write(): Promise<void> {
-    const { session } = this.#anchor
+    const { session } = this.anchor
     if (!session) return
     const now = performance.now()
-    const present = new Set([...this.#arbiter.holds()].filter((hold) => now - hold.grantedAt > longHoldMs))
+    const present = new Set([...this.arbiter.holds()].filter((hold) => now - hold.grantedAt > longHoldMs))
     const gone = [...this.#recorded].filter((hold) => !present.has(hold))
     const fresh = [...present].filter((hold) => !this.#recorded.has(hold))
     // Deleted first, because a key that the same session holds again uses the same row.
     if (gone.length > 0) {
-      await session.run(this.#statements.delete_holds, [gone.map(sessionOf), gone.map(keyOf)])
+      await session.run(this.statements.delete_holds, [gone.map(sessionOf), gone.map(keyOf)])
       for (const hold of gone) this.#recorded.delete(hold)
     }
     if (fresh.length > 0) {
       const modes = fresh.map(({ mode }) => mode)
       const fences = fresh.map(({ fence }) => fence)
       const ages = fresh.map(({ grantedAt }) => now - grantedAt)
-      await session.run(this.#statements.record_holds, [fresh.map(sessionOf), fresh.map(keyOf), modes, fences, ages])
+      await session.run(this.statements.record_holds, [fresh.map(sessionOf), fresh.map(keyOf), modes, fences, ages])
       for (const hold of fresh) this.#recorded.add(hold)
     }
   }

@@ -11,12 +11,7 @@ interface TryRequest {
   reject(error: unknown): void
 }
 
-interface ReleaseRequest {
-  readonly key: Key
-  readonly mode: LockMode
-  resolve(): void
-  reject(error: unknown): void
-}
+type ReleaseRequest = Omit<TryRequest, 'resolve'> & { resolve(): void }
 
 export type LockBatchStatements = Record<'lock_batch' | 'try_one' | 'release_one', Statement>
 
@@ -29,8 +24,7 @@ const minToSplit = 16
  * Sends the tries and releases of one session in batches: one statement for each event-loop turn, or two for a large
  * batch. A key is in at most one statement at a time, because a failed statement releases all of its keys.
  *
- * The session must not hold a key that it tries, because PostgreSQL would grant the key again. The arbiter ensures
- * this.
+ * The arbiter ensures that the session does not hold a key that it tries, because PostgreSQL would grant the key again.
  */
 export class LockBatcher {
   #tries: TryRequest[] = []
@@ -61,10 +55,7 @@ export class LockBatcher {
     })
   }
 
-  /**
-   * Sends the release immediately, on a session that serves one name only. Later statements of the session run after
-   * the release.
-   */
+  /** Sends the release immediately, before later statements, on a session that serves one name only. */
   async releaseNow(key: Key, mode: LockMode): Promise<void> {
     try {
       await this.session.run(this.statements.release_one, [key.key, mode === 'shared'])
@@ -185,8 +176,8 @@ export class LockBatcher {
    * all keys of the statement. Releasing a lock that is not held is harmless.
    */
   async #cleanUp(tries: TryRequest[], releases: ReleaseRequest[], error: unknown): Promise<void> {
-    const reason =
-      error instanceof LockTableFullError ? new LockTableFullError(error.message, this.#errorDetails(error)) : error
+    const details = { budget: this.session.lockBudget, inUse: undefined, cause: error }
+    const reason = error instanceof LockTableFullError ? new LockTableFullError(error.message, details) : error
     if (this.session.trusted) {
       const all = [...tries, ...releases]
       const values = [
@@ -200,9 +191,5 @@ export class LockBatcher {
     }
     for (const request of tries) request.reject(reason)
     for (const request of releases) request.resolve()
-  }
-
-  #errorDetails(cause: unknown) {
-    return { budget: this.session.lockBudget, inUse: undefined, cause }
   }
 }

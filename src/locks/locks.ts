@@ -34,7 +34,7 @@ import {
   type WaitTracker,
   waitForRelease,
 } from '../postgres/index.js'
-import { Arbiter, type ArbiterOptions } from './arbiter.js'
+import { type AcquireOptions, Arbiter, type ArbiterOptions } from './arbiter.js'
 import { withNamesOfDeadlock } from './deadlock.js'
 import { LockTimeoutError } from './errors.js'
 import type { Hold } from './hold.js'
@@ -305,7 +305,7 @@ export class Locks {
     return lock
   }
 
-  async #acquireOne(key: Key, options: Parameters<Arbiter['acquire']>[1]): Promise<Hold[] | null> {
+  async #acquireOne(key: Key, options: AcquireOptions): Promise<Hold[] | null> {
     const hold = await this.#arbiter!.acquire(key, options)
     return hold && [hold]
   }
@@ -315,7 +315,7 @@ export class Locks {
    * releases the keys after it, waits for the busy key, then tries the rest. A waiting call holds only smaller keys
    * than the key that it waits for, so such calls cannot form a cycle.
    */
-  async #acquireAll(keys: readonly Key[], options: Parameters<Arbiter['acquire']>[1]): Promise<Hold[] | null> {
+  async #acquireAll(keys: readonly Key[], options: AcquireOptions): Promise<Hold[] | null> {
     const arbiter = this.#arbiter!
     const until = performance.now() + options.waitMs
     const held: Hold[] = []

@@ -7,10 +7,7 @@ export class LockFlowHold implements FlowHold {
   constructor(
     readonly handle: Lock,
     readonly address: string,
-    /**
-     * The `Locks` object of the lock. Another Holdfast instance of this process competes for the name like any other
-     * process.
-     */
+    /** The `Locks` object of the lock. A second instance in this process competes like another process. */
     readonly locks: object,
   ) {}
 

@@ -15,10 +15,8 @@ const closeIdleAfterMs = 30_000
 const sliceOfExpiry = 0.4
 
 /**
- * Pool of connections that wait for contended names, so that waiting never blocks the anchor.
- *
- * A connection is reserved for a name while this process waits for the name, or holds it on that connection. Idle
- * connections close after 30 seconds.
+ * Pool of connections that wait for contended names, so that waiting never blocks the anchor. A connection is reserved
+ * for a name while this process waits for the name, or holds it on that connection.
  */
 export class WaitPool {
   readonly #idle: WaitConnection[] = []
@@ -110,23 +108,21 @@ export class WaitPool {
 }
 
 export class WaitConnection {
-  readonly batcher: LockBatcher
-  readonly #pool: WaitPool
   #idleTimer: NodeJS.Timeout | undefined
   #sliceEndsAt = 0
 
-  constructor(pool: WaitPool, batcher: LockBatcher) {
-    this.#pool = pool
-    this.batcher = batcher
-  }
+  constructor(
+    readonly pool: WaitPool,
+    readonly batcher: LockBatcher,
+  ) {}
 
   /**
    * Waits for a key for at most one slice of 40 % of the expiry. A grant thus arrives while the session is trusted, and
    * no long statement holds back vacuum. Returns the fence, or undefined when the slice ends without a grant.
    */
   async wait(key: Key, mode: LockMode, maxWaitMs: number): Promise<number | undefined> {
-    const sliceMs = Math.max(1, Math.ceil(Math.min(this.#pool.expiryMs * sliceOfExpiry, maxWaitMs)))
-    const { statements } = this.#pool
+    const sliceMs = Math.max(1, Math.ceil(Math.min(this.pool.expiryMs * sliceOfExpiry, maxWaitMs)))
+    const { statements } = this.pool
     this.#sliceEndsAt = performance.now() + sliceMs
     try {
       const [row] = await this.batcher.session.runGrant(statements.wait, [key.key, mode === 'shared', String(sliceMs)])
@@ -150,13 +146,13 @@ export class WaitConnection {
     if (this.#sliceEndsAt - performance.now() < 50) return
     // A second cancel could hit the statement after the wait.
     this.#sliceEndsAt = 0
-    const { anchor, statements } = this.#pool
+    const { anchor, statements } = this.pool
     anchor.session?.run(statements.cancel, [this.batcher.session.backendPid]).catch(() => {})
   }
 
   /** Whether no writer waits for the key in another session. */
   async admitsReaders(key: Key): Promise<boolean> {
-    const [row] = await this.batcher.session.run(this.#pool.statements.admits_readers, [key.key])
+    const [row] = await this.batcher.session.run(this.pool.statements.admits_readers, [key.key])
     return row![0] as unknown as boolean
   }
 

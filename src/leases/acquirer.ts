@@ -40,7 +40,7 @@ interface LeaseWait extends WaitingCall {
 /** Minimum time for a response, even if `wait` is shorter. */
 const minResponseWaitMs = 1_000
 
-/** Acquires leases, with retries while another holder has the name. */
+/** Acquires leases. Retries while another holder has the name. */
 export class LeaseAcquirer {
   /** Callbacks that wake the waiters of a key. */
   readonly #wakers = new Map<string, Set<() => void>>()

@@ -211,7 +211,7 @@ export class Leases {
       holding.lose(reason)
       this.#renewals.remove(holding)
     }
-    // Lets every caller give up first, which starts the release of late grants.
+    // Lets every pending call reject first, which starts the release of late grants.
     await new Promise(setImmediate)
     const released = holdings.map((holding) => this.#releaser.releaseReliably(holding))
     // An exhausted pool must not block the shutdown. Leases that remain expire.

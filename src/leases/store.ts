@@ -5,6 +5,7 @@ import {
   type NameRegistry,
   responseTimeoutMs,
   retryOnConflict,
+  type Statement,
   Sweeper,
 } from '../postgres/index.js'
 import { holdIdOf } from './renewals.js'
@@ -105,23 +106,20 @@ export class LeaseStore {
     }
     const sent = [...first.values()]
     const sentAt = performance.now()
-    const { database, instanceId } = this.options
     const values = [
       sent.map(({ key }) => key.key),
       sent.map(({ token }) => token),
       sent.map(({ ttlMs }) => ttlMs),
       sent.map(({ minHoldMs }) => minHoldMs),
-      instanceId,
+      this.options.instanceId,
     ]
-    const rows = await retryOnConflict(() =>
-      database.query<{
-        grace_over: boolean
-        fence: string | null
-        fresh: boolean
-        free_in_ms: number | null
-        has_waiters: boolean | null
-      }>(this.sql.acquire.text, values, responseTimeoutMs),
-    )
+    const rows = await this.#query<{
+      grace_over: boolean
+      fence: string | null
+      fresh: boolean
+      free_in_ms: number | null
+      has_waiters: boolean | null
+    }>(this.sql.acquire, values)
     const results = new Map(
       rows.map((row, at) => [
         sent[at]!.key.key,
@@ -146,16 +144,13 @@ export class LeaseStore {
   }
 
   async #releaseAll(requests: readonly ReleaseRequest[]): Promise<boolean[]> {
-    const { database, schema } = this.options
     const values = [
       requests.map(({ key }) => key),
       requests.map(({ token }) => token),
       requests.map(({ fence }) => fence),
-      schema,
+      this.options.schema,
     ]
-    const rows = await retryOnConflict(() =>
-      database.query<{ key: string; token: string }>(this.sql.release.text, values, responseTimeoutMs),
-    )
+    const rows = await this.#query<{ key: string; token: string }>(this.sql.release, values)
     const released = new Set(rows.map(({ key, token }) => holdIdOf(key, token)))
     return requests.map(({ key, token }) => released.has(holdIdOf(key, token)))
   }
@@ -166,19 +161,20 @@ export class LeaseStore {
   }
 
   async #registerAll(keys: readonly Key[]): Promise<(Error | undefined)[]> {
-    const { names, database } = this.options
+    const { names } = this.options
     const fresh = [...new Map(keys.map((key) => [key.key, key])).values()]
-    const rows = await retryOnConflict(() =>
-      database.query<{ key: string; namespace: string; label: string }>(
-        names.register.text,
-        names.registerValues(fresh),
-        responseTimeoutMs,
-      ),
+    const rows = await this.#query<{ key: string; namespace: string; label: string }>(
+      names.register,
+      names.registerValues(fresh),
     )
     const collisions = names.recordRegistered(
       fresh,
       rows.map((row) => [row.key, row.namespace, row.label]),
     )
     return keys.map(({ key }) => collisions.get(key))
+  }
+
+  #query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    return retryOnConflict(() => this.options.database.query<Row>(statement.text, values, responseTimeoutMs))
   }
 }

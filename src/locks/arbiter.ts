@@ -43,20 +43,21 @@ export interface PendingRequest {
   readonly fail: (error: unknown) => void
 }
 
-interface NameState {
-  readonly key: Key
-  readonly queue: PendingRequest[]
+class NameState {
+  readonly queue: PendingRequest[] = []
   hold: Hold | undefined
   connection: WaitConnection | undefined
   /** Whether a request waits on a wait connection, or for a free wait connection. */
-  isWaiting: boolean
+  isWaiting = false
   /** Mode of the server-side wait that is in progress. */
   waitingMode: LockMode | undefined
   /** Set while readers are held back for a writer of another process. When it fires, they retry. */
   readersRetryTimer: NodeJS.Timeout | undefined
   /** Whether `#processQueue` runs for this name. */
-  isProcessing: boolean
+  isProcessing = false
   onIdle: (() => void) | undefined
+
+  constructor(readonly key: Key) {}
 }
 
 /**
@@ -112,7 +113,7 @@ export class Arbiter {
     const state = this.#states.get(hold.key.key)
     if (state?.hold !== hold) return
     state.hold = undefined
-    // A place serves one name, so there is nobody to send the release together with.
+    // A wait connection serves one name, so its release cannot share a batch with other names.
     const hasOwnConnection = state.connection?.batcher === hold.batcher
     const released = hasOwnConnection
       ? hold.batcher.releaseNow(hold.key, hold.mode)
@@ -151,17 +152,7 @@ export class Arbiter {
   #stateOf(key: Key): NameState {
     let state = this.#states.get(key.key)
     if (state === undefined) {
-      state = {
-        key,
-        queue: [],
-        hold: undefined,
-        connection: undefined,
-        isWaiting: false,
-        waitingMode: undefined,
-        readersRetryTimer: undefined,
-        isProcessing: false,
-        onIdle: undefined,
-      }
+      state = new NameState(key)
       this.#states.set(key.key, state)
     }
     return state

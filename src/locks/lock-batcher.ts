@@ -143,12 +143,7 @@ export class LockBatcher {
         : await this.session.run(release_one, values)
       return tries[0] ? row! : []
     }
-    const [row] = await this.session.runGrant(lock_batch, [
-      arrayLiteral(releases.map(({ key }) => key.key)),
-      arrayLiteral(releases.map(({ mode }) => mode === 'shared')),
-      arrayLiteral(tries.map(({ key }) => key.key)),
-      arrayLiteral(tries.map(({ mode }) => mode === 'shared')),
-    ])
+    const [row] = await this.session.runGrant(lock_batch, [...columnsOf(releases), ...columnsOf(tries)])
     return row![1]!.split(',')
   }
 
@@ -179,17 +174,15 @@ export class LockBatcher {
     const details = { budget: this.session.lockBudget, inUse: undefined, cause: error }
     const reason = error instanceof LockTableFullError ? new LockTableFullError(error.message, details) : error
     if (this.session.trusted) {
-      const all = [...tries, ...releases]
-      const values = [
-        arrayLiteral(all.map(({ key }) => key.key)),
-        arrayLiteral(all.map(({ mode }) => mode === 'shared')),
-        '{}',
-        '{}',
-      ]
+      const values = [...columnsOf([...tries, ...releases]), ...columnsOf([])]
       // If the release fails, ending the session releases all locks.
       await this.session.runGrant(this.statements.lock_batch, values).catch((failure) => this.session.lose(failure))
     }
     for (const request of tries) request.reject(reason)
     for (const request of releases) request.resolve()
   }
+}
+
+function columnsOf(requests: readonly Pick<TryRequest, 'key' | 'mode'>[]): string[] {
+  return [arrayLiteral(requests.map(({ key }) => key.key)), arrayLiteral(requests.map(({ mode }) => mode === 'shared'))]
 }

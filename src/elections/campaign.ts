@@ -267,7 +267,7 @@ export class Campaign {
     const leadership = this.#leadership
     if (leadership && !this.#options.preferred && state.preferred) leadership.requestStepDown('preferred')
     if (leadership && number !== this.#announcedAs) void this.#announceAgain(leadership)
-    // Only one poll at a time waits for `eligible`, however long the call takes.
+    // Only the poll that called `eligible` acts on the result, however long the call takes.
     if ((leadership || this.#candidacy) && !this.#checkingEligibility && !(await this.#isEligible())) {
       this.#candidacy?.abort(new NotEligible())
       this.#leadership?.requestStepDown('not-eligible')

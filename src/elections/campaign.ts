@@ -25,58 +25,51 @@ import { electionKey, electionName } from './names.js'
 
 export interface CampaignOptions {
   /**
-   * Leads rather than those who are not preferred: they make room while a preferred instance is there to lead. Among
-   * several that are preferred, whoever leads goes on. Default false.
+   * Gives this instance priority: other instances yield while a preferred candidate is present. A preferred leader does
+   * not yield to another preferred candidate. Default false.
    */
   preferred?: boolean | undefined
   /**
-   * Whether this instance may lead, now. Asked before it stands, and every two seconds while it stands or leads: when it
-   * says no, the instance steps down, and stands again when it says yes.
+   * Returns whether this instance may lead now. Called before the candidacy, and every 2 s while the instance is a
+   * candidate or leads. On false, the instance steps down. On true, it becomes a candidate again.
    */
   eligible?: (() => boolean | Promise<boolean>) | undefined
 }
 
 export type CampaignStatements = Record<'announce' | 'resign' | 'enroll' | 'withdraw', Statement>
 
-/** What a campaign stands on. */
-interface CampaignContext {
+export interface ElectionsOptions {
   readonly database: Database
   readonly presence: Presence
   readonly locker: NameLocker
-  readonly poller: ElectionPoller
-  readonly statements: CampaignStatements
   readonly schema: string
   readonly namespace: string
+  readonly expiryMs: number
   readonly events: Events
   readonly tracing: TracerSlot
+}
+
+interface CampaignContext extends ElectionsOptions {
+  readonly poller: ElectionPoller
+  readonly statements: CampaignStatements
 }
 
 const pauseMs = 1_000
 const maxPauseMs = 60_000
 const recheckEveryMs = 2_000
-/** Telling who leads must not hold up the leader for longer. */
+/** Maximum time for which an announcement may delay the leader. */
 const announceTimeoutMs = 1_000
 
 /**
- * One instance's part in an election, until it is closed.
- *
- *     not eligible ──► standing ──► granted ──► leading ──► ending ──► pause ──► standing …
- *          ▲              │            │
- *          └──────────────┘            └─► yields to a preferred candidate, pause, standing
- *
- * - **standing**: in the queue for the name `election/<name>`.
- * - **granted**: it says so in a row, and hears in the same statement whether a preferred candidate is there.
- * - **leading**: the function runs.
- * - **ending**: the term is lost or to be given up; the function has been told by its signal, and has not ended yet. When
- *   it was asked to step down it holds the name until then.
- *
- * Only when the function has ended does this instance stand again: its terms never overlap.
+ * Candidacy of one instance in an election, until it is closed. The instance waits for the name, leads for one term,
+ * pauses, and waits again. It becomes a candidate again only after the function of the last term has ended, so its
+ * terms never overlap.
  *
  * @example
  * await using campaign = holdfast.elections.campaign('indexer', async ({ signal }) => index({ signal }))
  */
 export class Campaign {
-  /** The name of the election. */
+  /** Name of the election. */
   readonly name: string
   readonly #context: CampaignContext
   readonly #work: (leadership: Leadership) => unknown
@@ -87,13 +80,13 @@ export class Campaign {
   #candidacy: AbortController | undefined
   #leadership: Leadership | undefined
   #termEnding: Promise<void> = Promise.resolve()
-  /** Under which number the fleet was told that this instance leads, and the telling itself. */
+  /** Epoch number of the last announcement, and the announcement in progress. */
   #announcedAs: number | undefined
   #announcing: Promise<unknown> = Promise.resolve()
-  /** Under which number it is a preferred candidate, and the writing of it. */
+  /** Epoch number of the row in `candidate`, and the write in progress. */
   #enrolledAs: number | undefined
   #enrolling: Promise<void> = Promise.resolve()
-  /** Whether it is eligible, while that is being asked. */
+  /** Call of `eligible` in progress. */
   #checkingEligibility: Promise<boolean> | undefined
   #failure: { readonly error: unknown } | undefined
 
@@ -112,20 +105,21 @@ export class Campaign {
     this.#running = this.#run()
   }
 
-  /** Whether this instance leads at this very moment, and was not asked to step down. */
+  /** Whether this instance leads now and has not been asked to step down. */
   get leads(): boolean {
     const leadership = this.#leadership
     return leadership?.held === true && !leadership.signal.aborted
   }
 
-  /** The number of the present term of this instance; null when it does not lead. */
+  /** Number of the current term of this instance, or null when the instance does not lead. */
   get term(): number | null {
     return this.leads ? this.#leadership!.term : null
   }
 
   /**
-   * Asks the function to end, and resolves when it has and the name is given back. The instance stands again after a
-   * pause of a second, behind those who waited. From inside the function use its own `stepDown`, which does not wait.
+   * Asks the function to end. Resolves when the function has ended and the name is released. The instance becomes a
+   * candidate again after 1 s, behind the other candidates. Inside the function use `leadership.stepDown`, which does
+   * not wait.
    *
    * @example
    * process.on('SIGUSR2', () => campaign.stepDown())
@@ -135,7 +129,7 @@ export class Campaign {
     await this.#termEnding
   }
 
-  /** Steps down, or stops waiting, for good. Resolves when the function has ended. Asking again is harmless. */
+  /** Ends the campaign. Resolves when the function has ended. Further calls have no effect. */
   close(): Promise<void> {
     this.#closing.abort(new ClosedError('The campaign'))
     this.#leadership?.requestStepDown('closing')
@@ -146,7 +140,7 @@ export class Campaign {
     return this.close()
   }
 
-  /** @internal Why it pauses. */
+  /** @internal Failure for which the campaign pauses. */
   get trouble(): HealthReason | undefined {
     const what = `The campaign for "${this.name}" pauses after a failure`
     return this.#failure && healthReasonOf('CAMPAIGN_FAILED', what, this.#failure.error)
@@ -181,14 +175,14 @@ export class Campaign {
         await pause(backoffMs(failures++, pauseMs * 2, maxPauseMs), signal)
         this.#failure = undefined
       } else if (term?.hasYielded) await pause(backoffMs(yields++, 20, recheckEveryMs), signal)
-      // Whoever lost it stands again at once: others may be waiting already, and have a start.
+      // No pause after a loss: other candidates are ahead in the queue anyway.
       else if (term && !term.isLost) await pause(pauseMs, signal)
       if (term && !term.hasYielded) yields = 0
     }
     unfollow()
   }
 
-  /** Stands, and leads for one term. Whatever happens after the grant, the name is given back. */
+  /** Waits for the name and leads for one term. Always releases the name. */
   async #runTerm(): Promise<TermResult> {
     const heldName = await this.#acquireName()
     try {
@@ -199,7 +193,7 @@ export class Campaign {
     }
   }
 
-  /** Until the name is granted. Throws when this instance is not eligible any more. */
+  /** Resolves when the name is granted. Throws when this instance is no longer eligible. */
   async #acquireName(): Promise<HeldName> {
     const { locker, presence } = this.#context
     const { signal } = this.#closing
@@ -223,7 +217,6 @@ export class Campaign {
     }
   }
 
-  /** Runs the function for one term. */
   async #lead(heldName: HeldName): Promise<TermResult> {
     const startedAt = performance.now()
     const leadership = new Leadership(this.name, heldName)
@@ -267,21 +260,21 @@ export class Campaign {
     } else events.emitter('election.lost')?.({ name, term, ledMs, reason: signal.reason })
   }
 
-  /** At every look of the lookout. */
+  /** Runs after every poll. */
   async #onState(state: ElectionState): Promise<void> {
     const number = this.#context.presence.epoch?.number
     if (this.#candidacy && number !== this.#enrolledAs) void this.#enroll()
     const leadership = this.#leadership
     if (leadership && !this.#options.preferred && state.preferred) leadership.requestStepDown('preferred')
     if (leadership && number !== this.#announcedAs) void this.#announceAgain(leadership)
-    // Whoever asked last acts on the answer, however long that takes.
+    // Only the poll that called `eligible` acts on the result, however long the call takes.
     if ((leadership || this.#candidacy) && !this.#checkingEligibility && !(await this.#isEligible())) {
       this.#candidacy?.abort(new NotEligible())
       this.#leadership?.requestStepDown('not-eligible')
     }
   }
 
-  /** One question at a time, however long its answer takes. */
+  /** Calls `eligible`, or joins the call in progress. */
   #isEligible(): Promise<boolean> {
     this.#checkingEligibility ??= this.#callEligible().finally(() => {
       this.#checkingEligibility = undefined
@@ -299,7 +292,7 @@ export class Campaign {
     }
   }
 
-  /** Tells the fleet who leads. It may fail: the lookout sees to it that it is told again. */
+  /** Announces the term to followers. After a failure, the next poll repeats the announcement. */
   #announce(heldName: Pick<HeldName, 'fence'>): Promise<'announced' | 'yields' | 'failed'> {
     const { database, presence, statements, namespace } = this.#context
     const number = presence.epoch?.number
@@ -328,7 +321,7 @@ export class Campaign {
     await this.#announcing
     this.#announcedAs = undefined
     const values = [namespace, this.name, term, ...this.#notification]
-    // If it fails, the row is believed until the next term, or for as long as this instance is present.
+    // After a failure, followers trust the row until the next term, or while this instance is present.
     await database.query(statements.resign.text, values, announceTimeoutMs).catch(() => {})
   }
 
@@ -342,7 +335,7 @@ export class Campaign {
     const number = presence.epoch?.number
     if (number === undefined) return
     const values = [namespace, this.name, number, ...this.#notification]
-    // If it fails, the lookout sees to it that it is done again.
+    // After a failure, the next poll repeats the write.
     await database.query(statements.enroll.text, values, announceTimeoutMs).then(
       () => {
         this.#enrolledAs = number
@@ -365,15 +358,15 @@ export class Campaign {
   }
 }
 
-/** What became of a term. */
+/** Result of a term. */
 interface TermResult {
-  /** A preferred candidate leads instead. */
+  /** Whether the instance yielded to a preferred candidate. */
   readonly hasYielded: boolean
   readonly isLost: boolean
   readonly lastedMs: number
-  /** What the function threw, unless that only echoes its signal. Boxed, because it may be any value. */
+  /** Value that the function threw, unless it is the reason of its signal. Boxed, because any value can be thrown. */
   readonly failure?: { readonly error: unknown }
 }
 
-/** Ends the wait of an instance that is not eligible any more. */
+/** Ends the candidacy of an instance that is no longer eligible. */
 class NotEligible extends Error {}

@@ -2,27 +2,26 @@ import { Batcher, backoffMs, Poller } from '../base/index.js'
 import { type Database, type Presence, responseTimeoutMs, type Statement } from '../postgres/index.js'
 import { electionKey } from './names.js'
 
-/** Who leads an election. */
+/** Leader of an election. */
 export interface Leader {
-  /** The id of the instance that leads (`holdfast.id` there). */
+  /** Id of the leading instance (its `holdfast.id`). */
   readonly instance: string
-  /** The number of its term. */
+  /** Number of its term. */
   readonly term: number
-  /** When the term began, by the clock of the database. */
+  /** Start of the term, on the clock of the database. */
   readonly since: Date
 }
 
-/** One election, as a look at the database shows it. */
+/** State of one election, as read from the database. */
 export interface ElectionState {
   readonly leader: Leader | null
-  /** Whether a preferred candidate is present, other than this instance. */
+  /** Whether a preferred candidate other than this instance is present. */
   readonly preferred: boolean
 }
 
-/** Whoever follows an election. */
 interface Follower {
   onState(state: ElectionState): void
-  /** No look will succeed before somebody changes something: a right is missing, for example. */
+  /** Receives an error that retries cannot resolve, for example a missing database privilege. */
   onError(error: unknown): void
 }
 
@@ -35,12 +34,8 @@ interface ElectionPollerOptions {
 
 const pollEveryMs = 2_000
 
-/**
- * Looks at the elections that somebody of this process follows or takes part in: one statement for all of them, every
- * two seconds, and at once when one of them notifies of a change.
- */
+/** Polls all elections of this instance with one statement, every 2 s and after each notification of a change. */
 export class ElectionPoller {
-  readonly #options: ElectionPollerOptions
   readonly #polls = new Batcher<string, ElectionState>((names) => this.#readAll(names))
   readonly #followers = new Map<string, Set<Follower>>()
   readonly #poller = new Poller({
@@ -53,16 +48,13 @@ export class ElectionPoller {
     onError: (error) => this.#reportError(error),
   })
 
-  constructor(options: ElectionPollerOptions) {
-    this.#options = options
-  }
+  constructor(readonly options: ElectionPollerOptions) {}
 
-  /** One look, now. */
   read(name: string): Promise<ElectionState> {
     return this.#polls.add(name)
   }
 
-  /** Tells of every look at an election from now on, the first one at once; returns how to stop. */
+  /** Passes the state of every poll to the follower, starting now. Returns a function that stops it. */
   follow(name: string, follower: Follower): () => void {
     const followers = this.#followers.get(name) ?? new Set()
     this.#followers.set(name, followers.add(follower))
@@ -76,10 +68,9 @@ export class ElectionPoller {
     }
   }
 
-  /** Something has changed in the election with this key. */
   onElectionChanged(key: string): void {
     for (const name of this.#followers.keys())
-      if (electionKey(this.#options.namespace, name) === key) this.#poller.wake()
+      if (electionKey(this.options.namespace, name) === key) this.#poller.wake()
   }
 
   close(): Promise<void> {
@@ -96,7 +87,7 @@ export class ElectionPoller {
   }
 
   async #readAll(names: readonly string[]): Promise<ElectionState[]> {
-    const { database, presence, namespace, statement } = this.#options
+    const { database, presence, namespace, statement } = this.options
     const rows = await database.query<{
       name: string
       instance: string | null

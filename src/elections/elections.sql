@@ -1,9 +1,6 @@
--- Who leads, for those who follow; and preferred candidates. The lock or lease decides; these rows tell.
-
 -- name: announce
--- A leader says that it leads: in its first moment, and again when its presence has got another number. Answers whether
--- it has to make room for a preferred candidate instead. Never replaces a later term. Relies on candidate_pkey and
--- election_pkey.
+-- Records the leader after its grant, and again when its epoch changes. Returns whether the leader must yield to a preferred
+-- candidate. Never replaces a later term. Relies on candidate_pkey and election_pkey.
 with candidates as materialized (
   select session
   from holdfast.candidate
@@ -36,7 +33,7 @@ select preferred.present as yields, (select count(*) from notified) as notified
 from preferred
 
 -- name: resign
--- A leader says that its term is over. A later term is left as it is. Relies on election_pkey.
+-- Records the end of a term. Does not change a later term. Relies on election_pkey.
 with written as (
   update holdfast.election
   set session = null
@@ -49,8 +46,7 @@ select pg_notify($4, $5)
 from written
 
 -- name: enroll
--- A preferred candidate wants to lead, or leads. Whoever is not preferred is told, and makes room. Those of the past are
--- removed on the way.
+-- Records a preferred candidate and notifies the others, which then yield. Deletes candidates that are no longer present.
 with candidates as materialized (
   select session
   from holdfast.candidate
@@ -77,14 +73,14 @@ written as (
 select pg_notify($4, $5)
 
 -- name: withdraw
--- A preferred candidate does not want to lead any more, or not for now.
+-- Deletes a preferred candidate.
 delete from holdfast.candidate
 where namespace = $1
   and name = $2
   and session = $3::integer
 
 -- name: read_elections
--- Who leads each of some elections, and whether a preferred candidate other than session $3 is present. One row for each
+-- Reads the leader of each election, and whether a preferred candidate other than session $3 is present. Returns one row for each
 -- name. Relies on election_pkey and candidate_pkey.
 with announced as materialized (
   select name, instance, session, term, since

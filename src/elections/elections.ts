@@ -3,35 +3,22 @@ import {
   Calls,
   callback,
   describe,
-  type Events,
   flag,
   InstanceDrainingError,
   readOptions,
   resultWithin,
-  type TracerSlot,
   UsageError,
   whenAborted,
 } from '../base/index.js'
-import { type Database, type HealthReason, loadStatements, type NameLocker, type Presence } from '../postgres/index.js'
-import { Campaign, type CampaignOptions, type CampaignStatements } from './campaign.js'
+import { type HealthReason, loadStatements } from '../postgres/index.js'
+import { Campaign, type CampaignOptions, type CampaignStatements, type ElectionsOptions } from './campaign.js'
 import { ElectionPoller, type Leader } from './election-poller.js'
 import type { Leadership } from './leadership.js'
 import { checkElectionName } from './names.js'
 
-export interface ElectionsOptions {
-  readonly database: Database
-  readonly presence: Presence
-  readonly locker: NameLocker
-  readonly schema: string
-  readonly namespace: string
-  readonly expiryMs: number
-  readonly events: Events
-  readonly tracing: TracerSlot
-}
-
 const rules = {
   preferred: flag,
-  eligible: callback<() => boolean | Promise<boolean>>('a function that says whether this instance may lead'),
+  eligible: callback<() => boolean | Promise<boolean>>('a function that returns whether this instance may lead'),
 }
 
 /**
@@ -63,12 +50,12 @@ export class Elections {
   }
 
   /**
-   * Runs `work` whenever this instance leads, again and again, until the campaign or the instance is closed.
+   * Starts a campaign: runs `work` in every term of this instance, until the campaign or the instance is closed.
    *
-   * - When `work` returns, the instance steps down, and stands again after a second.
-   * - When it throws, the same, after a pause that grows up to a minute, and `election.failed` is told.
-   * - When its `signal` aborts, it should end. Until it has, this instance does not stand again; and if it was only
-   *   asked to step down, it holds the name until then, so that nobody leads beside it.
+   * - When `work` returns, the instance steps down and becomes a candidate again after 1 s.
+   * - When `work` throws, the pause grows from 2 s to 1 min, and the event `election.failed` is emitted.
+   * - When `signal` aborts, `work` should end. The instance becomes a candidate again only after `work` has ended.
+   *   After a request to step down, it keeps the name until then, so that no other instance leads at the same time.
    *
    * @example
    * const campaign = holdfast.elections.campaign('indexer', work, { preferred: true })
@@ -88,7 +75,7 @@ export class Elections {
     if (this.#campaigns.has(name)) {
       throw new UsageError(
         `This instance campaigns for "${name}" already`,
-        'Keep the campaign that elections.campaign returned; close it before you begin another.',
+        'Use the campaign that elections.campaign returned, or close it before you start another.',
       )
     }
     const context = { ...this.#options, poller: this.#poller, statements: this.#sql }
@@ -99,8 +86,7 @@ export class Elections {
   }
 
   /**
-   * Who leads now, as far as the fleet was told; null when nobody does. For those who follow: what only the leader may
-   * do, it does inside its campaign.
+   * Returns the announced leader, or null. For followers only: work that requires leadership belongs inside a campaign.
    *
    * @example
    * const leader = await holdfast.elections.leader('indexer')
@@ -112,8 +98,8 @@ export class Elections {
   }
 
   /**
-   * Who leads now, and then every change, also to nobody (null). What changes while you are busy with one change is
-   * summed up in the next. Ends when the signal aborts or the instance closes.
+   * Yields the current leader and then every change (null: no leader). Skips intermediate changes while your loop body
+   * runs. Ends when the signal aborts or the instance closes.
    *
    * @example
    * for await (const leader of holdfast.elections.watch('indexer', { signal })) route.to(leader?.instance)
@@ -125,23 +111,23 @@ export class Elections {
     return this.#watch(name, signal)
   }
 
-  /** @internal Something has changed in the election with this key. */
+  /** @internal */
   onElectionChanged(key: string): void {
     this.#poller.onElectionChanged(key)
   }
 
-  /** @internal What keeps the campaigns of this instance from leading. */
+  /** @internal Returns the failures that keep campaigns of this instance from leading. */
   troubles(): HealthReason[] {
     return [...this.#campaigns.values()].flatMap(({ trouble }) => trouble ?? [])
   }
 
-  /** @internal Campaigns for nothing any more. A leader is for good, so it is told at once; following goes on. */
+  /** @internal Closes all campaigns immediately, because a term has no natural end. Following continues. */
   async drain(): Promise<void> {
     this.#draining.abort(new InstanceDrainingError())
     await Promise.all([...this.#campaigns.values()].map((campaign) => campaign.close()))
   }
 
-  /** @internal Gives the leaders of this instance its expiry to end in. */
+  /** @internal Waits up to the expiry for the leaders of this instance to end. */
   async close(): Promise<void> {
     this.#calls.close()
     const closing = [...this.#campaigns.values()].map((campaign) => campaign.close())

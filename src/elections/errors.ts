@@ -1,26 +1,26 @@
 import { HoldfastError } from '../base/index.js'
 
-/** Why a leader was asked to step down. */
+/** Reason for which a leader must step down. */
 export type StepDownReason = 'asked' | 'preferred' | 'not-eligible' | 'closing'
 
 const reasonTexts: Record<StepDownReason, string> = {
-  asked: 'it was asked to',
-  preferred: 'a preferred instance is there to lead',
-  'not-eligible': 'this instance says that it is not eligible',
+  asked: 'stepDown was called',
+  preferred: 'a preferred candidate is present',
+  'not-eligible': 'its `eligible` function returned false',
   closing: 'its campaign is closing',
 }
 
-/** The reason of a leader's signal when it is to step down. It still leads: the next one leads when it has finished. */
+/** Reason of a leader's signal when the leader must step down. It leads until its function ends. */
 export class SteppedDownError extends HoldfastError {
   readonly election: string
   readonly term: number
   readonly reason: StepDownReason
 
   constructor(election: string, term: number, reason: StepDownReason) {
-    super(`The leader of "${election}" steps down: ${reasonTexts[reason]}`, {
+    super(`The leader of "${election}" must step down: ${reasonTexts[reason]}`, {
       code: 'STEPPED_DOWN',
       retryable: true,
-      hint: 'Finish or stop, then return: the next leader waits for it.',
+      hint: 'Finish or stop the work, then return. The next leader starts after that.',
     })
     this.election = election
     this.term = term

@@ -1,5 +1,5 @@
-export { Campaign, type CampaignOptions } from './campaign.js'
+export { Campaign, type CampaignOptions, type ElectionsOptions } from './campaign.js'
 export type { Leader } from './election-poller.js'
-export { Elections, type ElectionsOptions } from './elections.js'
+export { Elections } from './elections.js'
 export { type StepDownReason, SteppedDownError } from './errors.js'
 export { Leadership } from './leadership.js'

@@ -2,8 +2,8 @@ import { type HeldName, HeldWork } from '../postgres/index.js'
 import { type StepDownReason, SteppedDownError } from './errors.js'
 
 /**
- * One term, as the leader has it: one unbroken leadership, from election to loss. Its signal also aborts when the leader is to step
- * down; then the reason is a `SteppedDownError` or a `ReleaseRequestedError`.
+ * Handle of one term: one unbroken leadership. Its signal also aborts when the leader must step down; the reason is
+ * then a `SteppedDownError` or a `ReleaseRequestedError`.
  *
  * @example
  * holdfast.elections.campaign('indexer', async ({ signal, term }) => {
@@ -11,12 +11,12 @@ import { type StepDownReason, SteppedDownError } from './errors.js'
  * })
  */
 export class Leadership extends HeldWork {
-  /** The name of the election. */
+  /** Name of the election. */
   readonly name: string
-  /** The number of this term: the fence of its grant, larger than that of every term before, also across crashes. */
+  /** Number of this term: the fence (fencing token) of its grant, larger than that of every earlier term. */
   readonly term: number
 
-  /** Asks this leader to step down: its signal aborts. The next one leads when the function has returned. */
+  /** Aborts the signal of this leader. The next leader's term starts after the function has returned. */
   readonly stepDown = (): void => this.requestStepDown('asked')
 
   /** @internal */

@@ -1,5 +1,3 @@
--- Elections: who leads, and the preferred candidates.
-
 create unlogged table holdfast.election (
   namespace text not null,
   name text not null,
@@ -10,13 +8,14 @@ create unlogged table holdfast.election (
   primary key (namespace, name)
 ) with (fillfactor = 50);
 comment on table holdfast.election is
-  'Who leads, for those who follow. Never an authority: the lock or lease on election/<name> decides, and a row is believed only while its session is present. Swept when nobody has led for it and its last term began a month ago.';
-comment on column holdfast.election.namespace is 'The namespace of the election.';
-comment on column holdfast.election.name is 'Its name.';
-comment on column holdfast.election.term is 'The present term, or the last one: the fence of the grant.';
-comment on column holdfast.election.instance is 'The instance that leads, or was the last to lead.';
-comment on column holdfast.election.session is 'The number of its epoch (see instance); null when it has stepped down.';
-comment on column holdfast.election.since is 'When the term began.';
+  'Current or last leader of each election, for followers. The lock or lease on election/<name> is authoritative. A row is valid only '
+  'while its session is present. Swept one month after the start of the last term.';
+comment on column holdfast.election.namespace is 'Namespace of the election.';
+comment on column holdfast.election.name is 'Name of the election.';
+comment on column holdfast.election.term is 'Number of the current or last term: the fence of the grant.';
+comment on column holdfast.election.instance is 'Current or last leader.';
+comment on column holdfast.election.session is 'Number of the leader''s epoch (see instance); null after it stepped down.';
+comment on column holdfast.election.since is 'Start of the term.';
 
 create unlogged table holdfast.candidate (
   namespace text not null,
@@ -25,7 +24,7 @@ create unlogged table holdfast.candidate (
   primary key (namespace, name, session)
 );
 comment on table holdfast.candidate is
-  'Preferred candidates that lead or want to. The others do not lead while one of them is present.';
-comment on column holdfast.candidate.namespace is 'The namespace of the election.';
-comment on column holdfast.candidate.name is 'Its name.';
-comment on column holdfast.candidate.session is 'The number of the candidate''s epoch; the row means nothing once that is not present.';
+  'Preferred candidates that lead or wait to lead. While one of them is present, other instances do not lead.';
+comment on column holdfast.candidate.namespace is 'Namespace of the election.';
+comment on column holdfast.candidate.name is 'Name of the election.';
+comment on column holdfast.candidate.session is 'Number of the candidate''s epoch. The row is void when the epoch is no longer present.';

@@ -27,52 +27,48 @@ export interface LeaseAcquirerOptions {
   readonly renewals: Renewals
   readonly releaser: LeaseReleaser
   readonly operations: LeaseOperations
-  /** Whether somebody tells when a name is released. */
+  /** Whether this instance receives notifications. */
   readonly hasNotifications: boolean
-  /** Where long waits are written down. */
   readonly waits: WaitTracker
 }
 
 interface LeaseWait extends WaitingCall {
-  /** Why it is over. */
+  /** Error that ends the wait. */
   failure: unknown
 }
 
-/** An answer may take this long also where the name itself is waited for less. */
-const minAnswerWaitMs = 1_000
+/** Minimum time for a response, even if `wait` is shorter. */
+const minResponseWaitMs = 1_000
 
-/** Takes names: asks, sleeps while somebody else has it, and asks again. What is granted after the caller has given up is given back. */
+/** Acquires leases. Retries while another holder has the name. */
 export class LeaseAcquirer {
-  readonly #options: LeaseAcquirerOptions
-  /** Those who wait for a name, to be woken when it is released. */
+  /** Callbacks that wake the waiters of a key. */
   readonly #wakers = new Map<string, Set<() => void>>()
-  /** The calls that wait, to be written down when they do so for long. */
+  /** Waiting calls; long waits are recorded. */
   readonly #waits = new Set<WaitingCall>()
-  /** Releases, in the background, of names that may have been granted to no caller. */
+  /** Background releases of leases whose caller gave up. */
   readonly #releases = new Set<Promise<void>>()
 
-  constructor(options: LeaseAcquirerOptions) {
-    this.#options = options
+  constructor(readonly options: LeaseAcquirerOptions) {
     options.waits.addSource(() => this.#waits)
   }
 
-  /** The lease, or null when somebody else has it until the wait is over. */
+  /** Returns null when another holder has the name until the end of the wait. */
   async acquire(request: LeaseRequest, waitMs: number, giveUp: AbortSignal): Promise<Lease | null> {
     const wait = this.#newWait(request.key)
     try {
       return await this.#acquireWithRetries(request, waitMs, wait, giveUp)
     } finally {
       this.#waits.delete(wait)
-      this.#options.waits.waitEnded(wait)
+      this.options.waits.waitEnded(wait)
     }
   }
 
-  /** Somebody has released a name that we may wait for. */
   onReleased(key: string): void {
     for (const wake of [...(this.#wakers.get(key) ?? [])]) wake()
   }
 
-  /** Resolves when every name is released that was granted to no caller so far. */
+  /** Resolves when all background releases have finished. */
   async settled(): Promise<void> {
     await Promise.all(this.#releases)
   }
@@ -83,7 +79,7 @@ export class LeaseAcquirer {
     wait: LeaseWait,
     giveUp: AbortSignal,
   ): Promise<Lease | null> {
-    const { releaser, waits } = this.#options
+    const { releaser, waits } = this.options
     const until = performance.now() + waitMs
     const id = holdIdOf(request.key.key, request.token)
     for (let attempt = 0; ; attempt++) {
@@ -97,7 +93,7 @@ export class LeaseAcquirer {
         }
         const attempted = this.#tryOnce(
           request,
-          waitMs === 0 ? responseTimeoutMs : Math.max(leftMs, minAnswerWaitMs),
+          waitMs === 0 ? responseTimeoutMs : Math.max(leftMs, minResponseWaitMs),
           giveUp,
         )
         if (request.hasGivenToken) releaser.track(id, attempted)
@@ -105,7 +101,7 @@ export class LeaseAcquirer {
         if (outcome instanceof Lease) return outcome
         result = outcome
       } catch (error) {
-        // Whoever waits goes on waiting, also for the database.
+        // A waiting call also waits for an unreachable database.
         if (!(error instanceof DatabaseUnreachableError) || performance.now() >= until) throw error
       }
       const leftMs = until - performance.now()
@@ -122,7 +118,7 @@ export class LeaseAcquirer {
     const wait: LeaseWait = {
       kind: 'lease',
       key,
-      request: { holding: keysHeldByFlow(this.#options.database.address) },
+      request: { holding: keysHeldByFlow(this.options.database.address) },
       requestedAt: performance.now(),
       failure: undefined,
       fail: (error) => {
@@ -133,9 +129,9 @@ export class LeaseAcquirer {
     return wait
   }
 
-  /** One try: the lease, or why not. */
-  async #tryOnce(request: LeaseRequest, maxAnswerMs: number, giveUp: AbortSignal): Promise<Lease | AcquireResult> {
-    const { renewals, operations } = this.#options
+  /** Returns the lease, or the result of a refused attempt. */
+  async #tryOnce(request: LeaseRequest, maxResponseMs: number, giveUp: AbortSignal): Promise<Lease | AcquireResult> {
+    const { renewals, operations } = this.options
     const held = renewals.find(request.key.key, request.token)
     if (held) {
       const lease = new Lease(held, operations)
@@ -147,29 +143,30 @@ export class LeaseAcquirer {
         if (!(error instanceof LeaseLostError)) throw error
       }
     }
-    const result = await this.#requestOnce(request, maxAnswerMs, giveUp)
+    const result = await this.#requestOnce(request, maxResponseMs, giveUp)
     return result.fence === null ? result : this.#onGranted(request, result.fence, result.sentAt)
   }
 
-  /** One decision of the database. What is granted after the caller has given up is given back. */
-  async #requestOnce(request: LeaseRequest, maxAnswerMs: number, giveUp: AbortSignal): Promise<AcquireResult> {
-    const { store, releaser } = this.#options
+  /** Sends one request. Releases a lease that is granted after the caller gave up. */
+  async #requestOnce(request: LeaseRequest, maxResponseMs: number, giveUp: AbortSignal): Promise<AcquireResult> {
+    const { store, releaser } = this.options
     const acquiring = store.acquire(request)
     const requested = Promise.all([acquiring, store.register(request.key)])
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
-      const reason = `No answer came within ${formatDuration(maxAnswerMs)}`
-      if (maxAnswerMs <= maxTimerMs) {
-        timer = setTimeout(() => reject(new DatabaseUnreachableError(reason)), maxAnswerMs)
+      const reason = `No response arrived within ${formatDuration(maxResponseMs)}`
+      if (maxResponseMs <= maxTimerMs) {
+        timer = setTimeout(() => reject(new DatabaseUnreachableError(reason)), maxResponseMs)
       }
     })
     try {
       const [result] = await orAborted(giveUp, Promise.race([requested, late]))
       return result
     } catch (error) {
-      // Granted late, or perhaps granted without our having heard of it, or granted for a key that is another's.
-      // Released only when it has been decided: a release that overtook the acquisition would find nothing.
-      // Only what this ask was granted: what its token had before is another's to give back. Where that is not known, it expires.
+      // The lease may have been granted late, with a lost response, or for a key of another name. The release follows
+      // the decision, because a release that overtakes the acquire would find nothing. It covers only the grant of this
+      // request: another caller owns what the token held before. If the response was lost and the token was given, the
+      // lease expires.
       const release = acquiring.then(
         ({ isFresh, fence }) => (isFresh ? releaser.releaseReliably({ ...request, fence }) : undefined),
         () => (request.hasGivenToken ? undefined : releaser.releaseReliably({ ...request, fence: null })),
@@ -184,14 +181,14 @@ export class LeaseAcquirer {
   }
 
   #onGranted({ key, token, ttlMs }: LeaseRequest, fence: number, sentAt: number): Lease {
-    const { renewals, store, operations } = this.#options
+    const { renewals, store, operations } = this.options
     const holding = new LeaseHold(key, token, fence, ttlMs, sentAt)
     renewals.add(holding)
     store.sweepSometimes()
     return new Lease(holding, operations)
   }
 
-  /** Until the name is released, as far as we are told, or it is worth another look. */
+  /** Waits for a notification of the release, or until the next attempt is due. */
   async #waitForRelease(
     key: string,
     result: AcquireResult | undefined,
@@ -199,7 +196,7 @@ export class LeaseAcquirer {
     leftMs: number,
     giveUp: AbortSignal,
   ): Promise<void> {
-    const { hasNotifications, store } = this.#options
+    const { hasNotifications, store } = this.options
     const maxPauseMs = hasNotifications ? 1_000 : 250
     const { freeInMs = null, graceOver = true, hasWaiters = false, fence } = result ?? {}
     const freeSoonMs = freeInMs !== null && freeInMs > 0 ? freeInMs + 1 : Number.POSITIVE_INFINITY
@@ -224,6 +221,6 @@ export class LeaseAcquirer {
 
 function inGraceError(): DatabaseUnreachableError {
   return new DatabaseUnreachableError(
-    'The server has restarted, and somebody may still believe in what was held before',
+    'The server has restarted, and a process may still rely on a lock or lease from before',
   )
 }

@@ -1,6 +1,6 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 
-/** The time given for waiting is over and somebody else still has the lease. `tryAcquire` answers null instead. */
+/** Thrown when another holder still has the lease at the end of `wait`. `tryAcquire` returns null instead. */
 export class LeaseTimeoutError extends HoldfastError {
   readonly lease: string
   readonly waitedMs: number
@@ -9,21 +9,21 @@ export class LeaseTimeoutError extends HoldfastError {
     super(`"${lease}" was still leased after ${formatDuration(waitedMs)}`, {
       code: 'LEASE_TIMEOUT',
       retryable: true,
-      hint: `\`holdfast lease show '${lease}'\` tells who has it, and until when.`,
+      hint: `\`holdfast lease show '${lease}'\` shows the holder and the expiry.`,
     })
     this.lease = lease
     this.waitedMs = waitedMs
   }
 }
 
-/** The database says that it is not ours any more. The cause of a `LeaseLostError`. */
+/** Cause of a `LeaseLostError`: the database no longer has the lease of this holder. */
 export class LeaseNotHeldError extends HoldfastError {
   constructor() {
-    super('it expired, or somebody has expired or released it', { code: 'LEASE_NOT_HELD', retryable: true })
+    super('it expired, or another process expired or released it', { code: 'LEASE_NOT_HELD', retryable: true })
   }
 }
 
-/** The lease is gone although nobody released it; somebody else may have it now. The reason of the handle's signal. */
+/** Reason of a lease's signal when the lease ended without a release. Another process may hold the name now. */
 export class LeaseLostError extends HoldfastError {
   readonly lease: string
   readonly fence: number
@@ -32,7 +32,7 @@ export class LeaseLostError extends HoldfastError {
     super(`The lease "${lease}" was lost: ${cause.message}`, {
       code: 'LEASE_LOST',
       retryable: true,
-      hint: 'Stop the work at once. Guard its writes with the fence, so that a late one is refused.',
+      hint: 'Stop the work immediately. Guard its writes with the fence, so that the database refuses late writes.',
       cause,
     })
     this.lease = lease

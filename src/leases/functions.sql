@@ -1,8 +1,6 @@
--- Leases are granted, released and checked here.
-
--- In PL/pgSQL, because its statements see what was committed until now: the lock on the key was granted after the
--- statement that asks this had begun. Asked with every lock, so it names each thing where others set search_path, which
--- would cost a tenth of it.
+-- PL/pgSQL, because each of its statements takes a new snapshot. The calling statement took its snapshot before the lock on the key was
+-- granted, and would miss a lease that was committed in between. Runs for every lock, so it qualifies names instead of setting
+-- search_path, which would cost a tenth of its time.
 create or replace function holdfast.is_leased(key bigint) returns boolean
   language plpgsql
   as $$
@@ -12,7 +10,6 @@ create or replace function holdfast.is_leased(key bigint) returns boolean
     perform
     from holdfast.lease
     where lease.key operator(pg_catalog.=) is_leased.key;
-    -- Nearly always.
     if not found then
       return false;
     end if;
@@ -26,7 +23,7 @@ create or replace function holdfast.is_leased(key bigint) returns boolean
   end
   $$;
 comment on function holdfast.is_leased(bigint) is
-  'Whether somebody has a key by lease. Asked by whoever has just been granted a lock on it.';
+  'Whether a key is leased. Called directly after a lock on the key was granted.';
 
 create or replace function holdfast.leased_keys(keys bigint[]) returns bigint[]
   language plpgsql
@@ -43,7 +40,7 @@ create or replace function holdfast.leased_keys(keys bigint[]) returns bigint[]
     );
   end
   $$;
-comment on function holdfast.leased_keys(bigint[]) is 'Those of the keys that somebody has by lease. For is_leased() of many at once.';
+comment on function holdfast.leased_keys(bigint[]) is 'Returns the keys that are leased. Batch variant of is_leased().';
 
 create or replace function holdfast.flush_leases() returns void
   language plpgsql
@@ -55,11 +52,10 @@ create or replace function holdfast.flush_leases() returns void
   end
   $$;
 comment on function holdfast.flush_leases() is
-  'A crash must not forget a lease, or another could take it too early. Where the role does not flush its commits, this one is flushed.';
+  'Enables synchronous_commit for this transaction. A lease that a crash forgets could be granted too early.';
 
--- Whoever decides about a name has the transaction lock on its key meanwhile: a session that holds it as a lock excludes us,
--- and the fence is drawn in the order of the grants. Not waited for: a name about which somebody else decides at this
--- moment counts as taken.
+-- The transaction that decides on a name holds the advisory lock of its key. So a session lock on the name blocks the grant, and fences
+-- are drawn in the order of the grants. The function does not wait: a name that another transaction decides on counts as taken.
 create or replace function holdfast.acquire_leases(keys bigint[], tokens text[], ttls_ms integer[], min_holds_ms bigint[], for_instance text)
   returns table (grace_over boolean, granted_fence bigint, is_fresh boolean, free_in_ms float8, lease_has_waiters boolean)
   language plpgsql
@@ -95,7 +91,7 @@ create or replace function holdfast.acquire_leases(keys bigint[], tokens text[],
       on conflict (key) do update
       set token = excluded.token,
           instance = excluded.instance,
-          -- The same token once more, in time: the same unbroken holding, of which nothing is taken back.
+          -- The same token before the expiry continues the same hold.
           fence = case when held.expires_at > clock_timestamp() then held.fence else excluded.fence end,
           granted_at = case when held.expires_at > clock_timestamp() then held.granted_at else excluded.granted_at end,
           min_hold_ms = case when held.expires_at > clock_timestamp() then greatest(held.min_hold_ms, excluded.min_hold_ms) else excluded.min_hold_ms end,
@@ -111,7 +107,7 @@ create or replace function holdfast.acquire_leases(keys bigint[], tokens text[],
       true,
       granted.fence,
       coalesce(granted.fence = drawn.fence, false),
-      -- Looked up one by one, and only where it was not granted: a join would be planned as a read of the whole table.
+      -- A lookup for each refused name. The planner would read the whole table for a join.
       case when granted.fence is null then (
         select (extract(epoch from lease.expires_at - clock_timestamp()) * 1000)::float8
         from holdfast.lease
@@ -124,11 +120,11 @@ create or replace function holdfast.acquire_leases(keys bigint[], tokens text[],
   end
   $$;
 comment on function holdfast.acquire_leases(bigint[], text[], integer[], bigint[], text) is
-  'Grants those of the names that are free. Answers for each, in order: the fence if it was granted, and whether by this call or before, else in how many ms it expires.';
+  'Grants the free names. Returns for each name, in order: the fence and whether this call granted it, or the time until the expiry.';
 
--- The name stays taken, by nobody, until its hold is over. Who waits is told, unless there is still a hold. With a fence:
--- only that grant, for the same token may have been granted anew since. Without one, by the token alone. Whoever else may
--- rely on the token is told: where it is released by the token alone, and where another instance has joined.
+-- The name stays taken until its minimum hold is over; waiters are notified only if it is over already. With a fence, the function
+-- releases only that grant, because the same token may have a newer grant. Other holders of the token are notified after a release by
+-- token alone, and if another instance acquired the lease with the same token.
 create or replace function holdfast.release_leases(keys bigint[], tokens text[], fences bigint[], channel text)
   returns table (released_key bigint, released_token text, waiters_notified text, holders_notified text)
   language plpgsql
@@ -170,7 +166,7 @@ create or replace function holdfast.release_leases(keys bigint[], tokens text[],
   end
   $$;
 comment on function holdfast.release_leases(bigint[], text[], bigint[], text) is
-  'Gives leases back, and answers with the keys and tokens of those that were still their holders''. Without a fence: by the token alone.';
+  'Releases leases. Returns the key and token of each released lease. Without a fence, matches the token alone.';
 
 create or replace function holdfast.guard_lease(key bigint, fence bigint) returns void
   language plpgsql
@@ -191,4 +187,4 @@ create or replace function holdfast.guard_lease(key bigint, fence bigint) return
   end
   $$;
 comment on function holdfast.guard_lease(bigint, bigint) is
-  'Refuses (HF001) the writes of somebody whose lease on a key is over, in the transaction of those writes.';
+  'Raises HF001 if the lease of a key has expired or belongs to a later holder. Call it in the transaction of the guarded writes.';

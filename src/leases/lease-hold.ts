@@ -1,29 +1,28 @@
 import { formatDuration, type HoldfastError, type Key, TrustDeadline } from '../base/index.js'
 import { DatabaseUnreachableError } from '../postgres/index.js'
 
-/** Whoever relies on a holding and must be told about it. */
+/** A handle that depends on a hold. */
 export interface LeaseHoldWatcher {
   lost(reason: HoldfastError): void
   releaseRequested(reason: HoldfastError): void
 }
 
 /**
- * One grant of a name by lease, as this process trusts it. The database never takes back time that it has granted, so renewals may
- * be answered in any order. `Renewals` watches the deadlines of all holdings with one timer.
+ * One grant of a lease, and the time until which this process trusts it. Responses to renewals may arrive in any order,
+ * because the database never shortens a lease. `Renewals` watches the deadlines of all holds with one timer.
  */
 export class LeaseHold extends TrustDeadline {
-  /** Whoever relies on it; several when one token acquired several times. */
+  /** Handles of this hold: several if one token acquired several times. */
   readonly watchers = new Set<LeaseHoldWatcher>()
-  /** When the next renewal is due. */
   renewalDueAt = 0
-  /** From when on it may be renewed early, together with one that is due. */
+  /** Time from which this hold may be renewed together with another hold that is due. */
   earliestRenewalAt = 0
 
   constructor(
     readonly key: Key,
     readonly token: string,
     readonly fence: number,
-    /** For how long the next renewal asks. */
+    /** TTL of the next renewal. */
     public ttlMs: number,
     sentAt: number,
   ) {
@@ -31,12 +30,11 @@ export class LeaseHold extends TrustDeadline {
     this.#scheduleRenewal(ttlMs, sentAt)
   }
 
-  /** The database has answered a renewal for `ttlMs` that was sent at `sentAt`. */
   onRenewed(ttlMs: number, sentAt: number): void {
     if (this.answered(sentAt, trustMs(ttlMs))) this.#scheduleRenewal(ttlMs, sentAt)
   }
 
-  /** The next renewal is not to be sent before `at`, not even together with others. */
+  /** Prevents a renewal before `at`, also together with others. */
   postpone(at: number): void {
     this.renewalDueAt = at
     this.earliestRenewalAt = at
@@ -44,7 +42,9 @@ export class LeaseHold extends TrustDeadline {
 
   protected lossByDeadline(): HoldfastError {
     const after = formatDuration(this.ttlMs)
-    return new DatabaseUnreachableError(`No renewal was answered in time, and it expires ${after} after the last`)
+    return new DatabaseUnreachableError(
+      `No renewal succeeded in time, and the lease expires ${after} after the last one`,
+    )
   }
 
   protected override onLost(reason: HoldfastError): void {
@@ -57,9 +57,9 @@ export class LeaseHold extends TrustDeadline {
   }
 }
 
-/** A lease renews itself at a third of its life, so that two renewals may fail before it is lost. */
+/** Share of the TTL after which a lease is renewed: two renewals may fail before the lease is lost. */
 const renewAfterPart = 1 / 3
-/** The part of its life after which a renewal may go out early, together with one that is due. */
+/** Share of the TTL after which a lease may be renewed early, together with one that is due. */
 const earlyRenewalAfterPart = 1 / 6
 
 function trustMs(ttlMs: number): number {

@@ -13,21 +13,21 @@ import { type CallerTransaction, executorOf, type Statement } from '../postgres/
 import { LeaseLostError } from './errors.js'
 import type { LeaseHold, LeaseHoldWatcher } from './lease-hold.js'
 
-/** From a second, below which a busy process would lose it for nothing, to what a timer of Node can count. */
+/** At least 1 s, because a busy process would lose a shorter lease; at most the maximum of a Node timer. */
 export const ttlRule = duration(1_000, maxTimerMs)
 
-/** What a lease asks of the room. */
+/** Operations and collaborators that the `Leases` object passes to each lease. */
 export interface LeaseOperations {
-  /** Renews now, and from then on, for that long. */
+  /** Renews immediately, and uses `ttlMs` for later renewals. */
   extend(holding: LeaseHold, ttlMs: number): Promise<void>
-  /** One handle less relies on it; released with the last. */
+  /** Releases the hold if no handle depends on it. */
   releaseUnused(holding: LeaseHold): Promise<void>
   readonly guard: Statement
   readonly events: Events
 }
 
 /**
- * A name that is held by a row which expires. Renews itself for as long as it is held.
+ * Handle of a lease. Renews the lease until it is released or lost.
  *
  * @example
  * await using lease = await holdfast.leases.acquire('etl', { ttl: '30s' })
@@ -38,11 +38,11 @@ export interface LeaseOperations {
  */
 export class Lease extends Handle {
   readonly name: string
-  /** Larger than that of every earlier holder of the name, by lease or by lock. */
+  /** Fencing token: larger than the fence of every earlier holder of the name, by lease or by lock. */
   readonly fence: number
   /**
-   * What this acquisition is known by. Who knows it can acquire again, or release: `leases.release(name, token)`, for all
-   * who know it.
+   * Token of this acquisition. A process that knows the token can acquire the lease again, or release it for all
+   * holders of the token with `leases.release(name, token)`.
    */
   readonly token: string
   readonly #holding: LeaseHold
@@ -63,20 +63,19 @@ export class Lease extends Handle {
     holding.watchers.add(this.#watcher)
   }
 
-  /** The 64-bit key of the name, in decimal. */
+  /** 64-bit key of the name, in decimal. */
   get key(): string {
     return this.#holding.key.key
   }
 
-  /** How long it lasts without a renewal, in milliseconds. */
+  /** Time to live without a renewal, in milliseconds. */
   get ttlMs(): number {
     return this.#holding.ttlMs
   }
 
   /**
-   * Renews now, for the same time or for another, which then also holds for later renewals. Throws `LeaseLostError` when
-   * somebody else has it: call it between the parts of a long work, to fail fast. Time that was granted is never taken
-   * back: after a shorter time is asked for, a dead holder keeps the name until the longer one is over.
+   * Renews the lease now. A new `ttl` also applies to later renewals. Throws `LeaseLostError` if the lease is lost:
+   * call `extend` between the steps of long work to fail fast. A shorter `ttl` does not move the current expiry back.
    *
    * @example
    * await lease.extend('5m') // the next part takes long, and may block the event loop
@@ -84,25 +83,25 @@ export class Lease extends Handle {
   async extend(ttl: Duration = this.#holding.ttlMs): Promise<void> {
     const ttlMs = ttlRule.read(ttl)
     if (ttlMs === undefined) {
-      throw new UsageError(`Expected the time of lease.extend to be ${ttlRule.expected}, got ${describe(ttl)}`)
+      throw new UsageError(`Expected the ttl of lease.extend to be ${ttlRule.expected}, got ${describe(ttl)}`)
     }
-    if (this.isReleased) throw new UsageError('Expected a lease that is held to extend, got one that was released')
+    if (this.isReleased) throw new UsageError('Expected extend to be called on a held lease, got a released lease')
     this.throwIfLost()
-    // A silent network must not keep the news of the loss from whoever waits for the answer.
+    // The loss must reach the caller even if the network never returns a response.
     await orAborted(this.signal, this.#operations.extend(this.#holding, ttlMs))
     this.throwIfLost()
   }
 
   /**
-   * Refuses (`StaleFenceError`) the writes of this transaction if the lease is over: call it in the transaction, before
-   * its commit. Of two holders' guarded transactions, the later holder's is never overwritten.
+   * Fails the transaction with `StaleFenceError` if the lease is over. Call it in the transaction, before the commit. A
+   * guarded transaction never overwrites that of a later holder.
    *
    * @example
    * await lease.guard(client)
    * await client.query('update report set …')
    */
   async guard(tx: CallerTransaction): Promise<void> {
-    if (this.isReleased) throw new UsageError('Expected a lease that is held to guard with, got one that was released')
+    if (this.isReleased) throw new UsageError('Expected guard to be called on a held lease, got a released lease')
     this.throwIfLost()
     await executorOf(tx).query(this.#operations.guard.text, [this.key, this.fence])
   }
@@ -120,10 +119,10 @@ export class Lease extends Handle {
   }
 
   /** @internal */
-  protected reportEnd(heldMs: number, lost: HoldfastError | undefined, asked: Error | undefined): void {
+  protected reportEnd(heldMs: number, lost: HoldfastError | undefined, reason: Error | undefined): void {
     const { name, key, fence } = this
     if (lost) this.#operations.events.emitter('lease.lost')?.({ name, key, fence, heldMs, reason: lost })
-    else this.#operations.events.emitter('lease.released')?.({ name, key, fence, heldMs, reason: asked })
+    else this.#operations.events.emitter('lease.released')?.({ name, key, fence, heldMs, reason })
   }
 
   #lossError(reason: HoldfastError): LeaseLostError {

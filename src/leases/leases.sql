@@ -1,16 +1,12 @@
--- Leases: every statement stands alone and needs no state of a session, so any pooler may stand between.
-
 -- name: acquire
--- Grants those of the names ($1, a token, a life and a hold for each) that are free. Answers, for every name, with the fence
--- if it was granted, and whether it was granted now or to the same token before, else in how many ms it expires. A function,
--- because its plans are kept also where no statement of ours is prepared: to plan it anew would cost twice of what it costs
--- to run it.
+-- Grants the names that are free. Takes a key, token, TTL and minimum hold for each. Returns for each name the fence if granted, and
+-- whether this call granted it; otherwise the time until the expiry. A function, because PL/pgSQL caches its plans even without
+-- prepared statements. Planning costs twice as much as execution.
 select grace_over, granted_fence as fence, is_fresh as fresh, free_in_ms, lease_has_waiters as has_waiters
 from holdfast.acquire_leases($1::bigint[], $2::text[], $3::integer[], $4::bigint[], $5)
 
 -- name: mark_waited_for
--- Somebody waits for these names, and is to be told when they are released. In key order, like every statement that
--- locks several rows. Relies on lease_pkey.
+-- Requests a notification when these names are released. Locks rows in key order. Relies on lease_pkey.
 with rows as materialized (
   select key
   from holdfast.lease
@@ -25,10 +21,9 @@ set has_waiters = true
 where key in (select key from rows)
 
 -- name: renew_leases
--- Renews many leases at once, and answers with the keys and tokens of those that are still their holders'. Not one whose time is
--- over: even if no other lease was granted since, somebody may have the name as a lock. And no earlier than before: a
--- statement that was overtaken by a later one for longer, or that comes from another who knows the token, must not
--- shorten what somebody relies on. Flushed: what a crash forgot, another could take too early.
+-- Renews leases, and returns the key and token of each renewed lease. Does not renew an expired lease, because a process may have
+-- locked the name since. Never moves expires_at back: an older statement may arrive last, or another holder of the token may request a
+-- shorter TTL. Flushed, because a renewal that a crash forgets would let the name be granted too early.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -48,13 +43,12 @@ where lease.key = rows.key
 returning lease.key, lease.token
 
 -- name: release
--- Gives leases back ($1, a token and, unless by the token alone, a fence for each), and answers with the keys and tokens of
--- those that were still their holders'.
+-- Releases leases by key, token and fence (null: by key and token alone). Returns the key and token of each released lease.
 select released_key as key, released_token as token
 from holdfast.release_leases($1::bigint[], $2::text[], $3::bigint[], $4)
 
 -- name: sweep
--- Removes names that have been free for an hour, a bounded number at a time. Relies on lease_expires_at.
+-- Deletes up to $1 rows that have been free for an hour. Relies on lease_expires_at.
 with removed as (
   delete from holdfast.lease
   where key in (

@@ -39,23 +39,23 @@ import { Renewals } from './renewals.js'
 import { LeaseStore } from './store.js'
 
 export interface LeaseOptions {
-  /** How long it lasts without a renewal, and so how long a dead holder keeps the name. From 1 s; default 30 s. */
+  /** Time to live without a renewal: the time for which a dead holder keeps the name. At least 1 s. Default 30 s. */
   ttl?: Duration | undefined
-  /** How long the name stays taken at least, counted from the grant, also when the work was done before. Default 0. */
+  /** Minimum time from the grant during which the name stays taken, even after a release. Default 0. */
   minHold?: Duration | undefined
-  /** How long to wait for a name that is taken. `acquire` and `with` wait without limit unless told, `tryAcquire` not at all. */
+  /** Maximum time to wait for the name. Default: no limit for `acquire` and `with`, 0 for `tryAcquire`. */
   wait?: Duration | undefined
-  /** Competes only after a random time of up to this, so that not one instance wins everything. Default 0. */
+  /** Maximum random delay before the first attempt, so that one instance does not win every name. Default 0. */
   spread?: Duration | undefined
-  /** Known from an earlier acquisition (`lease.token`): whoever has it acquires again what it holds already. */
+  /** Token of an earlier acquisition (`lease.token`). The token of the current holder is granted again. */
   token?: string | undefined
-  /** Gives up when it aborts. A lease that is granted after that is given back. */
+  /** Aborts the request. A lease that is granted later is released. */
   signal?: AbortSignal | undefined
 }
 
 interface LeasesOptions {
   readonly database: Database
-  /** Connections for renewals, where there is no anchor. */
+  /** Connections for renewals without an anchor. */
   readonly keepaliveDatabase: Database
   readonly anchor: Anchor | undefined
   readonly names: NameRegistry
@@ -64,7 +64,6 @@ interface LeasesOptions {
   readonly instanceId: string
   readonly events: Events
   readonly tracing: TracerSlot
-  /** Where long waits are written down. */
   readonly waits: WaitTracker
 }
 
@@ -78,8 +77,8 @@ const rules = {
 }
 
 /**
- * Leases: rows that expire on the database's clock. They ask for no session, so they work through any pooler; a dead
- * holder keeps the name until its time is over.
+ * Leases: distributed locks that expire on the database's clock. They need no session, so they work through any pooler.
+ * The lease of a dead holder ends at its expiry.
  *
  * @example
  * await holdfast.leases.with('etl', { ttl: '1m', minHold: '10m' }, async ({ signal, fence }) => {
@@ -117,7 +116,7 @@ export class Leases {
   }
 
   /**
-   * Takes a name. Waits without limit unless `wait` is given; then throws `LeaseTimeoutError` when it is over.
+   * Acquires a lease. Waits without limit by default. With `wait`, throws `LeaseTimeoutError` after that time.
    *
    * @example
    * await using lease = await holdfast.leases.acquire('etl', { ttl: '30s', wait: '5m' })
@@ -127,7 +126,7 @@ export class Leases {
   }
 
   /**
-   * Takes a name if it is free, or becomes free within `wait` if that is given; null when it is not.
+   * Acquires a lease if the name is free, or becomes free within `wait`. Returns null otherwise.
    *
    * @example
    * await using lease = await holdfast.leases.tryAcquire('cleanup', { ttl: '5m', minHold: '1h', spread: '2s' })
@@ -138,8 +137,8 @@ export class Leases {
   }
 
   /**
-   * Runs `work` while the name is leased, and gives it back whatever happens. Throws `LeaseLostError` after work that
-   * went to its end although the lease had been lost meanwhile: it may not have been alone.
+   * Runs `work` with the lease and always releases the lease afterwards. Throws `LeaseLostError` if `work` finished
+   * after the lease was lost, because another holder may have run at the same time.
    *
    * @example
    * await holdfast.leases.with('etl', async ({ signal }) => load({ signal }))
@@ -164,8 +163,8 @@ export class Leases {
   }
 
   /**
-   * Gives back a lease that is known by its token alone, from another process for example. False when the token is not
-   * the holder's (any more): then nothing has changed.
+   * Releases a lease by its token, for example from another process. Returns false, and changes nothing, if the token
+   * does not hold the lease.
    *
    * @example
    * const released = await holdfast.leases.release('etl', token)
@@ -173,7 +172,7 @@ export class Leases {
   async release(name: string, token: string): Promise<boolean> {
     const { key } = this.#key(name)
     if (typeof token !== 'string' || token === '') {
-      throw new UsageError(`Expected the token to be that of a lease, got ${describe(token)}`)
+      throw new UsageError(`Expected the token to be the token of a lease, got ${describe(token)}`)
     }
     const holding = this.#renewals.find(key, token)
     if (holding) {
@@ -183,18 +182,18 @@ export class Leases {
     return this.#releaser.release({ key, token, fence: null })
   }
 
-  /** @internal Somebody has released a name that we may wait for. */
+  /** @internal */
   onReleased(key: string): void {
     this.#acquirer.onReleased(key)
   }
 
-  /** @internal An operator has expired a lease that we may hold: we look at once, not at the next renewal. */
+  /** @internal Renews immediately to detect a lease that another process has ended. */
   onExpired(key: string): void {
     const holdings = [...this.#renewals].filter((holding) => holding.key.key === key)
     if (holdings.length > 0) void this.#renewals.renewNow(holdings).catch(() => {})
   }
 
-  /** @internal What is held now may be kept for so long; then its holders are asked to let go. */
+  /** @internal Waits up to `withinMs` for the current holders, then requests their release. */
   async drain(withinMs: number): Promise<void> {
     await waitForRelease([...this.#renewals], withinMs, {
       isHeld: (holding) => this.#renewals.find(holding.key.key, holding.token) === holding,
@@ -212,18 +211,18 @@ export class Leases {
       holding.lose(reason)
       this.#renewals.remove(holding)
     }
-    // By then every caller has given up, and the release of what it may still be granted is under way.
+    // Lets every pending call reject first, which starts the release of late grants.
     await new Promise(setImmediate)
     const released = holdings.map((holding) => this.#releaser.releaseReliably(holding))
-    // A pool that the program has used up must not keep it from ending: what is left expires.
+    // An exhausted pool must not block the shutdown. Leases that remain expire.
     await resultWithin(responseTimeoutMs, Promise.all([...released, this.#acquirer.settled()]))
   }
 
   async #acquire(where: string, name: string, options: LeaseOptions | undefined): Promise<Lease> {
-    const askedAt = performance.now()
+    const requestedAt = performance.now()
     const lease = await this.#acquireWithin(where, name, options, Number.POSITIVE_INFINITY)
     if (lease) return lease
-    throw new LeaseTimeoutError(name, performance.now() - askedAt)
+    throw new LeaseTimeoutError(name, performance.now() - requestedAt)
   }
 
   async #acquireWithin(
@@ -244,7 +243,7 @@ export class Leases {
     }
     const { names, events } = this.#options
     names.check(key)
-    const askedAt = performance.now()
+    const requestedAt = performance.now()
     const giveUp = combineSignals(this.#calls.closing, signal)
     const acquire = async () => {
       giveUp.signal.throwIfAborted()
@@ -253,7 +252,7 @@ export class Leases {
     }
     try {
       const lease = await this.#calls.run(where, () => name, acquire)
-      const waitedMs = performance.now() - askedAt
+      const waitedMs = performance.now() - requestedAt
       if (lease) events.emitter('lease.acquired')?.({ name, key: key.key, fence: lease.fence, waitedMs })
       else events.emitter('lease.refused')?.({ name, key: key.key, waitedMs })
       return lease

@@ -2,32 +2,29 @@ import { retryUntilRecorded } from '../base/index.js'
 import { holdIdOf } from './renewals.js'
 import type { LeaseRequest, LeaseStore, ReleaseRequest } from './store.js'
 
-/** With less time left until the expiry, another try is not worth it. */
+/** Minimum time before the expiry for which a retry is worthwhile. */
 const minLeftMs = 50
 
-/** Gives back; one thing at a time for one token: a release under way must not strike what the same token acquires behind it. */
+/** Releases leases. An acquire waits for a pending release of its token, which could otherwise end the new grant. */
 export class LeaseReleaser {
-  readonly #store: LeaseStore
-  readonly #closing: AbortSignal
-  readonly #onReleased: (key: string) => void
   readonly #pending = new Map<string, Promise<void>>()
 
-  constructor(store: LeaseStore, closing: AbortSignal, onReleased: (key: string) => void) {
-    this.#store = store
-    this.#closing = closing
-    this.#onReleased = onReleased
-  }
+  constructor(
+    readonly store: LeaseStore,
+    readonly closing: AbortSignal,
+    readonly onReleased: (key: string) => void,
+  ) {}
 
-  /** Once; whether it was still the holder's. */
+  /** Tries once. Returns whether the token still held the lease. */
   async release(release: ReleaseRequest): Promise<boolean> {
-    const releasing = this.#store.release(release)
+    const releasing = this.store.release(release)
     this.track(holdIdOf(release.key, release.token), releasing)
     const released = await releasing
-    if (released) this.#onReleased(release.key)
+    if (released) this.onReleased(release.key)
     return released
   }
 
-  /** Until it is released, or its time is over anyway. */
+  /** Retries until the lease is released or its TTL is over. */
   releaseReliably({
     key,
     token,
@@ -39,27 +36,27 @@ export class LeaseReleaser {
     return releasing
   }
 
-  /** This is under way for a token. */
+  /** Registers a pending operation of a token. */
   track(id: string, work: Promise<unknown>): void {
-    const over = Promise.allSettled([work, this.#pending.get(id)]).then(() => {
-      if (this.#pending.get(id) === over) this.#pending.delete(id)
+    const settled = Promise.allSettled([work, this.#pending.get(id)]).then(() => {
+      if (this.#pending.get(id) === settled) this.#pending.delete(id)
     })
-    this.#pending.set(id, over)
+    this.#pending.set(id, settled)
   }
 
-  /** What is under way for a token. Whoever has waited for it asks again: another may have been quicker. */
+  /** Returns the pending operation of a token. Check again after it: another operation may have started. */
   pending(id: string): Promise<void> | undefined {
     return this.#pending.get(id)
   }
 
   async #releaseWithRetries(release: ReleaseRequest, until: number): Promise<void> {
     const tryOnce = async () => {
-      await this.#store.release(release)
-      this.#onReleased(release.key)
+      await this.store.release(release)
+      this.onReleased(release.key)
     }
-    await retryUntilRecorded(this.#closing, tryOnce, () => {
+    await retryUntilRecorded(this.closing, tryOnce, () => {
       const leftMs = until - performance.now()
-      return this.#closing.aborted || leftMs < minLeftMs ? undefined : Math.min(leftMs, 2_000)
+      return this.closing.aborted || leftMs < minLeftMs ? undefined : Math.min(leftMs, 2_000)
     })
   }
 }

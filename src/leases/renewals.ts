@@ -3,22 +3,17 @@ import { type Anchor, type Database, responseTimeoutMs, retryOnConflict, type St
 import { LeaseNotHeldError } from './errors.js'
 import type { LeaseHold } from './lease-hold.js'
 
-/** The part of its life after which a renewal that failed is sent again. */
+/** Share of the TTL after which a failed renewal is retried. */
 const retryAfterPart = 1 / 15
 const maxBatch = 5_000
 
 /**
- * Renews the leases of this instance: when one is due, all that are due soon go out with it in one statement, so that a
- * thousand leases cost a few statements for each third of their life.
+ * Renews the leases of this instance in batches: when one lease is due, all that are due soon join its statement.
  *
- * They go out on the anchor where there is one, and else on connections that are there for nothing else: a pool that the
- * program has used up cannot make it lose its leases. While a renewal there is unanswered, further ones go through the
- * pool, so that one silent connection is not the end.
+ * Renewals use the anchor, or dedicated connections without an anchor, so an exhausted pool does not lose leases. While
+ * a renewal on the anchor has no response, further renewals use the other connections.
  */
 export class Renewals {
-  readonly #database: Database
-  readonly #anchor: Anchor | undefined
-  readonly #statement: Statement
   readonly #holdings = new Map<string, LeaseHold>()
   readonly #extensions = new Batcher<LeaseHold, void>(async (holdings) => {
     await this.renewNow([...new Set(holdings)])
@@ -28,11 +23,11 @@ export class Renewals {
   #timerAt = Number.POSITIVE_INFINITY
   #isAnchorBusy = false
 
-  constructor(database: Database, anchor: Anchor | undefined, statement: Statement) {
-    this.#database = database
-    this.#anchor = anchor
-    this.#statement = statement
-  }
+  constructor(
+    readonly database: Database,
+    readonly anchor: Anchor | undefined,
+    readonly statement: Statement,
+  ) {}
 
   add(holding: LeaseHold): void {
     this.#holdings.set(holdIdOf(holding.key.key, holding.token), holding)
@@ -45,7 +40,7 @@ export class Renewals {
     if (this.#holdings.size === 0) this.#stop()
   }
 
-  /** What this instance holds by a token. */
+  /** Returns the trusted hold of a token on this instance. */
   find(key: string, token: string): LeaseHold | undefined {
     const holding = this.#holdings.get(holdIdOf(key, token))
     return holding?.trusted ? holding : undefined
@@ -55,14 +50,14 @@ export class Renewals {
     return this.#holdings.values()
   }
 
-  /** Renews at once, and from then on, for `ttlMs`. Many that are asked for together go out as one statement. */
+  /** Renews immediately, and uses `ttlMs` for later renewals. Concurrent calls share one statement. */
   async extend(holding: LeaseHold, ttlMs: number): Promise<void> {
-    // Before it is sent, so that no renewal which overtakes it asks for the old time.
+    // Set before sending, so that a renewal that overtakes this one uses the new TTL.
     holding.ttlMs = ttlMs
     await this.#extensions.add(holding)
   }
 
-  /** Renews at once. A holding that is its holder's no more is told so. */
+  /** Renews immediately. A hold that the database no longer has is marked as lost. */
   async renewNow(holdings: readonly LeaseHold[]): Promise<void> {
     const sentAt = performance.now()
     const ttls = holdings.map(({ ttlMs }) => ttlMs)
@@ -79,18 +74,18 @@ export class Renewals {
     this.#scheduleNext()
   }
 
-  /** Answers with which of them are still their holders'. */
+  /** Returns the ids of the renewed holds. */
   async #send(values: unknown[][]): Promise<string[]> {
-    const session = this.#isAnchorBusy ? undefined : this.#anchor?.session
+    const session = this.#isAnchorBusy ? undefined : this.anchor?.session
     if (!session) {
       const rows = await retryOnConflict(() =>
-        this.#database.query<{ key: string; token: string }>(this.#statement.text, values, responseTimeoutMs),
+        this.database.query<{ key: string; token: string }>(this.statement.text, values, responseTimeoutMs),
       )
       return rows.map(({ key, token }) => holdIdOf(key, token))
     }
     this.#isAnchorBusy = true
     try {
-      return (await session.run(this.#statement, values)).map(([key, token]) => holdIdOf(key!, token!))
+      return (await session.run(this.statement, values)).map(([key, token]) => holdIdOf(key!, token!))
     } finally {
       this.#isAnchorBusy = false
     }
@@ -113,7 +108,7 @@ export class Renewals {
     const now = performance.now()
     const due: LeaseHold[] = []
     for (const holding of this.#holdings.values()) {
-      // Asking notices a deadline that has passed.
+      // Reading `trusted` notices a deadline that has passed.
       if (!holding.trusted) this.remove(holding)
       else if (holding.earliestRenewalAt <= now) due.push(holding)
     }
@@ -125,7 +120,7 @@ export class Renewals {
 
   async #renewBatch(holdings: readonly LeaseHold[]): Promise<void> {
     const now = performance.now()
-    // Should no answer come: again, on another connection.
+    // Without a response, the renewal is retried on another connection.
     for (const holding of holdings) holding.postpone(now + holding.ttlMs * retryAfterPart * 2)
     await this.renewNow(holdings).catch(() => {
       for (const holding of holdings) holding.postpone(performance.now() + holding.ttlMs * retryAfterPart)

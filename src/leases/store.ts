@@ -5,6 +5,7 @@ import {
   type NameRegistry,
   responseTimeoutMs,
   retryOnConflict,
+  type Statement,
   Sweeper,
 } from '../postgres/index.js'
 import { holdIdOf } from './renewals.js'
@@ -21,15 +22,15 @@ export interface LeaseRequest {
   readonly token: string
   readonly ttlMs: number
   readonly minHoldMs: number
-  /** Whether the caller gave the token, so that others may know it. */
+  /** Whether the caller provided the token, so that other processes may know it. */
   readonly hasGivenToken: boolean
 }
 
 export interface AcquireResult {
   readonly graceOver: boolean
-  /** Null when somebody else has it. */
+  /** Null when another holder has the name. */
   readonly fence: number | null
-  /** Whether it was granted by this ask; else the token had it before, and somebody else may rely on that. */
+  /** Whether this request was granted the lease. If false, the token held the lease before. */
   readonly isFresh: boolean
   readonly freeInMs: number | null
   readonly hasWaiters: boolean
@@ -39,7 +40,7 @@ export interface AcquireResult {
 export interface ReleaseRequest {
   readonly key: string
   readonly token: string
-  /** Null where it is not known: then whatever the token has. */
+  /** Null: release any grant of the token. */
   readonly fence: number | null
 }
 
@@ -48,40 +49,36 @@ type StatementName = 'acquire' | 'mark_waited_for' | 'renew_leases' | 'release' 
 const sweepEveryMs = 600_000
 const maxSwept = 1_000
 
-/** The rows of leases, asked in batches: all that is asked for in one turn of the event loop is one statement. */
+/** Runs the statements of leases in batches, one for each event-loop turn. */
 export class LeaseStore {
   readonly sql
-  readonly #options: LeaseStoreOptions
   readonly #acquisitions = new Batcher<LeaseRequest, AcquireResult>((requests) => this.#acquireAll(requests))
   readonly #releases = new Batcher<ReleaseRequest, boolean>((requests) => this.#releaseAll(requests))
   readonly #waitMarks = new Batcher<string, void>((keys) => this.#markAllWaitedFor(keys))
   readonly #registrations = new Batcher<Key, Error | undefined>((keys) => this.#registerAll(keys))
-  /** Rows of names that were leased once must not pile up. */
   readonly #sweeper = new Sweeper({ everyMs: sweepEveryMs, sweep: () => this.#sweep() })
 
-  constructor(options: LeaseStoreOptions) {
-    this.#options = options
+  constructor(readonly options: LeaseStoreOptions) {
     this.sql = loadStatements<StatementName>(new URL('./leases.sql', import.meta.url), options.schema)
   }
 
-  /** One decision of the database. */
   acquire(request: LeaseRequest): Promise<AcquireResult> {
     return this.#acquisitions.add(request)
   }
 
-  /** Whether it was still the holder's. */
+  /** Returns whether the token still held the lease. */
   release(release: ReleaseRequest): Promise<boolean> {
     return this.#releases.add(release)
   }
 
-  /** Whoever releases the name shall tell. */
+  /** Requests a notification when the name is released. */
   markWaitedFor(key: string): Promise<void> {
     return this.#waitMarks.add(key)
   }
 
-  /** Registers the name, so that people see it; throws when its key is that of another. */
+  /** Registers the name of the key for display. Throws when another name has the same key. */
   async register(key: Key): Promise<void> {
-    if (this.#options.names.isKnown(key)) return
+    if (this.options.names.isKnown(key)) return
     const collision = await this.#registrations.add(key)
     if (collision) throw collision
   }
@@ -91,7 +88,7 @@ export class LeaseStore {
   }
 
   async #sweep(): Promise<boolean> {
-    const [row] = await this.#options.database.query<{ removed: number }>(
+    const [row] = await this.options.database.query<{ removed: number }>(
       this.sql.sweep.text,
       [maxSwept],
       responseTimeoutMs,
@@ -100,7 +97,8 @@ export class LeaseStore {
   }
 
   async #acquireAll(requests: readonly LeaseRequest[]): Promise<AcquireResult[]> {
-    // Of several asks for one name only one can be granted; the others hear what it hears. Best the one that may have it already.
+    // Sends one request for each name and refuses the others. Prefers a request with a given token, which may hold the
+    // name already.
     const first = new Map<string, LeaseRequest>()
     for (const request of requests) {
       const other = first.get(request.key.key)
@@ -108,23 +106,20 @@ export class LeaseStore {
     }
     const sent = [...first.values()]
     const sentAt = performance.now()
-    const { database, instanceId } = this.#options
     const values = [
       sent.map(({ key }) => key.key),
       sent.map(({ token }) => token),
       sent.map(({ ttlMs }) => ttlMs),
       sent.map(({ minHoldMs }) => minHoldMs),
-      instanceId,
+      this.options.instanceId,
     ]
-    const rows = await retryOnConflict(() =>
-      database.query<{
-        grace_over: boolean
-        fence: string | null
-        fresh: boolean
-        free_in_ms: number | null
-        has_waiters: boolean | null
-      }>(this.sql.acquire.text, values, responseTimeoutMs),
-    )
+    const rows = await this.#query<{
+      grace_over: boolean
+      fence: string | null
+      fresh: boolean
+      free_in_ms: number | null
+      has_waiters: boolean | null
+    }>(this.sql.acquire, values)
     const results = new Map(
       rows.map((row, at) => [
         sent[at]!.key.key,
@@ -149,39 +144,37 @@ export class LeaseStore {
   }
 
   async #releaseAll(requests: readonly ReleaseRequest[]): Promise<boolean[]> {
-    const { database, schema } = this.#options
     const values = [
       requests.map(({ key }) => key),
       requests.map(({ token }) => token),
       requests.map(({ fence }) => fence),
-      schema,
+      this.options.schema,
     ]
-    const rows = await retryOnConflict(() =>
-      database.query<{ key: string; token: string }>(this.sql.release.text, values, responseTimeoutMs),
-    )
+    const rows = await this.#query<{ key: string; token: string }>(this.sql.release, values)
     const released = new Set(rows.map(({ key, token }) => holdIdOf(key, token)))
     return requests.map(({ key, token }) => released.has(holdIdOf(key, token)))
   }
 
   async #markAllWaitedFor(keys: readonly string[]): Promise<undefined[]> {
-    await this.#options.database.query(this.sql.mark_waited_for.text, [[...new Set(keys)]], responseTimeoutMs)
+    await this.options.database.query(this.sql.mark_waited_for.text, [[...new Set(keys)]], responseTimeoutMs)
     return keys.map(() => undefined)
   }
 
   async #registerAll(keys: readonly Key[]): Promise<(Error | undefined)[]> {
-    const { names, database } = this.#options
+    const { names } = this.options
     const fresh = [...new Map(keys.map((key) => [key.key, key])).values()]
-    const rows = await retryOnConflict(() =>
-      database.query<{ key: string; namespace: string; label: string }>(
-        names.register.text,
-        names.registerValues(fresh),
-        responseTimeoutMs,
-      ),
+    const rows = await this.#query<{ key: string; namespace: string; label: string }>(
+      names.register,
+      names.registerValues(fresh),
     )
     const collisions = names.recordRegistered(
       fresh,
       rows.map((row) => [row.key, row.namespace, row.label]),
     )
     return keys.map(({ key }) => collisions.get(key))
+  }
+
+  #query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    return retryOnConflict(() => this.options.database.query<Row>(statement.text, values, responseTimeoutMs))
   }
 }

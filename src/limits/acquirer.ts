@@ -2,17 +2,13 @@ import { randomBytes } from 'node:crypto'
 import { backoffMs, type Events, keysHeldByFlow, orAborted, pause, whenAborted } from '../base/index.js'
 import { type Database, DatabaseUnreachableError, type Epoch, type Presence } from '../postgres/index.js'
 import { Permit } from './permit.js'
-import type { PermitBatcher, PermitDecision, PermitRequest } from './permit-batcher.js'
+import type { PermitBatcher, PermitDecision, PermitRequest, Refusal } from './permit-batcher.js'
 import type { Waitlist } from './waitlist.js'
 
-/** What a caller asks for. */
 export interface AcquireOptions extends Pick<PermitRequest, 'key' | 'name' | 'max' | 'weight'> {
   readonly waitMs: number
   readonly signal: AbortSignal | undefined
 }
-
-/** Why there is no permit. */
-export type Refusal = PermitDecision & { readonly max: number; readonly weight: number; readonly waitedMs: number }
 
 export interface PermitAcquirerOptions {
   readonly database: Database
@@ -21,58 +17,50 @@ export interface PermitAcquirerOptions {
   readonly batcher: PermitBatcher
   readonly waitlist: Waitlist
   readonly closing: AbortSignal
-  /** Makes the handle of what was granted. */
   readonly newPermit: (request: PermitRequest, fence: number) => Permit
-  /** Closing waits for it. */
+  /** Makes `close` wait for the promise. */
   readonly track: <T>(promise: Promise<T>) => Promise<T>
 }
 
-/** Whoever would not wait for a permit waits so long for this instance to be present. */
+/** Maximum time for which a request without `wait` waits for this instance to be present. */
 const maxPresenceWaitMs = 2_000
-/** And whoever has waited in vain, for the last word of the database: for an answer that is under way, or to leave the queue. */
-const maxLastAnswerMs = 2_000
+/** Maximum time after `wait` for the last response: to a statement in progress, or to leaving the queue. */
+const maxLastResponseMs = 2_000
 
-/** The reason of a wait that is over. */
+/** Abort reason of a wait that timed out. */
 const waitOver = Symbol('wait over')
 
-/** When a caller gives up: its wait, and then the answer to a statement that is under way. */
+/** Signals that end the wait, and later the response to a statement in progress. */
 interface GiveUpSignals {
   readonly wait: AbortSignal
-  readonly answer: AbortSignal
+  readonly response: AbortSignal
 }
 
-/**
- * Takes permits: asks once, or waits in the queue; under one life of the instance after the other, until there is an answer
- * that counts. Whatever may have been granted to a caller who has given up is given back.
- */
+/** Acquires permits: tries once, or waits in the queue. Retries in the next epoch when an epoch ends. */
 export class PermitAcquirer {
-  readonly #options: PermitAcquirerOptions
-
-  constructor(options: PermitAcquirerOptions) {
-    this.#options = options
-  }
+  constructor(readonly options: PermitAcquirerOptions) {}
 
   async acquire(options: AcquireOptions): Promise<Permit | Refusal> {
-    const { events, closing, track } = this.#options
+    const { events, closing, track } = this.options
     const { name, weight, waitMs, signal } = options
-    const askedAt = performance.now()
-    const [wait, answer] = [new AbortController(), new AbortController()]
+    const requestedAt = performance.now()
+    const [wait, response] = [new AbortController(), new AbortController()]
     const forgets = [closing, signal].map((one) =>
       whenAborted(one, (reason) => {
         wait.abort(reason)
-        answer.abort(reason)
+        response.abort(reason)
       }),
     )
     const timers =
       waitMs > 0
         ? [
             setTimeout(() => wait.abort(waitOver), waitMs),
-            setTimeout(() => answer.abort(waitOver), waitMs + maxLastAnswerMs),
+            setTimeout(() => response.abort(waitOver), waitMs + maxLastResponseMs),
           ]
         : []
     try {
-      const outcome = await track(this.#acquireWithin(options, { wait: wait.signal, answer: answer.signal }))
-      const waitedMs = performance.now() - askedAt
+      const outcome = await track(this.#acquireWithin(options, { wait: wait.signal, response: response.signal }))
+      const waitedMs = performance.now() - requestedAt
       if (outcome instanceof Permit)
         events.emitter('limit.acquired')?.({ name, weight, fence: outcome.fence, waitedMs })
       else events.emitter('limit.reached')?.({ name, weight, inUse: outcome.inUse, waitedMs })
@@ -83,16 +71,13 @@ export class PermitAcquirer {
     }
   }
 
-  /** Asks under one life after the other, until there is an answer that counts. */
   async #acquireWithin(
     { key, name, max, weight, waitMs }: AcquireOptions,
     giveUp: GiveUpSignals,
   ): Promise<Permit | Refusal> {
-    const askedAt = performance.now()
+    const requestedAt = performance.now()
     const waits = waitMs > 0
-    let failure: unknown = new DatabaseUnreachableError(
-      'The database has not answered within the time given for waiting',
-    )
+    let failure: unknown = new DatabaseUnreachableError('The database did not respond within the time given by `wait`')
     for (let attempt = 0; ; attempt++) {
       try {
         giveUp.wait.throwIfAborted()
@@ -104,7 +89,7 @@ export class PermitAcquirer {
           : await this.#requestOnce('try', request, giveUp)
         if (decision instanceof Permit) return decision
         if (decision.verdict === 'full' || decision.verdict === 'left') {
-          return { ...decision, max, weight, waitedMs: waits ? performance.now() - askedAt : 0 }
+          return { ...decision, max, weight, waitedMs: waits ? performance.now() - requestedAt : 0 }
         }
         failure = epoch.loss ?? notPresentError()
       } catch (error) {
@@ -112,20 +97,20 @@ export class PermitAcquirer {
         if (!(error instanceof DatabaseUnreachableError)) throw error
         failure = error
       }
-      // Whoever waits goes on waiting, also for the database.
+      // A waiting call also waits for an unreachable database.
       if (!waits || giveUp.wait.reason === waitOver) throw failure
       await pause(backoffMs(attempt, 20, 500), giveUp.wait)
     }
   }
 
-  /** One statement, and its answer; what is granted after the caller has given up is given back. */
+  /** Sends one request. Releases a permit that is granted after the caller gave up. */
   async #requestOnce(
     kind: 'try' | 'wait' | 'leave',
     request: PermitRequest,
     giveUp: GiveUpSignals,
   ): Promise<PermitDecision | Permit> {
     try {
-      const decision = await orAborted(giveUp.answer, this.#options.batcher.add(kind, request))
+      const decision = await orAborted(giveUp.response, this.options.batcher.add(kind, request))
       return decision.verdict === 'granted'
         ? (this.#onGranted(request, decision.fence) ?? { ...decision, verdict: 'not-present' })
         : decision
@@ -135,16 +120,16 @@ export class PermitAcquirer {
     }
   }
 
-  /** Takes it, or stands in the queue until it is granted. */
+  /** Acquires the permit immediately, or waits in the queue until the grant. */
   async #waitInQueue(request: PermitRequest, giveUp: GiveUpSignals): Promise<PermitDecision | Permit> {
-    const { waitlist, database } = this.#options
+    const { waitlist, database } = this.options
     const wait = waitlist.add(request, keysHeldByFlow(database.address))
     try {
       const decision = await this.#requestOnce('wait', request, giveUp)
       if (decision instanceof Permit || decision.verdict !== 'waiting') return decision
       wait.isQueued = true
       const outcome = await orAborted(giveUp.wait, wait.outcome).catch((error) => {
-        // Unless it was granted in the same instant.
+        // Leaving the queue returns the permit if it was granted at the same moment.
         if (error === waitOver) return this.#requestOnce('leave', request, giveUp)
         this.#withdraw(request)
         throw error
@@ -157,22 +142,22 @@ export class PermitAcquirer {
     }
   }
 
-  /** The handle, unless the life under which it was asked for is over. */
+  /** Returns the handle, or undefined when the epoch of the request has ended. */
   #onGranted(request: PermitRequest, fence: number): Permit | undefined {
-    if (request.epoch.trusted && !this.#options.closing.aborted) return this.#options.newPermit(request, fence)
+    if (request.epoch.trusted && !this.options.closing.aborted) return this.options.newPermit(request, fence)
     this.#withdraw(request)
     return undefined
   }
 
-  /** Gives back what may have been granted, or may yet be, to nobody. */
+  /** Cancels a request whose caller gave up, also if it has not reached the server yet. */
   #withdraw(request: PermitRequest): void {
-    const { batcher, track } = this.#options
+    const { batcher, track } = this.options
     track(batcher.sendReliably('cancel', request)).catch(() => {})
   }
 
-  /** The present life. Whoever would not wait waits a moment for it. */
+  /** Returns the present epoch. A request without `wait` waits up to 2 s for it. */
   async #presentEpoch(waits: boolean, giveUp: AbortSignal): Promise<Epoch> {
-    const { presence } = this.#options
+    const { presence } = this.options
     const { epoch } = presence
     if (epoch) return epoch
     if (waits) return presence.whenPresent(giveUp)
@@ -189,5 +174,5 @@ export class PermitAcquirer {
 }
 
 function notPresentError(): DatabaseUnreachableError {
-  return new DatabaseUnreachableError('This instance is not present in the database just now, so it can hold no permit')
+  return new DatabaseUnreachableError('This instance is not present in the database now, so it cannot hold a permit')
 }

@@ -2,11 +2,10 @@ import type { HoldfastError } from '../base/index.js'
 import type { Epoch } from '../postgres/index.js'
 
 interface EpochDependent {
-  /** The life under which it was asked for or granted is over. */
   onLost(reason: HoldfastError): void
 }
 
-/** What hangs on a life: one listener for each life, however much hangs on it. */
+/** Permits and waits that end with an epoch. Uses one listener for each epoch. */
 export class EpochDependents {
   readonly #byEpoch = new Map<Epoch, Set<EpochDependent>>()
 

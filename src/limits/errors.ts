@@ -1,41 +1,30 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
+import type { Refusal } from './permit-batcher.js'
 
-/** What was found in use by whoever was refused. */
-interface UsageWhenRefused {
-  /** How much there may be in use, as the caller has it. */
-  readonly max: number
-  /** How much the caller asked for. */
-  readonly weight: number
-  /** How much was in use. */
-  readonly inUse: number
-  /** How many stood before the caller and waited. */
-  readonly waiting: number
-  /** When the oldest permit in use was granted, on the clock of the database. */
-  readonly since: Date | undefined
-  /** How long ago that was. */
-  readonly sinceMs: number | undefined
-  readonly waitedMs: number
-}
-
-/** As much is in use as may be, also after the time given for waiting. `tryAcquire` answers null instead. */
+/** Thrown when the limit has no room for the permit, also at the end of `wait`. `tryAcquire` returns null instead. */
 export class LimitReachedError extends HoldfastError {
   readonly limit: string
+  /** Limit, as given by the caller. */
   readonly max: number
+  /** Requested weight. */
   readonly weight: number
+  /** Sum of the weights of the permits in use. */
   readonly inUse: number
+  /** Number of requests that waited before this request. */
   readonly waiting: number
+  /** Grant time of the oldest permit in use, on the clock of the database. */
   readonly since: Date | undefined
   readonly waitedMs: number
 
-  constructor(limit: string, { max, weight, inUse, waiting, since, sinceMs, waitedMs }: UsageWhenRefused) {
+  constructor(limit: string, { max, weight, inUse, waiting, since, sinceMs, waitedMs }: Refusal) {
     const oldest = sinceMs === undefined ? '' : `, the oldest for ${formatDuration(sinceMs)}`
     const queue = waiting > 0 ? `, and ${waiting} wait` : ''
     const after = waitedMs > 0 ? ` after ${formatDuration(waitedMs)} of waiting` : ''
-    const asked = weight > 1 ? `; ${weight} were asked for` : ''
-    super(`The limit "${limit}" is reached${after}: ${inUse} of ${max} in use${oldest}${queue}${asked}`, {
+    const requested = weight > 1 ? `; ${weight} were requested` : ''
+    super(`The limit "${limit}" is reached${after}: ${inUse} of ${max} in use${oldest}${queue}${requested}`, {
       code: 'LIMIT_REACHED',
       retryable: true,
-      hint: 'Try again later, give `wait` to queue up for it, or take what `tryAcquire` answers as an outcome.',
+      hint: 'Retry later, set `wait` to queue for a permit, or use `tryAcquire`, which returns null.',
     })
     this.limit = limit
     this.max = max
@@ -47,7 +36,7 @@ export class LimitReachedError extends HoldfastError {
   }
 }
 
-/** The permit is gone although nobody released it; somebody else may have it now. The reason of the handle's signal. */
+/** Reason of a permit's signal when the permit ended without a release. Another holder may have been admitted. */
 export class PermitLostError extends HoldfastError {
   readonly limit: string
   readonly fence: number
@@ -56,7 +45,7 @@ export class PermitLostError extends HoldfastError {
     super(`The permit of "${limit}" was lost: ${cause.message}`, {
       code: 'PERMIT_LOST',
       retryable: true,
-      hint: 'Stop the work at once: somebody else may have been let in.',
+      hint: 'Stop the work immediately: another holder may have been admitted.',
       cause,
     })
     this.limit = limit
@@ -64,7 +53,7 @@ export class PermitLostError extends HoldfastError {
   }
 }
 
-/** The cause of a `PermitLostError`: an operator has taken all permits of the limit away. */
+/** Cause of a `PermitLostError`: an operator revoked all permits of the limit. */
 export class LimitResetError extends HoldfastError {
   constructor() {
     super('an operator has reset the limit', { code: 'LIMIT_RESET', retryable: true })

@@ -1,5 +1,3 @@
--- Permits are granted and handed on here, and rates are charged.
-
 create or replace function holdfast.limit_remove_dead(key bigint, out in_use bigint, out waiting integer, out oldest timestamptz)
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -32,7 +30,7 @@ create or replace function holdfast.limit_remove_dead(key bigint, out in_use big
   end
   $$;
 comment on function holdfast.limit_remove_dead(bigint) is
-  'Strikes out whoever holds or awaits permits of an entity and is not present any more, and counts the others. The entity''s row must be locked.';
+  'Deletes rows of an entity whose epoch is not present, and counts the others. The entity''s row must be locked.';
 
 create or replace function holdfast.limit_grant_next(key bigint, in_use bigint, channel text, own_instance text)
   returns table (token bigint, instance text, weight integer, fence bigint)
@@ -49,7 +47,7 @@ create or replace function holdfast.limit_grant_next(key bigint, in_use bigint, 
         and p.fence is null
       order by p.wait_order
     loop
-      -- Nobody overtakes a heavy one, or it would wait for ever.
+      -- A light request must not overtake a heavy request, which could starve.
       exit when in_use + head.weight > head.max;
       token := head.token;
       instance := head.instance;
@@ -76,7 +74,8 @@ create or replace function holdfast.limit_grant_next(key bigint, in_use bigint, 
   end
   $$;
 comment on function holdfast.limit_grant_next(bigint, bigint, text, text) is
-  'Grants to the first of the queue, as far as there is room, and tells them, but for those of the caller''s own instance. Answers with who has left the queue; without a fence when nobody is there any more. The entity''s row must be locked, and grace_is_over() have been asked.';
+  'Grants permits to the head of the queue while there is room. Notifies instances other than own_instance. Returns the requests that '
+  'left the queue; the fence of a dead request is null. The entity''s row must be locked, and grace_is_over() must be true.';
 
 create or replace function holdfast.limit_grant_waiting(key bigint, used bigint, queued integer, channel text) returns void
   language plpgsql
@@ -97,14 +96,14 @@ create or replace function holdfast.limit_grant_waiting(key bigint, used bigint,
   end
   $$;
 comment on function holdfast.limit_grant_waiting(bigint, bigint, integer, text) is
-  'Of an entity so much is in use and so many wait: grants to the first of the queue what there is room for, and writes down what is left. The entity''s row must be locked.';
+  'Grants permits to the head of the queue while there is room, and stores the new counts. The entity''s row must be locked.';
 
 create or replace function holdfast.limit_repair(key bigint, channel text) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- Whoever has it locked looks after it, or the next look will.
+    -- If another transaction has locked the row, that transaction or the next poll serves the queue.
     perform from holdfast.limit_state l where l.key = limit_repair.key for update skip locked;
     if found then
       perform holdfast.limit_grant_waiting(limit_repair.key, s.in_use, s.waiting, channel)
@@ -113,7 +112,7 @@ create or replace function holdfast.limit_repair(key bigint, channel text) retur
   end
   $$;
 comment on function holdfast.limit_repair(bigint, text) is
-  'Strikes the dead out of an entity and hands on what they had.';
+  'Deletes rows of dead epochs of an entity, and grants the freed permits to the queue.';
 
 create or replace function holdfast.limit_reset(key bigint, channel text)
   returns table (instance text, weight integer, fence bigint)
@@ -146,7 +145,8 @@ create or replace function holdfast.limit_reset(key bigint, channel text)
   end
   $$;
 comment on function holdfast.limit_reset(bigint, text) is
-  'Takes all permits of an entity from whoever holds them, and hands on what they had. Answers with whose they were. The holders are told: by a notification, or at the next renewal of their presence.';
+  'Revokes all permits of an entity, and grants them to the queue. Returns the revoked permits. The holders learn of the revocation from '
+  'a notification or at the next renewal of their presence.';
 
 create or replace function holdfast.limit_decide(
     channel text, own_instance text, namespace text, names jsonb,
@@ -176,10 +176,10 @@ create or replace function holdfast.limit_decide(
     has_room boolean;
     oldest timestamptz;
   begin
-    -- What a crash forgets of this, it forgets altogether.
+    -- A crash empties the unlogged tables anyway.
     perform set_config('synchronous_commit', 'off', true);
 
-    -- Most entities have room for all that is asked, and nobody waits. These are decided together.
+    -- Fast path: decide together all entities without waiters that have room for all their requests.
     if grace_over and not may_wait and epochs[1] = all(epochs) and holdfast.is_present(epochs[1]) then
       select
         coalesce(array_agg(a.key) filter (where not coalesce(fits_all, false)), '{}'),
@@ -262,7 +262,7 @@ create or replace function holdfast.limit_decide(
           with ordinality as a (kind, key, token, session, weight, max, ordinal)
         where a.key = any(contended)
       ) a
-      -- The entities in one order everywhere. Of each, first what makes room, last what is taken back.
+      -- One order of entities everywhere. For each entity: releases first, cancels last.
       window w as (order by a.key, array_position(array['release', 'try', 'wait', 'leave', 'cancel'], a.kind) / 2, a.ordinal)
     loop
       ordinal := request.ordinal;
@@ -281,7 +281,7 @@ create or replace function holdfast.limit_decide(
           else
             select l.* into entity from holdfast.limit_state l where l.key = request.key for update skip locked;
           end if;
-          -- There, but locked by somebody else: no reason for the others to wait.
+          -- The row exists, but another transaction has locked it. The other entities do not wait for it.
           exit when entity.key is not null or exists (select from holdfast.limit_state l where l.key = request.key);
           insert into holdfast.limit_state as l (key, namespace, name)
           values (request.key, limit_decide.namespace, names ->> request.ordinal)
@@ -302,7 +302,7 @@ create or replace function holdfast.limit_decide(
       end if;
 
       if request.kind in ('release', 'cancel') then
-        -- Not the mark below, when a void is asked again: what it waits for may still come.
+        -- Keeps the marker row (weight 0) of an earlier cancel: the cancelled request may still arrive.
         delete from holdfast.permit p
         where p.key = request.key
           and p.token = request.token
@@ -319,7 +319,7 @@ create or replace function holdfast.limit_decide(
         else
           verdict := 'gone';
           if request.kind = 'cancel' then
-            -- The request may still be on its way: it will find that it was taken back.
+            -- The request may still arrive. The marker row makes it fail.
             insert into holdfast.permit (key, token, session, instance, weight, max, fence, since)
             values (request.key, request.token, request.session, own_instance, 0, 0, 0, clock_timestamp())
             on conflict on constraint permit_pkey do nothing;
@@ -335,7 +335,7 @@ create or replace function holdfast.limit_decide(
           verdict := 'left';
           has_room := true;
           entity.waiting := entity.waiting - 1;
-          -- Told to whoever has waited in vain.
+          -- Reported to the waiter that timed out.
           oldest := (select min(p.since) from holdfast.permit p where p.key = request.key and p.fence > 0);
         else
           select p.fence into fence from holdfast.permit p where p.key = request.key and p.token = request.token;
@@ -349,7 +349,7 @@ create or replace function holdfast.limit_decide(
         end if;
         if grace_over and asker_is_present then
           fits := entity.waiting = 0 and entity.in_use + request.weight <= request.max;
-          -- Those who wait look for the dead by themselves.
+          -- Waits poll for dead holders, so a wait that joins other waits skips this step.
           if not fits and not dead_removed and (request.kind = 'try' or entity.waiting = 0) then
             select s.in_use, s.waiting, s.oldest
             into entity.in_use, entity.waiting, oldest
@@ -421,7 +421,10 @@ create or replace function holdfast.limit_decide(
 comment on function holdfast.limit_decide(
   text, text, text, jsonb, text[], bigint[], bigint[], integer[], integer[], integer[], boolean
 ) is
-  'All that an instance asks of permits in one turn of its event loop, decided entity by entity: try (now or never), wait (try, or queue up), release, leave (the queue; answers if it was granted), cancel (give back what may still be on its way). An entity that somebody else has locked is answered with locked, and asked for again by itself, with may_wait. Rows without an ordinal are waits of the same instance that were granted thereby; an ask without a row is one for what is not there (any more).';
+  'Decides all permit requests of one event-loop turn, entity by entity. Kinds: try; wait (try, then queue); release; leave (the queue; '
+  'reports a grant that came first); cancel (release a request that may not have arrived). The verdict of an entity that another '
+  'transaction has locked is locked; the caller retries it alone, with may_wait. Rows without an ordinal are waits of the same instance '
+  'that this call granted. A request without a row refers to a permit that does not exist.';
 
 create or replace function holdfast.limit_check_waits(channel text, requests jsonb)
   returns table (ordinal integer, verdict text, fence bigint)
@@ -476,7 +479,7 @@ create or replace function holdfast.limit_check_waits(channel text, requests jso
   end
   $$;
 comment on function holdfast.limit_check_waits(text, jsonb) is
-  'Whether what is waited for was granted meanwhile. Reads only, unless somebody has died who stood before: then it strikes them out, and those who come next are granted.';
+  'Reports which waits were granted. Only reads, unless a holder or waiter has died or there is room: then it serves the queue first.';
 
 create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean)
   returns table (ordinal integer, verdict text, after_ns bigint, remaining bigint)
@@ -492,7 +495,7 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
     is_locked boolean;
     is_mine boolean;
   begin
-    -- A crash forgets what was spent in its last half second, and no more.
+    -- Not flushed: a crash forgets at most the last half second.
     perform set_config('synchronous_commit', 'off', true);
     perform set_config('lock_timeout', '200ms', true);
     for request in
@@ -515,7 +518,7 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
       end if;
       loop
         if not is_mine then
-          -- Only read, so that a refusal writes nothing, and waits for nobody.
+          -- Reads without a lock, so that a refusal writes nothing and does not wait.
           select r.full_at into entity.full_at from holdfast.rate r where r.key = request.key;
           spent_until := coalesce(entity.full_at, 0);
         end if;
@@ -570,7 +573,8 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
   end
   $$;
 comment on function holdfast.rate_decide(jsonb, boolean) is
-  'Decides what may be spent now (or within the time that the asker would wait), on the clock of this database: allowed, refused (and after how many nanoseconds it would be allowed), or locked by somebody else, to be asked for again by itself. A refusal writes nothing.';
+  'Decides rate requests on the clock of this database: allowed, refused (with the nanoseconds until it would be allowed), or locked by '
+  'another transaction (the caller retries it alone). A refusal writes nothing.';
 
 create or replace function holdfast.limit_sweep(channel text, position_share float8, pages integer) returns void
   language plpgsql
@@ -640,4 +644,5 @@ create or replace function holdfast.limit_sweep(channel text, position_share flo
   end
   $$;
 comment on function holdfast.limit_sweep(text, float8, integer) is
-  'Sweeps a piece of the tables, so many pages of each, at a place between 0 and 1: entities of which nothing has been in use for a minute, permits of the dead, rates that are full again. Every instance does it from time to time as it takes permits, so that what is swept keeps pace with what is made.';
+  'Sweeps the given number of pages of each table, at a relative position between 0 and 1. Deletes entities that have been idle for a '
+  'minute, permits of dead epochs, and rates that have recovered.';

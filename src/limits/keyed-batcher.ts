@@ -5,41 +5,41 @@ interface HasKey {
   readonly key: { readonly key: string; readonly label: string }
 }
 
-/** Answers for each ask, in order. With `patient`, all asks are for one entity, and its row may be waited for. */
-export type Send<Ask, Answer> = (requests: readonly Ask[], mayWait: boolean) => Promise<readonly Answer[]>
+/** Returns one decision for each request. With `mayWait`, all are for one entity, and the statement may wait for its row. */
+type Send<Request, Decision> = (requests: readonly Request[], mayWait: boolean) => Promise<readonly Decision[]>
 
-/** Of the pool's connections, so many may wait for rows at a time. */
+/** Maximum number of pool connections that wait for rows at the same time. */
 const maxRowWaits = 2
 const maxRowWaitMs = 10_000
-/** In one statement. Until it has ended, all that it decided is locked. */
+/** Maximum number of requests in one statement, which locks its rows until it ends. */
 const maxBatch = 250
 
 /**
- * No entity slows another. What is asked in one turn of the event loop goes out together, but an entity whose row
- * somebody else has locked just then is not waited for: it is answered with `locked`, and asked for again in a line of its own,
- * patiently, together with whatever else is asked of it meanwhile.
+ * Batches the requests of one event-loop turn without letting one entity block another. The shared statement does not
+ * wait for rows that other transactions have locked, and returns `locked` for them. Requests for such an entity are
+ * retried in batches of their own.
  */
-export class KeyedBatcher<Ask extends HasKey, Answer extends { readonly verdict: string }> {
-  readonly #send: Send<Ask, Answer>
-  readonly #sharedBatcher: Batcher<Ask, Answer>
-  readonly #ownBatchers = new Map<string, { readonly batcher: Batcher<Ask, Answer>; users: number }>()
+export class KeyedBatcher<Request extends HasKey, Decision extends { readonly verdict: string }> {
+  readonly #send: Send<Request, Decision>
+  readonly #sharedBatcher: Batcher<Request, Decision>
+  readonly #ownBatchers = new Map<string, { readonly batcher: Batcher<Request, Decision>; users: number }>()
   readonly #queue: (() => void)[] = []
   #rowWaits = 0
 
-  constructor(send: Send<Ask, Answer>) {
+  constructor(send: Send<Request, Decision>) {
     this.#send = send
     this.#sharedBatcher = new Batcher((requests) => send(requests, false), { maxBatch })
   }
 
-  async add(request: Ask): Promise<Answer> {
+  async add(request: Request): Promise<Decision> {
     if (!this.#ownBatchers.has(request.key.key)) {
-      const answer = await this.#sharedBatcher.add(request)
-      if (answer.verdict !== 'locked') return answer
+      const decision = await this.#sharedBatcher.add(request)
+      if (decision.verdict !== 'locked') return decision
     }
     return this.#addToOwn(request)
   }
 
-  async #addToOwn(request: Ask): Promise<Answer> {
+  async #addToOwn(request: Request): Promise<Decision> {
     const { key, label } = request.key
     const until = performance.now() + maxRowWaitMs
     const own = this.#ownBatchers.get(key) ?? {
@@ -50,10 +50,12 @@ export class KeyedBatcher<Ask extends HasKey, Answer extends { readonly verdict:
     own.users++
     try {
       for (;;) {
-        const answer = await own.batcher.add(request)
-        if (answer.verdict !== 'locked') return answer
+        const decision = await own.batcher.add(request)
+        if (decision.verdict !== 'locked') return decision
         if (performance.now() > until) {
-          throw new DatabaseUnreachableError(`Another transaction keeps the row of "${label}" locked`)
+          throw new DatabaseUnreachableError(
+            `Expected the row of "${label}" to be free within 10s, but another transaction keeps it locked`,
+          )
         }
       }
     } finally {
@@ -62,7 +64,7 @@ export class KeyedBatcher<Ask extends HasKey, Answer extends { readonly verdict:
     }
   }
 
-  async #sendWaiting(requests: readonly Ask[]): Promise<readonly Answer[]> {
+  async #sendWaiting(requests: readonly Request[]): Promise<readonly Decision[]> {
     if (this.#rowWaits === maxRowWaits) await new Promise<void>((resolve) => this.#queue.push(resolve))
     else this.#rowWaits++
     try {

@@ -1,8 +1,5 @@
--- Permits and rates. The decisions are functions of the schema (functions.sql), each one call for all that was
--- asked in one turn of the event loop; here is how they are called, and what people see.
-
 -- name: decide_permits
--- Takes, waits and what is given back, decided in one transaction: an array for each of their facts, as text. Relies on limit_state_pkey, permit_pkey and permit_queue.
+-- Decides a batch of tries, waits and releases in one transaction. Relies on limit_state_pkey, permit_pkey and permit_queue.
 select ordinal, verdict, token, fence, used, queued, oldest_at_ms, oldest_for_ms
 from holdfast.limit_decide(
   $1, $2, $3, $4::text::jsonb,
@@ -11,21 +8,21 @@ from holdfast.limit_decide(
 )
 
 -- name: check_waits
--- Whether what is waited for was granted meanwhile; strikes out the dead who stand before it.
+-- Reads whether waits were granted. Removes dead holders and waiters before them.
 select ordinal, verdict, fence
 from holdfast.limit_check_waits($1, $2::text::jsonb)
 
 -- name: decide_rates
--- What may be spent now. Relies on rate_pkey.
+-- Decides a batch of rate requests. Relies on rate_pkey.
 select ordinal, verdict, after_ns, remaining
 from holdfast.rate_decide($1::text::jsonb, $2::boolean)
 
 -- name: sweep
--- A piece of the tables: what is idle, and what the dead left behind.
+-- Sweeps some pages of each table: idle entities, and permits of dead epochs.
 select holdfast.limit_sweep($1, $2::float8, $3::integer)
 
 -- name: usage
--- Who holds and who waits, for people; without the dead, also where nobody has struck them out yet.
+-- Reads the present holders and waiters of an entity.
 select
   permit.instance,
   instance.host,

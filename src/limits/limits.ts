@@ -21,63 +21,66 @@ import {
   wholeNumber,
 } from '../base/index.js'
 import { type Database, type Presence, type WaitTracker, waitForRelease } from '../postgres/index.js'
-import { PermitAcquirer, type Refusal } from './acquirer.js'
+import { PermitAcquirer } from './acquirer.js'
 import { EpochDependents } from './epoch-dependents.js'
 import { LimitReachedError, LimitResetError } from './errors.js'
 import { Permit } from './permit.js'
-import { PermitBatcher, type PermitRequest } from './permit-batcher.js'
+import { PermitBatcher, type PermitRequest, type Refusal } from './permit-batcher.js'
 import { intervalNsOf, type Rate, rateRule } from './rate.js'
 import { RateBatcher } from './rate-batcher.js'
 import { LimitStore } from './store.js'
 import { Waitlist } from './waitlist.js'
 
 export interface LimitOptions {
-  /** How much there may be in use at a time. Each decision goes by that of its own caller. */
+  /** Maximum sum of weights in use at the same time. Each decision uses the `max` of its own caller. */
   max: number
-  /** How much this permit takes. Default 1. */
+  /** Share of the limit that this permit takes. Default 1. */
   weight?: number | undefined
-  /** How long to wait for it, first come first served. Default 0: not at all. */
+  /** Maximum time to wait in the FIFO queue. Default 0: do not wait. */
   wait?: Duration | undefined
-  /** Gives up when it aborts. A permit that is granted after that is given back. */
+  /** Aborts the request. A permit that is granted later is released. */
   signal?: AbortSignal | undefined
 }
 
 export interface ConsumeOptions {
-  /** So many in a while: `'100/min'`, `'5/s'`, `'1000/h'`, `'1/d'` or `{ count: 3, per: '10s' }`. */
+  /** Number of uses in a period: `'100/min'`, `'5/s'`, `'1000/h'`, `'1/d'` or `{ count: 3, per: '10s' }`. */
   rate: Rate
-  /** How many at once, after a rest. Default: the count of the rate. */
+  /** Maximum number of uses at one moment after an idle time. Default: the count of the rate. */
   burst?: number | undefined
-  /** How many this call spends. Default 1. */
+  /** Number of uses that this call spends. Default 1. */
   cost?: number | undefined
-  /** Takes a place that comes up within this time, and sleeps until then. Default 0: now or never. */
+  /** Reserves a use that becomes available within this time, and sleeps until then. Default 0: do not wait. */
   wait?: Duration | undefined
-  /** Ends the sleep. The place is spent all the same. */
+  /** Aborts the sleep. The reserved use stays spent. */
   signal?: AbortSignal | undefined
 }
 
-/** Allowed, and how many more would be now; or refused, and when it would be allowed if nobody else came. */
+/**
+ * Outcome of `consume`: allowed, with the number of further uses available now, or refused, with the time until a retry
+ * is allowed (if no other request is allowed first).
+ */
 export type RateOutcome =
   | { readonly allowed: true; readonly remaining: number }
   | { readonly allowed: false; readonly retryAfterMs: number }
 
-/** Somebody who holds a permit, or waits for one. */
+/** Holder of a permit, or waiter for a permit. */
 export interface PermitUser {
   readonly instance: string
   readonly host: string | undefined
   readonly pid: number | undefined
   readonly weight: number
-  /** How much there may be in use, as this one has it. */
+  /** Limit, as given by this holder or waiter. */
   readonly max: number
-  /** Since when it holds, or waits, on the clock of the database. */
+  /** Time of the grant, or start of the wait, on the clock of the database. */
   readonly since: Date
 }
 
 export interface LimitUsage {
   readonly name: string
-  /** The weights of all permits that are held, together. */
+  /** Sum of the weights of all permits in use. */
   readonly inUse: number
   readonly holders: readonly (PermitUser & { readonly fence: number })[]
-  /** In the order in which they will be served. */
+  /** Waiters in queue order. */
   readonly waiters: readonly PermitUser[]
 }
 
@@ -89,7 +92,6 @@ export interface LimitsOptions {
   readonly expiryMs: number
   readonly events: Events
   readonly tracing: TracerSlot
-  /** Where long waits are written down. */
   readonly waits: WaitTracker
 }
 
@@ -113,8 +115,8 @@ const keyCacheSize = 10_000
 const maxChecked = 500
 
 /**
- * Limits: so many at a time for each entity, and so many in a while. Exact over all instances; a permit is free as soon as
- * its holder is gone.
+ * Concurrency limits (distributed semaphores) and rate limits for each entity, exact across all instances. A permit
+ * becomes free when its holder is no longer present.
  *
  * @example
  * await holdfast.limits.with(`export:${userId}`, { max: 1 }, async ({ signal }) => makeExport({ signal }))
@@ -130,7 +132,7 @@ export class Limits {
   readonly #acquirer: PermitAcquirer
   readonly #keys = new Map<string, Key>()
   readonly #permits = new Set<Permit>()
-  /** Calls under way, and what is being given back. */
+  /** Calls and releases in progress. `close` waits for them. */
   readonly #underWay = new Set<Promise<unknown>>()
   readonly #calls = new Calls()
   readonly #releasePermit = (permit: Permit, request: PermitRequest) => {
@@ -160,19 +162,17 @@ export class Limits {
   }
 
   /**
-   * Takes a permit. Throws `LimitReachedError` when as much is in use as may be: at once, or when `wait` is over.
+   * Acquires a permit. Throws `LimitReachedError` if the limit has no room: immediately, or after `wait`.
    *
    * @example
    * await using permit = await holdfast.limits.acquire('gpu', { max: 8, weight: 2, wait: '30s' })
    */
   async acquire(name: string, options: LimitOptions): Promise<Permit> {
-    const outcome = await this.#acquire('limits.acquire', name, options)
-    if (outcome instanceof Permit) return outcome
-    throw new LimitReachedError(name, outcome)
+    return this.#acquireOrThrow('limits.acquire', name, options)
   }
 
   /**
-   * Takes a permit if there is one, or comes to be one within `wait` if that is given; null when there is none.
+   * Acquires a permit if the limit has room now, or within `wait`. Returns null otherwise.
    *
    * @example
    * await using permit = await holdfast.limits.tryAcquire('gpu', { max: 8 })
@@ -184,8 +184,8 @@ export class Limits {
   }
 
   /**
-   * Runs `work` with a permit, and gives it back whatever happens. Throws `LimitReachedError` without running it when there
-   * is no permit, and `PermitLostError` after work that went to its end although the permit had been lost meanwhile.
+   * Runs `work` with a permit and always releases the permit afterwards. Throws `LimitReachedError` without running
+   * `work` if the limit has no room, and `PermitLostError` if `work` finished after the permit was lost.
    *
    * @example
    * await holdfast.limits.with(`export:${userId}`, { max: 1 }, async ({ signal }) => makeExport({ signal }))
@@ -194,11 +194,7 @@ export class Limits {
     checkCallback('limits.with', work)
     const { database, tracing } = this.#options
     const { tracer } = tracing
-    const acquire = async () => {
-      const outcome = await this.#acquire('limits.with', name, options)
-      if (outcome instanceof Permit) return outcome
-      throw new LimitReachedError(name, outcome)
-    }
+    const acquire = () => this.#acquireOrThrow('limits.with', name, options)
     const permit = await (tracer ? tracer.withSpan('limit wait', { name }, acquire) : acquire())
     const { fence } = permit
     const held = { handle: permit, keys: [this.#key('limit', name).key], address: database.address }
@@ -207,8 +203,8 @@ export class Limits {
   }
 
   /**
-   * Spends from a rate: so many in a while, and so many of them at once. The outcome is a value, and exact: a retry after
-   * `retryAfterMs` is allowed if nobody else came.
+   * Spends uses of a rate limit. A refusal is a return value, not an error. A retry after `retryAfterMs` is allowed if
+   * no other request was allowed first.
    *
    * @example
    * const outcome = await holdfast.limits.consume(`api:${key}`, { rate: '100/min', burst: 20 })
@@ -220,7 +216,7 @@ export class Limits {
     const burst = given ?? rate.count
     const each = intervalNsOf(rate, burst)
     if (cost > burst) {
-      throw new UsageError(`Expected cost to be at most the burst of ${burst}, got ${cost}: it would never be allowed`)
+      throw new UsageError(`Expected cost to be at most the burst of ${burst}, got ${cost}, which is never allowed`)
     }
     const key = this.#key('rate', name)
     this.#calls.throwIfClosed()
@@ -238,7 +234,7 @@ export class Limits {
     return { allowed, retryAfterMs: afterMs }
   }
 
-  /** Who holds permits of a name and who waits for them, for people: it may be another the moment it is read. */
+  /** Reads the holders and waiters of a name, for display. The result may be outdated when it arrives. */
   async usage(name: string): Promise<LimitUsage> {
     const { key } = this.#key('limit', name)
     const rows = await this.#store.run<{
@@ -263,17 +259,17 @@ export class Limits {
     }
   }
 
-  /** @internal Somebody has handed a permit to a wait that may be ours. */
+  /** @internal */
   onGranted(instanceId: string, token: string): void {
     if (instanceId === this.#options.presence.instanceId) this.#waitlist.onGrantNotified(token)
   }
 
-  /** @internal An operator has reset the entity with this key. */
+  /** @internal */
   onReset(key: string): void {
     void this.#checkHeld([...this.#permits].filter(({ request }) => request.key.key === key))
   }
 
-  /** @internal What is held now may be kept for so long; then its holders are asked to let go. */
+  /** @internal Waits up to `withinMs` for the current holders, then requests their release. */
   async drain(withinMs: number): Promise<void> {
     await waitForRelease([...this.#permits], withinMs, {
       isHeld: (permit) => permit.held,
@@ -292,7 +288,7 @@ export class Limits {
     await this.#store.close()
   }
 
-  /** Whether what is held is still there. What cannot be asked now is asked until it can. */
+  /** Marks permits as lost that are no longer in the database. Retries until the check succeeds. */
   async #checkHeld(permits: readonly Permit[]): Promise<void> {
     for (let at = 0; at < permits.length; at += maxChecked) {
       const some = permits.slice(at, at + maxChecked)
@@ -305,12 +301,18 @@ export class Limits {
     }
   }
 
+  async #acquireOrThrow(where: string, name: string, options: LimitOptions): Promise<Permit> {
+    const outcome = await this.#acquire(where, name, options)
+    if (outcome instanceof Permit) return outcome
+    throw new LimitReachedError(name, outcome)
+  }
+
   async #acquire(where: string, name: string, given: LimitOptions): Promise<Permit | Refusal> {
     const options = readOptions(where, given, limitRules)
     const { max, weight = 1, wait: waitMs = 0, signal } = options
     if (max === undefined) throw new UsageError(`Expected max to be ${limitRules.max.expected}, got undefined`)
     if (weight > max) {
-      throw new UsageError(`Expected weight to be at most the max of ${max}, got ${weight}: it would wait for ever`)
+      throw new UsageError(`Expected weight to be at most the max of ${max}, got ${weight}, which is never granted`)
     }
     const key = this.#key('limit', name)
     this.#calls.throwIfClosed()
@@ -332,7 +334,7 @@ export class Limits {
 
   async #sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
     const giveUp = combineSignals(this.#calls.closing, signal)
-    // Timers of Node may fire a millisecond early.
+    // Node timers may fire 1 ms early.
     await pause(ms + 1, giveUp.signal)
     giveUp.forget()
     giveUp.signal.throwIfAborted()
@@ -345,7 +347,7 @@ export class Limits {
     return promise
   }
 
-  /** Of its own kind, so that a limit, a rate and a lock of one name have nothing to do with each other. */
+  /** The kind in the label separates a limit, a rate and a lock of the same name. */
   #key(kind: 'limit' | 'rate', name: string): Key {
     const label = `${kind}/${checkName(name)}`
     let key = this.#keys.get(label)

@@ -3,7 +3,7 @@ import { arrayLiteral, DatabaseUnreachableError, type Epoch } from '../postgres/
 import { KeyedBatcher } from './keyed-batcher.js'
 import type { LimitStore } from './store.js'
 
-/** One request for a permit: what is asked under one life, known by its token. */
+/** Request for a permit in one epoch, identified by its token. */
 export interface PermitRequest {
   readonly key: Key
   readonly name: string
@@ -13,7 +13,7 @@ export interface PermitRequest {
   readonly max: number
 }
 
-/** See `holdfast.limit_decide`. */
+/** Kinds of request, described at the SQL function `limit_decide`. */
 export type RequestKind = 'try' | 'wait' | 'release' | 'leave' | 'cancel'
 
 export type Verdict =
@@ -36,6 +36,9 @@ export interface PermitDecision {
   readonly sinceMs: number | undefined
 }
 
+/** Decision of a refused request. */
+export type Refusal = PermitDecision & { readonly max: number; readonly weight: number; readonly waitedMs: number }
+
 interface BatchItem extends PermitRequest {
   readonly kind: RequestKind
 }
@@ -51,30 +54,24 @@ interface PermitDecisionRow {
   oldest_for_ms: number | null
 }
 
-/**
- * What an instance asks of permits. All of one turn of the event loop goes out as one statement; what is given back comes
- * before what is taken.
- */
+/** Sends the permit requests of an instance: one statement for each event-loop turn, releases first. */
 export class PermitBatcher {
-  readonly #store: LimitStore
-  readonly #instanceId: string
-  readonly #onGranted: (token: string, fence: number) => void
   readonly #batcher = new KeyedBatcher<BatchItem, PermitDecision>((requests, mayWait) => this.#send(requests, mayWait))
 
-  /** `onServed` is told of the instance's own waits that were granted because of something else that it asked. */
-  constructor(store: LimitStore, instanceId: string, onGranted: (token: string, fence: number) => void) {
-    this.#store = store
-    this.#instanceId = instanceId
-    this.#onGranted = onGranted
-  }
+  /** `onGranted` receives waits of this instance that were granted because another request of the batch made room. */
+  constructor(
+    readonly store: LimitStore,
+    readonly instanceId: string,
+    readonly onGranted: (token: string, fence: number) => void,
+  ) {}
 
   add(kind: RequestKind, request: PermitRequest): Promise<PermitDecision> {
     return this.#batcher.add({ ...request, kind })
   }
 
   /**
-   * Asks until there is an answer, or the life is over: then the permit is nobody's anyway. `release` for what is known to
-   * be held; `cancel` for what may still be on its way to the server.
+   * Retries until a response arrives or the epoch ends, which also ends the permit. `release` is for granted permits,
+   * `cancel` for requests that may not have reached the server yet.
    */
   async sendReliably(kind: 'release' | 'cancel', request: PermitRequest): Promise<void> {
     for (let attempt = 0; ; attempt++) {
@@ -90,8 +87,8 @@ export class PermitBatcher {
   }
 
   async #send(requests: readonly BatchItem[], mayWait: boolean): Promise<readonly PermitDecision[]> {
-    const { channel, sql } = this.#store
-    this.#store.countRequests(requests.length)
+    const { channel, sql } = this.store
+    this.store.countRequests(requests.length)
     const columns = [
       requests.map(({ kind }) => kind),
       requests.map(({ key }) => key.key),
@@ -102,18 +99,18 @@ export class PermitBatcher {
     ].map(arrayLiteral)
     const names = JSON.stringify(requests.map(({ name }) => name))
     const { namespace } = requests[0]!.key
-    const values = [channel, this.#instanceId, namespace, names, ...columns, mayWait]
-    const rows = await this.#store.run<PermitDecisionRow>(sql.decide_permits, values)
+    const values = [channel, this.instanceId, namespace, names, ...columns, mayWait]
+    const rows = await this.store.run<PermitDecisionRow>(sql.decide_permits, values)
     const decisions: PermitDecision[] = new Array(requests.length).fill(goneDecision)
     for (const row of rows) {
-      if (row.ordinal === null) this.#onGranted(row.token, Number(row.fence))
+      if (row.ordinal === null) this.onGranted(row.token, Number(row.fence))
       else decisions[row.ordinal] = decisionOf(row)
     }
     return decisions
   }
 }
 
-/** What there is no row about. */
+/** Decision for a request without a result row. */
 const goneDecision: PermitDecision = {
   verdict: 'gone',
   fence: 0,

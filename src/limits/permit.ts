@@ -3,7 +3,7 @@ import { PermitLostError } from './errors.js'
 import type { PermitRequest } from './permit-batcher.js'
 
 /**
- * A permit that is held. It needs no renewals: it is held for as long as the instance is present, and lost with it.
+ * Handle of a permit. A permit needs no renewals. It is lost when the instance is no longer present in the database.
  *
  * @example
  * await using permit = await holdfast.limits.acquire('gpu', { max: 8, weight: 2, wait: '30s' })
@@ -14,11 +14,11 @@ import type { PermitRequest } from './permit-batcher.js'
  */
 export class Permit extends Handle {
   readonly name: string
-  /** How much of the limit it takes. */
+  /** Share of the limit that the permit takes. */
   readonly weight: number
-  /** Larger than that of every permit of the name that was granted before. */
+  /** Fencing token: larger than the fence of every earlier permit of the name. */
   readonly fence: number
-  /** @internal What it was granted for. */
+  /** @internal */
   readonly request: PermitRequest
   readonly #giveBack: (permit: Permit, request: PermitRequest) => Promise<void>
   readonly #events: Events

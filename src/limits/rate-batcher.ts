@@ -8,13 +8,13 @@ interface RateRequest {
   readonly intervalNs: bigint
   readonly burst: number
   readonly cost: number
-  /** How long the asker would wait for its place. */
+  /** Maximum wait of the request. */
   readonly waitNs: number
 }
 
 interface RateDecision {
   readonly verdict: 'allowed' | 'refused' | 'locked'
-  /** When it is, or would be, its turn. */
+  /** Time until the request is, or would be, allowed. */
   readonly afterMs: number
   readonly remaining: number
 }
@@ -26,21 +26,18 @@ interface RateDecisionRow {
   remaining: string
 }
 
-/** What an instance asks of rates: all of one turn of the event loop as one statement. */
+/** Sends the rate requests of an instance: one statement for each event-loop turn. */
 export class RateBatcher {
-  readonly #store: LimitStore
   readonly #batcher = new KeyedBatcher<RateRequest, RateDecision>((requests, mayWait) => this.#send(requests, mayWait))
 
-  constructor(store: LimitStore) {
-    this.#store = store
-  }
+  constructor(readonly store: LimitStore) {}
 
   add(request: RateRequest): Promise<RateDecision> {
     return this.#batcher.add(request)
   }
 
   async #send(requests: readonly RateRequest[], mayWait: boolean): Promise<readonly RateDecision[]> {
-    this.#store.countRequests(requests.length)
+    this.store.countRequests(requests.length)
     const given = requests.map(({ key, name, intervalNs, burst, cost, waitNs }, ordinal) => ({
       ordinal,
       key: key.key,
@@ -51,10 +48,10 @@ export class RateBatcher {
       cost,
       wait_ns: String(waitNs),
     }))
-    const rows = await this.#store.run<RateDecisionRow>(this.#store.sql.decide_rates, [JSON.stringify(given), mayWait])
+    const rows = await this.store.run<RateDecisionRow>(this.store.sql.decide_rates, [JSON.stringify(given), mayWait])
     const decisions: RateDecision[] = new Array(requests.length)
     for (const { ordinal, verdict, after_ns, remaining } of rows) {
-      // Rounded up to whole milliseconds: a retry then is allowed, and one a millisecond earlier is not.
+      // Rounded up to whole milliseconds: a retry at that time is allowed, a retry 1 ms earlier is not.
       decisions[ordinal] = { verdict, afterMs: Math.ceil(Number(after_ns) / 1e6), remaining: Number(remaining) }
     }
     return decisions

@@ -1,6 +1,6 @@
-import { type Duration, describe, formatDuration, type OptionRule, parseDuration, UsageError } from '../base/index.js'
+import { type Duration, formatDuration, type OptionRule, parseDuration, UsageError } from '../base/index.js'
 
-/** So many in a while: `'100/min'`, `'5/s'`, `'1000/h'`, `'1/d'`, or a count and any duration. */
+/** Number of uses in a period: `'100/min'`, `'5/s'`, `'1000/h'`, `'1/d'`, or a count and any duration. */
 export type Rate = string | { readonly count: number; readonly per: Duration }
 
 export interface ParsedRate {
@@ -34,20 +34,20 @@ function fromObject(given: unknown): ParsedRate | undefined {
 }
 
 /**
- * How many nanoseconds one takes, rounded up, so that a rate is never exceeded. At a million a second, the most that there may
- * be, the rounding makes it slower by a thousandth at most.
+ * Returns the nanoseconds of one unit, rounded up, so that a rate is never exceeded. At the maximum of 1 million per
+ * second, rounding costs at most 0.1 %.
  */
 export function intervalNsOf({ count, perMs }: ParsedRate, burst: number): bigint {
   const perNs = BigInt(Math.floor(perMs * 1e6))
   const each = (perNs + BigInt(count) - 1n) / BigInt(count)
   if (each < 1_000n) {
     throw new UsageError(
-      `Expected rate to be at most a million a second, got ${count} in ${formatDuration(perMs)}`,
+      `Expected rate to be at most 1,000,000 per second, got ${count} in ${formatDuration(perMs)}`,
       'Count in larger units: kilobytes instead of bytes, for example.',
     )
   }
   if (each * BigInt(burst) > BigInt(maxPeriodMs) * 1_000_000n) {
-    throw new UsageError(`Expected the burst to be there again within 366 days, got ${describe(burst)}`)
+    throw new UsageError(`Expected the burst to recover within 366 days, got a burst of ${burst}`)
   }
   return each
 }

@@ -1,7 +1,5 @@
--- Limits. A permit is one of the uses that an entity allows at the same time. A rate allows a number of uses in a period.
-
 create sequence holdfast.wait_order as bigint;
-comment on sequence holdfast.wait_order is 'The order in which those came who wait for permits.';
+comment on sequence holdfast.wait_order is 'Queue positions of waits for permits, in order of arrival.';
 
 create unlogged table holdfast.limit_state (
   key bigint primary key,
@@ -12,13 +10,13 @@ create unlogged table holdfast.limit_state (
   changed_at timestamptz not null default now()
 ) with (fillfactor = 50);
 comment on table holdfast.limit_state is
-  'One row for each entity that was limited lately: how much of it is in use. Whoever changes its permits has locked this row. Swept when nothing has been in use for a while.';
-comment on column holdfast.limit_state.key is 'The key of limit/ and the name.';
-comment on column holdfast.limit_state.namespace is 'The namespace of the name.';
-comment on column holdfast.limit_state.name is 'What people call the entity.';
-comment on column holdfast.limit_state.in_use is 'The weights of the permits that are granted, together.';
-comment on column holdfast.limit_state.waiting is 'How many wait.';
-comment on column holdfast.limit_state.changed_at is 'When that changed last.';
+  'Usage of each recently used entity. A transaction that changes permits of the entity locks this row. Unused rows are swept.';
+comment on column holdfast.limit_state.key is 'Key of limit/<name>.';
+comment on column holdfast.limit_state.namespace is 'Namespace of the name.';
+comment on column holdfast.limit_state.name is 'Name of the entity.';
+comment on column holdfast.limit_state.in_use is 'Sum of the weights of all granted permits.';
+comment on column holdfast.limit_state.waiting is 'Number of waiting requests.';
+comment on column holdfast.limit_state.changed_at is 'Time of the last change.';
 
 create unlogged table holdfast.permit (
   key bigint not null,
@@ -33,16 +31,16 @@ create unlogged table holdfast.permit (
   primary key (key, token)
 ) with (fillfactor = 80);
 comment on table holdfast.permit is
-  'Permits that are granted or waited for. A row means nothing once its epoch is not present any more (is_present), so nothing is lost with an unlogged table: a crash ends all epochs.';
-comment on column holdfast.permit.key is 'The key of the entity.';
-comment on column holdfast.permit.token is 'Drawn at random for each request.';
-comment on column holdfast.permit.session is 'The number of the epoch of the instance that asked.';
-comment on column holdfast.permit.instance is 'The instance that asked.';
-comment on column holdfast.permit.weight is 'How much it takes of the entity; 0 for a request that was taken back before it arrived.';
-comment on column holdfast.permit.max is 'How much there may be in use, as the asker has it.';
-comment on column holdfast.permit.wait_order is 'Its place in the queue; null when it never had to wait.';
-comment on column holdfast.permit.fence is 'The fence of the grant; null while it waits.';
-comment on column holdfast.permit.since is 'When it was granted; while it waits, when it began to.';
+  'Granted permits and waiting requests. A row is void when its epoch is no longer present. Unlogged, because a crash ends all epochs.';
+comment on column holdfast.permit.key is 'Key of the entity.';
+comment on column holdfast.permit.token is 'Random token of the request.';
+comment on column holdfast.permit.session is 'Number of the epoch of the requesting instance.';
+comment on column holdfast.permit.instance is 'Requesting instance.';
+comment on column holdfast.permit.weight is 'Share of the limit; 0 marks a request that was cancelled before it arrived.';
+comment on column holdfast.permit.max is 'Limit of the entity, as given in the request.';
+comment on column holdfast.permit.wait_order is 'Position in the queue; null for a request that did not wait.';
+comment on column holdfast.permit.fence is 'Fence of the grant; null while the request waits.';
+comment on column holdfast.permit.since is 'Time of the grant; for a waiting request, the start of the wait.';
 create index permit_queue on holdfast.permit (key, wait_order) where fence is null;
 
 create table holdfast.rate (
@@ -52,9 +50,9 @@ create table holdfast.rate (
   full_at bigint not null
 ) with (fillfactor = 50);
 comment on table holdfast.rate is
-  'One row for each entity that spends at a rate. A row whose time has passed says the same as no row, and is swept.';
-comment on column holdfast.rate.key is 'The key of rate/ and the name.';
-comment on column holdfast.rate.namespace is 'The namespace of the name.';
-comment on column holdfast.rate.name is 'What people call the entity.';
+  'State of each rate limit. A row whose full_at has passed is equivalent to no row, and is swept.';
+comment on column holdfast.rate.key is 'Key of rate/<name>.';
+comment on column holdfast.rate.namespace is 'Namespace of the name.';
+comment on column holdfast.rate.name is 'Name of the entity.';
 comment on column holdfast.rate.full_at is
-  'When all that was spent will be there again, in nanoseconds since 1970 on the clock of this database.';
+  'Time at which all spent units are available again, in nanoseconds since 1970 on the clock of this database.';

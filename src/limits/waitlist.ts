@@ -4,7 +4,7 @@ import type { EpochDependents } from './epoch-dependents.js'
 import type { PermitRequest, Verdict } from './permit-batcher.js'
 import type { LimitStore } from './store.js'
 
-/** A fence, or `gone`: the queue, or the life, is over, and it must be asked for again. */
+/** Fence of the grant, or `gone` when the wait is no longer in the queue and must be requested again. */
 type WaitOutcome = number | 'gone'
 
 interface WaitRow {
@@ -16,37 +16,35 @@ interface WaitRow {
 const pollEveryMs = 50
 
 /**
- * The waits of an instance. They stand in the queue of the database; here they are told of their grant, in one of three
- * ways: by the answer to something else that the instance asked; by a notification, whereupon the instance looks; and by a look
- * from time to time, which alone is relied on. A look also finds out whether somebody who stands before has died.
+ * Tracks the waits of this instance, which are rows in the database's queue. A wait learns of its grant from the
+ * response to another request of this instance, from a check after a notification, or from a periodic poll. Only the
+ * poll is reliable. A poll also removes dead holders and waiters.
  */
 export class Waitlist {
-  readonly #store: LimitStore
-  readonly #dependents: EpochDependents
   readonly #waits = new Map<string, PermitWait>()
   readonly #checks = new Batcher<PermitRequest, WaitRow>((requests) => this.#check(requests))
-  readonly #longWaits: WaitTracker
   #polls = 0
   #timer: NodeJS.Timeout | undefined
 
-  constructor(store: LimitStore, dependents: EpochDependents, longWaits: WaitTracker) {
-    this.#store = store
-    this.#dependents = dependents
-    this.#longWaits = longWaits
+  constructor(
+    readonly store: LimitStore,
+    readonly dependents: EpochDependents,
+    readonly longWaits: WaitTracker,
+  ) {
     longWaits.addSource(() => this.#waitsThatHold())
   }
 
-  /** Who waits is told by the rows in the queue; what else the same flow of control holds is written down beside. */
+  /** Yields the waits whose enclosing handlers hold other names. The table `permit` shows the other waits. */
   *#waitsThatHold(): Iterable<PermitWait> {
     for (const wait of this.#waits.values()) if (wait.isQueued && wait.request.holding.length > 0) yield wait
   }
 
-  /** To be called before the server is asked: the grant may be heard of before the answer. */
+  /** Must be called before the request is sent, because a notification of the grant may arrive before the response. */
   add(request: PermitRequest, holding: readonly string[]): PermitWait {
     const wait = new PermitWait(request, holding, () => this.#remove(wait))
-    if (holding.length > 0) this.#longWaits.scheduleWrite()
+    if (holding.length > 0) this.longWaits.scheduleWrite()
     this.#waits.set(request.token, wait)
-    this.#dependents.add(request.epoch, wait)
+    this.dependents.add(request.epoch, wait)
     this.#timer ??= setInterval(() => this.#poll(), pollEveryMs * (0.9 + Math.random() * 0.2))
     return wait
   }
@@ -55,20 +53,20 @@ export class Waitlist {
     this.#waits.get(token)?.settle(fence)
   }
 
-  /** A notification says that it may have been granted. */
+  /** Checks a wait after a notification. */
   onGrantNotified(token: string): void {
     const wait = this.#waits.get(token)
     if (wait) void this.#checkWait(wait)
   }
 
-  /** The places of those of the requests that are not there any more. */
+  /** Returns the indexes of the requests that are no longer in the database. */
   async missing(requests: readonly PermitRequest[]): Promise<number[]> {
     return (await this.#check(requests)).filter(({ verdict }) => verdict === 'gone').map(({ ordinal }) => ordinal)
   }
 
   #remove(wait: PermitWait): void {
     this.#waits.delete(wait.permitRequest.token)
-    this.#dependents.delete(wait.permitRequest.epoch, wait)
+    this.dependents.delete(wait.permitRequest.epoch, wait)
     if (this.#waits.size > 0) return
     clearInterval(this.#timer)
     this.#timer = undefined
@@ -85,42 +83,41 @@ export class Waitlist {
     try {
       const { verdict, fence } = await this.#checks.add(wait.permitRequest)
       if (verdict === 'granted') wait.settle(Number(fence))
-      // Unless the request had perhaps not arrived yet.
+      // A request that was not queued before the check may not have arrived yet.
       else if (verdict === 'gone' && isQueued) wait.settle('gone')
     } catch {
-      // The next look will tell.
+      // The next poll repeats the check.
     } finally {
       wait.isBeingChecked = false
     }
   }
 
   #check(requests: readonly PermitRequest[]): Promise<WaitRow[]> {
-    const { channel, sql } = this.#store
+    const { channel, sql } = this.store
     const waits = requests.map(({ key, token }, ordinal) => ({ ordinal, key: key.key, token }))
-    return this.#store
+    return this.store
       .run<WaitRow>(sql.check_waits, [channel, JSON.stringify(waits)])
       .then((rows) => rows.sort((a, b) => a.ordinal - b.ordinal))
   }
 }
 
-/** One wait, from before it is asked for until it is granted, gone or given up. */
 export class PermitWait {
   readonly kind = 'permit'
   readonly request: { readonly holding: readonly string[] }
   readonly requestedAt = performance.now()
-  readonly permitRequest: PermitRequest
   readonly outcome: Promise<WaitOutcome>
-  /** The server has said that it stands in the queue. */
+  /** Whether the server has confirmed that the wait is in the queue. */
   isQueued = false
   isBeingChecked = false
   #polls = 0
   #settle!: (outcome: WaitOutcome) => void
-  readonly leave: () => void
 
-  constructor(request: PermitRequest, holding: readonly string[], leave: () => void) {
-    this.permitRequest = request
+  constructor(
+    readonly permitRequest: PermitRequest,
+    holding: readonly string[],
+    readonly leave: () => void,
+  ) {
     this.request = { holding }
-    this.leave = leave
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve
     })
@@ -139,7 +136,7 @@ export class PermitWait {
     this.settle('gone')
   }
 
-  /** After 50 and 100 ms, then five times, then twice a second; all of an instance together, so that it is one statement. */
+  /** After 50 and 100 ms, then five times a second, later twice a second. Waits due at the same poll share a statement. */
   isDue(poll: number): boolean {
     if (!this.isQueued || this.isBeingChecked) return false
     this.#polls++

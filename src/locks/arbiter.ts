@@ -14,51 +14,26 @@ import { LockBatcher, type LockBatchStatements, type LockMode } from './lock-bat
 import { LockBudget } from './lock-budget.js'
 import { type WaitConnection, WaitPool, type WaitStatements } from './wait-pool.js'
 
-/**
- * Decides inside one process who may have a name, and speaks for all of them to the server.
- *
- * PostgreSQL decides between sessions, but says yes to a session that asks for what it holds already. So within a
- * process the arbiter is the authority: requests for a name stand in one queue, first come first served, and only
- * the first of them is brought before the server.
- *
- *     asked ──► queued ──► tried on the anchor ──► granted
- *                 ▲               │ busy
- *                 │               ├─► null, for those who would not wait
- *                 │               ▼
- *                 └──────── waits on a parked place, slice by slice ──► granted there
- *
- * - A request that times out or is aborted leaves the queue at once. What the server grants after that goes to the
- *   next in the queue that fits, and else is given back.
- * - When a name is released and somebody of this process is next, release and try go out as one statement; on a parked
- *   place, release and wait go out one behind the other. Waiters of other processes stand in the server's queue and get
- *   it first, so no process keeps a name to itself.
- * - Readers join a shared hold of their process. After a second, joining asks the server whether a writer waits
- *   elsewhere; if so, readers queue up until the hold has drained, so that writers are not starved.
- * - When the anchor is lost, those who hold are told, those who wait go on waiting for the next life, and those who
- *   would not wait get the error.
- */
 export interface ArbiterOptions {
   readonly anchor: Anchor
   readonly names: NameRegistry
   readonly statements: LockBatchStatements & WaitStatements & { count_locks: Statement }
   readonly expiryMs: number
   readonly waitConnections: number
-  /** Who is told who waits. */
   readonly waits: WaitTracker
 }
 
 export interface AcquireOptions {
   readonly mode: LockMode
-  /** 0: only if it is free now. */
+  /** 0: do not wait. */
   readonly waitMs: number
   readonly signal?: AbortSignal | undefined
-  /** The keys that the same flow of control reads: a reader inside it must not stand behind a writer that waits for it. */
+  /** Keys that the enclosing handler reads. A nested reader must not queue behind a writer that waits for the handler. */
   readonly reading?: readonly string[]
-  /** The keys that the same flow of control holds, for finding deadlocks. */
+  /** Keys that the enclosing handlers hold, for deadlock detection. */
   readonly holding?: readonly string[]
 }
 
-/** One acquire that has not been decided yet. */
 export interface PendingRequest {
   readonly kind: 'lock'
   readonly key: Key
@@ -68,32 +43,41 @@ export interface PendingRequest {
   readonly fail: (error: unknown) => void
 }
 
-interface NameState {
-  readonly key: Key
-  readonly queue: PendingRequest[]
+class NameState {
+  readonly queue: PendingRequest[] = []
   hold: Hold | undefined
   connection: WaitConnection | undefined
-  /** Whether somebody waits for others to let go, on a place or until one is free. */
-  isWaiting: boolean
-  /** In which mode a place stands in the queue of the server now. */
+  /** Whether a request waits on a wait connection, or for a free wait connection. */
+  isWaiting = false
+  /** Mode of the server-side wait that is in progress. */
   waitingMode: LockMode | undefined
-  /** Set while readers stand back for a writer elsewhere: when it goes off, they ask again. */
+  /** Set while readers are held back for a writer of another process. When it fires, they retry. */
   readersRetryTimer: NodeJS.Timeout | undefined
-  /** Whether `#work` is going on for this name. */
-  isProcessing: boolean
+  /** Whether `#processQueue` runs for this name. */
+  isProcessing = false
   onIdle: (() => void) | undefined
+
+  constructor(readonly key: Key) {}
 }
 
+/**
+ * Owns the FIFO queue of each name inside one process, and sends only the head of a queue to the server. PostgreSQL
+ * arbitrates between sessions, but grants a lock again to the session that already holds it. The README has the states.
+ *
+ * - A request that times out or is aborted leaves the queue immediately. A late grant goes to the new head of the queue
+ *   if it wants the same mode, and is released otherwise.
+ * - Readers join a shared hold of their process. One second after the grant, a joining reader first checks whether a
+ *   writer of another process waits. If so, readers queue until the hold is released, so that writers do not starve.
+ * - When the anchor is lost, holders are notified, waits continue after the reconnect, and requests with wait 0 throw.
+ */
 export class Arbiter {
-  readonly #options: ArbiterOptions
   readonly #states = new Map<string, NameState>()
   readonly #budget: LockBudget
   readonly #waitPool: WaitPool
   readonly #batchers = new WeakMap<Session, LockBatcher>()
   readonly #closing = new AbortController()
 
-  constructor(options: ArbiterOptions) {
-    this.#options = options
+  constructor(readonly options: ArbiterOptions) {
     this.#budget = new LockBudget(options.statements.count_locks)
     const newBatcher = (session: Session) => this.#batcherOf(session)
     this.#waitPool = new WaitPool(
@@ -106,17 +90,17 @@ export class Arbiter {
     options.anchor.onLoss((session, reason) => this.#onSessionLost(session, reason))
   }
 
-  /** The hold, or null when the name was busy for as long as the request would wait. */
+  /** Returns null when the name stayed busy for `waitMs`. */
   acquire(key: Key, options: AcquireOptions): Promise<Hold | null> {
     return new Promise((resolve, reject) => {
       if (this.#closing.signal.aborted) throw this.#closing.signal.reason
-      this.#options.names.check(key)
+      this.options.names.check(key)
       const outer = options.reading?.includes(key.key) ? this.holdOf(key.key) : undefined
       if (outer?.mode === 'shared') {
         outer.users++
         return resolve(outer)
       }
-      if (options.waitMs === 0 && !this.#options.anchor.session) throw reconnectingError()
+      if (options.waitMs === 0 && !this.options.anchor.session) throw reconnectingError()
       const state = this.#stateOf(key)
       if (options.waitMs === 0 && this.#isBusyHere(state, options)) return resolve(null)
       this.#enqueue(state, options, resolve, reject)
@@ -129,7 +113,7 @@ export class Arbiter {
     const state = this.#states.get(hold.key.key)
     if (state?.hold !== hold) return
     state.hold = undefined
-    // A place serves one name, so there is nobody to send the release together with.
+    // A wait connection serves one name, so its release cannot share a batch with other names.
     const hasOwnConnection = state.connection?.batcher === hold.batcher
     const released = hasOwnConnection
       ? hold.batcher.releaseNow(hold.key, hold.mode)
@@ -138,12 +122,10 @@ export class Arbiter {
     await released
   }
 
-  /** What is held now, for notes and for people. */
   *holds(): Iterable<Hold> {
     for (const state of this.#states.values()) if (state.hold) yield state.hold
   }
 
-  /** Who waits now. */
   *waitingRequests(): Iterable<PendingRequest> {
     for (const state of this.#states.values()) yield* state.queue
   }
@@ -170,25 +152,15 @@ export class Arbiter {
   #stateOf(key: Key): NameState {
     let state = this.#states.get(key.key)
     if (state === undefined) {
-      state = {
-        key,
-        queue: [],
-        hold: undefined,
-        connection: undefined,
-        isWaiting: false,
-        waitingMode: undefined,
-        readersRetryTimer: undefined,
-        isProcessing: false,
-        onIdle: undefined,
-      }
+      state = new NameState(key)
       this.#states.set(key.key, state)
     }
     return state
   }
 
-  /** Whether somebody of this process has the name, or is before us, in a way that excludes us; or others have it. */
+  /** Whether a hold or request of this process conflicts with the request, or another process has the name. */
   #isBusyHere(state: NameState, options: AcquireOptions): boolean {
-    // With an empty queue it is a wait that has been given up and is about to end: nobody here needs to have the name.
+    // With an empty queue, the wait is abandoned and about to end, so it proves nothing.
     if (state.isWaiting && state.queue.length > 0) return true
     if (options.mode === 'exclusive') return state.hold !== undefined || state.queue.length > 0
     return state.hold?.mode === 'exclusive' || state.queue.some((pending) => pending.request.mode === 'exclusive')
@@ -205,10 +177,10 @@ export class Arbiter {
     const dequeue = () => {
       clearTimeout(timer)
       forgetSignal()
-      this.#options.waits.waitEnded(pending)
+      this.options.waits.waitEnded(pending)
       const position = state.queue.indexOf(pending)
       if (position >= 0) state.queue.splice(position, 1)
-      // Nobody needs what is waited for, or whoever is first now needs it in another mode.
+      // Cancel the server-side wait: the queue is empty, or its new head wants another mode.
       if (state.waitingMode && state.queue[0]?.request.mode !== state.waitingMode) state.connection?.cancel()
     }
     const pending: PendingRequest = {
@@ -233,7 +205,7 @@ export class Arbiter {
     if (options.signal) forgetSignal = whenAborted(options.signal, pending.fail)
   }
 
-  /** Brings the queue of one name forward, as far as it goes now. Runs once at a time for each name. */
+  /** Serves the queue of one name until it is empty or must wait for a release. Runs once at a time for each name. */
   async #processQueue(state: NameState): Promise<void> {
     if (state.isProcessing) return
     state.isProcessing = true
@@ -242,7 +214,7 @@ export class Arbiter {
       const { hold } = state
       try {
         if (hold === undefined) await this.#requestFromServer(state, head)
-        // Its release will go on from here; unless it was released while we looked.
+        // The release of the hold continues the queue, unless the hold was released during #joinHold.
         else if (!(await this.#joinHold(state, hold, head)) && state.hold === hold) {
           this.#reportWaits(state)
           break
@@ -251,13 +223,12 @@ export class Arbiter {
         await this.#onFailure(state, head, error)
       }
     }
-    // From the last look at the queue to here nothing else can run, so nobody who asks is overlooked.
+    // No other code runs between the last check of the queue and this line, so no request is missed.
     state.isProcessing = false
     if (state.hold === undefined) this.#forgetName(state)
     state.onIdle?.()
   }
 
-  /** Nothing is held and nobody waits. */
   #forgetName(state: NameState): void {
     if (state.connection) void this.#waitPool.release(state.connection)
     state.connection = undefined
@@ -265,7 +236,7 @@ export class Arbiter {
     this.#states.delete(state.key.key)
   }
 
-  /** Lets the head use what this process holds already; false when it must wait for its release. */
+  /** Lets the head join a hold of this process. Returns false when the head must wait for its release. */
   async #joinHold(state: NameState, hold: Hold, head: PendingRequest): Promise<boolean> {
     if (head.request.mode !== 'shared' || hold.mode !== 'shared') return false
     if (performance.now() > hold.joinableUntil) {
@@ -276,7 +247,7 @@ export class Arbiter {
       }
       hold.joinableUntil = performance.now() + joinFreelyMs
     }
-    // Both may have gone while we asked.
+    // Both may have changed during the check.
     if (state.hold === hold && state.queue[0] === head) head.settle(hold)
     return true
   }
@@ -298,10 +269,9 @@ export class Arbiter {
     }
   }
 
-  /** Asks the server on behalf of the head. */
   async #requestFromServer(state: NameState, head: PendingRequest): Promise<void> {
-    // On a place the name was busy a moment ago. Waiting straight away, right behind the release, spares a try that
-    // would most likely fail, and with it a round trip for each hand-off between processes.
+    // A name with a wait connection was busy recently. Waiting directly after the release skips a try that would
+    // probably fail, and saves one round trip for each hand-over between processes.
     if (state.connection && state.queue.every(({ request }) => request.waitMs > 0)) return this.#waitOneSlice(state)
     const batcher = state.connection?.batcher ?? this.#batcherOf(await this.#presentSession(head))
     const fence = await batcher.try(state.key, head.request.mode)
@@ -311,7 +281,7 @@ export class Arbiter {
   }
 
   async #presentSession(head: PendingRequest): Promise<Session> {
-    const { anchor } = this.#options
+    const { anchor } = this.options
     const session = anchor.session
     if (session) return session
     if (head.request.waitMs === 0) throw reconnectingError()
@@ -326,7 +296,7 @@ export class Arbiter {
     })
   }
 
-  /** Waits one slice on a parked place, or a moment where all places are taken. */
+  /** Waits one slice on a wait connection, or pauses briefly when all wait connections are in use. */
   async #waitOnConnection(state: NameState): Promise<void> {
     state.connection ??= await this.#waitPool.acquire(backoffMs(3, 25, 250))
     const { connection, queue } = state
@@ -343,7 +313,7 @@ export class Arbiter {
     if (fence !== undefined) await this.#onGranted(state, mode, fence, connection.batcher)
   }
 
-  /** The server has granted the name: to the head of the queue as it is now, if that still fits. */
+  /** Gives the grant to the current head of the queue if the mode matches, and otherwise releases the lock. */
   async #onGranted(state: NameState, mode: LockMode, fence: number, batcher: LockBatcher): Promise<void> {
     if (!batcher.session.trusted) return
     const head = state.queue[0]
@@ -356,30 +326,29 @@ export class Arbiter {
   }
 
   #reportWaits({ queue }: NameState): void {
-    for (const pending of queue) if (pending.request.waitMs > 0) this.#options.waits.waitStarted(pending)
+    for (const pending of queue) if (pending.request.waitMs > 0) this.options.waits.waitStarted(pending)
   }
 
-  /** The name is taken elsewhere: those who would not wait are told so. */
   #refuseNonWaiters(state: NameState): void {
     for (const pending of [...state.queue]) if (pending.request.waitMs === 0) pending.settle(null)
   }
 
   async #onFailure(state: NameState, head: PendingRequest, error: unknown): Promise<void> {
     if (state.connection && !state.connection.batcher.session.trusted) state.connection = undefined
-    // The end of a wait that came late, and struck what came after it: asked again.
+    // A cancel that arrived late and hit the next statement: retry.
     if (sqlstateOf(error) === sqlstate.queryCanceled) return
     const keepsWaiting = head.request.waitMs > 0 && error instanceof DatabaseUnreachableError
     if (!keepsWaiting) return head.fail(error)
-    // The database went away: whoever waits goes on waiting, without pressing a server that is starting.
+    // The database is unreachable: the request keeps waiting, with a pause that does not overload a starting server.
     await new Promise((resolve) => setTimeout(resolve, backoffMs(2, 25, 250)))
   }
 
   #batcherOf(session: Session): LockBatcher {
     let batcher = this.#batchers.get(session)
     if (batcher === undefined) {
-      batcher = new LockBatcher(session, this.#options.statements, this.#options.names, this.#budget)
+      batcher = new LockBatcher(session, this.options.statements, this.options.names, this.#budget)
       this.#batchers.set(session, batcher)
-      if (session !== this.#options.anchor.session) session.onLoss((reason) => this.#onSessionLost(session, reason))
+      if (session !== this.options.anchor.session) session.onLoss((reason) => this.#onSessionLost(session, reason))
     }
     return batcher
   }
@@ -397,5 +366,5 @@ export class Arbiter {
 }
 
 function reconnectingError(): DatabaseUnreachableError {
-  return new DatabaseUnreachableError('The anchor was lost and is reconnecting')
+  return new DatabaseUnreachableError('The anchor connection was lost and is reconnecting')
 }

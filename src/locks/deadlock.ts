@@ -2,7 +2,7 @@ import { arrayLiteral, DeadlockError, type Executor, type Statement, sqlstateOf 
 
 const advisoryLock = /advisory lock \[\d+,(\d+),(\d+),1\]/g
 
-/** PostgreSQL's own report of a deadlock speaks of numbers; this puts the names in. Other errors pass through. */
+/** Replaces the keys in PostgreSQL's deadlock report with names. Returns other errors unchanged. */
 export async function withNamesOfDeadlock(error: unknown, database: Executor, labels: Statement): Promise<unknown> {
   if (!(error instanceof DeadlockError) || sqlstateOf(error) === undefined) return error
   const keys = new Set<string>()
@@ -18,7 +18,7 @@ export async function withNamesOfDeadlock(error: unknown, database: Executor, la
   return new DeadlockError(named, error.cause)
 }
 
-// pg_locks and error messages show the two halves of a key as unsigned numbers.
+// Error messages show a key as two unsigned 32-bit halves.
 function keyOf(high: string, low: string): string {
   return BigInt.asIntN(64, (BigInt(high) << 32n) | BigInt(low)).toString()
 }

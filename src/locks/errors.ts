@@ -1,22 +1,22 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 
-/** The time given for waiting is over and the name is still taken. `tryAcquire` answers null instead. */
+/** Thrown when the name is still held by another holder at the end of `wait`. `tryAcquire` returns null instead. */
 export class LockTimeoutError extends HoldfastError {
   readonly lock: string
   readonly waitedMs: number
 
   constructor(lock: string, waitedMs: number) {
-    super(`"${lock}" was still taken after ${formatDuration(waitedMs)}`, {
+    super(`"${lock}" was still held by another holder after ${formatDuration(waitedMs)}`, {
       code: 'LOCK_TIMEOUT',
       retryable: true,
-      hint: `\`holdfast lock show '${lock}'\` tells who holds it.`,
+      hint: `\`holdfast lock show '${lock}'\` shows who holds it.`,
     })
     this.lock = lock
     this.waitedMs = waitedMs
   }
 }
 
-/** The lock is gone although nobody released it; somebody else may hold it now. The reason of the handle's signal. */
+/** Reason of a lock's signal when the lock ended without a release. Another process may hold the name now. */
 export class LockLostError extends HoldfastError {
   readonly lock: string
   readonly fence: number
@@ -25,7 +25,7 @@ export class LockLostError extends HoldfastError {
     super(`"${lock}" was lost: ${cause.message}`, {
       code: 'LOCK_LOST',
       retryable: true,
-      hint: 'Stop the work at once. Guard its writes with the fence, so that a late one is refused.',
+      hint: 'Stop the work immediately. Guard its writes with the fence, so that the database refuses late writes.',
       cause,
     })
     this.lock = lock
@@ -33,12 +33,12 @@ export class LockLostError extends HoldfastError {
   }
 }
 
-/** An operator asked the holder to let go. The lock is still held: finish or stop, then release. */
+/** Reason of a lock's signal when an operator requests its release. The lock is held until you release it. */
 export class ReleaseRequestedError extends HoldfastError {
   readonly lock: string
 
   constructor(lock: string) {
-    super(`An operator asked for the release of "${lock}"`, {
+    super(`An operator requested the release of "${lock}"`, {
       code: 'RELEASE_REQUESTED',
       retryable: true,
       hint: 'The lock is still held; it is released when the work ends.',

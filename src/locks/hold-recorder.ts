@@ -3,21 +3,14 @@ import type { Anchor, Statement } from '../postgres/index.js'
 import type { Arbiter } from './arbiter.js'
 import type { Hold } from './hold.js'
 
-/**
- * Writes down the holds that outlive a few seconds, so that people can see since when. Short ones, which are nearly all,
- * cost nothing, and neither does an instance that holds nothing. Waits are written down by `Waits`, for all rooms.
- */
 export type HoldRecorderStatements = Record<'record_holds' | 'delete_holds', Statement>
 
 const everyMs = 1_000
 const longHoldMs = 3_000
 
+/** Records holds longer than 3 s in the table `hold`, for display. Shorter holds run no statement. */
 export class HoldRecorder {
   readonly #recorded = new Set<Hold>()
-  readonly #anchor: Anchor
-  readonly #arbiter: Arbiter
-  readonly #statements: HoldRecorderStatements
-  // The database being away costs no more than a note that comes late.
   readonly #poller = new Poller({
     isNeeded: () => this.#hasWork(),
     poll: () => this.#write(),
@@ -25,13 +18,13 @@ export class HoldRecorder {
     pausesFirst: true,
   })
 
-  constructor(anchor: Anchor, arbiter: Arbiter, statements: HoldRecorderStatements) {
-    this.#anchor = anchor
-    this.#arbiter = arbiter
-    this.#statements = statements
-  }
+  constructor(
+    readonly anchor: Anchor,
+    readonly arbiter: Arbiter,
+    readonly statements: HoldRecorderStatements,
+  ) {}
 
-  /** Called whenever something is asked for; runs while there is something to write down or to strike out. */
+  /** Starts the poller, which runs while a hold, a waiting request or a recorded row exists. */
   wake(): void {
     this.#poller.start()
   }
@@ -41,30 +34,29 @@ export class HoldRecorder {
     if (this.#hasWork()) await this.#write().catch(() => {})
   }
 
-  /** A wait may end in a hold. */
   #hasWork(): boolean {
-    const hold = this.#arbiter.holds()[Symbol.iterator]().next().value
-    const wait = this.#arbiter.waitingRequests()[Symbol.iterator]().next().value
+    const hold = this.arbiter.holds()[Symbol.iterator]().next().value
+    const wait = this.arbiter.waitingRequests()[Symbol.iterator]().next().value
     return hold !== undefined || wait !== undefined || this.#recorded.size > 0
   }
 
   async #write(): Promise<void> {
-    const { session } = this.#anchor
+    const { session } = this.anchor
     if (!session) return
     const now = performance.now()
-    const present = new Set([...this.#arbiter.holds()].filter((hold) => now - hold.grantedAt > longHoldMs))
+    const present = new Set([...this.arbiter.holds()].filter((hold) => now - hold.grantedAt > longHoldMs))
     const gone = [...this.#recorded].filter((hold) => !present.has(hold))
     const fresh = [...present].filter((hold) => !this.#recorded.has(hold))
-    // Struck out first: a key that is held anew on the same session has one row.
+    // Deleted first, because a key that the same session holds again uses the same row.
     if (gone.length > 0) {
-      await session.run(this.#statements.delete_holds, [gone.map(sessionOf), gone.map(keyOf)])
+      await session.run(this.statements.delete_holds, [gone.map(sessionOf), gone.map(keyOf)])
       for (const hold of gone) this.#recorded.delete(hold)
     }
     if (fresh.length > 0) {
       const modes = fresh.map(({ mode }) => mode)
       const fences = fresh.map(({ fence }) => fence)
       const ages = fresh.map(({ grantedAt }) => now - grantedAt)
-      await session.run(this.#statements.record_holds, [fresh.map(sessionOf), fresh.map(keyOf), modes, fences, ages])
+      await session.run(this.statements.record_holds, [fresh.map(sessionOf), fresh.map(keyOf), modes, fences, ages])
       for (const hold of fresh) this.#recorded.add(hold)
     }
   }

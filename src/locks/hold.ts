@@ -1,21 +1,21 @@
 import type { HoldfastError, Key } from '../base/index.js'
 import type { LockBatcher, LockMode } from './lock-batcher.js'
 
-/** Whoever relies on a hold and must be told about it. */
+/** A handle that depends on a hold. */
 export interface HoldWatcher {
   lost(reason: HoldfastError): void
-  /** Without a reason: by an operator. */
+  /** Without a reason, an operator requested the release. */
   releaseRequested(reason?: HoldfastError): void
 }
 
 /**
- * One grant by the server: this process holds one key, in one mode, on one session. An exclusive hold has one user; a
- * shared one is used by every reader of this process that joined it, and is given back when the last has left.
+ * One grant by the server: one key, one mode, one session. An exclusive hold has one user. All readers of this process
+ * share one hold, which is released when the last reader leaves.
  */
 export class Hold {
   readonly watchers = new Set<HoldWatcher>()
   readonly grantedAt = performance.now()
-  /** Until when further readers of this process join without asking whether a writer waits elsewhere. */
+  /** Until this time, readers join without checking whether a writer of another process waits. */
   joinableUntil = this.grantedAt + joinFreelyMs
   users = 0
   #lossReason: HoldfastError | undefined
@@ -27,13 +27,12 @@ export class Hold {
     readonly batcher: LockBatcher,
   ) {}
 
-  /** Whether it may be believed in at this very moment. */
   get trusted(): boolean {
     return this.#lossReason === undefined && this.batcher.session.trusted
   }
 
   get lossReason(): HoldfastError | undefined {
-    // Asking for trust makes the session notice a deadline that has passed.
+    // Reading `trusted` makes the session notice a deadline that has passed.
     return this.trusted ? undefined : (this.#lossReason ?? this.batcher.session.loss)
   }
 
@@ -43,5 +42,5 @@ export class Hold {
   }
 }
 
-/** For how long a probe, or the grant itself, is good for; see the arbiter. */
+/** Time after a grant, or after a check for waiting writers, in which readers join without another check. */
 export const joinFreelyMs = 1_000

@@ -9,20 +9,12 @@ import {
 } from '../postgres/index.js'
 import type { LockMode } from './lock-batcher.js'
 
-/**
- * Locks of the caller's own transaction: held until it ends, by commit or rollback, through any pooler.
- *
- * A wait that runs out, or a second name that is busy, must neither spoil the caller's transaction nor leave a lock
- * in it. So whatever may fail happens behind a savepoint, and rolling back to it gives back what was taken.
- *
- * After a restart or failover the first to see the new server begins its generation (`begin_generation`), beside the caller's transaction:
- * in it, its row would stay locked for everybody until the transaction ends. Until then names count as busy.
- */
+/** A lock of the caller's own transaction. Ends with the transaction, by commit or rollback. */
 export interface TransactionLock {
   readonly name: string
   readonly names: readonly string[]
   readonly mode: LockMode
-  /** Larger than that of every earlier holder of any of the names. */
+  /** Fencing token: larger than the fence of every earlier holder of any of the names. */
   readonly fence: number
 }
 
@@ -33,7 +25,7 @@ export type TransactionLockStatements = Record<
 
 interface TransactionLockRequest {
   readonly tx: CallerExecutor
-  /** In the order of their numbers. */
+  /** Sorted by key. */
   readonly keys: readonly Key[]
   readonly mode: LockMode
   readonly waitMs: number
@@ -41,16 +33,24 @@ interface TransactionLockRequest {
   readonly beginGeneration: () => void
 }
 
-/** The fence, or null when the names were not free within `waitMs`. */
+/**
+ * Returns the fence, or null when the names were not free within `waitMs`.
+ *
+ * A timeout, or a second name that is busy, must neither abort the caller's transaction nor leave a lock in it. So
+ * every statement that can fail runs behind a savepoint, and a rollback to the savepoint releases the locks.
+ *
+ * After a restart or failover, `beginGeneration` runs outside the caller's transaction. Inside, its row would stay
+ * locked for all other processes until the transaction ends. Names count as busy until the generation has begun.
+ */
 export async function lockInTransaction(request: TransactionLockRequest): Promise<number | null> {
   const { tx } = request
   if (request.waitMs > 0) return waitForAll(request)
-  // One name that is busy leaves nothing behind, so it needs no savepoint.
+  // A single busy name leaves no lock behind, so it needs no savepoint.
   if (request.keys.length === 1) return tryAll(tx, request)
   return tx
     .inSavepoint(async (inner) => {
       const fence = await tryAll(inner, request)
-      // Thrown, so that the names which were free are given back.
+      // Rolls back to the savepoint, which releases the names that were free.
       if (fence === null) throw new NamesBusy()
       return fence
     })
@@ -91,7 +91,7 @@ async function waitForAll(request: TransactionLockRequest): Promise<number | nul
     } catch (error) {
       if (sqlstateOf(error) === sqlstate.lockNotAvailable) return null
       if (!(error instanceof NamesBusy)) throw error
-      // Leased, and a lease has no queue to stand in; or the server is new.
+      // A name is leased (leases have no server-side queue), or the server has just restarted.
       if (performance.now() >= until) return null
       await pause(Math.min(backoffMs(2, 25, 250), leftMs))
     }
@@ -107,7 +107,7 @@ async function waitOnce(
   const values = [numbersOf(keys), mode === 'shared', lockTimeout]
   const [row] = await tx.query<LockRow>(statements.in_transaction_wait.text, values)
   if (row!.is_new_generation) beginGeneration()
-  // Thrown, so that what was taken is given back.
+  // Rolls back to the savepoint, which releases the locks.
   if (row!.fence === null) throw new NamesBusy()
   return Number(row!.fence)
 }

@@ -11,28 +11,20 @@ interface TryRequest {
   reject(error: unknown): void
 }
 
-interface ReleaseRequest {
-  readonly key: Key
-  readonly mode: LockMode
-  resolve(): void
-  reject(error: unknown): void
-}
+type ReleaseRequest = Omit<TryRequest, 'resolve'> & { resolve(): void }
 
 export type LockBatchStatements = Record<'lock_batch' | 'try_one' | 'release_one', Statement>
 
-/** So many statements may be under way: the server works on one while the answers of the other become the next. */
+/** Concurrent statements: the server executes one while the client processes the results of the other. */
 const maxStatements = 2
-/** Fewer than this go out together: to halve them would cost more than it brings. */
+/** Smaller batches are not split, because a second statement would cost more than it saves. */
 const minToSplit = 16
 
 /**
- * One session's tries and releases, sent in batches: all that was asked for in one turn of the event loop goes out as
- * one statement, or in two halves when it is much. While statements are under way, what is asked for gathers for the
- * next. This is where 64 acquires at once cost hardly more than one.
+ * Sends the tries and releases of one session in batches: one statement for each event-loop turn, or two for a large
+ * batch. A key is in at most one statement at a time, because a failed statement releases all of its keys.
  *
- * No key is in two statements at once, for one that fails gives back all of its keys.
- *
- * The session must not hold a key that is tried: PostgreSQL would say yes and count. The arbiter sees to it.
+ * The arbiter ensures that the session does not hold a key that it tries, because PostgreSQL would grant the key again.
  */
 export class LockBatcher {
   #tries: TryRequest[] = []
@@ -48,7 +40,7 @@ export class LockBatcher {
     readonly budget: LockBudget,
   ) {}
 
-  /** The fence when the key was free and is now held, null when it was busy. */
+  /** Returns the fence, or null when the key was busy. */
   try(key: Key, mode: LockMode): Promise<number | null> {
     return new Promise((resolve, reject) => {
       this.#tries.push({ key, mode, resolve, reject })
@@ -63,13 +55,13 @@ export class LockBatcher {
     })
   }
 
-  /** Goes out at once, on a session that serves one name only; what is run after it comes after it. */
+  /** Sends the release immediately, before later statements, on a session that serves one name only. */
   async releaseNow(key: Key, mode: LockMode): Promise<void> {
     try {
       await this.session.run(this.statements.release_one, [key.key, mode === 'shared'])
       this.budget.giveBack(1)
     } catch {
-      // Gone with its session; or else, once more.
+      // A lost session has released the lock. Otherwise retry.
       if (this.session.trusted) await this.release(key, mode)
     }
   }
@@ -85,7 +77,7 @@ export class LockBatcher {
   }
 
   async #sendNext(): Promise<void> {
-    // With nothing under way all would wait for one answer, and the server then for all of us: two halves take turns.
+    // One large statement would leave the server idle while the client processes its result. Two halves alternate.
     const pending = this.#releases.length + this.#tries.length
     const limit = this.#underWay === 0 && pending >= minToSplit ? Math.ceil(pending / 2) : pending
     const [releases, laterReleases] = this.#select(this.#releases, limit)
@@ -107,7 +99,6 @@ export class LockBatcher {
     this.#schedule()
   }
 
-  /** What may go now, and what comes later. */
   #select<T extends TryRequest | ReleaseRequest>(requests: T[], limit: number): [now: T[], later: T[]] {
     const now: T[] = []
     const later: T[] = []
@@ -122,7 +113,7 @@ export class LockBatcher {
     const admitted = await this.#reserve(tries)
     if (admitted.length + releases.length === 0) return
     const collisions = this.#register(admitted)
-    // Awaited below; until then a failure must not count as unhandled.
+    // Prevents an unhandled rejection until the promise is awaited below.
     collisions.catch(() => {})
     const fences = await this.#send(releases, admitted)
     for (const release of releases) release.resolve()
@@ -141,7 +132,7 @@ export class LockBatcher {
     this.budget.giveBack(busy)
   }
 
-  /** Answers with the fence of each try; empty where the name was busy. */
+  /** Returns the fence of each try; empty for a busy name. */
   async #send(releases: ReleaseRequest[], tries: TryRequest[]): Promise<(string | null)[]> {
     const { lock_batch, try_one, release_one } = this.statements
     if (releases.length + tries.length === 1) {
@@ -152,16 +143,11 @@ export class LockBatcher {
         : await this.session.run(release_one, values)
       return tries[0] ? row! : []
     }
-    const [row] = await this.session.runGrant(lock_batch, [
-      arrayLiteral(releases.map(({ key }) => key.key)),
-      arrayLiteral(releases.map(({ mode }) => mode === 'shared')),
-      arrayLiteral(tries.map(({ key }) => key.key)),
-      arrayLiteral(tries.map(({ mode }) => mode === 'shared')),
-    ])
+    const [row] = await this.session.runGrant(lock_batch, [...columnsOf(releases), ...columnsOf(tries)])
     return row![1]!.split(',')
   }
 
-  /** Those tries for which the server has room; the others are refused here. */
+  /** Returns the tries if the lock table has room for them; otherwise rejects them. */
   async #reserve(tries: TryRequest[]): Promise<TryRequest[]> {
     try {
       if (tries.length > 0) await this.budget.reserve(this.session, tries.length)
@@ -172,7 +158,7 @@ export class LockBatcher {
     }
   }
 
-  /** Registers the names that this process has not used lately; goes out in the same round trip as the tries. */
+  /** Registers names that this process has not used recently, in the same round trip as the tries. */
   async #register(tries: TryRequest[]): Promise<Map<string, HoldfastError> | undefined> {
     const newKeys = tries.filter(({ key }) => !this.names.isKnown(key)).map(({ key }) => key)
     if (newKeys.length === 0) return undefined
@@ -181,29 +167,22 @@ export class LockBatcher {
   }
 
   /**
-   * A statement that failed may have taken some of the locks already: locks of a session survive its rollbacks. So
-   * everything that was asked for is released; what is not held only says so.
+   * A failed statement may have acquired some of the locks, because session locks survive a rollback. So this releases
+   * all keys of the statement. Releasing a lock that is not held is harmless.
    */
   async #cleanUp(tries: TryRequest[], releases: ReleaseRequest[], error: unknown): Promise<void> {
-    const reason =
-      error instanceof LockTableFullError ? new LockTableFullError(error.message, this.#errorDetails(error)) : error
+    const details = { budget: this.session.lockBudget, inUse: undefined, cause: error }
+    const reason = error instanceof LockTableFullError ? new LockTableFullError(error.message, details) : error
     if (this.session.trusted) {
-      const all = [...tries, ...releases]
-      const values = [
-        arrayLiteral(all.map(({ key }) => key.key)),
-        arrayLiteral(all.map(({ mode }) => mode === 'shared')),
-        '{}',
-        '{}',
-      ]
-      // What cannot be given back one by one is given back all at once, by ending the session.
+      const values = [...columnsOf([...tries, ...releases]), ...columnsOf([])]
+      // If the release fails, ending the session releases all locks.
       await this.session.runGrant(this.statements.lock_batch, values).catch((failure) => this.session.lose(failure))
     }
     for (const request of tries) request.reject(reason)
-    // Released now, or gone with its session.
     for (const request of releases) request.resolve()
   }
+}
 
-  #errorDetails(cause: unknown) {
-    return { budget: this.session.lockBudget, inUse: undefined, cause }
-  }
+function columnsOf(requests: readonly Pick<TryRequest, 'key' | 'mode'>[]): string[] {
+  return [arrayLiteral(requests.map(({ key }) => key.key)), arrayLiteral(requests.map(({ mode }) => mode === 'shared'))]
 }

@@ -5,7 +5,7 @@ import type { Hold, HoldWatcher } from './hold.js'
 import type { LockMode } from './lock-batcher.js'
 
 /**
- * A lock that is held, on one name or on several together.
+ * Handle of a lock on one or several names.
  *
  * @example
  * await using lock = await holdfast.locks.acquire('city:london')
@@ -15,10 +15,10 @@ import type { LockMode } from './lock-batcher.js'
  * }
  */
 export class Lock extends Handle {
-  /** The names, in the order in which they were asked for. */
+  /** Names in the order of the request. */
   readonly names: readonly string[]
   readonly mode: LockMode
-  /** Larger than that of every earlier holder of any of the names. */
+  /** Fencing token: larger than the fence of every earlier holder of any of the names. */
   readonly fence: number
   readonly #holds: readonly Hold[]
   readonly #guard: Statement
@@ -52,23 +52,23 @@ export class Lock extends Handle {
     return this.names.join(', ')
   }
 
-  /** The 64-bit keys that are locked, in decimal. */
+  /** Locked 64-bit keys, in decimal. */
   get keys(): readonly string[] {
     return this.#holds.map((hold) => hold.key.key)
   }
 
   /**
-   * Refuses (`StaleFenceError`) the writes of this transaction if somebody else may have taken over: call it in the
-   * transaction, before its commit. Of two holders' guarded transactions, the later holder's is never overwritten.
-   * For exclusive locks: readers hold together, so none of them is later than the others.
+   * Fails the transaction with `StaleFenceError` if another holder may have taken over. Call it in the transaction,
+   * before the commit. A guarded transaction never overwrites that of a later holder. Requires an exclusive lock.
    *
    * @example
    * await lock.guard(client)
    * await client.query('update report set …')
    */
   async guard(tx: CallerTransaction): Promise<void> {
-    if (this.mode === 'shared') throw new UsageError(`Expected an exclusive lock to guard with, got a shared one`)
-    if (this.isReleased) throw new UsageError(`Expected a lock that is held to guard with, got one that was released`)
+    if (this.mode === 'shared')
+      throw new UsageError(`Expected guard to be called on an exclusive lock, got a shared lock`)
+    if (this.isReleased) throw new UsageError(`Expected guard to be called on a held lock, got a released lock`)
     this.throwIfLost()
     const executor = executorOf(tx)
     for (const hold of this.#holds) {
@@ -92,10 +92,10 @@ export class Lock extends Handle {
   }
 
   /** @internal */
-  protected reportEnd(heldMs: number, lost: HoldfastError | undefined, asked: Error | undefined): void {
+  protected reportEnd(heldMs: number, lost: HoldfastError | undefined, reason: Error | undefined): void {
     const { names, keys, mode, fence } = this
     if (lost) this.#events.emitter('lock.lost')?.({ names, keys, mode, fence, heldMs, reason: lost })
-    else this.#events.emitter('lock.released')?.({ names, keys, mode, fence, heldMs, reason: asked })
+    else this.#events.emitter('lock.released')?.({ names, keys, mode, fence, heldMs, reason })
   }
 
   #lossError(reason: HoldfastError): LockLostError {

@@ -1,11 +1,8 @@
--- Session locks, asked for in batches, and what is noted about long ones.
-
 -- name: lock_batch
--- All that was asked for in one turn of the event loop: first the releases, then the tries. Answers with how many of
--- the releases found nothing to release, and with the fence of each try, in order and comma-separated; an empty place
--- is a name that was busy. The fence is drawn after the lock is granted, so that a later holder has a larger one. From the
--- sequence that the session knows ($5): after a restore under a living session this fails, and the session is given up.
--- One row of two texts, because that is what a client decodes fastest.
+-- Runs the releases, then the tries of one event-loop turn. Returns the number of releases that found no lock, and the fence of
+-- each try, comma-separated and in order; an empty entry is a busy name. Fences are drawn after the grant, so that a later holder
+-- gets a larger fence. $5 is the sequence that the session knows: after a restore under an open session the statement fails, and
+-- the client gives up the session. One row of two texts is the fastest result for the client to decode.
 with released as materialized (
   select case when shared then pg_advisory_unlock_shared(key) else pg_advisory_unlock(key) end as was_held
   from unnest($1::bigint[], $2::boolean[]) as r (key, shared)
@@ -20,7 +17,7 @@ tried as materialized (
     shared,
     case when shared then pg_try_advisory_lock_shared(key) else pg_try_advisory_lock(key) end as granted
   from misses, unnest($3::bigint[], $4::boolean[]) as t (key, shared)
-  -- Depends on the releases, so that these come first.
+  -- Forces the releases to run first.
   where misses.count >= 0
 ),
 leased as materialized (
@@ -34,7 +31,7 @@ select
     array(
       select case
         when granted and key <> all(leased.keys) then nextval($5::regclass)
-        -- Somebody has the name by lease: what was taken is given back.
+        -- The name is leased: release the lock again.
         when granted and shared then nullif(pg_advisory_unlock_shared(key)::integer, 1)
         when granted then nullif(pg_advisory_unlock(key)::integer, 1)
       end
@@ -46,7 +43,7 @@ select
 from misses
 
 -- name: try_one
--- A batch of one try and nothing else: the commonest of all, at two thirds of what the whole statement costs the server.
+-- Tries one name. The most frequent batch; costs the server two thirds of lock_batch.
 select case
   when case when $2::boolean then pg_try_advisory_lock_shared($1::bigint) else pg_try_advisory_lock($1::bigint) end
   then case
@@ -57,13 +54,13 @@ select case
 end
 
 -- name: release_one
--- A batch of one release and nothing else.
+-- Releases one name.
 select case when $2::boolean then pg_advisory_unlock_shared($1::bigint) else pg_advisory_unlock($1::bigint) end
 
 -- name: wait
--- Waits for a name, for at most a slice. A wait that times out or is cancelled in the instant of the grant must not
--- leave the session with the lock: so the lock is waited for at the level of the transaction, which gives it back
--- when the statement fails, and promoted to the session once it is granted. No fence: somebody has the name by lease.
+-- Waits for a name for at most one slice. A timeout or cancel at the moment of the grant must not leave the session with the lock.
+-- So the wait acquires a transaction-level lock, which a failed statement releases, and then promotes the lock to the session.
+-- Returns no fence if the name is leased.
 with slice as materialized (
   select set_config('lock_timeout', $3, true) as lock_timeout
 ),
@@ -89,20 +86,20 @@ end
 from promoted
 
 -- name: admits_readers
--- Whether a new reader would be let in: false when a writer waits. Asked on a session that does not hold the name.
+-- Returns false when a writer waits for the name. Runs on a session that does not hold the name.
 select pg_try_advisory_xact_lock_shared($1::bigint)
 
 -- name: cancel
--- Ends a slice of waiting early.
+-- Cancels a wait before its slice ends.
 select pg_cancel_backend($1::integer)
 
 -- name: count_locks
--- How full the server's lock table is.
+-- Counts the entries of the server's lock table.
 select count(*)
 from pg_locks
 
 -- name: record_holds
--- Notes what has been held for longer than a heartbeat, for people to see since when.
+-- Records locks that have been held for more than 3 seconds.
 insert into holdfast.hold (session, key, mode, fence, since)
 select session, key, mode, fence, now() - make_interval(secs => age_ms / 1000)
 from unnest($1::integer[], $2::bigint[], $3::text[], $4::bigint[], $5::float8[]) as h (session, key, mode, fence, age_ms)
@@ -116,7 +113,7 @@ delete from holdfast.hold
 where (session, key) in (select session, key from unnest($1::integer[], $2::bigint[]) as h (session, key))
 
 -- name: labels
--- What people call some keys. Relies on name_pkey.
+-- Reads the names of keys. Relies on name_pkey.
 select key, label
 from holdfast.name
 where key = any($1::bigint[])
@@ -125,8 +122,8 @@ where key = any($1::bigint[])
 select holdfast.guard_key($1::bigint, $2::bigint, $3::integer)::text as guarded
 
 -- name: in_transaction_try
--- Takes names for the caller's transaction if all are free now. In key order; stops at the first busy one. After a restart or
--- failover nothing is free until nobody can believe in a lock of before, and until the fences have been moved ahead.
+-- Locks names for the caller's transaction if all are free now. Works in key order and stops at the first busy name. After a restart
+-- or failover, all names are busy until no process can trust an earlier lock and the fences have been moved ahead.
 with recursive server as materialized (
   select holdfast.noticed_generation() as generation
 ),
@@ -135,7 +132,7 @@ grace as materialized (
   from server
 ),
 taken as (
-  -- Before anything is taken, because one name alone is asked for without a savepoint.
+  -- Checked before any lock is acquired, because a request for one name has no savepoint.
   select 0 as place, yes and holdfast.leased_keys($1::bigint[]) = '{}' as granted
   from grace
   union all
@@ -154,9 +151,9 @@ from taken
 cross join server
 
 -- name: in_transaction_wait
--- Waits for names, in key order, for the caller's transaction; the caller's own lock_timeout is put back. The server counts that
--- for each lock, we for all together: each has what the ones before it have left. No fence: somebody has one of them by lease,
--- or may still believe in it after a restart or failover.
+-- Waits for names, in key order, for the caller's transaction, then restores the caller's lock_timeout. PostgreSQL applies
+-- lock_timeout to each lock; this statement gives each lock the time that the locks before it have left. Returns no fence if a name
+-- is leased, or if a process may still trust an earlier lock after a restart or failover.
 with server as materialized (
   select holdfast.noticed_generation() as generation
 ),
@@ -187,12 +184,12 @@ cross join server
 group by generation
 
 -- name: begin_generation
--- Begins the generation of a server that nobody has noticed yet, and moves the fences ahead.
+-- Begins a generation for a restarted server, and moves the fences ahead.
 select holdfast.generation()
 
 -- name: open_space
--- Registers a key space under a random base, or finds the one that it has. Not by a second look: the snapshot of this
--- statement would not show a row that another instance has just written.
+-- Registers a key space under a random base, or returns its existing base. An upsert, because the snapshot of a plain select
+-- would not contain a row that another instance has just inserted.
 insert into holdfast.key_space (namespace, space, base)
 values ($1, $2, $3)
 on conflict (namespace, space) do update

@@ -34,7 +34,7 @@ import {
   type WaitTracker,
   waitForRelease,
 } from '../postgres/index.js'
-import { Arbiter, type ArbiterOptions } from './arbiter.js'
+import { type AcquireOptions, Arbiter, type ArbiterOptions } from './arbiter.js'
 import { withNamesOfDeadlock } from './deadlock.js'
 import { LockTimeoutError } from './errors.js'
 import type { Hold } from './hold.js'
@@ -44,28 +44,28 @@ import { Lock } from './lock.js'
 import type { LockMode } from './lock-batcher.js'
 import { isReentrant, LockFlowHold } from './reentrancy.js'
 
-/** What can be locked: a name of this instance's namespace, or a key made by `locks.pair` or `locks.space`. */
+/** A name in the namespace of this instance, or a key from `locks.pair` or `locks.space`. */
 export type Lockable = string | Key
 
 export interface LockOptions {
-  /** `exclusive` (the default): one holder. `shared`: many readers, and no exclusive holder meanwhile. */
+  /** `exclusive` (default): one holder. `shared`: several readers, but no exclusive holder at the same time. */
   mode?: LockMode | undefined
-  /** How long to wait for a name that is taken. `acquire` and `with` wait without limit unless told, `tryAcquire` not at all. */
+  /** Maximum time to wait for the name. Default: no limit for `acquire` and `with`, 0 for `tryAcquire`. */
   wait?: Duration | undefined
-  /** Gives up when it aborts. A lock that is granted after that is given back. */
+  /** Aborts the request. A lock that is granted later is released. */
   signal?: AbortSignal | undefined
 }
 
-/** A registered range of keys: a random base plus a small number. */
+/** A registered range of keys: a random base plus a number. */
 export interface KeySpace {
   readonly space: string
-  /** The key of a number from 0 to 1,048,575. */
+  /** Returns the key of a number from 0 to 1,048,575. */
   at(number: number): Key
 }
 
 export interface LocksOptions {
   readonly database: Database
-  /** Undefined when the instance has no session to hold locks on. */
+  /** Undefined when the instance has no session that can hold locks. */
   readonly anchor: Anchor | undefined
   readonly names: NameRegistry
   readonly schema: string
@@ -74,7 +74,6 @@ export interface LocksOptions {
   readonly waitConnections: number
   readonly events: Events
   readonly tracing: TracerSlot
-  /** Where long waits are written down. */
   readonly waits: WaitTracker
 }
 
@@ -92,7 +91,7 @@ const rules = {
 const keyCacheSize = 10_000
 
 /**
- * Advisory locks: held by this process until it releases them or dies, enforced by PostgreSQL.
+ * Distributed locks (mutex, shared lock), enforced by PostgreSQL. A lock lasts until the process releases it or dies.
  *
  * @example
  * await holdfast.locks.with('nightly-report', { wait: '5s' }, async ({ signal, fence }) => {
@@ -121,8 +120,8 @@ export class Locks {
   }
 
   /**
-   * Takes one name, or several together (all or nothing, in one order everywhere, so that they cannot deadlock among
-   * each other). Waits without limit unless `wait` is given; then throws `LockTimeoutError` when it is over.
+   * Acquires a lock on one name or on several (all or nothing, in a fixed order, so that such calls cannot deadlock
+   * with each other). Waits without limit by default. With `wait`, throws `LockTimeoutError` after that time.
    *
    * @example
    * await using lock = await holdfast.locks.acquire(['account:1', 'account:2'], { wait: '5s' })
@@ -132,7 +131,7 @@ export class Locks {
   }
 
   /**
-   * Takes the names if they are free, or become free within `wait` if that is given; null when they are not.
+   * Acquires the lock if the names are free, or become free within `wait`. Returns null otherwise.
    *
    * @example
    * await using lock = await holdfast.locks.tryAcquire('invoice:42')
@@ -143,8 +142,8 @@ export class Locks {
   }
 
   /**
-   * Runs `work` while the names are held, and releases them whatever happens. Throws `LockLostError` after work that
-   * went to its end although the lock had been lost meanwhile: it may not have been alone.
+   * Runs `work` with the lock and always releases the lock afterwards. Throws `LockLostError` if `work` finished after
+   * the lock was lost, because another holder may have run at the same time.
    *
    * @example
    * const total = await holdfast.locks.with('totals', async ({ signal }) => sum(await rows({ signal })))
@@ -171,9 +170,9 @@ export class Locks {
   }
 
   /**
-   * Takes names for the caller's own transaction, until it ends. Works through any pooler. `client` is a client of
-   * `pg` on which `begin` was run, or the `sql` that `begin` of postgres.js hands out. Throws `LockTimeoutError` when
-   * `wait` is over; the transaction can go on.
+   * Locks names until the caller's own transaction ends. Works through any pooler. `client` is a `pg` client after
+   * `begin`, or the `sql` object that `begin` of postgres.js passes. Throws `LockTimeoutError` after `wait`; the
+   * transaction remains usable.
    *
    * @example
    * await client.query('begin')
@@ -184,13 +183,13 @@ export class Locks {
     names: Lockable | readonly Lockable[],
     options?: Omit<LockOptions, 'signal'>,
   ): Promise<TransactionLock> {
-    const askedAt = performance.now()
+    const requestedAt = performance.now()
     const lock = await this.#lockInTransaction('locks.inTransaction', client, names, options, Number.POSITIVE_INFINITY)
     if (lock) return lock
-    throw new LockTimeoutError(this.#label(names), performance.now() - askedAt)
+    throw new LockTimeoutError(this.#label(names), performance.now() - requestedAt)
   }
 
-  /** The same, if the names are free: null when they are not. */
+  /** Like `inTransaction`, but does not wait by default. Returns null when the names are not free. */
   tryInTransaction(
     client: CallerTransaction,
     names: Lockable | readonly Lockable[],
@@ -199,13 +198,13 @@ export class Locks {
     return this.#lockInTransaction('locks.tryInTransaction', client, names, options, 0)
   }
 
-  /** The 64-bit key of a name, in decimal, as `holdfast.lock_key(namespace, name)` computes it in SQL. */
+  /** Returns the 64-bit key of a name, in decimal, like `holdfast.lock_key(namespace, name)` in SQL. */
   key(name: string): string {
     return this.#key(name).key
   }
 
   /**
-   * A key of two numbers of 32 bits, for systems that count their classes and objects. Not bound to the namespace.
+   * Returns a key made of two 32-bit numbers, independent of the namespace.
    *
    * @example
    * await using lock = await holdfast.locks.acquire(holdfast.locks.pair(7, customerId))
@@ -215,7 +214,7 @@ export class Locks {
   }
 
   /**
-   * Opens a key space: a random base, registered once in the database, plus small numbers that you assign.
+   * Opens a key space: a random base, registered once in the database, plus numbers that you assign.
    *
    * @example
    * const steps = await holdfast.locks.space('billing-steps')
@@ -234,12 +233,12 @@ export class Locks {
     return { space, at: (number) => numberedKey(namespace, space, row!.base, number) }
   }
 
-  /** @internal An operator asks the holder of a key to let go. */
+  /** @internal */
   onReleaseRequested(key: string): void {
     for (const watcher of this.#arbiter?.holdOf(key)?.watchers ?? []) watcher.releaseRequested()
   }
 
-  /** @internal What is held now may be kept for so long; then its holders are asked to let go. */
+  /** @internal Waits up to `withinMs` for the current holders, then requests their release. */
   async drain(withinMs: number): Promise<void> {
     await waitForRelease([...(this.#arbiter?.holds() ?? [])], withinMs, {
       isHeld: (hold) => this.#arbiter!.holdOf(hold.key.key) === hold,
@@ -261,10 +260,10 @@ export class Locks {
     names: Lockable | readonly Lockable[],
     options: LockOptions | undefined,
   ): Promise<Lock> {
-    const askedAt = performance.now()
+    const requestedAt = performance.now()
     const lock = await this.#acquireWithin(where, names, options, Number.POSITIVE_INFINITY)
     if (lock) return lock
-    throw new LockTimeoutError(this.#label(names), performance.now() - askedAt)
+    throw new LockTimeoutError(this.#label(names), performance.now() - requestedAt)
   }
 
   async #acquireWithin(
@@ -275,7 +274,7 @@ export class Locks {
   ): Promise<Lock | null> {
     const { mode = 'exclusive', wait: waitMs = defaultWaitMs, signal } = readOptions(where, given, rules)
     const { events } = this.#options
-    const askedAt = performance.now()
+    const requestedAt = performance.now()
     const keys = this.#keysOf(names)
     this.#calls.throwIfClosed()
     if (!this.#arbiter) throw new SessionLocksUnavailableError('no-anchor')
@@ -296,7 +295,7 @@ export class Locks {
       () => (keys.length === 1 ? this.#acquireOne(keys[0]!, acquireOptions) : this.#acquireAll(keys, acquireOptions)),
     )
     const labels = keys.length === 1 ? [keys[0]!.label] : this.#inCallersOrder(names)
-    const waitedMs = performance.now() - askedAt
+    const waitedMs = performance.now() - requestedAt
     if (holds === null) {
       events.emitter('lock.refused')?.({ names: labels, keys: keys.map(({ key }) => key), mode, waitedMs })
       return null
@@ -306,17 +305,17 @@ export class Locks {
     return lock
   }
 
-  async #acquireOne(key: Key, options: Parameters<Arbiter['acquire']>[1]): Promise<Hold[] | null> {
+  async #acquireOne(key: Key, options: AcquireOptions): Promise<Hold[] | null> {
     const hold = await this.#arbiter!.acquire(key, options)
     return hold && [hold]
   }
 
   /**
-   * All or nothing, in the order of the keys. First all are tried at once. From the first busy one on, everything is
-   * given back; that one is waited for while the ones before it are kept; then the rest is tried again. Whoever
-   * waits holds only smaller keys than the one it waits for, so no circle can arise among such calls.
+   * Acquires all keys or none. Tries all missing keys at the same time. Keeps the keys before the first busy key,
+   * releases the keys after it, waits for the busy key, then tries the rest. A waiting call holds only smaller keys
+   * than the key that it waits for, so such calls cannot form a cycle.
    */
-  async #acquireAll(keys: readonly Key[], options: Parameters<Arbiter['acquire']>[1]): Promise<Hold[] | null> {
+  async #acquireAll(keys: readonly Key[], options: AcquireOptions): Promise<Hold[] | null> {
     const arbiter = this.#arbiter!
     const until = performance.now() + options.waitMs
     const held: Hold[] = []
@@ -324,7 +323,7 @@ export class Locks {
     const holding = () => [...options.holding!, ...held.map((hold) => hold.key.key)]
     try {
       for (;;) {
-        // What was lost while another name was waited for is asked for again, and so is what comes after it in the order.
+        // A hold that was lost during a wait is requested again, together with all later keys.
         const lostAt = held.findIndex((hold) => !hold.trusted)
         if (lostAt >= 0) await releaseAll(held.splice(lostAt))
         else if (held.length === keys.length) return held
@@ -337,7 +336,7 @@ export class Locks {
         await releaseAll(holds.slice(busyAt).filter((hold) => hold !== null))
         const waitMs = until - performance.now()
         const failures = tried.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
-        // Between two lives, whoever waits goes on waiting.
+        // A waiting call continues to wait during a reconnect.
         const failure = failures.find((reason) => waitMs <= 0 || !(reason instanceof DatabaseUnreachableError))
         if (failure) throw failure
         const hold =
@@ -366,11 +365,11 @@ export class Locks {
     const tx = executorOf(client)
     const keys = this.#keysOf(names)
     this.#calls.throwIfClosed()
-    // Throws; for a reader that reads again nothing is another here: its transaction is another holder.
+    // Called only to throw: a nested reader still needs its own lock, because its transaction is a separate holder.
     for (const key of keys) isReentrant(key, mode, this)
     for (const key of keys) this.#options.names.check(key)
     const registered = this.#register(keys)
-    // Not waited for: the caller's transaction may hold the last connection of the pool.
+    // Not awaited, because the caller's transaction may hold the last connection of the pool.
     const beginGeneration = () => void this.#options.database.query(this.#sql.begin_generation.text).catch(() => {})
     const request = { tx, keys, mode, waitMs, statements: this.#sql, beginGeneration }
     const fence = await lockInTransaction(request).catch(async (error) => {
@@ -383,8 +382,8 @@ export class Locks {
   }
 
   /**
-   * Registers beside the caller's transaction, not in it: its rows would stay locked until it ends. Answers with a collision.
-   * What fails is done again with the next call.
+   * Registers names outside the caller's transaction, where their rows would stay locked until it ends. Returns a key
+   * collision. The next call repeats a failed registration.
    */
   async #register(keys: readonly Key[]): Promise<Error | undefined> {
     const { names, anchor, database } = this.#options
@@ -401,11 +400,11 @@ export class Locks {
       (rows) => [...names.recordRegistered(newKeys, rows as string[][]).values()][0],
       () => undefined,
     )
-    // Without an anchor not waited for: the caller's transaction may hold the last connection of the pool.
+    // Not awaited without an anchor, because the caller's transaction may hold the last connection of the pool.
     return session && collision
   }
 
-  /** The keys, in the order in which everybody takes them. */
+  /** Returns the keys in the order in which every process acquires them. */
   #keysOf(names: Lockable | readonly Lockable[]): Key[] {
     if (!Array.isArray(names)) return [this.#key(names as Lockable)]
     if (names.length === 0) throw new UsageError('Expected at least one name, got an empty array')

@@ -1,5 +1,3 @@
--- Notes on locks that last, for people who look.
-
 create unlogged table holdfast.hold (
   session integer not null,
   key bigint not null,
@@ -9,9 +7,9 @@ create unlogged table holdfast.hold (
   primary key (session, key)
 );
 comment on table holdfast.hold is
-  'Notes on locks held for longer than a heartbeat, for people. Never an authority: pg_locks says who holds what.';
-comment on column holdfast.hold.session is 'The session that holds it.';
-comment on column holdfast.hold.key is 'The key.';
-comment on column holdfast.hold.mode is 'exclusive or shared.';
-comment on column holdfast.hold.fence is 'The fence of the grant.';
-comment on column holdfast.hold.since is 'When it was granted.';
+  'Locks that have been held for more than 3 seconds, for display only. pg_locks is authoritative for who holds a lock.';
+comment on column holdfast.hold.session is 'Number of the session that holds the lock.';
+comment on column holdfast.hold.key is 'Key of the name.';
+comment on column holdfast.hold.mode is 'Lock mode: exclusive or shared.';
+comment on column holdfast.hold.fence is 'Fence of the grant.';
+comment on column holdfast.hold.since is 'Time of the grant.';

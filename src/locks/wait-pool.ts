@@ -15,16 +15,13 @@ const closeIdleAfterMs = 30_000
 const sliceOfExpiry = 0.4
 
 /**
- * The few connections on which an instance waits for contended names, so that waiting never blocks the anchor.
- *
- * A place is taken for a name when its first waiter must wait, and kept while somebody of this process waits for the
- * name or holds it there; a lock cannot move from one session to another. Idle places are closed after half a
- * minute. When all are taken, further names are tried for on the anchor from time to time; see the arbiter.
+ * Pool of connections that wait for contended names, so that waiting never blocks the anchor. A connection is reserved
+ * for a name while this process waits for the name, or holds it on that connection.
  */
 export class WaitPool {
   readonly #idle: WaitConnection[] = []
-  readonly #waiters: ((place: WaitConnection | undefined) => void)[] = []
-  /** Whoever takes up one of the `most` connections, or is about to. */
+  readonly #waiters: ((connection: WaitConnection | undefined) => void)[] = []
+  /** Open connections, and reservations of connections that are being opened. */
   readonly #connections = new Set<object>()
   #closed = false
 
@@ -36,7 +33,7 @@ export class WaitPool {
     readonly newBatcher: (session: Session) => LockBatcher,
   ) {}
 
-  /** A place, or undefined when none is to be had within `patienceMs`. */
+  /** Returns undefined when no connection becomes available within `maxWaitMs`. */
   async acquire(maxWaitMs: number): Promise<WaitConnection | undefined> {
     for (let connection = this.#idle.pop(); connection; connection = this.#idle.pop()) {
       connection.stopIdleTimer()
@@ -44,9 +41,9 @@ export class WaitPool {
     }
     if (this.#connections.size < this.maxConnections) return this.#openConnection(maxWaitMs)
     return new Promise((resolve) => {
-      const waiter = (place: WaitConnection | undefined) => {
+      const waiter = (connection: WaitConnection | undefined) => {
         clearTimeout(timer)
-        resolve(place)
+        resolve(connection)
       }
       const timer = setTimeout(() => {
         this.#waiters.splice(this.#waiters.indexOf(waiter), 1)
@@ -56,7 +53,7 @@ export class WaitPool {
     })
   }
 
-  /** Takes a place back on which nothing is held or waited for. */
+  /** Returns a connection that neither holds nor awaits a lock to the pool. */
   async release(connection: WaitConnection): Promise<void> {
     if (!connection.batcher.session.trusted) return
     if (this.#closed) return this.#closeConnection(connection)
@@ -69,10 +66,10 @@ export class WaitPool {
     })
   }
 
-  /** Closes the idle places, and from now on every place that is given back. */
+  /** Closes idle connections now, and the others when they are returned. */
   async close(): Promise<void> {
     this.#closed = true
-    await Promise.all(this.#idle.splice(0).map((place) => this.#closeConnection(place)))
+    await Promise.all(this.#idle.splice(0).map((connection) => this.#closeConnection(connection)))
   }
 
   async #openConnection(maxWaitMs: number): Promise<WaitConnection | undefined> {
@@ -86,7 +83,7 @@ export class WaitPool {
       return connection
     } catch (error) {
       if (!(error instanceof TooManyConnectionsError)) throw error
-      // Trying from time to time on the anchor is slower, but asks nothing more of the server.
+      // Periodic tries on the anchor are slower, but need no further connection.
       await pause(maxWaitMs)
       return undefined
     } finally {
@@ -105,61 +102,57 @@ export class WaitPool {
     this.#connections.delete(connection)
     const idleAt = this.#idle.indexOf(connection)
     if (idleAt >= 0) this.#idle.splice(idleAt, 1)
-    // There is room for a new place: whoever stands first in the queue asks again.
+    // A new connection can be opened now: the first waiter retries.
     this.#waiters.shift()?.(undefined)
   }
 }
 
-/** One parked connection. */
 export class WaitConnection {
-  readonly batcher: LockBatcher
-  readonly #pool: WaitPool
   #idleTimer: NodeJS.Timeout | undefined
   #sliceEndsAt = 0
 
-  constructor(pool: WaitPool, turns: LockBatcher) {
-    this.#pool = pool
-    this.batcher = turns
-  }
+  constructor(
+    readonly pool: WaitPool,
+    readonly batcher: LockBatcher,
+  ) {}
 
   /**
-   * Waits for a key for at most one slice: well within the expiry, so that a grant always arrives with trust left, and
-   * so that a blocked statement, which holds vacuum back, is never old. Answers with the fence, or undefined when
-   * the slice is over. A name that is leased is tried for again in a while.
+   * Waits for a key for at most one slice of 40 % of the expiry. A grant thus arrives while the session is trusted, and
+   * no long statement holds back vacuum. Returns the fence, or undefined when the slice ends without a grant.
    */
   async wait(key: Key, mode: LockMode, maxWaitMs: number): Promise<number | undefined> {
-    const sliceMs = Math.max(1, Math.ceil(Math.min(this.#pool.expiryMs * sliceOfExpiry, maxWaitMs)))
-    const { statements } = this.#pool
+    const sliceMs = Math.max(1, Math.ceil(Math.min(this.pool.expiryMs * sliceOfExpiry, maxWaitMs)))
+    const { statements } = this.pool
     this.#sliceEndsAt = performance.now() + sliceMs
     try {
       const [row] = await this.batcher.session.runGrant(statements.wait, [key.key, mode === 'shared', String(sliceMs)])
       if (row![0] !== null) return Number(row![0])
-      // Somebody has the name by lease, and a lease has no queue.
+      // The name is leased, and leases have no server-side queue.
       await pause(Math.min(backoffMs(2, 25, 250), maxWaitMs))
       return undefined
     } catch (error) {
-      // Also for errors that should leave nothing behind: releasing what is not held is harmless.
+      // Releasing a lock that is not held is harmless.
       if (this.batcher.session.trusted) await this.batcher.release(key, mode)
-      const over = [sqlstate.lockNotAvailable, sqlstate.queryCanceled] as (string | undefined)[]
-      if (over.includes(sqlstateOf(error))) return undefined
+      const noGrant = [sqlstate.lockNotAvailable, sqlstate.queryCanceled] as (string | undefined)[]
+      if (noGrant.includes(sqlstateOf(error))) return undefined
       throw error
     } finally {
       this.#sliceEndsAt = 0
     }
   }
 
-  /** Ends the slice that is under way, unless it ends soon by itself. */
+  /** Cancels the current wait, unless its slice ends within 50 ms. */
   cancel(): void {
     if (this.#sliceEndsAt - performance.now() < 50) return
-    // Once: a second one would strike what comes after the wait.
+    // A second cancel could hit the statement after the wait.
     this.#sliceEndsAt = 0
-    const { anchor, statements } = this.#pool
+    const { anchor, statements } = this.pool
     anchor.session?.run(statements.cancel, [this.batcher.session.backendPid]).catch(() => {})
   }
 
-  /** Whether no writer waits for the key elsewhere. */
+  /** Whether no writer waits for the key in another session. */
   async admitsReaders(key: Key): Promise<boolean> {
-    const [row] = await this.batcher.session.run(this.#pool.statements.admits_readers, [key.key])
+    const [row] = await this.batcher.session.run(this.pool.statements.admits_readers, [key.key])
     return row![0] as unknown as boolean
   }
 

@@ -224,7 +224,7 @@ describe('lock run --lease', () => {
     await running.says(/fence \d+/)
     await run(['lease', 'expire', 'stopped', '--yes'], env)
     const { status, stderr } = await running.ended
-    expect(stderr).toContain('The lease "stopped" was lost: it expired, or somebody has expired or released it')
+    expect(stderr).toContain('The lease "stopped" was lost: it expired, or another process expired or released it')
     expect(status).toBe(123)
   })
 

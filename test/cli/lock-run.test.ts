@@ -331,7 +331,7 @@ describe('a release that is asked for', () => {
     const asking = await run(['lock', 'release', 'asked'], env)
     expect(asking).toMatchObject({ status: 0, stdout: '', stderr: expect.stringContaining('Asked ') })
     const { status, stderr } = await running.ended
-    expect(stderr).toContain('An operator asked for the release of "asked"')
+    expect(stderr).toContain('An operator requested the release of "asked"')
     expect(status).toBe(9)
     expect(await holding('asked')).toBe(0)
   })

@@ -401,13 +401,13 @@ describe('mistakes', () => {
   test.each<[unknown[], string]>([
     [['', () => {}], 'Expected the election to be a string of 1 to 500 characters without zero bytes, got "" (string)'],
     [[7, () => {}], 'Expected the election to be a string of 1 to 500 characters without zero bytes, got 7 (number)'],
-    [['x'.repeat(495), () => {}], 'Expected the election, with what stands before it, to be a string of 1 to 500'],
+    [['x'.repeat(495), () => {}], 'Expected the election, with its prefix, to be a string of 1 to 500'],
     [['a'], 'Expected the second argument of elections.campaign to be a function, got undefined'],
     [['a', () => {}, { prefered: true }], 'elections.campaign has no option "prefered": did you mean "preferred"?'],
     [['a', () => {}, { preferred: 1 }], 'Expected preferred to be true or false, got 1 (number)'],
     [
       ['a', () => {}, { eligible: true }],
-      'Expected eligible to be a function that says whether this instance may lead, got true (boolean)',
+      'Expected eligible to be a function that returns whether this instance may lead, got true (boolean)',
     ],
     [['a', () => {}, 'fast'], 'Expected the options of elections.campaign to be an object, got "fast" (string)'],
   ])('campaign(%j)', async (given, message) => {

@@ -111,7 +111,8 @@ test('a lock of before a restart may still be believed in: no lease of its name 
   await until('it is not granted at once', () =>
     b.leases.tryAcquire('x').then(
       () => false,
-      (error) => error.message === 'The server has restarted, and somebody may still believe in what was held before',
+      (error) =>
+        error.message === 'The server has restarted, and a process may still rely on a lock or lease from before',
     ),
   )
   const lease = await within(15_000, 'The lease', b.leases.acquire('x'))

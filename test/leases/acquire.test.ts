@@ -110,7 +110,7 @@ describe('a wait', () => {
     await blocker.query('lock table holdfast.lease in access exclusive mode')
     await expect(a.leases.acquire('slow', { wait: 200 })).rejects.toMatchObject({
       code: 'DATABASE_UNREACHABLE',
-      message: 'No answer came within 1s',
+      message: 'No response arrived within 1s',
     })
     await blocker.query('rollback')
     await until('what was granted late is given back', async () => (await leasedNames(fresh.url, a.id)) === 0)
@@ -144,7 +144,7 @@ describe('with', () => {
     })
     const error = await caught(LeaseLostError, work)
     expect(error).toMatchObject({ code: 'LEASE_LOST', lease: 'lost' })
-    expect(error.message).toBe('The lease "lost" was lost: it expired, or somebody has expired or released it')
+    expect(error.message).toBe('The lease "lost" was lost: it expired, or another process expired or released it')
   })
 
   test.each([

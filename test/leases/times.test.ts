@@ -97,11 +97,11 @@ describe('extend', () => {
     const { leases } = await open({ url: fresh.url })
     const lease = await leases.acquire('mistakes')
     expect((await caught(UsageError, lease.extend('10ms'))).message).toBe(
-      'Expected the time of lease.extend to be a duration of at least 1s and at most 24d, got "10ms" (string)',
+      'Expected the ttl of lease.extend to be a duration of at least 1s and at most 24d, got "10ms" (string)',
     )
     await lease.release()
     expect((await caught(UsageError, lease.extend())).message).toBe(
-      'Expected a lease that is held to extend, got one that was released',
+      'Expected extend to be called on a held lease, got a released lease',
     )
   })
 })
@@ -228,7 +228,7 @@ describe('guard', () => {
     const lease = await leases.acquire('released')
     await lease.release()
     expect((await caught(UsageError, lease.guard(await tx()))).message).toBe(
-      'Expected a lease that is held to guard with, got one that was released',
+      'Expected guard to be called on a held lease, got a released lease',
     )
   })
 })

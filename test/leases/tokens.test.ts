@@ -249,7 +249,7 @@ test('a stranger releases nothing and is told so, also in one breath with the ho
 test.each([undefined, '', 42])('%j is no token', async (token) => {
   const { leases } = await open({ url: fresh.url })
   const error = await caught(UsageError, leases.release('name', token as never))
-  expect(error.message).toContain('Expected the token to be that of a lease, got')
+  expect(error.message).toContain('Expected the token to be the token of a lease, got')
 })
 
 test('a lease whose time was over is not renewed: somebody may have had the name as a lock since', async () => {

@@ -241,7 +241,7 @@ describe('mistakes', () => {
     ['x', {}, 'Expected max to be a whole number between 1 and 1000000000, got undefined'],
     ['x', { max: 0 }, 'Expected max to be a whole number between 1 and 1000000000, got 0 (number)'],
     ['x', { max: 1.5 }, 'Expected max to be a whole number between 1 and 1000000000, got 1.5 (number)'],
-    ['x', { max: 2, weight: 3 }, 'Expected weight to be at most the max of 2, got 3: it would wait for ever'],
+    ['x', { max: 2, weight: 3 }, 'Expected weight to be at most the max of 2, got 3, which is never granted'],
     ['x', { max: 2, wieght: 1 }, 'limits.acquire has no option "wieght": did you mean "weight"?'],
     ['x', { max: 2, wait: 'soon' }, 'Expected wait to be a duration of at least 0ms'],
     ['x', { max: 2, signal: 1 }, 'Expected signal to be an AbortSignal, got 1 (number)'],

@@ -203,9 +203,9 @@ describe('mistakes', () => {
     [{ rate: { count: 1.5, per: '1s' } }, `${rates}, got an object (Object)`],
     [{ rate: { count: 1, per: 0 } }, `${rates}, got an object (Object)`],
     [{ rate: { count: 1, per: '1s', burst: 2 } }, `${rates}, got an object (Object)`],
-    [{ rate: '2000000/s' }, 'Expected rate to be at most a million a second, got 2000000 in 1s'],
-    [{ rate: '1/d', burst: 1_000 }, 'Expected the burst to be there again within 366 days, got 1000 (number)'],
-    [{ rate: '5/s', cost: 6 }, 'Expected cost to be at most the burst of 5, got 6: it would never be allowed'],
+    [{ rate: '2000000/s' }, 'Expected rate to be at most 1,000,000 per second, got 2000000 in 1s'],
+    [{ rate: '1/d', burst: 1_000 }, 'Expected the burst to recover within 366 days, got a burst of 1000'],
+    [{ rate: '5/s', cost: 6 }, 'Expected cost to be at most the burst of 5, got 6, which is never allowed'],
     [{ rate: '5/s', burst: 0 }, 'Expected burst to be a whole number between 1 and 1000000000, got 0 (number)'],
     [{ rate: '5/s', bursts: 3 }, 'limits.consume has no option "bursts": did you mean "burst"?'],
   ])('consume(%j)', async (options, message) => {

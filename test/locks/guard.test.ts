@@ -93,7 +93,7 @@ test('a shared or a released lock cannot guard', async () => {
   await caught(UsageError, shared.guard(client))
   const released = await locks.acquire('released')
   await released.release()
-  expect((await caught(UsageError, released.guard(client))).message).toContain('got one that was released')
+  expect((await caught(UsageError, released.guard(client))).message).toContain('got a released lock')
 })
 
 test('what is no client is a mistake', async () => {

@@ -152,7 +152,7 @@ describe('re-entrance inside with', () => {
         () => locks.tryInTransaction(client, 'itself', { mode: inner }),
       ]) {
         const error = await caught(UsageError, ask)
-        expect(error.message).toBe(`"itself" is held already (${outer}) by the handler that asks for it (${inner})`)
+        expect(error.message).toBe(`"itself" is held already (${outer}) by the handler that requests it (${inner})`)
       }
     })
     await untilNoLocks(fresh.url)

@@ -61,7 +61,7 @@ export interface JobStatus {
   readonly cancelling: string | undefined
 }
 
-/** As the statement `find` answers. */
+/** Row of the statement `find`. */
 export interface StatusRow {
   readonly id: string
   readonly kind: string

@@ -1,25 +1,16 @@
-import type { Events, TracerSlot } from '../base/index.js'
+import type { TracerSlot } from '../base/index.js'
 import { BatchBuffer } from './batches.js'
-import type { ClaimedJob, Claims } from './claims.js'
+import type { ClaimedJob } from './claims.js'
 import type { Endings } from './endings.js'
 import { type DrainingError, JobCancelledError, toRecordedError } from './errors.js'
-import type { FollowUps } from './follow-ups.js'
 import { Handlers } from './handlers.js'
-import type { Maintenance } from './maintenance.js'
 import { NoteTaker } from './notes.js'
-import { Outcomes } from './outcomes.js'
+import { Outcomes, type OutcomesOptions } from './outcomes.js'
 import { Run, type RunContext } from './run.js'
-import type { JobStore } from './store.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
 
-interface AttemptsOptions {
-  readonly store: JobStore
-  readonly maintenance: Maintenance
-  readonly endings: Endings
-  readonly claims: Claims
-  readonly followUps: FollowUps
+export interface AttemptsOptions extends Omit<OutcomesOptions, 'notes' | 'finish'> {
   readonly concurrency: number
-  readonly events: Events
   readonly tracing: TracerSlot
   readonly parents: RunContext['parents']
   readonly enqueueChild: RunContext['enqueueChild']
@@ -77,12 +68,10 @@ export class Attempts {
     }
   }
 
-  /** Number of running attempts. */
   get running(): number {
     return this.#running.size
   }
 
-  /** Number of jobs that have not started. */
   get queued(): number {
     return this.#queueLength + this.#batchBuffer.size
   }

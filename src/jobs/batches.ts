@@ -50,7 +50,6 @@ export async function runHandler({ run }: Batch, jobs: readonly BatchJob[]): Pro
   )
 }
 
-/** The part of a job that `BatchBuffer` needs. */
 interface Batchable {
   readonly definition: { readonly kind: string; readonly batch?: Batch | undefined }
 }

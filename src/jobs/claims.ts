@@ -22,7 +22,6 @@ export type ClaimedRow = [
   version?: number,
 ]
 
-/** Parameters of a claim. */
 export interface ClaimRequest {
   /** Queue, priority and start position of each level, as three lists. */
   readonly queues: readonly string[]

@@ -20,7 +20,6 @@ interface DoneEnding extends HeldJob {
   readonly result: string | undefined
 }
 
-/** Row that `job_done` and `job_end` return. */
 export interface RecordResult {
   readonly recorded: unknown[] | null
   /** Numbers of follow-ups, separated by commas. See `FollowUps`. */
@@ -61,7 +60,6 @@ export class Endings {
     this.#onRecorded = onRecorded
   }
 
-  /** Number of ends that are not recorded yet. */
   get unrecorded(): number {
     return this.#unrecorded
   }

@@ -42,7 +42,6 @@ export type ChildOptions = Omit<EnqueueOptions, 'tx'>
 
 const maxDurationMs = 3_650 * 86_400_000
 
-/** Rules for a job that a handler enqueues. */
 export const childRules = {
   delay: duration(0, maxDurationMs),
   runAt: {
@@ -56,17 +55,14 @@ export const childRules = {
   ifFailed: oneOf('cancel', 'run', 'wait'),
 }
 const { unique: _, ...rest } = childRules
-/** Rules for a job of a workflow. */
 export const workflowRules = rest
 export const enqueueRules = {
   ...childRules,
   tx: objectWith<CallerTransaction>('an open transaction'),
 }
 
-/** Options after validation. */
 export type ParsedOptions = ReturnType<typeof readOptions<typeof childRules>>
 
-/** Returns the links of a job. Undefined if it has none. */
 export function linksOf(
   { lanes }: { readonly lanes: LanePolicy },
   { lane, after = [], ifFailed }: ParsedOptions,

@@ -311,7 +311,6 @@ export class Intake {
   }
 }
 
-/** Serializes an imported job. */
 function foreign({ kind, priority, input, runAt, key, until, lane }: ForeignJob, queue: string) {
   const rank = Math.max(lowestPriority, Math.min(highestPriority, priority))
   let head = `{"queue":${queue},"kind":${JSON.stringify(kind)},"priority":${rank},"max_crashes":3`

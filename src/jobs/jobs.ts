@@ -21,7 +21,6 @@ import {
   type Anchor,
   arrayLiteral,
   type CallerTransaction,
-  type Database,
   type HealthReason,
   type Presence,
   SessionLocksUnavailableError,
@@ -42,7 +41,7 @@ import { parentsOf } from './parents.js'
 import { Queues } from './queues.js'
 import { RowsClaims } from './rows-claims.js'
 import { type JobStatus, type StatusRow, statusOf } from './status.js'
-import { JobStore } from './store.js'
+import { JobStore, type JobStoreOptions } from './store.js'
 import type { WaitsForRow } from './waits-for.js'
 import { Worker } from './worker.js'
 import {
@@ -66,12 +65,9 @@ export interface ResultOptions {
   signal?: AbortSignal | undefined
 }
 
-export interface JobsOptions {
-  readonly database: Database
+export interface JobsOptions extends JobStoreOptions {
   readonly presence: Presence
-  readonly schema: string
   readonly namespace: string
-  readonly expiryMs: number
   /** Number of days that the history is kept. */
   readonly keepDays: number
   /** Connection for notifications and advisory locks. Undefined if there is none. */

@@ -25,7 +25,6 @@ const laneRules = {
   burst: wholeNumber(1, 1_000_000),
 }
 
-/** Validates the option `lanes`. */
 export function lanePolicy(given: unknown): LanePolicy {
   const { max = 1, rate, burst = rate?.count ?? 1 } = readOptions('lanes', given, laneRules)
   if (rate === undefined) {

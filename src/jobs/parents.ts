@@ -14,7 +14,6 @@ export interface JobParent {
   readonly error: RecordedError | undefined
 }
 
-/** Reads the state and the result of jobs. */
 export async function parentsOf(store: JobStore, ids: readonly number[]): Promise<JobParent[]> {
   if (ids.length === 0) return []
   const rows = await store.read<Pick<StatusRow, 'id' | 'kind' | 'state' | 'result' | 'error'>>('states', [

@@ -8,7 +8,6 @@ import type { JobRef } from './job-ref.js'
 import type { JobParent } from './parents.js'
 
 export interface RunContext extends AttemptContext {
-  /** Schedules a write of notes. */
   onNote(run: Run): void
   /** Reads the jobs that a job waited for. */
   parents(ids: readonly number[]): Promise<JobParent[]>
@@ -61,7 +60,6 @@ export class Run extends Attempt implements JobContext {
     return this.job.claim.fence
   }
 
-  /** Fields of events about this attempt. */
   get eventFields(): { id: number; kind: string; queue: string; attempt: number } {
     const { id, kind, attempt } = this
     return { id, kind, queue: this.job.definition.queue, attempt }

@@ -61,7 +61,6 @@ export interface JobStatus {
   readonly cancelling: string | undefined
 }
 
-/** Row of the statement `find`. */
 export interface StatusRow {
   readonly id: string
   readonly kind: string

@@ -52,7 +52,6 @@ type StatementName =
   | 'redrive'
   | 'pause'
 
-/** Runs the statements of this room. */
 export class JobStore {
   readonly sql: Record<StatementName, Statement>
   readonly transactionStatements: TransactionStatements

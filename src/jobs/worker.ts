@@ -3,11 +3,9 @@ import {
   ClosedError,
   closeOptionRules,
   type Duration,
-  type Events,
   isInstance,
   pause,
   readOptions,
-  type TracerSlot,
 } from '../base/index.js'
 import {
   arrayLiteral,
@@ -17,27 +15,20 @@ import {
   type Presence,
   SchemaVersionError,
 } from '../postgres/index.js'
-import { Attempts } from './attempts.js'
+import { Attempts, type AttemptsOptions } from './attempts.js'
 import type { Claim, ClaimedJob } from './claims.js'
 import { type ClaimedRow, type Claims, seqsOf } from './claims.js'
 import { Cursors, type ScanStart } from './cursors.js'
 import type { AnyDefinition } from './definition.js'
 import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError, MixedClaimsError } from './errors.js'
-import type { FollowUps } from './follow-ups.js'
 import { stopMs } from './handlers.js'
 import { type LookBack, LookBacks, nearEveryMs } from './look-backs.js'
-import type { Maintenance } from './maintenance.js'
 import { maxAhead, Pace } from './pace.js'
-import type { RunContext } from './run.js'
 import type { JobStore } from './store.js'
 
-interface WorkerOptions {
-  readonly store: JobStore
+interface WorkerOptions extends Omit<AttemptsOptions, 'endings' | 'isTrusted' | 'draining' | 'onRoom' | 'onBroken'> {
   readonly presence: Presence
-  readonly maintenance: Maintenance
-  readonly claims: Claims
-  readonly followUps: FollowUps
   /** Resolves when the history partitions for today exist. */
   readonly partitionsReady: Promise<void>
   readonly number: number
@@ -47,11 +38,6 @@ interface WorkerOptions {
   readonly queues: readonly string[]
   /** Names of the served queues, in the same order. */
   readonly queueNames: readonly string[]
-  readonly concurrency: number
-  readonly events: Events
-  readonly tracing: TracerSlot
-  readonly parents: RunContext['parents']
-  readonly enqueueChild: RunContext['enqueueChild']
   readonly onClosed: () => void
 }
 

@@ -4,7 +4,6 @@ import type { AnyDefinition } from './definition.js'
 import { type ParsedOptions, workflowRules } from './enqueue-options.js'
 import type { WorkflowBuilder } from './workflows.js'
 
-/** A job of a workflow before it is enqueued. */
 export interface PlannedJob {
   readonly definition: AnyDefinition
   readonly input: unknown

@@ -3,7 +3,7 @@ import type { JobDefinition } from './definition.js'
 import type { ChildOptions } from './enqueue-options.js'
 import type { RecordedError } from './errors.js'
 import type { JobRef } from './job-ref.js'
-import type { JobStatus } from './status.js'
+import type { JobStatus, StatusRow } from './status.js'
 
 /** A job of a workflow that is being built. */
 export interface WorkflowJob {
@@ -63,17 +63,12 @@ export interface WorkflowMember {
   readonly error: RecordedError | undefined
 }
 
-export interface WorkflowRow {
+type SharedColumn = 'id' | 'kind' | 'state' | 'enqueued_at' | 'claimed_at' | 'ended_at' | 'error'
+
+export interface WorkflowRow extends Pick<StatusRow, SharedColumn> {
   readonly workflow: string
-  readonly id: string
-  readonly kind: string
-  readonly state: JobStatus['state']
   readonly after: number[] | null
   readonly attempts: number
-  readonly enqueued_at: Date
-  readonly claimed_at: Date | null
-  readonly ended_at: Date | null
-  readonly error: string | null
 }
 
 export function workflowOf(rows: readonly WorkflowRow[]): WorkflowStatus {

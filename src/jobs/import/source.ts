@@ -20,7 +20,6 @@ export const importSources = Object.keys(known) as ImportSource[]
  */
 export type SkipReason = 'running' | 'ended' | 'locked' | 'key' | 'busy' | 'linked' | 'flags' | 'large' | 'internal'
 
-/** A waiting job of another library. */
 export interface ForeignJob {
   readonly id: string
   readonly kind: string
@@ -40,7 +39,6 @@ export interface ForeignJob {
   readonly place: string
 }
 
-/** Number of jobs by state. */
 export interface RemainingCounts {
   readonly pending: number
   readonly running: number

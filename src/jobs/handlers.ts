@@ -87,8 +87,8 @@ export class Handlers {
   }
 
   #callBatch(batch: Batch, runs: readonly Run[], seen: readonly BatchJob[]): Promise<readonly unknown[]> {
-    const tell = this.#events.emitter('job.started')
-    if (tell) for (const run of runs) tell(run.eventFields)
+    const emit = this.#events.emitter('job.started')
+    if (emit) for (const run of runs) emit(run.eventFields)
     const { tracer } = this.#tracing
     if (!tracer) return runHandler(batch, seen)
     return tracer.withSpan('job process', this.#spanOf(runs), () => runHandler(batch, seen))

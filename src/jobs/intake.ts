@@ -142,8 +142,12 @@ export class Intake {
       if (to > at) await enqueue('enqueue_linked', inLanes.slice(at, to))
       else await enqueueUnique(inLanes.slice(at, ++to))
     }
-    const told = refs.map(({ id, job }) => ({ id, failed: job.failed, line: `Imported from ${from}: ${job.id}` }))
-    await this.#store.runIn(tx, 'record_import', [JSON.stringify(told)])
+    const importedJobs = refs.map(({ id, job }) => ({
+      id,
+      failed: job.failed,
+      line: `Imported from ${from}: ${job.id}`,
+    }))
+    await this.#store.runIn(tx, 'record_import', [JSON.stringify(importedJobs)])
     return refs.map(({ job }) => job)
   }
 
@@ -285,7 +289,7 @@ export class Intake {
     if (largest <= this.#lastNumber) return
     throw new UsageError(
       `Expected after to name jobs that were enqueued, got ${largest}`,
-      `The largest job id so far is at most ${this.#lastNumber}.`,
+      `No job has an id above ${this.#lastNumber} yet.`,
     )
   }
 
@@ -298,11 +302,11 @@ export class Intake {
   }
 
   #emitEnqueued({ kind, queue }: AnyDefinition, refs: readonly JobRef[], tx: Executor | undefined): void {
-    const tell = this.#events.emitter('job.enqueued')
-    if (!tell) return
+    const emit = this.#events.emitter('job.enqueued')
+    if (!emit) return
     const ids = refs.flatMap(({ id, isNew }) => (isNew ? [id] : []))
     // A job that already existed was not enqueued.
-    if (ids.length > 0) tell({ kind, queue, ids, inTransaction: tx !== undefined })
+    if (ids.length > 0) emit({ kind, queue, ids, inTransaction: tx !== undefined })
   }
 
   #withEvent(definition: AnyDefinition, ref: JobRef, tx: Executor | undefined): JobRef {

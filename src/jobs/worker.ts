@@ -255,9 +255,9 @@ export class Worker {
     while (this.#attempts.running > 0) {
       const leftMs = deadline - performance.now()
       if (leftMs <= 0) return
-      const nudged = new AbortController()
-      this.#wake = () => nudged.abort()
-      await pause(leftMs, nudged.signal)
+      const woken = new AbortController()
+      this.#wake = () => woken.abort()
+      await pause(leftMs, woken.signal)
     }
   }
 
@@ -400,9 +400,9 @@ export class Worker {
 
   async #waitForWake(withinMs: number): Promise<void> {
     if (this.#draining.signal.aborted) return
-    const nudged = new AbortController()
-    this.#wake = () => nudged.abort()
-    await pause(withinMs, nudged.signal)
+    const woken = new AbortController()
+    this.#wake = () => woken.abort()
+    await pause(withinMs, woken.signal)
     this.#wake = undefined
   }
 

@@ -12,14 +12,14 @@ interface ClaimableRow {
   readonly last: string | null
 }
 
-/** Of the locks that the server was made for, jobs take this part, all instances together. */
+/** Share of the server's lock table that jobs may use, in all instances together. */
 const shareOfLocks = 0.5
 const minShare = 16
 
 /**
- * Claims that lock each job on the anchor's session, and write nothing on its row. What is slow, reading onward and
- * bringing the inputs, is done on a connection of the pool; the anchor, whose heartbeat must not wait, locks what was
- * found, looks whether it is still there, and writes the row of the claim.
+ * Claims that lock each job on the anchor's session and write nothing on its row. The slow part, reading jobs and their
+ * inputs, runs on a pooled connection. The anchor must not delay its heartbeat: it only locks the jobs, checks that
+ * they are unchanged, and inserts the row of the claim.
  */
 export class AdvisoryClaims implements Claims {
   readonly mode = 'advisory'
@@ -28,7 +28,7 @@ export class AdvisoryClaims implements Claims {
   readonly #anchor: Anchor
   readonly #maintenance: Maintenance
   #session: Session | undefined
-  /** What is locked on this session. */
+  /** IDs of the jobs that this session has locked. */
   #held = new Set<number>()
   #released: number[] = []
   #queue: Promise<unknown> = Promise.resolve()
@@ -45,14 +45,14 @@ export class AdvisoryClaims implements Claims {
   }
 
   /**
-   * One at a time for the whole instance. A session does not exclude itself: it must know what it has before it reads what
-   * nobody has.
+   * Claims jobs, one claim at a time per instance. A session does not exclude itself, so it must know its own jobs
+   * before it searches for free ones.
    */
   claim(epoch: Epoch, asked: ClaimRequest): Promise<ClaimResult> {
     return this.#serialize(async () => {
       const session = this.#sessionOf(epoch)
       let look = await this.#findClaimable(asked)
-      // Of the first look: what it says of the numbers below holds for those that go on from it, too.
+      // These values of the first read also hold for the further reads, which continue from its cursors.
       const { oldest, newest, last } = look
       const marks = { oldest, newest, last: Number(last) }
       for (;;) {
@@ -60,13 +60,13 @@ export class AdvisoryClaims implements Claims {
         const isAll = seen.length < asked.maxJobs
         if (seen.length === 0) return { ...marks, isAll, state: 'claimed', fence: 0, jobs: [], cursors: undefined }
         const [state, fence, taken] = await this.#lockJobs(session, asked.announces, seen)
-        // Whoever enqueues the same key keeps it locked, or has just changed it; it must be found when they are done.
+        // A transaction that enqueues the same key has locked or changed the job. A look-back must find it afterwards.
         if (seen.some((row) => row[8]?.unique && !taken.has(row[0]))) marks.oldest = null
         const cursors: number[] = JSON.parse(look.new_cursors)
         if (taken.size > 0 || isAll || state !== 'claimed') {
           return { ...marks, isAll, state, fence, jobs: seen.filter(([id]) => taken.has(id)), cursors }
         }
-        // Others were quicker with all of them: on from there.
+        // Other sessions were faster with all of these jobs. Continue after them.
         look = await this.#findClaimable({ ...asked, starts: cursors })
       }
     })
@@ -84,12 +84,12 @@ export class AdvisoryClaims implements Claims {
   }
 
   async returnUnanswered(): Promise<void> {
-    // A claim whose answer does not arrive ends with the session that it was asked on.
+    // The locks of a claim without a response end together with the session.
   }
 
   #sessionOf(epoch: Epoch): Session {
     const { session } = this.#anchor
-    if (session === undefined || session !== epoch) throw epoch.loss ?? new Error('Another epoch has begun')
+    if (session === undefined || session !== epoch) throw epoch.loss ?? new Error('The epoch of this claim has ended')
     if (session !== this.#session) {
       this.#session = session
       this.#held = new Set()
@@ -129,13 +129,13 @@ export class AdvisoryClaims implements Claims {
         boolean,
       ]
       if (sessions) this.maxClaimed = Math.max(minShare, Math.floor((session.lockBudget * shareOfLocks) / sessions))
-      // A lock that is free although a claim has the job: whoever had it has died just now.
+      // A dead epoch's claim contains a job whose lock is free. Maintenance must take it over.
       if (hasOrphans) this.#maintenance.runWithin(0)
       const taken = new Set<number>(jobs === null ? [] : JSON.parse(jobs))
       for (const id of taken) this.#held.add(id)
       return [state, Number(fence), taken]
     } catch (error) {
-      // A statement that fails keeps the session locks that it had got.
+      // A failed statement keeps the session-level locks that it has already acquired.
       await this.#unlockOthers(session)
       throw error
     }
@@ -152,7 +152,7 @@ export class AdvisoryClaims implements Claims {
     }
   }
 
-  /** Until it succeeds, or the session has ended and its locks with it. */
+  /** Retries until it succeeds, or until the session ends and its locks with it. */
   async #unlockOthers(session: Session): Promise<void> {
     for (let attempt = 0; session.trusted; attempt++) {
       try {

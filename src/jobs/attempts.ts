@@ -1,44 +1,35 @@
-import type { Events, TracerSlot } from '../base/index.js'
+import type { TracerSlot } from '../base/index.js'
 import { BatchBuffer } from './batches.js'
-import type { ClaimedJob, Claims } from './claims.js'
+import type { ClaimedJob } from './claims.js'
 import type { Endings } from './endings.js'
 import { type DrainingError, JobCancelledError, toRecordedError } from './errors.js'
-import type { FollowUps } from './follow-ups.js'
 import { Handlers } from './handlers.js'
-import type { Maintenance } from './maintenance.js'
 import { NoteTaker } from './notes.js'
-import { Outcomes } from './outcomes.js'
+import { Outcomes, type OutcomesOptions } from './outcomes.js'
 import { Run, type RunContext } from './run.js'
-import type { JobStore } from './store.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
 
-interface AttemptsOptions {
-  readonly store: JobStore
-  readonly maintenance: Maintenance
-  readonly endings: Endings
-  readonly claims: Claims
-  readonly followUps: FollowUps
+export interface AttemptsOptions extends Omit<OutcomesOptions, 'notes' | 'finish'> {
   readonly concurrency: number
-  readonly events: Events
   readonly tracing: TracerSlot
   readonly parents: RunContext['parents']
   readonly enqueueChild: RunContext['enqueueChild']
-  /** Whether the epoch under which jobs were claimed still vouches for them. */
+  /** Whether the epoch that claimed the jobs still owns them. */
   readonly isTrusted: () => boolean
-  /** Aborts when nothing more is to begin. */
+  /** Aborts when no more attempts may start. */
   readonly draining: AbortSignal
-  /** There is room for another job. */
+  /** Called when a slot is free. */
   readonly onRoom: () => void
-  /** Called when code around a handler fails. The jobs in question were given back. */
+  /** Called when code around a handler fails. The jobs in question were already returned. */
   readonly onBroken: (error: unknown) => void
 }
 
-/** When so many at its beginning are done with, the queue is moved up. */
+/** Number of processed elements at the head of the queue after which the array is shortened. */
 const maxQueueHead = 4_000
 
-/** The jobs that a worker has claimed: those that have not begun, and the attempts that run, each in its place until it is over. */
+/** The jobs that a worker has claimed: queued jobs, and running attempts with their slots. */
 export class Attempts {
-  /** How many have come to an end. */
+  /** Number of attempts that have ended. Reset by `Pace`. */
   finished = 0
   readonly #options: AttemptsOptions
   readonly #endings: Endings
@@ -52,7 +43,7 @@ export class Attempts {
   #isStarting = false
   readonly #batchBuffer = new BatchBuffer<ClaimedJob>(() => this.#startMore())
   readonly #running = new Map<number, Run>()
-  /** How many places are taken. A batch takes one. */
+  /** Number of used slots. A batch uses one. */
   #usedSlots = 0
 
   constructor(options: AttemptsOptions) {
@@ -77,12 +68,10 @@ export class Attempts {
     }
   }
 
-  /** How many run. */
   get running(): number {
     return this.#running.size
   }
 
-  /** How many have not begun. */
   get queued(): number {
     return this.#queueLength + this.#batchBuffer.size
   }
@@ -96,12 +85,12 @@ export class Attempts {
     this.#startMore()
   }
 
-  /** Number of claimed jobs that have not begun although there is room for them. More than 0 only if this code is broken. */
+  /** Number of queued jobs although a slot is free. More than 0 only if this code is broken. */
   get stuck(): number {
     return this.#usedSlots < this.#options.concurrency ? this.#queueLength : 0
   }
 
-  /** Those that have run for so long. */
+  /** Returns the attempts that have run for at least this time. */
   olderThan(ms: number): Run[] {
     const before = performance.now() - ms
     const older: Run[] = []
@@ -109,14 +98,14 @@ export class Attempts {
     return older
   }
 
-  /** Nothing of it is ours for certain any more. */
+  /** Drops all jobs, because their epoch has ended and other workers may own them. */
   loseAll(reason: Error | undefined): void {
     this.#clearQueue()
     this.#batchBuffer.clear()
     for (const run of this.#running.values()) run.lose(reason)
   }
 
-  /** What has not begun may run elsewhere. */
+  /** Returns the jobs that have not started to their queue. */
   giveBackQueued(): void {
     for (const job of [...this.#clearQueue(), ...this.#batchBuffer.clear()]) this.#endings.giveBack(job)
   }
@@ -125,12 +114,12 @@ export class Attempts {
     for (const run of this.#running.values()) run.stop(reason)
   }
 
-  /** Handlers that do not stop, while the worker closes. */
+  /** Returns the jobs of handlers that do not stop while the worker closes. */
   abandonAll(): void {
     for (const run of [...this.#running.values()]) this.#outcomes.abandoned(run)
   }
 
-  /** Resolves when all that are over have handed in their ends: some do when what they noted is written down. */
+  /** Resolves when all finished attempts have passed on their ends. Some wait until their notes are written. */
   settled(): Promise<void> {
     return this.#notes.settled()
   }
@@ -148,7 +137,7 @@ export class Attempts {
   }
 
   #startMore(): void {
-    // A handler that is not asynchronous ends while it is started, and asks for the next.
+    // A synchronous handler ends inside `#start`, which calls this function again.
     if (this.#isStarting) return
     this.#isStarting = true
     let inHand: readonly ClaimedJob[] = []
@@ -158,7 +147,7 @@ export class Attempts {
         if (!batch && this.#queueLength === 0) break
         inHand = batch ?? [this.#shiftQueue()]
         if (this.#options.draining.aborted) for (const job of inHand) this.#endings.giveBack(job)
-        // A process that was frozen must not begin what may be somebody else's.
+        // After a freeze of the process, another worker may own the job.
         else if (this.#options.isTrusted()) {
           if (batch) this.#start(batch, { left: batch.length })
           else this.#startOne(inHand[0]!)
@@ -166,7 +155,7 @@ export class Attempts {
         inHand = []
       }
     } catch (error) {
-      // No job may stay claimed by a worker that does not begin it: neither those in hand nor those behind them.
+      // A worker that does not start its jobs must not keep them, neither the current ones nor the queued ones.
       for (const job of inHand) this.#endings.giveBack(job)
       this.giveBackQueued()
       this.#options.onBroken(error)
@@ -188,12 +177,12 @@ export class Attempts {
 
   #startOne(job: ClaimedJob): void {
     if (job.cancelled !== null) this.#cancelled(job, job.cancelled)
-    // One that has its last chance does not share it.
+    // A job with its last chance runs alone.
     else if (job.definition.batch && !hasLastChance(job)) this.#batchBuffer.add(job)
     else this.#start([job])
   }
 
-  /** Begins the attempts. From here on each attempt comes to an end, even if the code that runs it fails. Never throws. */
+  /** Starts attempts. From here each attempt reaches an end, even if the code that runs it fails. Never throws. */
   #start(jobs: readonly ClaimedJob[], batch?: { left: number }): void {
     const runs = jobs.map((job) => new Run(job, this.#context, batch))
     for (const run of runs) this.#running.set(run.id, run)
@@ -215,7 +204,7 @@ export class Attempts {
     await this.#handlers.runBatch(runs.filter(({ isOver }) => !isOver))
   }
 
-  /** The code around a handler has failed. The attempts fail with that error. If recording it fails as well, the jobs are given back. */
+  /** Fails the attempts with an error of the code around the handler. If that fails too, returns the jobs. */
   #broken(runs: readonly Run[], error: unknown): void {
     for (const run of runs) {
       try {
@@ -232,7 +221,7 @@ export class Attempts {
     if (await this.#isMarked(run)) await this.#handlers.run(run)
   }
 
-  /** Marks that it is run; false when it is over instead. */
+  /** Marks that a suspect runs. Returns false if the attempt is over instead. */
   async #isMarked(run: Run): Promise<boolean> {
     const isOurs = await this.#suspects.mark(run)
     if (isOurs && !run.isLost) return true
@@ -245,7 +234,7 @@ export class Attempts {
     this.#endings.end({ id, seq, claim, state: 'cancelled', error, delayMs: 0, failed: false })
   }
 
-  /** The attempt is over: records it, after what it noted, and makes room for the next. */
+  /** Ends an attempt: frees its slot, and calls `record` after its notes are written. */
   #finish(run: Run, record: () => void): void {
     if (run.isOver) return
     run.isOver = true

@@ -12,7 +12,7 @@ export function readBatch(given: unknown, run: BatchHandler<unknown, unknown>): 
   return Object.freeze({ size, waitMs: wait, run })
 }
 
-/** Runs the handler of a batch for a single job. */
+/** Returns a handler that runs the batch handler for a single job. */
 export function runAlone(batch: Batch): (input: unknown, job: JobContext) => Promise<unknown> {
   return async (input, job) => {
     const [answer] = await runHandler(batch, [toBatchJob(job, input)])
@@ -21,7 +21,7 @@ export function runAlone(batch: Batch): (input: unknown, job: JobContext) => Pro
   }
 }
 
-/** What the handler is given of an attempt. It has no `tx`: a handler that used those of many would run out of connections. */
+/** Returns the view of an attempt for a batch handler. Without `tx`, because a batch would use up all connections. */
 export function toBatchJob(job: JobContext, input: unknown): BatchJob {
   const { id, kind, attempt, fence, progress, log } = job
   return {
@@ -38,35 +38,33 @@ export function toBatchJob(job: JobContext, input: unknown): BatchJob {
   }
 }
 
-/** What the handler answers for each of the jobs. */
+/** Calls the handler. Returns one value for each job. */
 export async function runHandler({ run }: Batch, jobs: readonly BatchJob[]): Promise<readonly unknown[]> {
   const answers = await run(jobs)
   if (answers === undefined) return jobs.map(() => undefined)
   if (Array.isArray(answers) && answers.length === jobs.length) return answers
   const got = Array.isArray(answers) ? `${answers.length}` : describe(answers)
-  // Another attempt would do the work again, for the same answer.
+  // Another attempt would repeat the work and return the same value.
   throw new NonRetryableError(
     `Expected the handler of a batch to return nothing, or ${jobs.length} results, got ${got}`,
   )
 }
 
-/** What a batch is made of, before it begins. */
 interface Batchable {
   readonly definition: { readonly kind: string; readonly batch?: Batch | undefined }
 }
 
-/** Jobs that wait for their batch to become full, or for its time to be over. */
+/** Holds jobs until their batch is full or its wait time has passed. */
 export class BatchBuffer<Job extends Batchable> {
   readonly #onReady: () => void
   readonly #kinds = new Map<string, { readonly jobs: Job[]; isOver: boolean; timer: NodeJS.Timeout | undefined }>()
   #size = 0
 
-  /** `onReady`: the time of a batch is over. */
+  /** `onReady` is called when the wait time of a batch has passed. */
   constructor(onReady: () => void) {
     this.#onReady = onReady
   }
 
-  /** How many there are. */
   get size(): number {
     return this.#size
   }
@@ -90,7 +88,7 @@ export class BatchBuffer<Job extends Batchable> {
     this.#size++
   }
 
-  /** A batch that is to begin now, if there is one. `isAll`: no other job is at hand. */
+  /** Returns a batch that must start now. With `isAll`, no other job is queued. */
   nextBatch(isAll: boolean): Job[] | undefined {
     for (const [kind, { jobs, isOver, timer }] of this.#kinds) {
       const isFull = jobs.length >= jobs[0]!.definition.batch!.size

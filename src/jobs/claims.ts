@@ -2,13 +2,13 @@ import { arrayLiteral, type Epoch } from '../postgres/index.js'
 import type { AnyDefinition } from './definition.js'
 import type { Links } from './links.js'
 
-/** How jobs are claimed. All that serve a queue at one time must do it in one way. */
+/** How jobs are claimed. All workers of a queue must use the same mode. */
 export type ClaimMode = 'rows' | 'advisory'
 
-/** As job_claim and job_find_claimable write it; what is left out is the usual. */
+/** A job as `job_claim` and `job_find_claimable` write it. Omitted elements have their default. */
 export type ClaimedRow = [
   id: number,
-  /** Which of the kinds, counted from 1. */
+  /** Index in `kinds`, counted from 1. */
   kind: number,
   input: unknown,
   seq?: number,
@@ -18,13 +18,12 @@ export type ClaimedRow = [
   maxCrashes?: number,
   links?: Links | null,
   cancelled?: string | null,
-  /** Which version of its row was seen. */
+  /** Version (`xmin`) of the row that was read. */
   version?: number,
 ]
 
-/** What a claim is to take, and from where. */
 export interface ClaimRequest {
-  /** The queue and the priority of each level, and from where it is read. */
+  /** Queue, priority and start position of each level, as three lists. */
   readonly queues: readonly string[]
   readonly priorities: readonly number[]
   readonly starts: readonly number[]
@@ -38,20 +37,20 @@ export interface ClaimResult {
   readonly state: 'claimed' | 'gone' | 'in-grace'
   readonly fence: number
   readonly jobs: readonly ClaimedRow[]
-  /** How far each level was read; undefined when nothing was found. */
+  /** Position that each level was read to. Undefined if no job was found. */
   readonly cursors: readonly number[] | undefined
-  /** Whether nothing more was there. */
+  /** Whether no further job was found. */
   readonly isAll: boolean
   readonly oldest: string | null
   readonly newest: string | null
   readonly last: number
 }
 
-/** A claim: jobs that were claimed by one statement. */
+/** A set of jobs that one statement claimed. */
 export interface Claim {
   readonly epoch: Epoch
   readonly fence: number
-  /** How many of its jobs have no recorded end yet. */
+  /** Number of its jobs whose end is not recorded yet. */
   unended: number
 }
 
@@ -60,18 +59,18 @@ export interface ClaimedJob {
   readonly claim: Claim
   readonly definition: AnyDefinition
   readonly id: number
-  /** Its place in the order of its queue; another one each time that it comes back. */
+  /** Position in its queue. The job gets a new one each time it comes back. */
   readonly seq: number
   readonly input: unknown
   readonly failed: number
   readonly crashes: number
   readonly maxCrashes: number
   readonly links: Links | null
-  /** Why it is not to run: somebody cancelled it while another had locked it for a claim that came to nothing. */
+  /** Reason of a cancellation that arrived while another claim had locked the job. Such a job must not run. */
   readonly cancelled: string | null
 }
 
-/** What a statement must know of a job to find out whether it still is whose it was. */
+/** The fields by which a statement checks that a claim still owns a job. */
 export interface HeldJob {
   readonly id: number
   readonly seq: number
@@ -79,25 +78,25 @@ export interface HeldJob {
 }
 
 /**
- * A way to claim jobs. There are two: `RowsClaims` writes epoch and fence on the rows of the jobs; `AdvisoryClaims` locks the
- * jobs, and writes nothing on their rows. Either way a claim has one row of its own, which leads to its jobs.
+ * A way to claim jobs. `RowsClaims` writes epoch and fence on the rows of the jobs. `AdvisoryClaims` locks the jobs and
+ * writes nothing on their rows. In both, a claim has one row of its own, which lists its jobs.
  */
 export interface Claims {
   readonly mode: ClaimMode
-  /** How many jobs an instance may have claimed at a time. */
+  /** Maximum number of jobs that an instance may own at a time. */
   readonly maxClaimed: number
-  /** How many more it may claim now. */
+  /** Number of jobs that it may claim now. */
   readonly room: number
   claim(epoch: Epoch, asked: ClaimRequest): Promise<ClaimResult>
-  /** The place in the order by which a job is known, where a claim writes no fence on its row. */
+  /** Returns the `seq` that identifies the attempt. Undefined if the fence on the row identifies it. */
   seqOf(job: HeldJob): number | undefined
-  /** Jobs that are not this worker's any more: their end is recorded, or somebody else has them. */
+  /** Releases jobs that have ended or that another worker owns. */
   release(jobs: readonly HeldJob[]): void
-  /** Gives back what was claimed by statements whose answers never arrived. */
+  /** Returns jobs of claims whose response was lost. */
   returnUnanswered(epoch: Epoch): Promise<void>
 }
 
-/** The places of jobs, for statements; empty where rows carry fences. */
+/** Returns the `seq` of each job as an SQL array. Empty if rows carry fences. */
 export function seqsOf(claims: Claims, jobs: readonly HeldJob[]): string {
   return arrayLiteral(jobs.map((job) => claims.seqOf(job)).filter((place) => place !== undefined))
 }

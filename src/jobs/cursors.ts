@@ -1,36 +1,36 @@
-/** Where the worker reads: one queue, one priority. */
+/** One queue and one priority. A worker has one cursor per level. */
 export interface Level {
   readonly queue: string
   readonly priority: number
 }
 
-/** From where a claim reads. */
+/** Position from which a claim reads. */
 export type ScanStart = 'onward' | 'near' | 'far' | 'head'
 
 export const highestPriority = 5
 export const lowestPriority = -5
 
-/** A point in the order, and when it becomes certain that nothing can appear below it any more. */
+/** A number together with the condition under which no job can still appear below it. */
 interface Mark {
-  /** All numbers up to this one had been drawn. */
+  /** Last number that had been drawn. */
   readonly last: number
-  /** Whoever drew them has a transaction id below this one. */
+  /** Transaction id that is larger than the id of every transaction that drew these numbers. */
   readonly newest: bigint
 }
 
-/** How far back the near look goes. Nearly every transaction is shorter. */
+/** Distance of the near look-back. Nearly every transaction is shorter. */
 const nearMs = 1_000
 const trailEveryMs = 200
 const maxMarks = 200
 
 /**
- * How far a worker has read, in each level. Reading from the head of the index would walk over every dead entry that vacuum
- * could not yet remove; so it reads on from where it was. What commits late, with a lower number, is found by looking back:
+ * Remembers how far a worker has read in each level. A read from the head of the index would walk over every dead entry
+ * that vacuum could not yet remove. A job that commits late can have a number below the cursor. Look-backs find it:
  *
- * - **near**, every few tens of ms: from where the cursor was a second ago.
- * - **far**, every second: from the floor. Below the floor nothing can appear any more, because every transaction
- *   that could have drawn a number there is over and what it left was looked at.
- * - **head**, every half minute: from the beginning, for claims that were rolled back after others had passed over them.
+ * - **near**, every 50 ms: from the position of the cursor one second ago.
+ * - **far**, every second: from the floor. No job can appear below the floor, because every transaction that could have
+ *   drawn a number there has ended, and its jobs were read.
+ * - **head**, every 30 seconds: from the start, for jobs of a rolled-back claim that other workers had passed.
  */
 export class Cursors {
   readonly levels: readonly Level[]
@@ -48,7 +48,7 @@ export class Cursors {
     this.#cursors = this.levels.map(() => 0)
   }
 
-  /** Forgets everything: the numbers of another server, or of one that was restored, mean something else. */
+  /** Forgets all positions, because numbers of another or a restored server are not comparable. */
   reset(): void {
     this.#cursors = this.levels.map(() => 0)
     this.#floor = 0
@@ -56,7 +56,7 @@ export class Cursors {
     this.#trail = []
   }
 
-  /** From where each level is read. */
+  /** Returns the start position of each level. */
   starts(reach: ScanStart): number[] {
     if (reach === 'head') return this.levels.map(() => 0)
     if (reach === 'far') return this.levels.map(() => this.#floor)
@@ -68,7 +68,7 @@ export class Cursors {
     return then.cursors.map((cursor) => Math.max(cursor, this.#floor))
   }
 
-  /** A claim has read each level so far. */
+  /** Moves the cursors to the positions that a claim has read to. */
   advance(reached: readonly number[]): void {
     this.#cursors = this.#cursors.map((cursor, level) => Math.max(cursor, reached[level]!))
     const now = performance.now()
@@ -76,8 +76,8 @@ export class Cursors {
   }
 
   /**
-   * A look back has read everything from the floor on: the floor rises to the highest mark all of whose transactions were
-   * over before it.
+   * Raises the floor after a look-back that read everything above it. The new floor is the highest mark whose
+   * transactions had all ended before the look-back.
    */
   raiseFloor(from: readonly number[], oldest: bigint): void {
     if (from.some((start) => start > this.#floor)) return
@@ -91,7 +91,7 @@ export class Cursors {
   mark(last: number, newest: bigint): void {
     const latest = this.#marks.at(-1)
     if (last <= (latest?.last ?? this.#floor)) return
-    // While a long transaction keeps the floor down, fewer of them will do.
+    // A long transaction holds the floor back. Then half of the marks are enough.
     if (this.#marks.length >= maxMarks) this.#marks = this.#marks.filter((_, at) => at % 2 === 0)
     this.#marks.push({ last, newest })
   }

@@ -20,32 +20,34 @@ import type { JobOutcome } from './outcome.js'
 import type { Schema, Verdict } from './schema.js'
 
 export interface RetryOptions {
-  /** How many attempts may fail before the job is buried. Default 5. */
+  /** Number of attempts that may fail before the job is buried. Default 5. */
   attempts?: number | undefined
-  /** The pause after the first failure, doubled with each further one, the upper half of it at random. Default `1s`. */
+  /**
+   * Pause after the first failure. It doubles with each further failure, and its upper half is random. Default `1s`.
+   */
   backoff?: Duration | undefined
-  /** The longest pause. Default `1h`. */
+  /** Longest pause. Default `1h`. */
   maxBackoff?: Duration | undefined
 }
 
 export interface JobOptions<Input, Handled, Result> {
-  /** What inputs must look like. Checked before a job is enqueued, and before it is run. */
+  /** Schema for inputs. It is applied before a job is enqueued and again before it runs. */
   input?: Schema<Input, Handled> | undefined
-  /** The queue that its jobs wait in. Default `default`. */
+  /** Queue of the jobs. Default `default`. */
   queue?: string | undefined
   retry?: RetryOptions | undefined
-  /** How long an attempt may take. Default: as long as it wants. */
+  /** Time limit of an attempt. Default: none. */
   timeout?: Duration | undefined
-  /** How many workers may die while they run the job, before it is buried. Default 3. */
+  /** Number of workers that may die while they run the job, before it is buried. Default 3. */
   maxCrashes?: number | undefined
-  /** What holds for each lane that its jobs are enqueued in. Default: one at a time. */
+  /** Limits for each lane. Default: one job at a time. */
   lanes?: LaneOptions | undefined
-  /** The handler. What it returns, anything that JSON can carry, is the result of the job. */
+  /** Handler. Its return value, which must be JSON, becomes the result of the job. */
   run: (input: Handled, job: JobContext) => Promise<Result | JobOutcome> | Result | JobOutcome
   batch?: undefined
 }
 
-/** A handler that takes many jobs at once. */
+/** Options of a definition whose handler receives many jobs per call. */
 export interface BatchJobOptions<Input, Handled, Result>
   extends Omit<JobOptions<Input, Handled, Result>, 'run' | 'batch'> {
   batch: BatchOptions
@@ -64,7 +66,7 @@ const rules = {
   lanes: { expected: 'an object', read: (given: unknown) => given },
   run: { expected: 'a function', read: (given: unknown) => (typeof given === 'function' ? given : undefined) },
 }
-/** Options of `retry`, which many libraries have beside it. */
+/** Options of `retry` that other libraries place at the top level. */
 const elsewhere = {
   attempts: 'retry.attempts',
   maxAttempts: 'retry.attempts',
@@ -79,7 +81,7 @@ const retryRules = {
   maxBackoff: duration(0, maxDurationMs),
 }
 /**
- * Defines a kind of job. Its name is written with each job: whoever works finds the definition by it.
+ * Defines a kind of background job. The name is stored with each job, and workers find the definition by it.
  *
  * @example
  * const sendEmail = defineJob('send-email', {
@@ -93,17 +95,17 @@ export function defineJob<Input, Handled, Result = unknown>(
   kind: string,
   options: JobOptions<Input, Handled, Result> & { input: Schema<Input, Handled> },
 ): JobDefinition<Input, Handled, Result>
-/** Without a schema the handler gets what was enqueued, as JSON carried it. */
+/** Without a schema the handler receives the input as it was enqueued, after a round trip through JSON. */
 export function defineJob<Input = unknown, Result = unknown>(
   kind: string,
   options: JobOptions<Input, Input, Result> & { input?: undefined },
 ): JobDefinition<Input, Input, Result>
-/** With `batch` the handler gets many jobs at once, and answers for each. */
+/** With `batch` the handler receives many jobs and returns one result for each. */
 export function defineJob<Input, Handled, Result = unknown>(
   kind: string,
   options: BatchJobOptions<Input, Handled, Result> & { input: Schema<Input, Handled> },
 ): JobDefinition<Input, Handled, Result>
-/** The same without a schema. */
+/** Defines a batch without a schema. */
 export function defineJob<Input = unknown, Result = unknown>(
   kind: string,
   options: BatchJobOptions<Input, Input, Result> & { input?: undefined },
@@ -141,14 +143,14 @@ export function defineJob(
   })
 }
 
-/** Throws where something else is given. */
+/** Throws if the value was not made by `defineJob`. */
 export function checkDefinition(given: unknown): asserts given is AnyDefinition {
   const { kind, run } = (given ?? {}) as Partial<AnyDefinition>
   if (typeof kind === 'string' && typeof run === 'function') return
   throw new UsageError(`Expected a definition made by defineJob, got ${describe(given)}`)
 }
 
-/** What the handler gets of an input; throws an `InvalidInputError` when it does not fit. */
+/** Returns the input as the schema transforms it. Throws an `InvalidInputError` if it does not fit. */
 export function validated(definition: AnyDefinition, input: unknown): unknown {
   const { schema, kind } = definition
   if (!schema) return input

@@ -1,4 +1,4 @@
-// What a definition of jobs is, and what its handler is given. These types refer to each other: a handler may enqueue jobs of any definition.
+// Types of definitions and handlers. They refer to each other, because a handler may enqueue jobs of any definition.
 import type { Duration } from '../base/index.js'
 import type { Transaction } from '../once/index.js'
 import type { ChildOptions } from './enqueue-options.js'
@@ -8,37 +8,37 @@ import type { JobOutcome } from './outcome.js'
 import type { JobParent } from './parents.js'
 import type { Schema } from './schema.js'
 
-/** What a handler is given beside its input. */
+/** Context of an attempt, which the handler receives as its second argument. */
 export interface JobContext {
   readonly id: number
   readonly kind: string
-  /** Counts from 1: failed attempts, and crashes of workers, plus one. */
+  /** Number of the attempt, from 1: failed attempts plus crashes plus one. */
   readonly attempt: number
-  /** Larger than that of every earlier attempt of the job. */
+  /** Fencing token. Larger than the token of every earlier attempt of this job. */
   readonly fence: number
-  /** Aborts when the work should stop: `JobCancelledError`, `JobTimeoutError`, `JobLostError` or `DrainingError`. */
+  /** Signal to stop. Its reason is a `JobCancelledError`, `JobTimeoutError`, `JobLostError` or `DrainingError`. */
   readonly signal: AbortSignal
-  /** Writes that commit together with the end of the job, exactly once. The transaction begins with the first query. */
+  /** Transaction that commits together with the end of the job, exactly once. It begins with the first query. */
   readonly tx: Transaction
   /**
-   * Enqueues a job by `tx`: it is there when the end of this attempt is recorded, and not when the attempt fails or is
-   * lost. The transaction stays open from here to the end of the attempt: enqueue last.
+   * Enqueues a job through `tx`. The new job exists if and only if the end of this attempt is recorded. The transaction
+   * stays open until the attempt ends, so enqueue as late as possible.
    */
   enqueue<Input>(
-    // biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
+    // biome-ignore lint/suspicious/noExplicitAny: accepts definitions with any handled input and result
     definition: JobDefinition<Input, any, any>,
     input: Input,
     options?: ChildOptions,
   ): Promise<JobRef>
-  /** The jobs that it waited for, in the order of `after`, and what came of them. */
+  /** Returns the jobs in `after`, in this order, with their states and results. */
   parents(): Promise<JobParent[]>
-  /** Says how far it is, as a number of your own meaning. Seen by `jobs.find` a moment later. */
+  /** Reports the progress as a number. Its meaning is up to you. `jobs.find` shows it after a moment. */
   progress(value: number): void
-  /** Adds a line to the log of the job. The last hundred are kept. */
+  /** Adds a line to the log of the job. Holdfast keeps the last 100 lines. */
   log(line: string): void
 }
 
-/** A kind of job: its name, how its input is checked, how often it is tried, and what it does. */
+/** A kind of job: its name, its options and its handler. */
 export interface JobDefinition<Input = unknown, Handled = Input, Result = unknown> {
   readonly kind: string
   readonly queue: string
@@ -49,30 +49,30 @@ export interface JobDefinition<Input = unknown, Handled = Input, Result = unknow
   readonly maxCrashes: number
   readonly lanes: LanePolicy
   readonly schema: Schema<Input, Handled> | undefined
-  /** How it takes many jobs at once; `run` does it for one. */
+  /** Handler for many jobs. `run` then calls it for a single job. */
   readonly batch?: Batch<Handled, Result> | undefined
   readonly run: (input: Handled, job: JobContext) => Promise<Result | JobOutcome> | Result | JobOutcome
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: where definitions of all types meet; a handler takes less than `unknown`
+// biome-ignore lint/suspicious/noExplicitAny: definitions of all types; a handler accepts less than `unknown`
 export type AnyDefinition = JobDefinition<any, any, any>
 
 export interface BatchOptions {
-  /** How many jobs the handler is given at most. */
+  /** Maximum number of jobs per call of the handler. */
   size: number
-  /** How long to wait for a batch to become full. Default: not at all; it gets what is there. */
+  /** Maximum wait for a full batch. Default: no wait. The handler then gets the jobs that are queued. */
   wait?: Duration | undefined
 }
 
-/** One job of a batch. Each has its own attempts, its own signal and its own end. */
+/** A job of a batch. Each job has its own attempts, its own signal and its own end. */
 export interface BatchJob<Input = unknown>
   extends Pick<JobContext, 'id' | 'kind' | 'attempt' | 'fence' | 'signal' | 'progress' | 'log'> {
   readonly input: Input
 }
 
 /**
- * The handler of a batch. Returns nothing when all is done, or for each job, in order, its result: a value, a `JobOutcome`,
- * or an `Error` when that one has failed. What it throws, all have failed of.
+ * Handler of a batch. It returns nothing if all jobs are done, or one element per job in the same order: a result, a
+ * `JobOutcome`, or an `Error` for a failed job. If it throws, all jobs of the batch fail.
  */
 export type BatchHandler<Handled, Result> = (
   jobs: readonly BatchJob<Handled>[],

@@ -6,38 +6,37 @@ import { type RecordedError, toRecordedError } from './errors.js'
 import type { FollowUps } from './follow-ups.js'
 import type { JobStore } from './store.js'
 
-/** How an attempt ends, but for the usual way. */
+/** End of an attempt, except for a successful one. */
 export interface Ending extends HeldJob {
   readonly state: 'cancelled' | 'discarded' | 'buried' | 'retried' | 'returned'
   readonly error: RecordedError | undefined
   readonly delayMs: number
-  /** Whether it counts as a failed attempt. */
+  /** Whether the attempt counts as failed. */
   readonly failed: boolean
 }
 
 interface DoneEnding extends HeldJob {
-  /** JSON; undefined for nothing. */
+  /** JSON. Undefined if the handler returned nothing. */
   readonly result: string | undefined
 }
 
-/** What job_done and job_end answer. */
 export interface RecordResult {
   readonly recorded: unknown[] | null
-  /** See `LooseEnds`. */
+  /** Numbers of follow-ups, separated by commas. See `FollowUps`. */
   readonly follow_ups: string | null
 }
 
 const maxPerStatement = 2_000
 
 /**
- * Records the ends of attempts, many in one statement, each fenced by its claim. While a batch is under way the next one
- * gathers. A batch that cannot be recorded is tried again for as long as the process lives: until then nobody else can
- * have the jobs, or somebody has, and then the record is refused.
+ * Records the ends of attempts in batches. The fence of the claim guards each end. While one statement runs, the next
+ * batch collects. A batch that cannot be recorded is retried for as long as the process lives. This is safe: either no
+ * other worker can own the jobs yet, or one does and the record is refused.
  */
 export class Endings {
-  /** How many were refused, because their job had been taken over. */
+  /** Number of ends that were refused because another worker had taken the job over. */
   refusedEnds = 0
-  /** Why ends cannot be recorded at present. */
+  /** Error that currently prevents the recording of ends. */
   failure: { readonly error: unknown } | undefined
   readonly #store: JobStore
   readonly #claims: Claims
@@ -46,7 +45,7 @@ export class Endings {
   readonly #onRecorded: () => void
   #done: DoneEnding[] = []
   #others: Ending[] = []
-  /** The fences of claims of which nothing is left. */
+  /** Fences of claims whose jobs have all ended. */
   #emptied: number[] = []
   #unrecorded = 0
   readonly #awaited = new Map<number, () => void>()
@@ -61,7 +60,6 @@ export class Endings {
     this.#onRecorded = onRecorded
   }
 
-  /** How many are not recorded yet. */
   get unrecorded(): number {
     return this.#unrecorded
   }
@@ -76,24 +74,24 @@ export class Endings {
     this.#added()
   }
 
-  /** It may run elsewhere, and the attempt does not count. */
+  /** Returns a job to its queue. The attempt does not count. */
   giveBack({ id, seq, claim }: HeldJob): void {
     this.end({ id, seq, claim, state: 'returned', error: undefined, delayMs: 0, failed: false })
   }
 
-  /** Resolves when the end of this job is recorded, or nothing of it will be. */
+  /** Resolves when the end of the job is recorded, or when it never will be. */
   whenRecorded(id: number): Promise<void> {
     return new Promise((resolve) => this.#awaited.set(id, resolve))
   }
 
-  /** The job is somebody else's: nothing of it will be recorded. */
+  /** Forgets a job that another worker owns. Nothing is recorded. */
   drop(job: HeldJob): void {
     if (job.claim.epoch.trusted) this.recorded([job], [])
-    // Of an epoch that is over, whoever takes over finds the job by the claim: it must stay, whatever else of it ends here.
+    // Maintenance finds the jobs of a dead epoch through their claim. So the claim must not be deleted here.
     else this.#detach([job])
   }
 
-  /** Resolves when nothing is left to record, or it was given up. */
+  /** Resolves when all ends are recorded, or when recording was given up. */
   async settled(): Promise<void> {
     while (this.#unrecorded > 0 && !this.#givingUp.aborted) {
       this.#schedule()
@@ -113,7 +111,7 @@ export class Endings {
       this.#isScheduled = false
       this.#running = this.#recordAll().finally(() => {
         this.#running = undefined
-        // What came when it had looked for the last time.
+        // An end may have arrived after the last check of the loop.
         if (this.#unrecorded > 0 && !this.#givingUp.aborted) this.#schedule()
       })
     })
@@ -130,7 +128,7 @@ export class Endings {
     }
   }
 
-  /** They have left their claims. A claim is forgotten with the last of its jobs, whichever statement recorded that. */
+  /** Removes ended jobs from their claims. The last job of a claim also deletes the claim. */
   recorded(batch: readonly HeldJob[], forgotten: readonly number[]): void {
     this.#detach(batch)
     const before = this.#emptied.length
@@ -140,7 +138,7 @@ export class Endings {
     if (this.#emptied.length > before) this.#added(this.#emptied.length - before)
   }
 
-  /** Nothing more of them will come from here. */
+  /** Releases jobs that this worker no longer works on. */
   #detach(batch: readonly HeldJob[]): void {
     this.#claims.release(batch)
     if (this.#awaited.size === 0) return
@@ -153,7 +151,7 @@ export class Endings {
   async #recordDone(batch: readonly DoneEnding[]): Promise<void> {
     if (batch.length === 0) return
     const emptied = emptiedBy(batch)
-    // In one order everywhere, so that statements which touch the same jobs cannot deadlock.
+    // Sorted, so that statements on the same jobs cannot deadlock.
     const sorted = [...batch].sort((a, b) => a.id - b.id)
     const hasResults = sorted.some(({ result }) => result !== undefined)
     const results = hasResults ? `[${sorted.map(({ result = '' }) => `[${result}]`).join(',')}]` : null
@@ -171,7 +169,7 @@ export class Endings {
       if (rows[0]!.recorded) this.refusedEnds += batch.length - rows[0]!.recorded.length
       this.recorded(batch, emptied)
     } catch (error) {
-      // The database does not take one of the results: the others must not suffer from it.
+      // PostgreSQL refuses one of the results. Halve the batch, so that the other ends are recorded.
       if (batch.length > 1) {
         const half = batch.length >> 1
         await this.#recordDone(batch.slice(0, half))
@@ -211,7 +209,7 @@ export class Endings {
         mayBeRefused,
       )
     } catch (error) {
-      // The database does not take what one of them says: the others must not suffer from it.
+      // PostgreSQL refuses one of the values. Halve the batch, so that the other ends are recorded.
       if (batch.length > 1) {
         const half = batch.length >> 1
         await this.#recordOthers(batch.slice(0, half), emptiedBefore)
@@ -226,7 +224,7 @@ export class Endings {
     this.recorded(batch, emptied)
   }
 
-  /** Tries until it succeeds; `mayBeRefused`: or until the server says that it never will. */
+  /** Retries until it succeeds. With `mayBeRefused` it throws errors that no retry can fix. */
   async #retryUntilRecorded<Row>(
     name: 'done' | 'end',
     values: readonly unknown[],
@@ -240,9 +238,9 @@ export class Endings {
     }
     return retryUntilRecorded(this.#givingUp, record, (error) => {
       this.failure = { error }
-      // It may have been recorded, and its answer lost.
+      // The end may have been recorded although the response was lost.
       this.#followUps.recheck()
-      // After any other error: missing rights and wrong settings are also corrected at some time.
+      // Other errors are retried too: missing rights and wrong settings are fixed at some point.
       if (mayBeRefused && /^(22|54)/.test(sqlstateOf(error) ?? '')) throw error
       return isRetryable(error) ? 2_000 : 30_000
     })
@@ -250,8 +248,8 @@ export class Endings {
 }
 
 /**
- * The claims of which nothing is left when these are recorded: the same statement forgets them. Not sooner: a claim leads
- * to the jobs of a dead worker, also to those whose record is under way.
+ * Returns the fences of claims that have no job left after this batch. The same statement deletes these claims. Earlier
+ * would be wrong: a claim leads to the jobs of a dead worker, even while their ends are being recorded.
  */
 function emptiedBy(batch: readonly HeldJob[]): number[] {
   const ended = new Map<Claim, number>()
@@ -259,14 +257,14 @@ function emptiedBy(batch: readonly HeldJob[]): number[] {
   return [...ended].filter(([claim, count]) => claim.unended === count).map(([claim]) => claim.fence)
 }
 
-/** As job_end reads it. */
+/** Returns an element of the JSON list that `job_end` expects. */
 export function endingFor(claims: Claims, ending: Ending): object {
   const { id, claim, state, error, delayMs, failed } = ending
   const seq = claims.seqOf(ending)
   return { id, fence: claim.fence, seq, state, error, delay_ms: Math.ceil(delayMs), failed: failed ? 1 : 0 }
 }
 
-/** The claims that wrote nothing on the rows of these jobs. */
+/** Returns the fences of claims that wrote nothing on the rows of their jobs. */
 export function unstamped(claims: Claims, batch: readonly HeldJob[]): string {
   const fences = batch.filter((job) => claims.seqOf(job) !== undefined).map(({ claim }) => claim.fence)
   return arrayLiteral([...new Set(fences)])

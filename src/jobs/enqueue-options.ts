@@ -1,4 +1,4 @@
-// How a caller may ask for a job to be enqueued, and how that is read.
+// The options of enqueueing, and their validation.
 import { checkName, type Duration, duration, objectWith, oneOf, type readOptions, wholeNumber } from '../base/index.js'
 import type { CallerTransaction } from '../postgres/index.js'
 import { highestPriority, lowestPriority } from './cursors.js'
@@ -8,41 +8,40 @@ import type { Links } from './links.js'
 import { type UniqueOptions, uniqueRule } from './unique.js'
 
 export interface EnqueueOptions {
-  /** An open transaction of yours (see docs/guides/transactions.md): the job is there when it commits, and only then. */
+  /** Your open transaction (see docs/guides/transactions.md). The job exists if and only if it commits. */
   tx?: CallerTransaction | undefined
-  /** Not before so long from now, on the clock of the database. */
+  /** Earliest start, as a delay from now on the clock of the database. */
   delay?: Duration | undefined
-  /** Not before this moment. */
+  /** Earliest start, as a date. */
   runAt?: Date | undefined
-  /** Larger goes first: a whole number from -5 to 5. Default 0. */
+  /** Whole number from -5 to 5. Jobs with a larger number run first. Default 0. */
   priority?: number | undefined
-  /** A key that only one job of its queue and kind has at a time: the job is enqueued, or it is there already. */
+  /** Idempotency key. At most one job of a queue and kind has a given key. If one exists, no other job is enqueued. */
   unique?: string | UniqueOptions | undefined
   /**
-   * The entity that it is about, such as `shop:7`: of the jobs of one lane of a queue only so many run at once as the
-   * definition says (`lanes`), in all processes together, in the order in which they came.
+   * Name of the entity that the job is about, such as `shop:7`. The definition (`lanes`) limits how many jobs of a lane
+   * run at the same time, in all processes together. Jobs of a lane run in the order in which they came.
    */
   lane?: string | undefined
-  /** Jobs that have to end before: those are done, or were discarded, then it may run. */
+  /** Jobs that must end first. The new job may run when all of them are done or discarded. */
   after?: readonly (JobRef | number)[] | undefined
   /**
-   * What becomes of it when one of these fails, that is, ends as buried or cancelled. `cancel`: it is cancelled, too, and so
-   * on. `run`: it runs all the same. `wait`: it waits until that one was retried, and is done. Default `cancel`.
+   * Decides about this job if one of the jobs in `after` ends as buried or cancelled. `cancel`: this job is cancelled
+   * too. `run`: it runs anyway. `wait`: it waits until the failed job was retried and is done. Default `cancel`.
    */
   ifFailed?: 'cancel' | 'run' | 'wait' | undefined
 }
 
 export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, 'unique'> {
-  /** What gives the key of an input. */
+  /** Function that returns the unique key of an input. */
   unique?: ((input: Input) => string) | UniqueOptions<(input: Input) => string> | undefined
 }
 
-/** As for `jobs.enqueue`; the transaction is that of the job. */
+/** Options of `job.enqueue` in a handler. The job belongs to the transaction of the attempt. */
 export type ChildOptions = Omit<EnqueueOptions, 'tx'>
 
 const maxDurationMs = 3_650 * 86_400_000
 
-/** For a job of a handler, whose transaction is that of its attempt. */
 export const childRules = {
   delay: duration(0, maxDurationMs),
   runAt: {
@@ -56,17 +55,14 @@ export const childRules = {
   ifFailed: oneOf('cancel', 'run', 'wait'),
 }
 const { unique: _, ...rest } = childRules
-/** For a job of a workflow. */
 export const workflowRules = rest
 export const enqueueRules = {
   ...childRules,
   tx: objectWith<CallerTransaction>('an open transaction'),
 }
 
-/** What was asked for, as it was read. */
 export type ParsedOptions = ReturnType<typeof readOptions<typeof childRules>>
 
-/** What links a job to others; undefined for nothing. */
 export function linksOf(
   { lanes }: { readonly lanes: LanePolicy },
   { lane, after = [], ifFailed }: ParsedOptions,

@@ -3,18 +3,17 @@ import type { Executor } from '../postgres/index.js'
 import type { FollowUps } from './follow-ups.js'
 import type { JobStore } from './store.js'
 
-/** The statement that enqueues a job: it may run now, or later, or has links to others. */
+/** Statement for a job that may run now, that may run later, or that has links. */
 export type EnqueueStatement = 'enqueue' | 'enqueue_later' | 'enqueue_linked'
 
-/** A job to be enqueued. */
 interface NewJob {
-  /** All that it may have in common with others, as the beginning of a JSON object. */
+  /** Start of a JSON object. Jobs with the same head are grouped. */
   readonly head: string
-  /** JSON. */
+  /** Input as JSON. */
   readonly payload: string
 }
 
-/** Single enqueues of one turn of the event loop go out as one statement; inside a transaction of the caller, at once. */
+/** Combines single enqueues of one turn of the event loop into one statement. */
 export class Enqueuing {
   readonly #store: JobStore
   readonly #followUps: FollowUps
@@ -36,7 +35,7 @@ export class Enqueuing {
     return this.#batchers[statement].add(asked)
   }
 
-  /** Many with the same head, in one statement. */
+  /** Enqueues many jobs with the same head in one statement. */
   async many(
     head: string,
     payloads: readonly string[],
@@ -46,7 +45,7 @@ export class Enqueuing {
     return this.#run(statement, [headOf(head, 0, payloads.length)], payloads, tx)
   }
 
-  /** Each with a head of its own, in this order, in one statement. */
+  /** Enqueues jobs with their own heads, in this order, in one statement. */
   each(asked: readonly NewJob[], statement: EnqueueStatement, tx: Executor): Promise<number[]> {
     const heads: string[] = []
     for (let from = 0, to = 0; from < asked.length; from = to) {
@@ -103,7 +102,7 @@ export class Enqueuing {
   }
 }
 
-/** The head for the inputs after `afterInput`, up to and including `lastInput`, counted from 1. */
+/** Completes the head for the inputs after `afterInput` up to and including `lastInput`, counted from 1. */
 function headOf(head: string, afterInput: number, lastInput: number): string {
   return `${head},"after_input":${afterInput},"last_input":${lastInput}}`
 }

@@ -2,7 +2,7 @@ import { HoldfastError, type RecordedError } from '../base/index.js'
 
 export { clip, type RecordedError, toRecordedError } from '../base/index.js'
 
-/** The reason of a job's signal: somebody has cancelled it. */
+/** Reason of the signal when the job was cancelled. */
 export class JobCancelledError extends HoldfastError {
   readonly id: number
 
@@ -10,13 +10,13 @@ export class JobCancelledError extends HoldfastError {
     super(reason, {
       code: 'JOB_CANCELLED',
       retryable: false,
-      hint: 'Stop the work and throw; the job is then recorded as cancelled.',
+      hint: 'Stop the work and throw. The job then ends as cancelled.',
     })
     this.id = id
   }
 }
 
-/** The reason of a job's signal: the attempt took longer than its `timeout`. It has failed, whatever it returns. */
+/** Reason of the signal when the attempt exceeds its `timeout`. The attempt fails, whatever its handler returns. */
 export class JobTimeoutError extends HoldfastError {
   readonly id: number
 
@@ -24,13 +24,13 @@ export class JobTimeoutError extends HoldfastError {
     super(`The attempt took longer than ${timeout}`, {
       code: 'JOB_TIMEOUT',
       retryable: true,
-      hint: 'Stop the work. Give the definition a longer timeout if this is its usual time.',
+      hint: 'Stop the work. If attempts usually take this long, raise the timeout of the definition.',
     })
     this.id = id
   }
 }
 
-/** The reason of a job's signal: another worker may have taken the job over; nothing of this attempt is recorded. */
+/** Reason of the signal when another worker may own the job. No end of this attempt is recorded. */
 export class JobLostError extends HoldfastError {
   readonly id: number
   readonly fence: number
@@ -39,7 +39,7 @@ export class JobLostError extends HoldfastError {
     super(`The job ${id} was lost${cause ? `: ${cause.message}` : ' to another worker'}`, {
       code: 'JOB_LOST',
       retryable: true,
-      hint: 'Stop the work. What it did by `tx` is rolled back; another worker runs the job.',
+      hint: 'Stop the work. Its writes through `tx` are rolled back, and another worker runs the job.',
       cause,
     })
     this.id = id
@@ -47,39 +47,39 @@ export class JobLostError extends HoldfastError {
   }
 }
 
-/** The reason of a job's signal: its worker closes, and the time for coming to an end is over. The job is given back. */
+/** Reason of the signal when the worker closes and its time limit has passed. The job is returned to its queue. */
 export class DrainingError extends HoldfastError {
   constructor() {
     super('The worker is closing', {
       code: 'DRAINING',
       retryable: true,
-      hint: 'Stop the work and throw; another worker runs the job, and this attempt does not count.',
+      hint: 'Stop the work and throw. Another worker then runs the job, and this attempt does not count.',
     })
   }
 }
 
-/** Thrown by a handler: the attempt failed, and another would fail alike, so the job is buried. */
+/** Error for handlers that fails the attempt and buries the job without further attempts. */
 export class NonRetryableError extends HoldfastError {
   constructor(message: string, options: { cause?: unknown } = {}) {
     super(message, { code: 'NON_RETRYABLE', retryable: false, cause: options.cause })
   }
 }
 
-/** The input does not fit the schema of the definition. */
+/** Thrown if the input does not fit the schema of the definition. */
 export class InvalidInputError extends HoldfastError {
   readonly kind: string
-  /** What the schema found, as it says it. */
+  /** Issues that the schema found. */
   readonly issues: readonly { readonly message: string; readonly path: string }[]
 
   constructor(kind: string, issues: readonly { readonly message: string; readonly path: string }[]) {
-    const said = issues.map(({ message, path }) => (path ? `${path}: ${message}` : message)).join('; ')
-    super(`The input of "${kind}" does not fit its schema: ${said}`, { code: 'INVALID_INPUT', retryable: false })
+    const listed = issues.map(({ message, path }) => (path ? `${path}: ${message}` : message)).join('; ')
+    super(`The input of "${kind}" does not fit its schema: ${listed}`, { code: 'INVALID_INPUT', retryable: false })
     this.kind = kind
     this.issues = issues
   }
 }
 
-/** An input, or a result, is larger than a job may carry. */
+/** Thrown if an input or a result is too large. */
 export class PayloadTooLargeError extends HoldfastError {
   readonly bytes: number
   readonly limit: number
@@ -88,14 +88,14 @@ export class PayloadTooLargeError extends HoldfastError {
     super(`Expected ${what} of at most ${limit} bytes of JSON, got ${bytes}`, {
       code: 'PAYLOAD_TOO_LARGE',
       retryable: false,
-      hint: 'Keep large data in a table or a store of its own, and give the job its address.',
+      hint: 'Store large data elsewhere, such as in a table of your own, and put a reference to it into the job.',
     })
     this.bytes = bytes
     this.limit = limit
   }
 }
 
-/** `result` was asked for of a job that ended without one: it was cancelled, discarded or buried. */
+/** Thrown by `jobs.result` if the job was cancelled, discarded or buried. */
 export class JobFailedError extends HoldfastError {
   readonly id: number
   readonly state: 'cancelled' | 'discarded' | 'buried'
@@ -105,7 +105,7 @@ export class JobFailedError extends HoldfastError {
     super(`The job ${id} was ${state}${failure ? `: ${failure.message}` : ''}`, {
       code: 'JOB_FAILED',
       retryable: false,
-      hint: 'jobs.retry(id) lets it run again.',
+      hint: 'jobs.retry(id) runs the job again.',
     })
     this.id = id
     this.state = state
@@ -114,8 +114,8 @@ export class JobFailedError extends HoldfastError {
 }
 
 /**
- * A worker cannot begin, because another instance serves one of its queues and claims jobs in the other way. It begins by
- * itself when nobody does any more.
+ * Thrown if a worker cannot start because another instance serves one of its queues in the other claim mode. The worker
+ * starts as soon as no such worker is left.
  */
 export class MixedClaimsError extends HoldfastError {
   readonly queue: string
@@ -124,11 +124,11 @@ export class MixedClaimsError extends HoldfastError {
   constructor(way: 'rows' | 'advisory', queue: string, instance: string) {
     const other = way === 'rows' ? 'advisory' : 'rows'
     super(
-      `Expected all workers of the queue "${queue}" to claim by ${way}, but those of the instance ${instance} claim by ${other}`,
+      `Expected all workers of the queue "${queue}" to use claims: '${way}', but the instance ${instance} uses claims: '${other}'`,
       {
         code: 'MIXED_CLAIMS',
         retryable: true,
-        hint: `The two ways do not see each other's claims. Close the workers there, or open with jobs: { claims: '${other}' }. This worker tries again until it may begin.`,
+        hint: `The two modes do not see each other's claims. Close the other workers, or open this instance with jobs: { claims: '${other}' }. This worker keeps trying.`,
       },
     )
     this.queue = queue
@@ -136,7 +136,7 @@ export class MixedClaimsError extends HoldfastError {
   }
 }
 
-/** Jobs cannot be imported from there: the tables of the other library are not in this database, or not as they are known. */
+/** Thrown if the tables of the other library are not in this database, or have an unknown version. */
 export class UnknownSourceError extends HoldfastError {
   constructor(message: string, hint: string) {
     super(message, { code: 'UNKNOWN_SOURCE', retryable: false, hint })

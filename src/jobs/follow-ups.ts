@@ -4,23 +4,23 @@ import type { JobStore } from './store.js'
 
 interface FollowUpsOptions {
   readonly store: JobStore
-  /** The number of the epoch whose ends may have got lost. */
+  /** Number of the epoch whose follow-ups to look up after a lost response. */
   readonly epoch: () => number | undefined
-  /** Jobs may run now that could not before. */
+  /** Called when jobs became ready. */
   readonly onMoved: () => void
-  /** So long from now something is due. */
+  /** Called with the time until more work is due. */
   readonly onDue: (ms: number) => void
 }
 
 const maxTries = 5
 const maxPerStatement = 1_000
-/** Whose follow-ups are those that nobody's epoch has left: what follows from what follows. */
+/** Session number of follow-ups that no live worker owns. */
 const unownedSession = 0
 
 /**
- * What follows for others from the ends of jobs with links, and letting such jobs in. It is never done in the statement
- * that ends or enqueues: that may be part of a transaction which lasts. So it comes right after, in a statement of its own,
- * together with whatever else came meanwhile. If this process dies before, the maintenance of another instance does it.
+ * Runs follow-ups of ended jobs with links, and admits such jobs. This needs a statement of its own, because the
+ * statement that ends or enqueues may belong to a long transaction. It runs right after that statement and combines
+ * all pending work. If this process dies first, the maintenance of another instance does it.
  */
 export class FollowUps {
   readonly #options: FollowUpsOptions
@@ -35,26 +35,25 @@ export class FollowUps {
     this.#options = options
   }
 
-  /** As job_release_links answered: numbers, separated by commas. */
+  /** Adds follow-ups. The numbers are separated by commas. */
   add(numbers: string | null | undefined): void {
     if (!numbers) return
     this.#numbers.push(numbers)
     this.#start()
   }
 
-  /** Jobs that wait, and may be let in. */
+  /** Adds waiting jobs that may be admitted. */
   admit(ids: readonly number[]): void {
     for (const id of ids) this.#ids.push(id)
     this.#start()
   }
 
-  /** An answer got lost, which may have told of follow-ups. */
+  /** Looks for follow-ups of this epoch after a response was lost. */
   recheck(): void {
     this.#mustRecheck = true
     this.#start()
   }
 
-  /** Resolves when nothing is left to do. */
   async settled(): Promise<void> {
     while (this.#running) await this.#running
   }
@@ -67,7 +66,7 @@ export class FollowUps {
   #start(): void {
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined
-      // What came when it had looked for the last time.
+      // Work may have arrived after the last check of the loop.
       if (this.#hasMore && !this.#closing.signal.aborted) this.#start()
     })
   }
@@ -77,7 +76,7 @@ export class FollowUps {
   }
 
   async #run(): Promise<void> {
-    // What comes in the same turn goes along.
+    // Work of the same turn of the event loop joins this statement.
     await new Promise((resolve) => setImmediate(resolve))
     for (let failures = 0; this.#hasMore; ) {
       if (this.#closing.signal.aborted) return
@@ -100,7 +99,7 @@ export class FollowUps {
         failures++
         this.#numbers.push(...numbers)
         this.#mustRecheck ||= isUnsure
-        // The maintenance lets in what is left; what has ended may be found by nobody as long as this process lives.
+        // Maintenance admits these jobs anyway. But follow-ups of a live process are not found by other instances.
         if (failures < maxTries) this.#ids.push(...ids)
         await pause(backoffMs(failures, 20, 5_000), this.#closing.signal)
       }

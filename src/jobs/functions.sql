@@ -1,4 +1,4 @@
--- Jobs are enqueued, claimed, ended and cleaned up here. src/jobs/README.md has the protocol.
+-- Functions of the job queue. src/jobs/README.md describes the protocol.
 
 create or replace function holdfast.job_active_workers() returns setof holdfast.worker
   language sql
@@ -13,7 +13,7 @@ create or replace function holdfast.job_active_workers() returns setof holdfast.
         where holdfast.is_present(session)
       ))
   $$;
-comment on function holdfast.job_active_workers() is 'The workers that claim jobs: those that are alive, without those that are closing.';
+comment on function holdfast.job_active_workers() is 'Returns the workers that claim jobs: live workers that are not closing.';
 
 create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) returns table (queue bigint, kind text, unserved text)
   language sql
@@ -31,13 +31,14 @@ create or replace function holdfast.job_unserved(queues bigint[], kinds text[]) 
     )
   $$;
 comment on function holdfast.job_unserved(bigint[], text[]) is
-  'Of these pairs of a queue and a kind, those whose jobs no worker claims. unserved: queue, if no worker serves the queue; kind, if none of its workers has a definition of the kind.';
+  'Returns the pairs of a queue and a kind whose jobs no worker claims. unserved is queue if no worker serves the queue, '
+  'and kind if no worker of the queue has a definition of the kind.';
 
 create or replace function holdfast.notification_channel() returns text
   language sql stable
   set search_path = pg_catalog, pg_temp
   as $$ select nspname::text from pg_class join pg_namespace on pg_namespace.oid = relnamespace where pg_class.oid = 'holdfast.job'::regclass $$;
-comment on function holdfast.notification_channel() is 'The channel on which the fleet listens: the name of this schema.';
+comment on function holdfast.notification_channel() is 'Returns the channel on which all instances listen: the name of this schema.';
 
 create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns void
   language plpgsql
@@ -46,7 +47,7 @@ create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns 
   declare
     chosen text;
   begin
-    -- One for each job, whoever it is, so that jobs spread over those who have nothing to do.
+    -- One random worker per job, so that jobs spread over all idle workers.
     select string_agg(sleeper, ',')
     into chosen
     from (
@@ -63,7 +64,7 @@ create or replace function holdfast.job_wake(queue bigint, jobs bigint) returns 
   end
   $$;
 comment on function holdfast.job_wake(bigint, bigint) is
-  'Wakes workers of a queue that have nothing to do. Nobody is told while all are busy: a notification costs everybody at commit.';
+  'Wakes idle workers of a queue. Sends no notification if all workers are busy, because it would slow down every commit.';
 
 create or replace function holdfast.job_record_queue(key bigint, namespace text, name text) returns void
   language plpgsql
@@ -71,7 +72,7 @@ create or replace function holdfast.job_record_queue(key bigint, namespace text,
   as $$
   begin
     perform from holdfast.queue where queue.key = job_record_queue.key;
-    -- Whoever is just writing it may be in a long transaction, and must not be waited for.
+    -- The transaction that is inserting the name may be long. Do not wait for it.
     if not found and pg_try_advisory_xact_lock(holdfast.lock_class('queue'), key::bit(32)::integer) then
       insert into holdfast.queue (key, namespace, name)
       values (job_record_queue.key, job_record_queue.namespace, job_record_queue.name)
@@ -79,7 +80,7 @@ create or replace function holdfast.job_record_queue(key bigint, namespace text,
     end if;
   end
   $$;
-comment on function holdfast.job_record_queue(bigint, text, text) is 'Writes down the name of a queue, for people.';
+comment on function holdfast.job_record_queue(bigint, text, text) is 'Stores the name of a queue for people.';
 
 create or replace function holdfast.check_job_number() returns void
   language plpgsql
@@ -91,9 +92,9 @@ create or replace function holdfast.check_job_number() returns void
     if holdfast.noticed_generation() is not null then
       return;
     end if;
-    -- Not advance_fence(): its row would stay locked for everybody until the transaction of the user ends.
+    -- Not advance_fence(): it would keep its row locked until the transaction of the user ends.
     floor := holdfast.largest_job_number();
-    -- The ids of a new installation begin at 1.
+    -- In a new installation, ids start at 1.
     if floor > (select last_value - (not is_called)::integer from holdfast.job_number)
       or not exists (select from holdfast.server_generation where generation = 0)
     then
@@ -103,7 +104,8 @@ create or replace function holdfast.check_job_number() returns void
   end
   $$;
 comment on function holdfast.check_job_number() is
-  'Call it before drawing ids for new jobs. After a restart, a crash, a failover or a restore that no instance has noticed yet, it moves job_number ahead of all ids that were given before.';
+  'Must be called before ids for new jobs are drawn. After a restart, failover or restore that no instance has noticed yet, '
+  'it moves job_number past all ids that were used before.';
 
 create or replace function holdfast.job_enqueue(heads json, inputs json) returns bigint[]
   language plpgsql
@@ -113,7 +115,7 @@ create or replace function holdfast.job_enqueue(heads json, inputs json) returns
     ids bigint[];
   begin
     perform holdfast.check_job_number();
-    -- Numbers are drawn under a transaction id: whoever looks back knows by it which of them may still appear.
+    -- Takes the transaction id before the numbers. A look-back relies on this order to know which numbers can still appear.
     perform pg_current_xact_id();
     with enqueued as (
       insert into holdfast.job (id, seq, queue, priority, kind, payload, max_crashes, links)
@@ -137,7 +139,9 @@ create or replace function holdfast.job_enqueue(heads json, inputs json) returns
   end
   $$;
 comment on function holdfast.job_enqueue(json, json) is
-  'Enqueues jobs that may run now. Heads: [{"queue": key, "kind": …, "priority": …, "max_crashes": …, "after_input": …, "last_input": …}], each for the inputs with these numbers, counted from 1. With "links" that hold nothing back: {"trace": …}. Answers with their ids, in this order.';
+  'Enqueues jobs that may run now. Returns their ids in the order of the inputs. A head applies to the inputs after_input + 1 to last_input: '
+  '[{"queue": key, "kind": …, "priority": …, "max_crashes": …, "after_input": …, "last_input": …}]. '
+  'It may contain "links" with only a trace.';
 
 create or replace function holdfast.job_enqueue_later(heads json, inputs json) returns bigint[]
   language plpgsql
@@ -146,7 +150,7 @@ create or replace function holdfast.job_enqueue_later(heads json, inputs json) r
   declare
     ids bigint[];
   begin
-    -- What is due already need not wait for a round to move it.
+    -- Jobs that are already due need not wait for maintenance.
     if not exists (
       select from json_to_recordset(heads) as h (delay_ms bigint, run_at timestamptz)
       where delay_ms > 0 or run_at > clock_timestamp()
@@ -170,7 +174,7 @@ create or replace function holdfast.job_enqueue_later(heads json, inputs json) r
       returning id
     )
     select array_agg(id) into ids from enqueued;
-    -- Somebody must learn when they are due.
+    -- A worker must learn when they are due.
     perform holdfast.job_wake(h.queue, 1)
     from json_to_recordset(heads) as h (queue bigint)
     group by h.queue;
@@ -178,7 +182,7 @@ create or replace function holdfast.job_enqueue_later(heads json, inputs json) r
   end
   $$;
 comment on function holdfast.job_enqueue_later(json, json) is
-  'Enqueues jobs that may not run yet: as job_enqueue, with "delay_ms" or "run_at".';
+  'Enqueues jobs that may not run yet. Like job_enqueue, with "delay_ms" or "run_at" in the heads.';
 
 create or replace function holdfast.job_make_ready(ids bigint[]) returns integer
   language plpgsql
@@ -206,7 +210,7 @@ create or replace function holdfast.job_make_ready(ids bigint[]) returns integer
   end
   $$;
 comment on function holdfast.job_make_ready(bigint[]) is
-  'Waiting jobs, locked by the caller, may run now. Answers how many they are.';
+  'Moves waiting jobs, which the caller has locked, to the table job. Returns their number.';
 
 create or replace function holdfast.job_admit(ids bigint[]) returns integer
   language plpgsql
@@ -240,7 +244,7 @@ create or replace function holdfast.job_admit(ids bigint[]) returns integer
     if early is not null then
       free := holdfast.job_wait_for_dependencies(early);
       if free <> '{}' then
-        -- Nothing has to go before them any more.
+        -- All jobs that they depend on have ended.
         admitted := admitted + holdfast.job_admit(free);
       end if;
     end if;
@@ -251,14 +255,14 @@ create or replace function holdfast.job_admit(ids bigint[]) returns integer
   end
   $$;
 comment on function holdfast.job_admit(bigint[]) is
-  'Lets jobs with links that are due go on, as far as what links them allows. Answers how many may run now.';
+  'Moves due jobs with links on, as far as their links allow. Returns the number of jobs that became ready.';
 
 create or replace function holdfast.job_free_keys(linked jsonb) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- Nobody waits here: the row is locked only by who takes an expired window over, and then it is theirs.
+    -- Skipping locked rows is correct: only a job that takes over an expired window locks the row, and it then owns the key.
     delete from holdfast.unique_job
     where ctid = any(
       array(
@@ -278,7 +282,7 @@ create or replace function holdfast.job_free_keys(linked jsonb) returns void
   end
   $$;
 comment on function holdfast.job_free_keys(jsonb) is
-  'Frees the keys of unique jobs that begin to run or leave, as job_release_links is told of them; state running: they were claimed.';
+  'Frees the unique keys of jobs that were claimed (state running) or have left. Same argument as job_release_links.';
 
 create or replace function holdfast.job_release_links(linked jsonb) returns bigint[]
   language plpgsql
@@ -290,7 +294,8 @@ create or replace function holdfast.job_release_links(linked jsonb) returns bigi
   end
   $$;
 comment on function holdfast.job_release_links(jsonb) is
-  'Does what follows for others when jobs with links leave the table job, or end: [{"id": …, "queue": …, "kind": …, "state": …, "links": …}]. What may not be done in a transaction that others hold is left to job_run_follow_ups: answers with the numbers of these follow-ups.';
+  'Must be called when jobs with links leave the table job or end: [{"id": …, "queue": …, "kind": …, "state": …, "links": …}]. '
+  'Frees their keys and records follow-ups. Returns the numbers of the follow-ups for job_run_follow_ups.';
 
 create or replace function holdfast.job_enqueue_linked(heads json, inputs json, is_alone boolean) returns bigint[]
   language plpgsql
@@ -327,14 +332,14 @@ create or replace function holdfast.job_enqueue_linked(heads json, inputs json, 
     select array_agg(id), coalesce(array_agg(id) filter (where not links ?| '{lane,after}'), '{}')
     into ids, free
     from enqueued;
-    -- What links jobs to each other is locked for an instant only, never for as long as a transaction of the caller lasts,
-    -- nor while a disk is waited for: whoever enqueued alone calls job_run_follow_ups then, and otherwise somebody is called.
+    -- Locks on lanes and dependencies must be short. They must not last until a caller's transaction ends or a commit is flushed.
+    -- A caller without a transaction calls job_run_follow_ups next. Otherwise this function requests maintenance.
     if is_alone then
       perform holdfast.job_admit(free);
     elsif cardinality(free) < cardinality(ids) then
       perform holdfast.job_request_maintenance();
     end if;
-    -- Somebody must learn when they are due.
+    -- A worker must learn when they are due.
     perform holdfast.job_wake(h.queue, 1)
     from json_to_recordset(heads) as h (queue bigint)
     group by h.queue;
@@ -342,7 +347,8 @@ create or replace function holdfast.job_enqueue_linked(heads json, inputs json, 
   end
   $$;
 comment on function holdfast.job_enqueue_linked(json, json, boolean) is
-  'Enqueues jobs with "links": as job_enqueue_later. Alone in its transaction, it lets those that others have no say in go on at once. Whoever has drawn the number of a job already gives its "id".';
+  'Enqueues jobs with "links". Like job_enqueue_later. If it is alone in its transaction, it admits jobs without lane and dependencies. '
+  'A head with an "id" uses an id that the caller has drawn.';
 
 create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change boolean) returns text
   language plpgsql
@@ -355,7 +361,8 @@ create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change
       perform from holdfast.job where id = job_id and session is null for key share;
     end if;
     if found then
-      -- Whoever claims by advisory lock takes it before looking at the row: either they see our lock, or we see theirs.
+      -- A claim by advisory lock takes its lock first and then reads the row. This function locks the row first and then checks the
+      -- advisory lock. So one of the two always sees the other.
       perform from holdfast.worker where claims = 'advisory' limit 1;
       return case when found and not holdfast.job_is_unlocked(job_id) then 'taken' else 'still' end;
     end if;
@@ -368,7 +375,8 @@ create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change
   end
   $$;
 comment on function holdfast.job_lock_waiting(bigint, boolean) is
-  'Locks a job that waits: nobody claims it until the end of the transaction (still), or somebody has it already, by advisory lock (taken). moved: it does not wait, or not any more where it was seen.';
+  'Locks a job that waits, so that no worker claims it until the transaction ends (still). taken: an advisory lock already owns it. '
+  'moved: the job no longer waits, or is no longer in the table in which the caller saw it.';
 
 create or replace function holdfast.job_replace(job_id bigint, input json, new_priority smallint, new_run_at timestamptz) returns void
   language plpgsql
@@ -377,9 +385,8 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_p
   declare
     moved jsonb;
   begin
-    -- What its attempts failed of was another input.
-    -- Another priority or time is another place: one that is parked in its lane is let in anew, and one that others must go
-    -- before learns of its time then.
+    -- Clears the failures, because they belong to the old input. A new priority or time means a new position. A job that waits in its
+    -- lane enters the lane again. A job with dependencies gets the new time when they have ended.
     update holdfast.waiting
     set payload = input,
         priority = new_priority,
@@ -400,7 +407,7 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_p
       return;
     end if;
     if new_run_at is null then
-      -- Another priority is another order, where cursors may have passed its number.
+      -- A new priority needs a new seq, because cursors of that priority may have passed the old one.
       update holdfast.job
       set payload = input,
           priority = new_priority,
@@ -435,7 +442,7 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_p
   end
   $$;
 comment on function holdfast.job_replace(bigint, json, smallint, timestamptz) is
-  'Gives a job that is held still another input and priority, and another time if there is one.';
+  'Replaces the input and the priority of a job that job_lock_waiting has locked, and its time unless new_run_at is null.';
 
 create or replace function holdfast.job_enqueue_unique(
   heads json,
@@ -462,9 +469,9 @@ create or replace function holdfast.job_enqueue_unique(
       perform set_config('lock_timeout', patience, true);
     end if;
     perform holdfast.check_job_number();
-    -- Before numbers are drawn, as in job_enqueue.
+    -- Before numbers are drawn. See job_enqueue.
     perform pg_current_xact_id();
-    -- In one order everywhere, so that two who enqueue the same keys together do not wait for each other.
+    -- In a fixed order, so that two transactions with the same keys cannot deadlock.
     for one in
       select
         a.*,
@@ -501,10 +508,10 @@ create or replace function holdfast.job_enqueue_unique(
           values (one.queue, one.kind, one.key, number, one.until, one.expires_at)
           on conflict on constraint unique_job_pkey do nothing;
           is_new := found;
-          -- Somebody was quicker.
+          -- Another transaction inserted the key first.
           continue when not is_new;
         elsif held.is_over or held.until <> 'window' and not held.waits and not held.runs then
-          -- Its window is over; or somebody has removed the job by hand.
+          -- The window has expired, or the job was deleted by hand.
           number := nextval('holdfast.job_number');
           update holdfast.unique_job
           set id = number,
@@ -522,7 +529,7 @@ create or replace function holdfast.job_enqueue_unique(
           if held.waits and (one.existing <> 'keep' or held.until = 'started' and not is_alone) then
             found_as := holdfast.job_lock_waiting(held.id, one.existing <> 'keep');
             if found_as = 'taken' and held.until = 'started' then
-              -- It has its key still, so this is the moment of its claim.
+              -- The job still holds its key, so it is being claimed right now.
               perform pg_sleep(0.001);
               continue;
             end if;
@@ -569,7 +576,9 @@ create or replace function holdfast.job_enqueue_unique(
   end
   $$;
 comment on function holdfast.job_enqueue_unique(json, json, boolean, text) is
-  'Enqueues jobs each of which holds a key, or finds that another job does. A head for each input, with "unique": {"key": …, "until": …, "for_ms": …, "existing": …}. Patience: for how long to wait for a transaction that is about to write such a key; null: as long as it takes.';
+  'Enqueues jobs with unique keys, or finds the jobs that hold these keys. There is one head per input, with '
+  '"unique": {"key": …, "until": …, "for_ms": …, "existing": …}. patience: maximum wait for a transaction that is writing such a key. '
+  'Null: no limit.';
 
 create or replace function holdfast.job_retake_key(job_id bigint, job_queue bigint, job_kind text, links jsonb) returns boolean
   language plpgsql
@@ -593,7 +602,7 @@ create or replace function holdfast.job_retake_key(job_id bigint, job_queue bigi
   end
   $$;
 comment on function holdfast.job_retake_key(bigint, bigint, text, jsonb) is
-  'Whether a job that has ended may come back: it holds its key again, if it had one and no other job has it now.';
+  'Claims the unique key of an ended job that is to run again. Returns false if another job has the key.';
 
 create or replace function holdfast.job_sweep_keys(max_count integer) returns integer
   language plpgsql
@@ -617,7 +626,7 @@ create or replace function holdfast.job_sweep_keys(max_count integer) returns in
     return swept;
   end
   $$;
-comment on function holdfast.job_sweep_keys(integer) is 'Forgets keys whose window is over, so many at a time. Answers how many.';
+comment on function holdfast.job_sweep_keys(integer) is 'Deletes up to max_count expired keys. Returns their number.';
 
 create or replace function holdfast.job_cancel(job_id bigint, reason text, out answer text, out follow_ups bigint[])
   language plpgsql
@@ -688,10 +697,11 @@ create or replace function holdfast.job_cancel(job_id bigint, reason text, out a
   end
   $$;
 comment on function holdfast.job_cancel(bigint, text) is
-  'A job that waits ends here (cancelled); one that runs is to stop (told); null when there is none. Follow-ups are what other jobs need next (see job_run_follow_ups).';
+  'Ends a waiting job (cancelled), or asks a running job to stop (told). Returns null if there is no such job. '
+  'follow_ups are for job_run_follow_ups.';
 
--- The payload may be json, jsonb or text. With one function for each of these types, a literal such as '{"to": "ada"}', whose
--- type PostgreSQL does not know yet, would fit several of them.
+-- The payload may be json, jsonb or text. Separate functions for these types would make a call with a literal such as '{"to": "ada"}'
+-- ambiguous, because the literal has no type yet.
 create or replace function holdfast.enqueue(
   queue text,
   kind text,
@@ -709,7 +719,7 @@ create or replace function holdfast.enqueue(
   declare
     key constant bigint := holdfast.lock_key(namespace, 'queue/' || queue);
     names constant text := concat_ws(':', queue, kind, unique_key, lane, namespace);
-    -- Refused here when it is no JSON.
+    -- The cast throws if the text is not JSON.
     input constant text := payload::text::json::text;
     heads json;
     inputs json;
@@ -721,28 +731,28 @@ create or replace function holdfast.enqueue(
         using errcode = '22023';
     end if;
     if input is null then
-      raise exception 'Expected a payload of JSON, got null'
+      raise exception 'Expected a JSON payload, got null'
         using errcode = '22023',
-              hint = 'The JSON null is ''null''.';
+              hint = 'Write the JSON null as ''null''.';
     end if;
     if priority is null or priority not between -5 and 5 then
       raise exception 'Expected a priority from -5 to 5, got %', coalesce(priority::text, 'null')
         using errcode = '22023';
     end if;
     if lane = '' then
-      raise exception 'Expected a lane that is not empty'
+      raise exception 'Expected a lane with at least one character, got an empty string'
         using errcode = '22023';
     end if;
     if octet_length(input) > 1000000 then
       raise exception 'Expected a payload of at most 1000000 bytes of JSON, got %', octet_length(input)
         using errcode = '22023',
-              hint = 'Keep large data in a table or a store of its own, and give the job its address.';
+              hint = 'Store large data elsewhere, such as in a table of your own, and put a reference to it into the job.';
     end if;
     if unique_key = '' or length(unique_key) > 500 then
       raise exception 'Expected unique_key to have 1 to 500 characters, got %', length(unique_key)
         using errcode = '22023';
     end if;
-    -- The library refuses the same names (src/base/unmet-values.ts). A test compares the two.
+    -- The library rejects the same names (src/base/missing-values.ts). A test compares both.
     if names ~ '(^|[^[:alnum:]_-])(undefined|NaN|Invalid Date)($|[^[:alnum:]_-])|\[object [A-Za-z]\w*\]' then
       raise exception 'Expected queue, kind, unique_key, lane and namespace to have a value in every part, got "%"', names
         using errcode = '22023',
@@ -777,7 +787,9 @@ create or replace function holdfast.enqueue(
   end
   $$;
 comment on function holdfast.enqueue(text, text, anycompatible, integer, interval, timestamptz, text, text, text) is
-  'Enqueues a job from SQL, in the transaction that runs it: select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). Answers with its id, or with that of the job that has the unique_key.';
+  'Enqueues a job from SQL, in the current transaction: '
+  'select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). '
+  'Returns its id, or the id of the job that already has the unique_key.';
 
 create or replace function holdfast.job_claim(
   session integer,
@@ -813,13 +825,13 @@ create or replace function holdfast.job_claim(
     is_one_kind constant boolean := cardinality(kinds) = 1;
     now constant timestamptz := clock_timestamp();
   begin
-    -- A crash that forgets a claim ends the epoch that it belongs to, and frees its jobs alike.
+    -- No flush: a crash that loses the claim also ends its epoch, and so frees the jobs.
     perform set_config('synchronous_commit', 'off', true);
     state := 'in-grace';
     if not holdfast.grace_is_over() then
       return;
     end if;
-    -- Whoever takes over from a dead epoch excludes its late claims, and removes its row.
+    -- Excludes job_take_over, which takes the exclusive lock before it deletes the row in worker.
     perform pg_advisory_xact_lock_shared(holdfast.lock_class('claims of a session'), session);
     perform from holdfast.worker where worker.session = job_claim.session limit 1;
     state := 'gone';
@@ -828,11 +840,11 @@ create or replace function holdfast.job_claim(
     end if;
     state := 'claimed';
     if looks_back then
-      -- Before the look: what was running then may not be visible to it.
+      -- Read before the scan: the scan may not see rows of transactions that run now.
       oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
       last := (select last_value - (not is_called)::integer from holdfast.job_number);
-      -- Of our own and drawn after that: whoever has drawn one of these numbers has a lower one. The end of a snapshot would
-      -- not do: transactions that have begun since the last one was over lie above it.
+      -- Our own id, taken after last: the transactions that drew numbers up to last have smaller ids. pg_snapshot_xmax would be wrong,
+      -- because transactions that began after the latest completed one have larger ids.
       newest := pg_current_xact_id()::text;
     end if;
     paused := array(select key from holdfast.queue where key = any(queues) and paused_at is not null);
@@ -841,7 +853,7 @@ create or replace function holdfast.job_claim(
       from unnest(queues, priorities, cursors) with ordinality as l (queue, priority, start, level)
       where l.queue <> all(paused)
         and (
-          -- Most levels are empty, and to begin to lock costs more than to see that. Not asked twice of what lies far back.
+          -- Most levels are empty, and this check is cheaper than a locking scan. A look-back skips it, so that it scans only once.
           looks_back
           or exists (
             select
@@ -874,7 +886,7 @@ create or replace function holdfast.job_claim(
       exit when short <= 0;
     end loop;
     if cardinality(rows) > 0 then
-      -- Drawn while they are locked, so that whoever claims one of them after us has a larger one.
+      -- Drawn while the rows are locked, so that a later claim of one of these jobs has a larger fence.
       fence := nextval('holdfast.fence');
       with mine as (
         update holdfast.job
@@ -885,7 +897,7 @@ create or replace function holdfast.job_claim(
         returning id, seq, queue, priority, kind, payload, failed, crashes, max_crashes, links
       )
       select
-        -- Most jobs have nothing to tell but these three, and to write it costs as much as the claim itself.
+        -- The short form covers most jobs. The long form costs as much as the claim itself.
         '[' || string_agg(
           case
             when seq = id and priority = 0 and failed = 0 and crashes = 0 and max_crashes = 3 and links is null
@@ -912,7 +924,7 @@ create or replace function holdfast.job_claim(
       end if;
     end if;
     if cardinality(paused) > 0 then
-      -- What waits there was not looked at.
+      -- Jobs of paused queues were not read, so the floor must not rise.
       oldest := null;
     end if;
     if looks_back and short > 0 and exists (
@@ -930,13 +942,14 @@ create or replace function holdfast.job_claim(
         limit 1
       ) as skipped
     ) then
-      -- Whoever enqueues the same key keeps it locked; it must be found when they are done.
+      -- A transaction that enqueues the same key has locked the job. A later look-back must find it, so the floor must not rise.
       oldest := null;
     end if;
   end
   $$;
 comment on function holdfast.job_claim(integer, bigint, bigint[], integer[], bigint[], text[], integer, boolean, boolean) is
-  'Claims jobs for an epoch: at most so many, level by level (queue and priority), each from its cursor onward. Who looks back learns from which number on others may still appear.';
+  'Claims up to max_count jobs for an epoch, level by level (queue and priority), each after its cursor. '
+  'A look-back also returns the values from which Cursors computes the floor.';
 
 create or replace function holdfast.job_failure_details(attempt integer, claimed_at timestamptz, session integer) returns jsonb
   language sql volatile
@@ -950,14 +963,14 @@ create or replace function holdfast.job_failure_details(attempt integer, claimed
     )
   $$;
 comment on function holdfast.job_failure_details(integer, timestamptz, integer) is
-  'What is written down of an attempt that ends now without success: which it was, since when, and in which instance.';
+  'Describes an attempt that fails now: its number, times and instance.';
 
 create or replace function holdfast.job_delete_claims(fences bigint[]) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- Whoever asks knows what was answered. A failover may have lost that, and then the claim alone leads to what is left.
+    -- The caller saw the ends of all jobs. But a failover may have lost an end, and then only the claim leads to the job.
     delete from holdfast.claim
     where fence = any(fences)
       and not exists (
@@ -969,7 +982,7 @@ create or replace function holdfast.job_delete_claims(fences bigint[]) returns v
   end
   $$;
 comment on function holdfast.job_delete_claims(bigint[]) is
-  'Forgets claims of which nothing is left. Where something is left all the same, the epoch is over, and it is taken over.';
+  'Deletes claims that own no job any more. If a claim still owns a job, its epoch has ended and maintenance takes the job over.';
 
 create or replace function holdfast.job_done(
   ids bigint[], fences bigint[], seqs bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[]
@@ -980,14 +993,14 @@ create or replace function holdfast.job_done(
   declare
     ended bigint;
     linked jsonb;
-    -- Only claims by advisory locks know jobs by their places.
+    -- Only claims by advisory locks pass seqs.
     over constant bigint[] := case when cardinality(seqs) > 0 then holdfast.job_dead_claims(fences) else '{}' end;
     unstamped bigint[];
     unstamped_fences bigint[];
   begin
     if results is null then
       with claimed as materialized (
-        -- What is not on the rows of the jobs.
+        -- These values are not on the rows of the jobs.
         select fence, session, claimed_at
         from holdfast.claim
         where fence = any(case when cardinality(seqs) > 0 then fences end)
@@ -1020,7 +1033,7 @@ create or replace function holdfast.job_done(
       from ended;
     else
       with claimed as materialized (
-        -- What is not on the rows of the jobs.
+        -- These values are not on the rows of the jobs.
         select fence, session, claimed_at
         from holdfast.claim
         where fence = any(case when cardinality(seqs) > 0 then fences end)
@@ -1071,7 +1084,9 @@ create or replace function holdfast.job_done(
   end
   $$;
 comment on function holdfast.job_done(bigint[], bigint[], bigint[], json, bigint[]) is
-  'Records that jobs are done, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock, and forgets claims that are emptied. Recorded is null when all were, or else those that were, now or before. Follow-ups are what other jobs need next (see job_run_follow_ups).';
+  'Records that jobs are done, and deletes emptied claims. An end counts only if the fence on the row is that of the claim, or if the claim '
+  'holds the advisory lock and seq matches. recorded is null if all ends counted. Otherwise it lists the jobs whose end is recorded, '
+  'by this call or before. follow_ups are for job_run_follow_ups.';
 
 create or replace function holdfast.job_end(
   asked json, unstamped bigint[], emptied bigint[], out recorded bigint[], out follow_ups bigint[]
@@ -1085,9 +1100,9 @@ create or replace function holdfast.job_end(
     unproven bigint[];
     unproven_fences bigint[];
   begin
-    -- Numbers are drawn under a transaction id, as in job_enqueue.
+    -- Before numbers are drawn. See job_enqueue.
     perform pg_current_xact_id();
-    -- Locked before it is looked at: somebody may just be cancelling it, and what was cancelled does not come back.
+    -- Locks the rows before it reads them: a cancellation may be in progress, and a cancelled job must not come back.
     with e as materialized (
       select
         e.id,
@@ -1188,7 +1203,7 @@ create or replace function holdfast.job_end(
           union all
           select id from returned
           union all
-          -- To have it run.
+          -- Never true. It makes PostgreSQL execute the CTE.
           select null from woken where false
         ) as all_of_them
       ),
@@ -1215,7 +1230,9 @@ create or replace function holdfast.job_end(
   end
   $$;
 comment on function holdfast.job_end(json, bigint[], bigint[]) is
-  'Ends attempts in any other way, each only for the claim whose fence is still in its row, or which has it at that place by advisory lock (unstamped: the fences of such claims): into the history (done, cancelled, discarded, buried), back to wait (retried) or back to the tail of its queue (returned). One that was cancelled does not come back, but ends so. Answers with those that were; follow_ups are what other jobs need next (see job_run_follow_ups).';
+  'Ends attempts in all other ways: into the history (cancelled, discarded, buried), into waiting (retried), or to the tail of the '
+  'queue (returned). Each end is checked as in job_done. unstamped: fences of claims by advisory locks. A cancelled job is not retried or '
+  'returned, but ends as cancelled. recorded lists the ends that counted. follow_ups are for job_run_follow_ups.';
 
 create or replace function holdfast.job_take_over(session integer) returns integer
   language plpgsql
@@ -1227,7 +1244,7 @@ create or replace function holdfast.job_take_over(session integer) returns integ
     more integer;
     linked jsonb;
   begin
-    -- A claim of that epoch may be under way: then the next round will do.
+    -- A claim of this epoch is still running. The next maintenance run takes the epoch over.
     if not pg_try_advisory_xact_lock(holdfast.lock_class('claims of a session'), session) then
       return 0;
     end if;
@@ -1339,7 +1356,8 @@ create or replace function holdfast.job_take_over(session integer) returns integ
   end
   $$;
 comment on function holdfast.job_take_over(integer) is
-  'Gives back what a dead epoch had claimed, a hundred claims at a time: with a crash more to each job that it may have run, and to the history what has crashed too often.';
+  'Returns the jobs of a dead epoch to their queues, up to 100 claims per call. Charges a crash to each job that may have run, '
+  'and buries jobs with too many crashes.';
 
 create or replace function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer)
   language plpgsql
@@ -1350,7 +1368,7 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
     linked bigint[];
   begin
     moved := 0;
-    -- Somebody else is at it.
+    -- Another instance is running maintenance.
     if not pg_try_advisory_xact_lock(holdfast.lock_class('job maintenance'), 0) then
       return;
     end if;
@@ -1360,7 +1378,7 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
       moved := moved + holdfast.job_take_over(dead);
     end loop;
     with due as materialized (
-      -- The trace that a job carries holds nothing back.
+      -- A trace is not a link that can hold a job back.
       select id, coalesce(links - 'trace' <> '{}', false) as is_linked
       from holdfast.waiting
       where stage = 'time'
@@ -1396,7 +1414,7 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
       select job_maintain.moved + t.moved into moved from holdfast.job_run_follow_ups('{}', coalesce(linked, '{}'), 0) as t;
     end if;
     moved := moved + holdfast.job_sweep_keys(max_count);
-    -- In milliseconds, an integer holds 24 days: neither what is due in a month nor what was due a month ago may be more.
+    -- At most one day, because an integer of milliseconds overflows after 24 days.
     select greatest(0, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
     into due_ms
     from (
@@ -1415,17 +1433,18 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
   end
   $$;
 comment on function holdfast.job_maintain(integer) is
-  'A round of the maintenance, by whoever comes first: takes over from the dead, and lets run what is due, so many at a time. Answers with the time until the next is due, and how many moved.';
+  'Runs maintenance, one session at a time: takes over dead epochs and moves up to max_count due jobs. '
+  'due_ms: time until the next job is due. moved: number of moved jobs, or null if another session runs maintenance.';
 
 create or replace function holdfast.job_roll_partitions(keep integer) returns void
   language plpgsql
-  -- Made by the owner of the schema, whoever works.
+  -- Runs as the owner of the schema, because workers have no right to create tables.
   security definer
   set search_path = pg_catalog, pg_temp
   set timezone = 'UTC'
   as $$
   declare
-    -- A reader of the history must not make everybody wait who ends a job.
+    -- A long query on the history must not block every end of a job.
     patience text := set_config('lock_timeout', '200ms', true);
     today constant date := (clock_timestamp() at time zone 'UTC')::date;
     schema constant text := holdfast.notification_channel();
@@ -1455,7 +1474,7 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
           schema, 'job_history_' || to_char(day, 'YYYYMMDD')
         );
       exception
-        -- Some have ended on that day already, and stand in the default partition; or somebody reads for long.
+        -- check_violation: jobs of that day are already in the default partition. lock_not_available: a query on the history runs.
         when check_violation or lock_not_available then null;
       end;
     end loop;
@@ -1477,19 +1496,20 @@ create or replace function holdfast.job_roll_partitions(keep integer) returns vo
   end
   $$;
 comment on function holdfast.job_roll_partitions(integer) is
-  'Makes the tables of the history for today and the days to come, and drops those of days whose time is over.';
+  'Creates the history partitions of today and the next three days, and drops partitions older than keep days.';
 
--- It runs as the owner, and drops what is older than it is told: not for whoever may merely look.
+-- It runs as the owner and drops data of the given age, so read-only roles must not call it.
 revoke execute on function holdfast.job_roll_partitions(integer) from public;
 
--- Claims by advisory locks write nothing on the rows of jobs. The session of the worker's anchor locks each job that it has claimed,
--- until its end is recorded, and the claim's row lists the jobs. src/jobs/README.md has the proof.
+-- Claims by advisory locks write nothing on the rows of jobs. The session of the worker's anchor locks each claimed job until its end is
+-- recorded. The row of the claim lists the jobs. src/jobs/README.md contains the proof.
 
 create or replace function holdfast.job_lock_key(id bigint) returns integer
   language sql immutable strict parallel safe
   as $$ select id::bit(32)::integer $$;
 comment on function holdfast.job_lock_key(bigint) is
-  'Which lock of the class lock_class(''job'') is that of a job: the low half of its id. Two jobs 2^32 apart share one, and only wait for each other.';
+  'Returns the key of the lock of a job in the class lock_class(''job''): the low 32 bits of its id. '
+  'Two jobs whose ids differ by a multiple of 2^32 share a lock, and only wait for each other.';
 
 create or replace function holdfast.job_locks() returns table (pid integer, class integer, object bigint)
   language sql stable
@@ -1505,7 +1525,7 @@ create or replace function holdfast.job_locks() returns table (pid integer, clas
       and granted
   $$;
 comment on function holdfast.job_locks() is
-  'The locks on jobs and those that vouch for sessions, as they are at one moment: PostgreSQL shows its lock table whole and consistent.';
+  'Returns the advisory locks on jobs and on epochs. PostgreSQL returns its lock table as one consistent state.';
 
 create or replace function holdfast.job_find_claimable(
   queues bigint[],
@@ -1532,9 +1552,9 @@ create or replace function holdfast.job_find_claimable(
     short integer := max_count;
   begin
     if looks_back then
-      -- Before the look: what was running then may not be visible to it.
+      -- Read before the scan: the scan may not see rows of transactions that run now.
       oldest := pg_snapshot_xmin(pg_current_snapshot())::text;
-      -- As in job_claim.
+      -- See job_claim.
       last := (select last_value - (not is_called)::integer from holdfast.job_number);
       newest := pg_current_xact_id()::text;
     end if;
@@ -1564,7 +1584,7 @@ create or replace function holdfast.job_find_claimable(
           and job.seq > cursors[level]
           and job.session is null
           and job.kind = any(kinds)
-          -- What somebody has. It is asked for once, and only if there is any job.
+          -- Skips locked jobs. PostgreSQL runs the subquery once, and only if there is any job.
           and (job.id & 4294967295) not in (select object from holdfast.job_locks() where class = holdfast.lock_class('job'))
         order by job.seq
         limit short
@@ -1583,7 +1603,7 @@ create or replace function holdfast.job_find_claimable(
   end
   $$;
 comment on function holdfast.job_find_claimable(bigint[], integer[], bigint[], text[], integer, boolean) is
-  'Which jobs might be claimed by advisory lock: reads as job_claim does, and takes nothing.';
+  'Finds jobs that can be claimed by advisory locks. Reads like job_claim, and claims nothing.';
 
 create or replace function holdfast.job_claim_by_lock(
   session integer,
@@ -1622,7 +1642,7 @@ create or replace function holdfast.job_claim_by_lock(
       return;
     end if;
     state := 'claimed';
-    -- Each once, and none that is dropped afterwards without being unlocked.
+    -- The array guarantees that each job is tried once, and that each acquired lock is either kept or released below.
     with tried as materialized (
       select id, seq, version, pg_try_advisory_lock(holdfast.lock_class('job'), holdfast.job_lock_key(id)) as is_ours
       from unnest(ids, seqs, versions) as asked (id, seq, version)
@@ -1631,7 +1651,7 @@ create or replace function holdfast.job_claim_by_lock(
     into locked, places, versions_seen
     from tried
     where is_ours;
-    -- Whoever had one of them before is dead by now. What the dead had is nobody's until they are charged with it.
+    -- The previous owner of an acquired lock is dead. Jobs of dead epochs must first be charged with the crash.
     select
       coalesce(array_agg(distinct worker.session) filter (where not holdfast.is_present(worker.session)), '{}'),
       count(distinct worker.session)
@@ -1644,7 +1664,7 @@ create or replace function holdfast.job_claim_by_lock(
       orphans := array(select unnest(claim.jobs) from holdfast.claim where claim.session = any(dead));
       has_orphans := orphans && locked;
     end if;
-    -- Looked at again, now that they are locked: they may have ended, or come back with another place, or another input.
+    -- Reads the rows again under the locks: a job may have ended, or come back with another seq or input.
     select
       coalesce(array_agg(job.id), '{}'),
       max(job.seq),
@@ -1655,7 +1675,7 @@ create or replace function holdfast.job_claim_by_lock(
     join holdfast.job on job.id = mine.id and job.seq = mine.seq
     where job.session is null
       and (mine.version is null or job.xmin::text::bigint = mine.version)
-      -- Nobody is just ending it, or has tried to.
+      -- No transaction is deleting the row or has tried to.
       and job.xmax = 0
       and job.id <> all(orphans);
     if cardinality(ours) < cardinality(locked) then
@@ -1683,7 +1703,7 @@ create or replace function holdfast.job_claim_by_lock(
       where id <> all(ours);
     end if;
     if cardinality(ours) > 0 then
-      -- Drawn while they are locked, so that whoever claims one of them after us has a larger one.
+      -- Drawn while the jobs are locked, so that a later claim of one of them has a larger fence.
       fence := nextval('holdfast.fence');
       insert into holdfast.claim (fence, session, token, jobs, max_seq) values (fence, session, token, ours, max_seq);
       if keyed is not null then
@@ -1697,7 +1717,9 @@ create or replace function holdfast.job_claim_by_lock(
   end
   $$;
 comment on function holdfast.job_claim_by_lock(integer, bigint, bigint[], bigint[], bigint[], boolean) is
-  'Claims jobs for an epoch by locks of its session, on which alone it may run: those of the jobs that nobody else has and that still are where, and as, they were seen (versions: null for those that nobody changes while they wait). Says how many sessions claim so, and whether some were left out because a dead epoch had them.';
+  'Claims jobs by advisory locks of this session, which must be the session of the epoch. Claims the jobs that no other session has and '
+  'whose rows are unchanged (versions: null for jobs that do not change while they wait). session_count: number of sessions that claim '
+  'by locks. has_orphans: whether jobs of a dead epoch were left out.';
 
 create or replace function holdfast.job_dead_claims(fences bigint[]) returns bigint[]
   language plpgsql
@@ -1707,7 +1729,7 @@ create or replace function holdfast.job_dead_claims(fences bigint[]) returns big
     return array(select fence from holdfast.claim where fence = any(fences) and not holdfast.is_present(session));
   end
   $$;
-comment on function holdfast.job_dead_claims(bigint[]) is 'Those of the claims whose epoch is over.';
+comment on function holdfast.job_dead_claims(bigint[]) is 'Returns the claims whose epoch is dead.';
 
 create or replace function holdfast.job_assert_locked(ids bigint[], fences bigint[]) returns void
   language plpgsql
@@ -1733,13 +1755,14 @@ create or replace function holdfast.job_assert_locked(ids bigint[], fences bigin
         and session_lock.class = holdfast.session_class()
     ) as unproven;
     if found then
-      raise exception 'The epoch that had claimed these jobs is over'
+      raise exception 'The epoch that claimed these jobs has ended'
         using errcode = 'serialization_failure';
     end if;
   end
   $$;
 comment on function holdfast.job_assert_locked(bigint[], bigint[]) is
-  'Fails unless each of the jobs, whose rows are locked, is still locked by the session that vouches for the epoch of its claim. As a failure of serialization: asked again, the claim is found to be over.';
+  'Throws unless the session of each claim''s epoch still holds the advisory lock on its job. The caller has locked the rows. '
+  'The error is a serialization failure, so the caller retries and finds the epoch dead.';
 
 create or replace function holdfast.job_is_unlocked(id bigint) returns boolean
   language plpgsql
@@ -1750,7 +1773,7 @@ create or replace function holdfast.job_is_unlocked(id bigint) returns boolean
   end
   $$;
 comment on function holdfast.job_is_unlocked(bigint) is
-  'Whether nobody has the job by advisory lock. Then nobody can claim it so until the end of this transaction.';
+  'Whether no session has the job by advisory lock. If true, no session can lock it until this transaction ends.';
 
 create or replace function holdfast.job_advisory_claims() returns table (id bigint, session integer, claimed_at timestamptz, max_seq bigint)
   language sql stable
@@ -1763,7 +1786,8 @@ create or replace function holdfast.job_advisory_claims() returns table (id bigi
     order by job, fence desc
   $$;
 comment on function holdfast.job_advisory_claims() is
-  'Jobs that are claimed by advisory lock, on whose rows nothing is written; for those who look. One that has come back since has a seq above max_seq, and is not meant.';
+  'Returns jobs that are claimed by advisory locks, for status queries. '
+  'A job whose seq is above max_seq has come back since and no longer belongs to the claim.';
 
 create or replace function holdfast.job_register_worker(
   session integer,
@@ -1779,7 +1803,7 @@ create or replace function holdfast.job_register_worker(
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- Two of different ways must not both miss each other.
+    -- Without this lock, two workers of different modes could register without seeing each other.
     perform pg_advisory_xact_lock(holdfast.lock_class('workers'), 0);
     select
       worker.instance,
@@ -1797,12 +1821,13 @@ create or replace function holdfast.job_register_worker(
   end
   $$;
 comment on function holdfast.job_register_worker(integer, integer, text, bigint[], text[], text) is
-  'The epoch begins to work, unless somebody claims jobs of the same queue in the other way, or died doing so and has not been taken over: then it answers with an instance and a queue. The two ways do not see each other''s claims.';
+  'Registers a worker. If a worker of the other claim mode serves one of its queues, or died and was not taken over yet, it returns '
+  'that instance and queue and registers nothing. The two modes do not see each other''s claims.';
 
--- Lanes, and jobs that wait for others. One transaction at a time works on them, and waits for no other (see job_run_follow_ups). So only
--- rows that move are locked.
+-- Lanes and dependencies. One transaction at a time changes them, and it waits for no other (see job_run_follow_ups). So only rows that
+-- move are locked.
 
--- Inlined, which a setting would prevent. So it names each operator with its schema.
+-- PostgreSQL inlines this function only without a search_path setting. So each operator is qualified with its schema.
 create or replace function holdfast.job_blocks_dependent(state text, if_failed text) returns boolean
   language sql immutable
   as $$
@@ -1810,7 +1835,8 @@ create or replace function holdfast.job_blocks_dependent(state text, if_failed t
       or state operator(pg_catalog.=) any(array['cancelled', 'buried']) and if_failed operator(pg_catalog.=) 'wait'
   $$;
 comment on function holdfast.job_blocks_dependent(text, text) is
-  'Whether a job in this state holds back a job that waits for it, whose links have this ifFailed. A job that has ended does so only if it failed and the other waits for its retry; otherwise the other is being released, or cancelled.';
+  'Whether a job in this state blocks a dependent with this ifFailed. An ended job blocks only if it failed and the dependent '
+  'waits for its retry. Otherwise the dependent is being released or cancelled.';
 
 create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_count integer) returns table (job bigint, needs bigint, state text)
   language sql stable
@@ -1824,7 +1850,7 @@ create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_co
     join holdfast.waiting on waiting.id = asked.id and waiting.stage = 'jobs'
     cross join lateral (
       select d.needs, found.state
-      -- In their order before anything else is read of them: there may be thousands.
+      -- Sorts before the states are read, because there may be thousands.
       from (select dependency.needs from holdfast.dependency where dependency.job = waiting.id order by needs offset 0) as d
       cross join lateral (
         select coalesce(
@@ -1843,7 +1869,7 @@ create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_co
     ) as needed
   $$;
 comment on function holdfast.job_unmet_dependencies(bigint[], integer) is
-  'What these jobs wait for, and where that is: the jobs that hold them back, at most so many for each.';
+  'Returns the jobs that block these jobs, with their states, up to max_count per job.';
 
 create or replace function holdfast.job_resolve_links(links jsonb, queue bigint, delay_ms bigint, run_at timestamptz) returns jsonb
   language sql
@@ -1862,7 +1888,7 @@ create or replace function holdfast.job_resolve_links(links jsonb, queue bigint,
       end
   $$;
 comment on function holdfast.job_resolve_links(jsonb, bigint, bigint, timestamptz) is
-  'Ties as they are written: with the key of the lane, and the time before which it may not run, if others must go before it.';
+  'Completes links for storage: adds the key of the lane and, for a job with dependencies, its earliest start.';
 
 create or replace function holdfast.job_record_follow_ups(linked jsonb) returns bigint[]
   language sql
@@ -1879,7 +1905,7 @@ create or replace function holdfast.job_record_follow_ups(linked jsonb) returns 
     select array_agg(number) from loosened
   $$;
 comment on function holdfast.job_record_follow_ups(jsonb) is
-  'Writes down the jobs from whose leaving something follows for others; as in job_release_links. Answers with their numbers, for job_run_follow_ups.';
+  'Records follow-ups of jobs whose end affects other jobs. Same argument as job_release_links. Returns their numbers.';
 
 create or replace function holdfast.job_request_maintenance() returns void
   language sql
@@ -1888,12 +1914,12 @@ create or replace function holdfast.job_request_maintenance() returns void
     select pg_notify(holdfast.notification_channel(), 'jobs-maintenance-due ' || session)
     from (select session from holdfast.worker order by not sleeping, random() limit 1) as chosen
   $$;
-comment on function holdfast.job_request_maintenance() is 'Calls for a round, by one of the workers.';
+comment on function holdfast.job_request_maintenance() is 'Requests maintenance from one random worker.';
 
 create or replace function holdfast.lane_is_empty(cursors bigint[]) returns boolean
   language sql immutable
   as $$ select array_remove(cursors, null) = '{}' $$;
-comment on function holdfast.lane_is_empty(bigint[]) is 'Whether nobody is parked in a lane.';
+comment on function holdfast.lane_is_empty(bigint[]) is 'Whether no job waits in a lane.';
 
 create or replace function holdfast.lane_room(max integer, active integer, every bigint, burst integer, free_at timestamptz, at timestamptz)
   returns integer
@@ -1909,7 +1935,7 @@ create or replace function holdfast.lane_room(max integer, active integer, every
     ))::integer
   $$;
 comment on function holdfast.lane_room(integer, integer, bigint, integer, timestamptz, timestamptz) is
-  'How many jobs a lane may admit now; at most 500 at a time.';
+  'Returns the number of jobs that a lane may admit now, at most 500.';
 
 create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) returns integer
   language plpgsql
@@ -1921,7 +1947,7 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
     chosen_keys bigint[];
     moved integer := 0;
   begin
-    -- Whoever is just being cancelled, or changed, is passed by, and looked at again soon.
+    -- Skips jobs that another transaction is cancelling or replacing. due_at makes sure that they are checked again soon.
     select array_agg(next.id), array_agg(next.lane)
     into chosen, chosen_keys
     from unnest(keys, gone) as t (key, gone)
@@ -2006,7 +2032,8 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
   end
   $$;
 comment on function holdfast.lane_fill(bigint[], integer[]) is
-  'So many jobs of each lane are gone: lets the next that are parked there run, as far as its limits allow, and removes lanes that nobody needs. Answers how many moved.';
+  'Subtracts jobs that have left from each lane, admits the next waiting jobs, and deletes unused lanes. '
+  'Returns the number of admitted jobs.';
 
 create or replace function holdfast.lane_enter(ids bigint[]) returns integer
   language plpgsql
@@ -2018,7 +2045,7 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
     crowded bigint[];
     moved integer := 0;
   begin
-    -- What the latest of them says of the lane, if no later one was here before.
+    -- The latest job defines the limits of its lane, unless a later job has already entered.
     with told as materialized (
       select distinct on (p.key) p.*, w.queue, w.id
       from holdfast.waiting w
@@ -2051,7 +2078,7 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
       and lane.version = known.version
       and lane.updated_by_job < told.id
       and (lane.max, lane.every, lane.burst) is distinct from (told.max, told.every, told.burst);
-    -- Where nobody is parked, the first go on as far as there is room. All others are parked in their order.
+    -- If no job waits in the lane, the first entrants are admitted as far as there is room. All others wait in their order.
     with entrant as materialized (
       select
         w.id, l.key, l.version, (-w.priority)::smallint as rank,
@@ -2103,7 +2130,7 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
             when every is null or c.more = 0 then free_at
             else greatest(free_at, now) + make_interval(secs => c.more * every / 1e6)
           end,
-          -- It is in use again; lane_fill says when to look at it.
+          -- The lane is in use again. lane_fill computes the next check.
           due_at = null,
           cursors = array(
             select coalesce(p.cursors, c.cursors[array_position(c.ranks, (p.at - 6)::smallint)])
@@ -2122,7 +2149,7 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
     if ready is not null then
       moved := holdfast.job_make_ready(ready);
     end if;
-    -- Some may have room: its max was raised, or its rate says when.
+    -- A lane with waiting jobs can have room, for example if its max was raised.
     if crowded is not null then
       moved := moved + holdfast.lane_fill(crowded, array_fill(0, array[cardinality(crowded)]));
     end if;
@@ -2130,7 +2157,8 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
   end
   $$;
 comment on function holdfast.lane_enter(bigint[]) is
-  'Waiting jobs that are due, locked by the caller, come to their lanes: they may run, or are parked. Answers how many may run now.';
+  'Adds due jobs, which the caller has locked, to their lanes. Each job becomes ready or waits in its lane. '
+  'Returns the number of jobs that became ready.';
 
 create or replace function holdfast.job_cancel_dependents(ids bigint[], reasons text[]) returns void
   language plpgsql
@@ -2164,7 +2192,7 @@ create or replace function holdfast.job_cancel_dependents(ids bigint[], reasons 
   end
   $$;
 comment on function holdfast.job_cancel_dependents(bigint[], text[]) is
-  'Waiting jobs, locked by the caller, end as cancelled, because what they wait for did not come to its end.';
+  'Cancels waiting jobs, which the caller has locked, because a job that they depend on failed.';
 
 create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) returns bigint[]
   language plpgsql
@@ -2181,7 +2209,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
     pairs jsonb;
   begin
     delete from holdfast.dependency where job = any(ids);
-    -- In one snapshot each of them stands in one table, or nowhere: then it ended longer ago than the history is kept.
+    -- In one snapshot each job is in at most one table. A job in no table ended so long ago that the history no longer contains it.
     with pair as materialized (
       select distinct w.id as job, w.links->>'ifFailed' as if_failed, needs.id::bigint as needs
       from holdfast.waiting w
@@ -2229,12 +2257,12 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
       );
       perform holdfast.job_cancel_dependents(failed, reasons);
     end if;
-    -- From now on what follows from their ends is written down. Whoever is just changing one of them is not waited for, and
-    -- one that has ended meanwhile, be it just above, is not marked either: then it is judged again.
+    -- From now on the ends of these jobs write follow-ups. Locked rows are skipped. A job that has ended meanwhile, even through the call
+    -- above, is not marked either. The dependents of unmarked jobs are checked again.
     with in_job as (
       update holdfast.job
       set links = coalesce(links, '{}') || '{"awaited": true}',
-          -- A cursor may have passed it while it was locked; but not the place of one that somebody has.
+          -- A new seq, because a cursor may have passed the row while it was locked. A claimed job keeps its seq.
           seq = case when session is null and holdfast.job_is_unlocked(id) then nextval('holdfast.job_number') else seq end
       where id = any(array(select id from holdfast.job where id = any(unmarked) order by id for update skip locked))
       returning id
@@ -2265,7 +2293,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
     into unsure
     from jsonb_array_elements(pairs) as one
     where (one->>1)::bigint = any(unmarked);
-    -- Those come again soon.
+    -- These jobs are checked again soon.
     update holdfast.waiting
     set run_at = clock_timestamp() + interval '20 ms'
     where id = any(unsure);
@@ -2297,7 +2325,8 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
   end
   $$;
 comment on function holdfast.job_wait_for_dependencies(bigint[]) is
-  'Jobs that others must go before, locked by the caller: they begin to wait for those that have not ended, or are cancelled. Answers with those that need not wait.';
+  'Makes jobs, which the caller has locked, wait for dependencies that have not ended, or cancels them. '
+  'Returns the jobs that need not wait.';
 
 create or replace function holdfast.job_release_dependents(ended jsonb, max_count integer, out released bigint[], out is_all boolean)
   language plpgsql
@@ -2308,7 +2337,7 @@ create or replace function holdfast.job_release_dependents(ended jsonb, max_coun
     failed bigint[];
     reasons text[];
   begin
-    -- Who wants to wait until it was retried is passed by.
+    -- Skips dependents that wait for a retry of the failed job.
     with over as materialized (
       select id, state, state in ('cancelled', 'buried') as is_failed
       from jsonb_to_recordset(ended) as e (id bigint, state text)
@@ -2368,7 +2397,8 @@ create or replace function holdfast.job_release_dependents(ended jsonb, max_coun
   end
   $$;
 comment on function holdfast.job_release_dependents(jsonb, integer) is
-  'Jobs that others wait for have ended: those that wait for nothing else are released (and answered), or cancelled with them; so many at a time.';
+  'Handles up to max_count dependents of ended jobs: cancels them, or releases those without other dependencies. '
+  'Returns the released jobs.';
 
 create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids bigint[], session integer, out moved integer, out due_ms integer)
   language plpgsql
@@ -2381,7 +2411,7 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
     released bigint[];
     is_all boolean;
   begin
-    -- A crash that forgets it leaves the follow-ups as well, and the rounds find them.
+    -- No flush: a crash that loses the result also restores the follow-ups, and maintenance runs them.
     perform set_config('synchronous_commit', 'off', true);
     perform pg_advisory_xact_lock(holdfast.lock_class('job follow-ups'), 0);
     moved := 0;
@@ -2436,7 +2466,7 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
     select greatest(1, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
     into due_ms
     from (
-      -- What is due in a month would be more than an integer holds.
+      -- At most one day, because an integer of milliseconds overflows after 24 days.
       (select due_at from holdfast.lane where due_at < clock_timestamp() + interval '1 day' order by due_at limit 1)
       union all
       (select run_at from holdfast.waiting where stage = 'time' and run_at < clock_timestamp() + interval '1 s' order by run_at limit 1)
@@ -2445,7 +2475,8 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
   end
   $$;
 comment on function holdfast.job_run_follow_ups(bigint[], bigint[], integer) is
-  'Runs the follow-ups with these numbers, and those of an epoch; then admits waiting jobs. One at a time, for an instant. Answers how many jobs may run now, and when there is more to do: 0 says that it is follow-ups that no session owns (session 0).';
+  'Runs the follow-ups with these numbers and of this session, and then admits waiting jobs. One short transaction at a time. '
+  'moved: number of jobs that became ready. due_ms: time until the next work; 0 if follow-ups without an owner are left (session 0).';
 
 create or replace function holdfast.job_enqueue_workflow(jobs json) returns void
   language plpgsql
@@ -2454,7 +2485,7 @@ create or replace function holdfast.job_enqueue_workflow(jobs json) returns void
   begin
     insert into holdfast.waiting (id, queue, priority, kind, payload, max_crashes, run_at, links)
     select
-      -- A payload of null is read as none.
+      -- A payload of JSON null is read as an SQL null.
       id, queue, priority, kind, coalesce(payload, 'null'), max_crashes,
       case
         when links ? 'after' then clock_timestamp()
@@ -2468,7 +2499,7 @@ create or replace function holdfast.job_enqueue_workflow(jobs json) returns void
   end
   $$;
 comment on function holdfast.job_enqueue_workflow(json) is
-  'Enqueues jobs with ids that were drawn before, all of one workflow, or none.';
+  'Enqueues the jobs of one workflow, all or none, with ids that the caller has drawn.';
 
 create or replace function holdfast.lane_faults() returns table (key bigint, name text, active integer, counted bigint)
   language sql stable
@@ -2489,4 +2520,4 @@ create or replace function holdfast.lane_faults() returns table (key bigint, nam
     full join counted on counted.key = lane.key
     where lane.active is distinct from coalesce(counted.jobs, 0)
   $$;
-comment on function holdfast.lane_faults() is 'Lanes whose count of jobs is not what is there. There must be none, at any moment.';
+comment on function holdfast.lane_faults() is 'Returns lanes whose active count is wrong. It must return no row at any time.';

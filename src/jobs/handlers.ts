@@ -5,10 +5,10 @@ import type { Batch, BatchJob } from './definition.js'
 import type { Outcomes } from './outcomes.js'
 import type { Run } from './run.js'
 
-/** How long a handler that was told to stop may take for it. */
+/** Time that a handler has to stop after its signal aborts. */
 export const stopMs = 5_000
 
-/** Calls the handlers, for one job or for a batch: with what their schemas make of the inputs, in their time, in a span. */
+/** Calls handlers for single jobs and batches: validates the input, enforces the timeout and opens a span. */
 export class Handlers {
   readonly #outcomes: Outcomes
   readonly #events: Events
@@ -20,7 +20,7 @@ export class Handlers {
     this.#tracing = tracing
   }
 
-  /** What is not asynchronous is not made so: most of the cost of a small job would be that. */
+  /** Runs an attempt. A synchronous handler runs without a promise, because that is most of the cost of a small job. */
   run(run: Run): Promise<void> | undefined {
     const { definition } = run.job
     const inTime = this.#limitTime([run], definition.timeoutMs)
@@ -37,7 +37,7 @@ export class Handlers {
     }
   }
 
-  /** Calls the handler once for many jobs, each of which ends by itself. */
+  /** Calls the handler once for many jobs. Each job has its own end. */
   async runBatch(runs: readonly Run[]): Promise<void> {
     if (runs.length === 0) return
     const { definition } = runs[0]!.job
@@ -62,7 +62,7 @@ export class Handlers {
     }
   }
 
-  /** `await` calls the `then` of whatever was returned, and hears its first word only. */
+  /** Awaits the result of a handler. `await` is safe with any `then` function, because only its first call counts. */
   async #whenAnswered(run: Run, answer: PromiseLike<unknown>, inTime: (() => void) | undefined): Promise<void> {
     try {
       const value = await answer
@@ -87,8 +87,8 @@ export class Handlers {
   }
 
   #callBatch(batch: Batch, runs: readonly Run[], seen: readonly BatchJob[]): Promise<readonly unknown[]> {
-    const tell = this.#events.emitter('job.started')
-    if (tell) for (const run of runs) tell(run.eventFields)
+    const emit = this.#events.emitter('job.started')
+    if (emit) for (const run of runs) emit(run.eventFields)
     const { tracer } = this.#tracing
     if (!tracer) return runHandler(batch, seen)
     return tracer.withSpan('job process', this.#spanOf(runs), () => runHandler(batch, seen))
@@ -100,24 +100,24 @@ export class Handlers {
     return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
   }
 
-  /** The list is the user's, too: to look into it may throw, for one of its places and not for the others. */
+  /** Records the outcome of one job. The list comes from the handler, so reading an element can throw. */
   #answered(run: Run, answers: readonly unknown[], at: number): void {
     try {
       const answer = answers[at]
       if (isError(answer)) throw answer
-      // Not asynchronous, because the jobs of a batch have no transaction.
+      // Returns no promise, because the jobs of a batch have no transaction.
       void this.#outcomes.succeeded(run, answer)
     } catch (error) {
       this.#outcomes.failed(run, error)
     }
   }
 
-  /** Tells handlers when their time is over, until what this answers is called. */
+  /** Aborts the signals after the timeout. The returned function stops the timer. */
   #limitTime(runs: readonly Run[], timeoutMs: number | undefined): (() => void) | undefined {
     if (timeoutMs === undefined) return undefined
     let timer = setTimeout(() => {
       for (const run of runs) run.timeOut()
-      // A handler that does not stop keeps neither its place nor its job.
+      // A handler that does not stop loses its slot and its job.
       timer = setTimeout(() => {
         for (const run of runs) this.#outcomes.failed(run, run.stopReason)
       }, stopMs)

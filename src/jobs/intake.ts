@@ -33,13 +33,13 @@ interface IntakeOptions {
   readonly tracing: TracerSlot
 }
 
-/** A statement takes so many at most, and so many bytes. */
+/** Maximum number of jobs and of characters per statement. */
 const maxPerStatement = 5_000
 const maxBytes = 4_000_000
 
 /**
- * How jobs come in: what a caller asks for is read and checked, put in the words that the database takes (a head, which jobs
- * may have in common, and a payload), sent, and told of.
+ * Enqueues jobs: validates the call and serializes each job as a head, which several jobs can share, and a payload.
+ * Then it runs the statement and emits `job.enqueued`.
  */
 export class Intake {
   readonly #store: JobStore
@@ -49,7 +49,7 @@ export class Intake {
   readonly #tracing: TracerSlot
   readonly #enqueuing: Enqueuing
   readonly #unique: UniqueEnqueuing
-  /** The largest id that is known to have been drawn. */
+  /** Largest ID that is known to be drawn. */
   #lastNumber = 0
 
   constructor({ store, queues, followUps, events, tracing }: IntakeOptions) {
@@ -67,7 +67,7 @@ export class Intake {
     return this.#one(definition, input, asked, tx && executorOf(tx))
   }
 
-  /** A job of a handler, by the transaction in which the end of its attempt is recorded. */
+  /** Enqueues a job of a handler, in the transaction that records the end of its attempt. */
   async child(
     parent: Run,
     definition: AnyDefinition,
@@ -104,8 +104,8 @@ export class Intake {
   }
 
   /**
-   * Jobs that waited elsewhere, by the transaction that takes them from there. Answers with them, where they were enqueued: not where
-   * another job has the key.
+   * Enqueues imported jobs in the transaction that removes them from the other library. Returns the jobs that it
+   * enqueued. A job whose unique key is in use is not enqueued.
    */
   async enqueueImported(jobs: readonly ForeignJob[], queue: string, from: string, tx: Executor): Promise<ForeignJob[]> {
     const key = this.#queues.keyOf(queue)
@@ -135,15 +135,19 @@ export class Intake {
       keyless.filter(({ job }) => job.runAt !== null),
     )
     await enqueueUnique(free.filter(({ job }) => job.key !== null))
-    // In a lane they go in the order of their numbers, with a key or without.
+    // The jobs of a lane keep the order of their numbers, with or without a unique key.
     const inLanes = asked.filter(({ job }) => job.lane !== null)
     for (let at = 0, to = 0; at < inLanes.length; at = to) {
       while (to < inLanes.length && inLanes[to]!.job.key === null) to++
       if (to > at) await enqueue('enqueue_linked', inLanes.slice(at, to))
       else await enqueueUnique(inLanes.slice(at, ++to))
     }
-    const told = refs.map(({ id, job }) => ({ id, failed: job.failed, line: `Imported from ${from}: ${job.id}` }))
-    await this.#store.runIn(tx, 'record_import', [JSON.stringify(told)])
+    const importedJobs = refs.map(({ id, job }) => ({
+      id,
+      failed: job.failed,
+      line: `Imported from ${from}: ${job.id}`,
+    }))
+    await this.#store.runIn(tx, 'record_import', [JSON.stringify(importedJobs)])
     return refs.map(({ job }) => job)
   }
 
@@ -191,7 +195,7 @@ export class Intake {
   ): Promise<JobRef[]> {
     const { head, statement, slotOf } = this.#headOf(definition, asked, true)
     if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
-    // All are checked before any is enqueued.
+    // Checks all inputs before it enqueues any.
     const payloads: string[] = []
     for (const input of inputs) {
       const payload = this.#payloadOf(definition, input)
@@ -242,12 +246,12 @@ export class Intake {
     return ids
   }
 
-  /** All that jobs with these options have in common, as the beginning of a JSON object; and what makes each unique. */
+  /** Returns the part that jobs with the same options share, as the start of a JSON object, and a function for keys. */
   #headOf(definition: AnyDefinition, asked: ParsedOptions, many: boolean, more?: Links) {
     checkDefinition(definition)
     const { delay, runAt, priority = 0, unique } = asked
     if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected delay or runAt, got both')
-    // No delay is none: such a job need not wait for a round to move it.
+    // A job with a delay of 0 is enqueued directly, so that it need not wait for maintenance.
     const isLater = (delay ?? 0) > 0 || runAt !== undefined
     const { queue, kind, maxCrashes } = definition
     let head = `{"queue":${this.#queues.keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
@@ -257,7 +261,7 @@ export class Intake {
     const trace = this.#tracing.tracer?.traceparent()
     if (trace !== undefined) head += `,"links":${JSON.stringify({ ...links, trace })}`
     else if (links) head += `,"links":${JSON.stringify(links)}`
-    // Nothing has to be looked after for a job that only carries its trace, unless it has a key beside.
+    // A trace alone holds no job back, so only a trace together with a unique key makes the job linked.
     const isLinked = links !== undefined || (trace !== undefined && unique !== undefined)
     const statement: EnqueueStatement = isLinked ? 'enqueue_linked' : isLater ? 'enqueue_later' : 'enqueue'
     if (unique === undefined) return { head, statement }
@@ -269,14 +273,14 @@ export class Intake {
     return { head, statement, slotOf }
   }
 
-  /** The input as it is written down: as it was given, because what a schema makes of it is made again before the run. */
+  /** Serializes the input as given, because the schema is applied again before the run. */
   #payloadOf(definition: AnyDefinition, input: unknown): string | Promise<string> {
     const checked = validated(definition, input)
     const write = () => writePayload(input, 'an input') ?? 'null'
     return checked instanceof Promise ? checked.then(write) : write()
   }
 
-  /** What does not exist yet cannot be waited for; so nobody can wait for himself. */
+  /** Checks that the jobs in `after` exist. So no job can wait for itself. */
   async #checkAfter(ids: readonly number[]): Promise<void> {
     const largest = Math.max(0, ...ids)
     if (largest <= this.#lastNumber) return
@@ -285,7 +289,7 @@ export class Intake {
     if (largest <= this.#lastNumber) return
     throw new UsageError(
       `Expected after to name jobs that were enqueued, got ${largest}`,
-      `The last job that was enqueued has the id ${this.#lastNumber} at most.`,
+      `No job has an id above ${this.#lastNumber} yet.`,
     )
   }
 
@@ -298,11 +302,11 @@ export class Intake {
   }
 
   #emitEnqueued({ kind, queue }: AnyDefinition, refs: readonly JobRef[], tx: Executor | undefined): void {
-    const tell = this.#events.emitter('job.enqueued')
-    if (!tell) return
+    const emit = this.#events.emitter('job.enqueued')
+    if (!emit) return
     const ids = refs.flatMap(({ id, isNew }) => (isNew ? [id] : []))
-    // One whose key another has is none.
-    if (ids.length > 0) tell({ kind, queue, ids, inTransaction: tx !== undefined })
+    // A job that already existed was not enqueued.
+    if (ids.length > 0) emit({ kind, queue, ids, inTransaction: tx !== undefined })
   }
 
   #withEvent(definition: AnyDefinition, ref: JobRef, tx: Executor | undefined): JobRef {
@@ -311,7 +315,6 @@ export class Intake {
   }
 }
 
-/** A job that waited elsewhere, in the words that the database takes. */
 function foreign({ kind, priority, input, runAt, key, until, lane }: ForeignJob, queue: string) {
   const rank = Math.max(lowestPriority, Math.min(highestPriority, priority))
   let head = `{"queue":${queue},"kind":${JSON.stringify(kind)},"priority":${rank},"max_crashes":3`

@@ -1,34 +1,34 @@
--- Jobs. Every statement stands alone and needs no state of a session, so any pooler may stand between. What is hot is a
--- function of the schema, whose plans are kept.
+-- Statements of the job queue. None needs session state, unless it is marked "Runs on the anchor", so any connection pooler works.
+-- Hot statements call a function of the schema, because PostgreSQL caches the plans of functions.
 
 -- name: enqueue
--- Jobs that may run now; ids in the order of the inputs.
+-- Enqueues jobs that may run now. Returns their ids in the order of the inputs.
 select array_to_string(holdfast.job_enqueue($1::text::json, $2::text::json), ',') as ids
 
 -- name: enqueue_later
--- Jobs with a delay.
+-- Enqueues delayed jobs.
 select array_to_string(holdfast.job_enqueue_later($1::text::json, $2::text::json), ',') as ids
 
 -- name: enqueue_linked
--- Jobs with links.
+-- Enqueues jobs with links.
 select array_to_string(holdfast.job_enqueue_linked($1::text::json, $2::text::json, $3::boolean), ',') as ids
 
 -- name: enqueue_unique
--- Jobs that hold a key. See job_enqueue_unique.
+-- Enqueues jobs with unique keys. See job_enqueue_unique.
 select array_to_string(ids, ',') as ids, array_to_string(are_new, ',') as fresh
 from holdfast.job_enqueue_unique($1::text::json, $2::text::json, $3::boolean, $4::text)
 
 -- name: record_queue
--- Writes down the name of a queue, for people.
+-- Stores the name of a queue for people.
 select holdfast.job_record_queue($1::bigint, $2, $3)
 
 -- name: register_worker
--- See job_register_worker. Flushed with the first job that the epoch ends, and a crash before that ends it.
+-- See job_register_worker. The commit of the first end flushes this row. A crash before that ends the epoch anyway.
 select other_instance, other_queue::text
 from holdfast.job_register_worker($1::integer, $2::integer, $3, $4::text::bigint[], $5::text[], $6)
 
 -- name: set_sleeping
--- Says whether a worker wants to be told of new jobs.
+-- Sets whether a worker wants notifications about new jobs.
 update holdfast.worker
 set sleeping = $3
 where session = $1
@@ -36,7 +36,7 @@ where session = $1
   and sleeping <> $3
 
 -- name: unregister_worker
--- A worker closes. The row of the last one of an epoch stays while something that it has claimed, or ended, is left to do.
+-- Unregisters a worker. The last row of an epoch stays until all its claims and follow-ups are done.
 with gone as (
   delete from holdfast.worker
   where session = $1
@@ -57,14 +57,13 @@ where session = $1
   and not exists (select from gone)
 
 -- name: stop_claiming
--- A worker closes, and waits for the jobs that it runs: it claims nothing more, and is not to be woken.
+-- Stops claims of a worker that closes and waits for its running jobs. It also gets no more wake-ups.
 update holdfast.worker
 set kinds = '{}', sleeping = false
 where session = $1
   and number = $2
 
 -- name: claim
--- See job_claim.
 select state, fence, jobs, new_cursors, oldest, newest, last
 from holdfast.job_claim(
   $1::integer, $2::bigint, $3::text::bigint[], $4::text::integer[], $5::text::bigint[], $6::text[], $7::integer, $8::boolean,
@@ -72,26 +71,25 @@ from holdfast.job_claim(
 )
 
 -- name: find_claimable
--- See job_find_claimable.
 select jobs, new_cursors, oldest, newest, last
 from holdfast.job_find_claimable(
   $1::text::bigint[], $2::text::integer[], $3::text::bigint[], $4::text[], $5::integer, $6::boolean
 )
 
 -- name: claim_by_lock
--- See job_claim_by_lock. On the anchor.
+-- Runs on the anchor.
 select state, fence, jobs, session_count, has_orphans
 from holdfast.job_claim_by_lock(
   $1::integer, $2::bigint, $3::text::bigint[], $4::text::bigint[], $5::text::bigint[], $6::boolean
 )
 
 -- name: unlock
--- Jobs that have ended, or were given back. On the anchor.
+-- Unlocks jobs that have ended or were returned. Runs on the anchor.
 select count(pg_advisory_unlock(holdfast.lock_class('job'), holdfast.job_lock_key(id)))
 from unnest($1::text::bigint[]) as id
 
 -- name: unlock_others
--- Whatever the session has locked beside these: what a claim had locked when it failed. On the anchor.
+-- Unlocks all jobs except these, after a claim has failed. Runs on the anchor.
 select count(pg_advisory_unlock(holdfast.lock_class('job'), holdfast.job_lock_key(object)))
 from (
   select object
@@ -103,19 +101,17 @@ from (
 ) as others
 
 -- name: done
--- See job_done.
 select recorded, array_to_string(follow_ups, ',') as follow_ups
 from holdfast.job_done(
   $1::text::bigint[], $2::text::bigint[], $3::text::bigint[], $4::text::json, $5::text::bigint[]
 )
 
 -- name: end
--- See job_end.
 select recorded, array_to_string(follow_ups, ',') as follow_ups
 from holdfast.job_end($1::text::json, $2::text::bigint[], $3::text::bigint[])
 
 -- name: mark_started
--- Jobs that may have killed a worker are about to be run.
+-- Marks that suspects are about to run.
 update holdfast.job
 set started = true
 from unnest($1::text::bigint[], $2::text::bigint[], $3::text::bigint[]) as s (id, fence, seq)
@@ -124,8 +120,8 @@ where job.id = s.id
 returning job.id
 
 -- name: check_running
--- Those of the running jobs that are still their worker's, and why they are to stop. Tells those who have nothing to do
--- that somebody has work, and may die of it.
+-- Returns the running jobs that the worker still owns, and why they must stop. Also notifies idle instances that a worker has jobs,
+-- because that worker could die.
 with told as materialized (
   select pg_notify(holdfast.notification_channel(), 'jobs-running ' || $4)
 )
@@ -134,7 +130,7 @@ from told, unnest($1::text::bigint[], $2::text::bigint[], $3::text::bigint[]) as
 join holdfast.job on job.id = w.id and (job.fence = w.fence or job.session is null and job.seq = w.seq)
 
 -- name: save_notes
--- What handlers said of their progress, and logged.
+-- Stores progress and log lines of handlers.
 update holdfast.job
 set progress = coalesce(n.progress, job.progress),
     log = case
@@ -154,7 +150,7 @@ where job.id = n.id
   and (job.fence = n.fence or job.session is null and job.seq = n.seq)
 
 -- name: give_back
--- Gives back what an epoch has claimed by statements whose answers never arrived ($2: how it calls them).
+-- Returns the jobs of claims whose response was lost ($2: their tokens).
 with lost as materialized (
   select fence, jobs
   from holdfast.claim
@@ -172,12 +168,11 @@ select holdfast.job_end(
 )
 
 -- name: run_follow_ups
--- See job_run_follow_ups.
 select moved, due_ms
 from holdfast.job_run_follow_ups($1::text::bigint[], $2::text::bigint[], $3::integer)
 
 -- name: draw_ids
--- Ids for the jobs of a workflow.
+-- Draws ids for the jobs of a workflow.
 with checked as materialized (
   select holdfast.check_job_number()
 )
@@ -185,15 +180,14 @@ select array_to_string(array(select nextval('holdfast.job_number') from generate
 from checked
 
 -- name: last_id
--- No job has a larger id.
+-- Returns an upper limit of all job ids.
 select last_value from holdfast.job_number
 
 -- name: enqueue_workflow
--- See job_enqueue_workflow.
 select holdfast.job_enqueue_workflow($1::text::json)
 
 -- name: record_import
--- What jobs bring along that were enqueued elsewhere: how often they have failed, and where they were.
+-- Stores the number of failed attempts and the origin of imported jobs.
 with brought as materialized (
   select id, failed, line
   from json_to_recordset($1::text::json) as b (id bigint, failed integer, line text)
@@ -212,7 +206,7 @@ from brought
 where waiting.id = brought.id
 
 -- name: states
--- Where jobs are, and what came of them.
+-- Returns states and results of jobs.
 with asked as materialized (
   select unnest($1::text::bigint[]) as id
 )
@@ -232,7 +226,7 @@ from asked
 join holdfast.job_history h on h.id = asked.id
 
 -- name: workflow
--- All jobs of the workflow that a job belongs to.
+-- Returns all jobs of the workflow that contains this job.
 with asked as materialized (
   select coalesce(
     (select (links->>'workflow')::bigint from holdfast.job where id = $1),
@@ -263,16 +257,15 @@ join holdfast.job_history h on h.links ? 'workflow' and (h.links->>'workflow')::
 order by 2
 
 -- name: maintain
--- See job_maintain. Says, too, which code the schema needs by now.
+-- Also returns the oldest code version that the schema works with.
 select due_ms, moved, (select max(works_from) from holdfast.migration) as works_from
 from holdfast.job_maintain($1::integer)
 
 -- name: roll_partitions
--- See job_roll_partitions.
 select holdfast.job_roll_partitions($1::integer)
 
 -- name: find
--- Wherever it is.
+-- Finds a job in any table.
 select
   j.id, j.kind, j.queue::text, (select name from holdfast.queue where key = j.queue) as queue_name,
   case when coalesce(j.session, h.session) is null then 'ready' else 'running' end as state,
@@ -297,12 +290,12 @@ union all
     h.claimed_at, h.ended_at, h.failed, h.crashes, h.progress, h.log, h.failures::text, null, null::text
   from holdfast.job_history h
   where h.id = $1
-  -- There is one at most. The planner does not know, and where it guesses thousands it has the statement compiled.
+  -- At most one row exists. Without the limit, the planner expects thousands and compiles the statement (JIT).
   limit 1
 )
 
 -- name: waits_for
--- Why a job that waits, or is ready, does not run.
+-- Returns the reason why a waiting or ready job does not run.
 with this as materialized (
   select 'ready' as stage, queue, kind, priority, seq, null::bigint as lane, null::smallint as rank,
     null::timestamptz as run_at, failed
@@ -377,20 +370,20 @@ left join lateral (
 ) as l on true
 
 -- name: ended
--- Those of the jobs that have ended, and how.
+-- Returns the jobs that have ended.
 select id, state, result::text as result, error::text as error
 from holdfast.job_history
 where id = any($1::text::bigint[])
 
 -- name: cancel
--- See job_cancel.
+-- Cancels a job. See job_cancel.
 select array_to_string(follow_ups, ',') as follow_ups
 from holdfast.job_cancel($1::bigint, $2)
 where answer is not null
 
 -- name: retry
--- A job that has ended otherwise than done, or waits, may run now; one with links as soon as they let it.
--- A unique one only if no other has its key.
+-- Runs a job again that is waiting, cancelled, discarded or buried. Links can still hold the job back. A unique job comes back only if
+-- no other job has its key.
 with candidate as materialized (
   select id, queue, kind, links
   from holdfast.job_history
@@ -453,9 +446,9 @@ from (
 ) as moved
 
 -- name: redrive
--- Buried jobs of a queue may run again, so many at a time; those with links as soon as they let them, and
--- unique ones if no other has their key. Whoever is just looking at one is waited for. Relies on job_history_failed.
--- The first time tells when it began, for the next ones: what is buried after that is left, or what fails at once would come back for ever.
+-- Runs up to $2 buried jobs of a queue again. Links can still hold them back. Jobs whose unique key another job has are skipped. Waits for
+-- row locks. Relies on job_history_failed. The first call returns its start time, and later calls pass it: jobs that are buried after
+-- this time are skipped, because a job that fails immediately would come back forever.
 with candidate as materialized (
   select id, ended_at, queue, kind, links
   from holdfast.job_history
@@ -516,7 +509,7 @@ select
 from woken
 
 -- name: pause
--- Whether the jobs of a queue are claimed.
+-- Pauses or resumes a queue.
 insert into holdfast.queue as known (key, namespace, name, paused_at)
 values ($1::bigint, $2, $3, case when $4::boolean then clock_timestamp() end)
 on conflict (key) do update

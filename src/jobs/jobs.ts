@@ -21,7 +21,6 @@ import {
   type Anchor,
   arrayLiteral,
   type CallerTransaction,
-  type Database,
   type HealthReason,
   type Presence,
   SessionLocksUnavailableError,
@@ -42,7 +41,7 @@ import { parentsOf } from './parents.js'
 import { Queues } from './queues.js'
 import { RowsClaims } from './rows-claims.js'
 import { type JobStatus, type StatusRow, statusOf } from './status.js'
-import { JobStore } from './store.js'
+import { JobStore, type JobStoreOptions } from './store.js'
 import type { WaitsForRow } from './waits-for.js'
 import { Worker } from './worker.js'
 import {
@@ -54,27 +53,24 @@ import {
 } from './workflows.js'
 
 export interface WorkOptions {
-  /** How many jobs it runs at once. Default 10. */
+  /** Number of jobs that run at the same time. Default 10. */
   concurrency?: number | undefined
-  /** Which queues it serves. Default: those of its definitions. */
+  /** Names of the served queues. Default: the queues of the definitions. */
   queues?: readonly string[] | undefined
 }
 
 export interface ResultOptions {
-  /** How long to wait for its end. Default `30s`. */
+  /** Maximum wait for the end of the job. Default `30s`. */
   wait?: Duration | undefined
   signal?: AbortSignal | undefined
 }
 
-export interface JobsOptions {
-  readonly database: Database
+export interface JobsOptions extends JobStoreOptions {
   readonly presence: Presence
-  readonly schema: string
   readonly namespace: string
-  readonly expiryMs: number
-  /** How long the history is kept. */
+  /** Number of days that the history is kept. */
   readonly keepDays: number
-  /** By which news reaches this instance, and on which jobs are locked. */
+  /** Connection for notifications and advisory locks. Undefined if there is none. */
   readonly anchor: Anchor | undefined
   readonly claims: ClaimMode
   readonly events: Events
@@ -92,7 +88,7 @@ const workRules = {
 const resultRules = { wait: duration(0, maxTimerMs), signal: abortSignal }
 
 /**
- * Jobs: work that is written down with the data it is about, and runs somewhere, some time, to a recorded end.
+ * The job queue: enqueues background jobs, runs them in workers and records their ends.
  *
  * @example
  * const sendEmail = defineJob('send-email', { run: async ({ to }: { to: string }) => mailer.send(to) })
@@ -126,7 +122,7 @@ export class Jobs {
       store: this.#store,
       epoch: () => options.presence.epoch?.number,
       onMoved: () => {
-        // With a listener, whoever sleeps was told.
+        // With a listener, sleeping workers receive a notification.
         if (!this.#hasListener) for (const worker of this.#workers) worker.wake()
       },
       onDue: (ms) => this.#maintainWithin(ms),
@@ -141,14 +137,14 @@ export class Jobs {
   }
 
   /**
-   * Enqueues a job. With `tx` it belongs to your transaction; without, it is there when this resolves. What is enqueued in
-   * one turn of the event loop goes out as one statement.
+   * Enqueues a job. With `tx` the job belongs to your transaction. Without `tx` the job exists when the promise
+   * resolves. Calls in one turn of the event loop share one statement.
    *
    * @example
    * await holdfast.jobs.enqueue(sendEmail, { to }, { delay: '10m', priority: 2 })
    */
   async enqueue<Input>(
-    // biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
+    // biome-ignore lint/suspicious/noExplicitAny: accepts definitions with any handled input and result
     definition: JobDefinition<Input, any, any>,
     input: Input,
     options?: EnqueueOptions,
@@ -157,13 +153,14 @@ export class Jobs {
   }
 
   /**
-   * Enqueues many jobs of one kind, thousands in one statement. With `tx` all or none; without, a failure may leave some.
+   * Enqueues many jobs of one kind, up to 5,000 per statement. With `tx` it enqueues all or none. Without `tx`, an
+   * error can leave a part of the jobs enqueued.
    *
    * @example
    * const jobs = await holdfast.jobs.enqueueMany(sendEmail, users.map(({ email }) => ({ to: email })))
    */
   async enqueueMany<Input>(
-    // biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
+    // biome-ignore lint/suspicious/noExplicitAny: accepts definitions with any handled input and result
     definition: JobDefinition<Input, any, any>,
     inputs: readonly Input[],
     options?: EnqueueManyOptions<Input>,
@@ -172,8 +169,8 @@ export class Jobs {
   }
 
   /**
-   * Enqueues jobs that wait for each other, all of them or none, in one statement. What `workflow.add` answers stands for a
-   * job that is still to be enqueued, in `after` of those that are added later.
+   * Enqueues jobs that depend on each other, all or none, in one statement. `workflow.add` returns a handle, which you
+   * pass as `after` to jobs that you add later.
    *
    * @example
    * const { id } = await holdfast.jobs.enqueueWorkflow((workflow) => {
@@ -189,12 +186,12 @@ export class Jobs {
   }
 
   /**
-   * Moves the jobs that wait in the tables of another library in this database. A job is enqueued here and removed there in one
-   * transaction, so none is lost and none runs on both sides, also while workers still run there. Those that they have, and those that
-   * do not fit, stay: the answer says how many, and why.
+   * Moves waiting jobs from the tables of another library in this database. One transaction enqueues a job here and
+   * removes it there. So no job is lost or runs on both sides, even while workers of the other library run. Running
+   * jobs and jobs that do not fit stay there. The result counts them by reason.
    *
    * @example
-   * const { imported, left } = await holdfast.jobs.importFrom('pg-boss', { kind: 'send-email', dryRun: true })
+   * const { imported, skipped } = await holdfast.jobs.importFrom('pg-boss', { kind: 'send-email', dryRun: true })
    */
   async importFrom(from: ImportSource, options?: ImportOptions): Promise<ImportResult> {
     this.#calls.throwIfClosed()
@@ -202,8 +199,8 @@ export class Jobs {
   }
 
   /**
-   * A workflow as a whole, by its id or that of any of its jobs. Null when there is none, or all of it ended longer ago than
-   * the history is kept.
+   * Returns the status of a workflow, by its ID or by the ID of any of its jobs. Returns null if it does not exist, or
+   * if the history no longer contains any of its jobs.
    *
    * @example
    * const { isOver, counts } = (await holdfast.jobs.workflow(id))!
@@ -214,8 +211,8 @@ export class Jobs {
   }
 
   /**
-   * Works: claims jobs of these definitions and runs them, until it is closed. At once it runs as many as `concurrency`
-   * says; it claims a little ahead of what it can do in some hundredths of a second.
+   * Starts a worker that claims and runs jobs of these definitions until it is closed. It runs at most `concurrency`
+   * jobs at the same time. If its jobs are short, it claims a few more in advance.
    *
    * @example
    * await using worker = holdfast.jobs.work([sendEmail, makeReport], { concurrency: 50 })
@@ -252,7 +249,7 @@ export class Jobs {
       events: this.#options.events,
       tracing: this.#options.tracing,
       parents: (ids) => parentsOf(this.#store, ids),
-      // Closing does not keep a handler from it.
+      // Handlers may enqueue while the instance closes.
       enqueueChild: (parent, definition, input, options) => this.#intake.child(parent, definition, input, options),
       onClosed: () => this.#workers.delete(worker),
     })
@@ -261,8 +258,8 @@ export class Jobs {
   }
 
   /**
-   * Cancels a job. One that waits ends here; one that runs is told by its signal within about a second, and ends when its
-   * handler does. False when it has ended already, or never was.
+   * Cancels a job. A waiting job ends immediately. A running job gets an abort signal within about a second, and ends
+   * when its handler does. Returns false if the job has ended or does not exist.
    *
    * @example
    * await holdfast.jobs.cancel(job.id, 'the order was withdrawn')
@@ -272,7 +269,7 @@ export class Jobs {
   }
 
   async #cancel(id: number, reason: string): Promise<boolean> {
-    // It may change its table in the very moment of the question.
+    // The job may move between tables during the query.
     for (let tries = 0; tries < 5; tries++) {
       const [row] = await this.#store.run<{ follow_ups: string | null }>('cancel', [checkId(id), clip(reason)])
       if (row) {
@@ -286,8 +283,8 @@ export class Jobs {
   }
 
   /**
-   * Lets a job run again that has ended otherwise than done, or at once, if it waits. False when there is no such job, or
-   * when another has its unique key.
+   * Runs a job again that was cancelled, discarded or buried. A waiting job becomes due immediately. Returns false if
+   * no such job exists, or if another job has its unique key.
    *
    * @example
    * await holdfast.jobs.retry(job.id)
@@ -300,8 +297,8 @@ export class Jobs {
   }
 
   /**
-   * Where a job is, why it waits, what its attempts failed of, what came of it. Null when it was never there, or ended
-   * longer ago than the history is kept.
+   * Returns the status of a job: its state, the reason why it waits, its failures and its result. Returns null if the
+   * job never existed, or if the history no longer contains it.
    *
    * @example
    * const status = await holdfast.jobs.find(job.id)
@@ -318,8 +315,8 @@ export class Jobs {
   }
 
   /**
-   * The result of a job, waiting for its end; undefined when the time is over before. Throws a `JobFailedError` when it
-   * ended without one.
+   * Waits for the end of a job and returns its result. Returns undefined after a timeout. Throws a `JobFailedError` if
+   * the job ended without a result.
    *
    * @example
    * const report = await holdfast.jobs.result(job.id, { wait: '10s' })
@@ -358,7 +355,7 @@ export class Jobs {
   }
 
   /**
-   * No more jobs of the queue are claimed, by anybody, until it is resumed. Those that run go on.
+   * Pauses a queue. No worker claims its jobs until `resume`. Running jobs continue.
    *
    * @example
    * await holdfast.jobs.pause('mail')
@@ -368,7 +365,7 @@ export class Jobs {
   }
 
   /**
-   * The jobs of a paused queue are claimed again.
+   * Resumes a paused queue.
    *
    * @example
    * await holdfast.jobs.resume('mail')
@@ -379,8 +376,8 @@ export class Jobs {
   }
 
   /**
-   * Lets all buried jobs of a queue run again, with all their attempts before them, but for those whose unique key another
-   * has. Answers how many there were. What is buried meanwhile stays buried.
+   * Runs all buried jobs of a queue (its dead letters) again, with all their attempts. It skips jobs whose unique key
+   * another job has, and jobs that are buried during the call. Returns the number of jobs.
    *
    * @example
    * await holdfast.jobs.redrive('mail')
@@ -396,7 +393,7 @@ export class Jobs {
     return all
   }
 
-  /** @internal A thousand at a time, as long as there are any that were buried before it began: how many each time. */
+  /** @internal Redrives jobs that were buried before the first step. Yields the number of jobs of each step. */
   async *redriving(queue: string): AsyncGenerator<number, void> {
     let startedAt: number | null = null
     for (;;) {
@@ -408,7 +405,7 @@ export class Jobs {
     }
   }
 
-  /** @internal The keys of the queues that this instance has used, whether or not they are written down yet. */
+  /** @internal Keys of the queues that this instance has used, even if their names are not stored yet. */
   get usedQueues(): readonly string[] {
     return this.#queues.keys
   }
@@ -418,7 +415,7 @@ export class Jobs {
     return this.#queues.keysOf(queues)
   }
 
-  /** @internal What the fleet says of jobs. */
+  /** @internal Handles a notification from another instance or from a transaction. */
   onNotification(what: string, detail: string): void {
     if (what === 'jobs-running') {
       this.#maintenance.noteActivity()
@@ -440,22 +437,22 @@ export class Jobs {
       isMine = true
       worker.wake()
     }
-    // What was enqueued may have to wait, and somebody must know how long.
+    // The new job may be delayed. Maintenance finds out for how long.
     if (isMine) this.#maintenance.runWithin(50)
   }
 
-  /** @internal What keeps the workers of this instance from their work. */
+  /** @internal Reasons why workers of this instance cannot work. */
   troubles(): HealthReason[] {
     return [...this.#workers].flatMap(({ trouble }) => trouble ?? [])
   }
 
-  /** @internal Claims no more jobs. Enqueuing goes on. */
+  /** @internal Closes the workers. Enqueueing continues. */
   async drain(withinMs: number): Promise<void> {
     this.#draining.abort(new InstanceDrainingError())
     await Promise.all([...this.#workers].map((worker) => worker.close({ within: withinMs })))
   }
 
-  /** @internal Resolves when what was asked for before is written. */
+  /** @internal Resolves when all earlier writes have finished. */
   waitForWrites(): Promise<void> {
     return this.#calls.waitForWrites()
   }
@@ -474,7 +471,7 @@ export class Jobs {
     await this.#calls.write(() => this.#store.run('pause', values))
   }
 
-  /** A round in so long, where somebody has worked. Others run it only while they hear of work (`jobs-running`). */
+  /** Schedules maintenance if this instance has workers. Other instances run it while they receive `jobs-running`. */
   #maintainWithin(ms: number): void {
     if (this.#partitionsReady) this.#maintenance.runWithin(ms)
   }

@@ -1,20 +1,20 @@
 import { readOptions, UsageError, wholeNumber } from '../base/index.js'
 import { intervalNsOf, type Rate, rateRule } from '../limits/index.js'
 
-/** What holds for each lane of a definition. Lanes are named when jobs are enqueued. */
+/** Limits for each lane of a definition. The name of a lane is given when a job is enqueued. */
 export interface LaneOptions {
-  /** How many jobs of a lane may run at once, in all processes together. Default 1. */
+  /** Maximum number of jobs of a lane that run at the same time, in all processes together. Default 1. */
   max?: number | undefined
-  /** How many may begin in a while: `'100/min'`, `'5/s'`, or a count and any duration. */
+  /** Rate limit for starts: `'100/min'`, `'5/s'`, or a count and any duration. */
   rate?: Rate | undefined
-  /** How many of the rate may begin at once, after a rest. Default: its count. */
+  /** Number of starts that the rate allows immediately after an idle period. Default: the count of the rate. */
   burst?: number | undefined
 }
 
-/** How lanes are limited, as it is written with each job. */
+/** Limits of a lane, as they are stored with each job. */
 export interface LanePolicy {
   readonly max: number
-  /** Microseconds that one job takes of the rate. */
+  /** Microseconds of the rate that one job uses. */
   readonly every?: number
   readonly burst?: number
 }
@@ -25,12 +25,11 @@ const laneRules = {
   burst: wholeNumber(1, 1_000_000),
 }
 
-/** Reads what was given as `lanes`. */
 export function lanePolicy(given: unknown): LanePolicy {
   const { max = 1, rate, burst = rate?.count ?? 1 } = readOptions('lanes', given, laneRules)
   if (rate === undefined) {
     if ((given as LaneOptions | undefined)?.burst === undefined) return { max }
-    throw new UsageError('Expected a rate with burst, which says how much of it may be taken at once')
+    throw new UsageError('Expected lanes.rate together with lanes.burst, got only lanes.burst')
   }
   return { max, every: Number((intervalNsOf(rate, burst) + 999n) / 1_000n), burst }
 }

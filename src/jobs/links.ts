@@ -1,24 +1,24 @@
 import type { LanePolicy } from './lanes.js'
 
 /**
- * What links a job to others, as it is written beside it: null for most jobs. Each kind of link has a member here, a step in
- * job_admit (what must be so before the job may run), and a step in job_release_links (what follows for others when it leaves).
+ * The links of a job to other jobs. Null for most jobs. Each kind of link has a member here, a step in `job_admit` (the
+ * condition for the job to run) and a step in `job_release_links` (the effect on other jobs when it leaves).
  */
 export interface Links {
-  /** Its lane, and what its definition says of lanes. The database adds the key. */
+  /** Lane and its limits. The database adds the key. */
   readonly lane?: (LanePolicy & { readonly name: string }) | undefined
-  /** The jobs that have to end before. */
+  /** Jobs that must end first. */
   readonly after?: readonly number[] | undefined
-  /** What becomes of it when one of them fails; it is cancelled, if nothing is said. */
+  /** Behaviour if one of these jobs fails. Undefined: the job is cancelled. */
   readonly ifFailed?: 'run' | 'wait' | undefined
-  /** Those that it waited for have ended. */
+  /** Whether the jobs in `after` have ended. */
   readonly met?: boolean | undefined
-  /** Others wait for it. */
+  /** Whether other jobs wait for this job. */
   readonly awaited?: boolean | undefined
-  /** The workflow that it belongs to: the id of its first job. */
+  /** ID of its workflow, which is the ID of the first job. */
   readonly workflow?: number | undefined
-  /** The span that enqueued it, as W3C writes it. It links the job to nothing that it would have to wait for. */
+  /** Span that enqueued the job, as a W3C traceparent. It holds the job back in no way. */
   readonly trace?: string | undefined
-  /** The key that no other job of its queue and kind has meanwhile. */
+  /** Unique key that the job holds, and until when. */
   readonly unique?: { readonly key: string; readonly until: string } | undefined
 }

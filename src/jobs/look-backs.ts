@@ -5,16 +5,16 @@ export type LookBack = Exclude<ScanStart, 'onward'>
 export const nearEveryMs = 50
 const farEveryMs = 1_000
 const headEveryMs = 30_000
-/** A look back may take this part of the time. */
+/** Minimum ratio between the interval and the duration of a look-back. */
 const lookShare = 20
 
-/** When to look back, and how far (see `Cursors`): the farther, the more rarely, and each at most for a small part of the time. */
+/** Schedules look-backs (see `Cursors`). Longer ones are rarer, and each uses at most 5 % of the time. */
 export class LookBacks {
   readonly #lookedAt = { near: 0, far: 0, head: 0 }
   readonly #cost = { near: 0, far: 0, head: 0 }
   #isUnderWay = false
 
-  /** The look that is due for one who reads on, if one is. */
+  /** Returns the look-back that is due for a busy worker. */
   due(): LookBack | undefined {
     if (this.#isUnderWay) return undefined
     const now = performance.now()
@@ -36,12 +36,12 @@ export class LookBacks {
     }
   }
 
-  /** How far one looks who has nothing else to do: from the head as often as others. */
+  /** Reach of a poll by an idle worker. It reads from the head as often as a busy worker does. */
   get whileIdle(): 'far' | 'head' {
     return performance.now() - this.#lookedAt.head >= headEveryMs ? 'head' : 'far'
   }
 
-  /** One who has nothing else to do has looked. */
+  /** Records a poll by an idle worker. */
   onIdleScan(reach: 'far' | 'head'): void {
     if (reach === 'head') this.#lookedAt.head = performance.now()
   }

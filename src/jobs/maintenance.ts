@@ -8,20 +8,20 @@ interface MaintenanceRow {
   readonly works_from: number
 }
 
-/** How often the dead are looked for while somebody has work, give or take. */
+/** Average interval between searches for dead workers while any instance has work. */
 const busyMs = 450
-/** For so long after the last sign of work. Whoever has work gives one each second. */
+/** Time after the last sign of work. Workers with jobs notify the other instances at least every two seconds. */
 const busyForMs = 5_000
 const maxMoved = 500
-/** A round comes again so soon, when it is not certain that it has seen all. */
+/** Delay of the next run if this run may have missed work. */
 const leftMs = 20
-/** No timer waits for more than 24 days, and a round comes sooner anyway. */
+/** Maximum delay of a timer. Node.js timers hold at most 24 days, and maintenance runs earlier anyway. */
 const maxWaitMs = 86_400_000
 const rollEveryMs = 3_600_000
 
 /**
- * The maintenance, by whichever instance comes first: takes over from the dead, lets run what is due, keeps the days of the
- * history. About twice a second while somebody has work, and rarely otherwise.
+ * Maintenance of the queue: takes over the jobs of dead workers, moves due jobs, and creates and drops partitions. One
+ * instance at a time runs it, about twice a second while any instance has work and rarely otherwise.
  */
 export class Maintenance {
   readonly #store: JobStore
@@ -47,25 +47,25 @@ export class Maintenance {
     this.#known = latestVersion(schema)
   }
 
-  /** Throws when the schema was changed meanwhile so that only newer code can work with it. */
+  /** Throws if the schema was upgraded so far that only newer code can work with it. */
   checkVersion(): void {
     if (this.#worksFrom > this.#known) throw new SchemaVersionError(this.#worksFrom, this.#known, this.#schema)
   }
 
-  /** Makes the tables of the first days, so that nothing ends in the rest. */
+  /** Creates the first history partitions, so that no job ends in the default partition. */
   async start(): Promise<void> {
     await this.#rollPartitions().catch(() => {})
     this.runWithin(0)
   }
 
-  /** Somebody has work. */
+  /** Records that some instance has work. */
   noteActivity(): void {
     const wasIdle = performance.now() - this.#busyAt > busyForMs
     this.#busyAt = performance.now()
     if (wasIdle) this.runWithin(busyMs * Math.random())
   }
 
-  /** A round, at the latest so much later. */
+  /** Runs maintenance after this delay at the latest. */
   runWithin(inMs: number): void {
     if (this.#isClosed) return
     const waitMs = Math.max(0, Math.min(inMs, maxWaitMs))
@@ -80,7 +80,7 @@ export class Maintenance {
     }, waitMs).unref()
   }
 
-  /** A round right now, because something is due. */
+  /** Runs maintenance now, because another instance requested it. */
   runNow(): void {
     this.#isRequested = true
     this.runWithin(0)
@@ -101,9 +101,9 @@ export class Maintenance {
       const [row] = await this.#store.run<MaintenanceRow>('maintain', [maxMoved])
       this.#failures = 0
       this.#worksFrom = row!.works_from
-      // What is due and was left: somebody's open transaction has locked it.
+      // A due job that was not moved: an open transaction has locked it.
       if (row!.due_ms !== null) dueMs = row!.due_ms > 0 ? row!.due_ms : leftMs
-      // Whoever else is at it may have begun before.
+      // The instance that runs maintenance now may have started before the request.
       if (row!.moved === null && isCalled) {
         this.#isRequested = true
         dueMs = leftMs
@@ -120,7 +120,7 @@ export class Maintenance {
 
   async #rollPartitions(): Promise<void> {
     await this.#store.run('roll_partitions', [this.#keepDays])
-    // At different times in each instance.
+    // Random, so that instances do this at different times.
     this.#rolledAt = performance.now() - rollEveryMs * Math.random() * 0.5
   }
 }

@@ -5,14 +5,14 @@ import type { JobStore } from './store.js'
 const flushAfterMs = 250
 const maxLines = 100
 
-/** Writes down what handlers say of their progress, soon after they said it, and many together. It is for people to read only. */
+/** Writes the progress and log lines of handlers in batches, soon after they arrive. They are only for people. */
 export class NoteTaker {
   readonly #store: JobStore
   readonly #claims: Claims
   readonly #noted = new Set<Run>()
-  /** Those whose notes the statement writes that is under way. */
+  /** Attempts whose notes are being written. */
   #writing: ReadonlySet<Run> = new Set()
-  /** When the last of the statements is over. One goes after the other, so that lines stay in their order. */
+  /** End of the latest write. Writes run one after the other, so that lines keep their order. */
   #written: Promise<void> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
 
@@ -21,19 +21,22 @@ export class NoteTaker {
     this.#claims = claims
   }
 
-  /** This one has said something. */
+  /** Schedules a write of the notes of an attempt. */
   soon(run: Run): void {
     this.#noted.add(run)
     this.#timer ??= setTimeout(() => void this.#flush(), flushAfterMs)
   }
 
-  /** Resolves when all that this one has said is written down, whose row its end removes; undefined when it is already. */
+  /**
+   * Resolves when the notes of the attempt are written, because its end deletes the row. Undefined if nothing is
+   * pending.
+   */
   whenWritten(run: Run): Promise<void> | undefined {
     if (run.notes) return this.#flush()
     return this.#writing.has(run) ? this.#written : undefined
   }
 
-  /** Resolves when nothing is left to write of those that are over. */
+  /** Resolves when the notes of all finished attempts are written. */
   settled(): Promise<void> {
     return this.#written
   }
@@ -45,7 +48,7 @@ export class NoteTaker {
 
   #flush(): Promise<void> {
     this.close()
-    // What only people read must not keep an end from being recorded, whatever goes wrong.
+    // A failure must not prevent the record of an end, because notes are only for people.
     this.#written = this.#written.then(() => this.#write()).catch(() => {})
     return this.#written
   }

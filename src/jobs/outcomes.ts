@@ -28,13 +28,13 @@ export interface OutcomesOptions {
   readonly followUps: FollowUps
   readonly events: Events
   readonly notes: NoteTaker
-  /** The attempt is over, and what is given records that. */
+  /** Frees the slot of the attempt, and calls `record`. */
   readonly finish: (run: Run, record: () => void) => void
 }
 
 /**
- * What comes of an attempt: from what its handler returned or threw, and why it was told to stop, to the end that is
- * recorded, in the handler's transaction if it has one.
+ * Decides how an attempt ends, from the return value or error of its handler and the reason of its signal. Records the
+ * end, in the handler's transaction if there is one.
  */
 export class Outcomes {
   readonly #options: OutcomesOptions
@@ -43,7 +43,7 @@ export class Outcomes {
     this.#options = options
   }
 
-  /** Its handler has returned. Throws what the attempt has failed of all the same. */
+  /** Handles the return of a handler. Throws if the attempt fails anyway. */
   succeeded(run: Run, value: unknown): Promise<void> | undefined {
     if (run.isOver) return undefined
     const { maintenance, endings, finish } = this.#options
@@ -64,7 +64,7 @@ export class Outcomes {
     try {
       result = writePayload(value, 'a result')
     } catch (error) {
-      // Another attempt would do its work again, for the same answer.
+      // Another attempt would repeat the work and return the same value.
       throw new NonRetryableError(messageOf(error), { cause: error })
     }
     const transaction = run.sealed()
@@ -74,7 +74,7 @@ export class Outcomes {
     return undefined
   }
 
-  /** Its handler has thrown, or could not be called, or does not stop. */
+  /** Handles an error of a handler, or a handler that was not called or does not stop. */
   failed(run: Run, error: unknown): void {
     if (run.isOver) return
     const { maintenance, endings, events, finish } = this.#options
@@ -107,7 +107,7 @@ export class Outcomes {
     events.emitter('job.failed')?.({ ...run.eventFields, durationMs, state, error })
   }
 
-  /** Its handler does not stop, while the worker closes. */
+  /** Returns the job of a handler that does not stop while the worker closes. */
   abandoned(run: Run): void {
     if (run.isOver) return
     void run.rollback()
@@ -115,7 +115,7 @@ export class Outcomes {
     this.#returned(run)
   }
 
-  /** Records the end in the transaction of the handler, and commits both. */
+  /** Records the end in the handler's transaction and commits. */
   async #commit(run: Run, transaction: RunTransaction, end: Ending | string | undefined): Promise<void> {
     const { id, claim } = run.job
     const { store, claims, maintenance, endings, followUps, notes, finish } = this.#options
@@ -145,7 +145,7 @@ export class Outcomes {
       followUps.add(followUpNumbers)
     } catch (error) {
       followUps.recheck()
-      // When it was the answer to the commit that is missing, the record of the failure is refused: the job has ended.
+      // If only the response to the commit was lost, the database refuses the failure: the job has already ended.
       if (error instanceof JobLostError) endings.refusedEnds++
       if (error instanceof JobLostError) run.lose()
       throw error

@@ -7,21 +7,21 @@ interface PaceOptions {
   readonly endings: Endings
   readonly claims: Claims
   readonly concurrency: number
-  /** How many jobs a place takes: those of a batch. */
+  /** Number of jobs per slot: the batch size. */
   readonly batchSize: number
 }
 
 const maxPerClaim = 1_000
-/** Jobs that a worker has claimed ahead are at most what it does in this time. */
+/** A worker claims ahead at most the jobs that it finishes in this time. */
 const aheadMs = 40
 export const maxAhead = 4_000
-/** While so many ends are not recorded yet, nothing more is claimed. */
+/** With more unrecorded ends than this, the worker claims nothing. */
 const maxUnrecorded = 10_000
 const rateEveryMs = 20
 
 /**
- * How many jobs a worker claims: for the places that are free, and ahead of that what it did lately in some hundredths of a
- * second. After a rest it begins with few, and takes four times as many with each claim that is full.
+ * Decides how many jobs a worker claims: enough for its free slots, plus the jobs that it recently finished in 40 ms.
+ * After an idle period it starts with a small claim. The limit grows fourfold with each full claim.
  */
 export class Pace {
   readonly #options: PaceOptions
@@ -35,12 +35,12 @@ export class Pace {
     this.#ramp = options.batchSize
   }
 
-  /** How many jobs it may have claimed ahead, at the pace of late. */
+  /** Maximum number of jobs to claim ahead at the current rate. */
   get ahead(): number {
     return this.#ahead
   }
 
-  /** How many jobs to claim now; none while a later claim would be a larger one. */
+  /** Number of jobs to claim now. Returns 0 if it is better to wait for a larger claim. */
   claimCount(): number {
     const { attempts, endings, claims, concurrency, batchSize } = this.#options
     const now = performance.now()
@@ -58,17 +58,17 @@ export class Pace {
     return want >= few ? Math.min(want, maxPerClaim) : 0
   }
 
-  /** How many of those that are wanted one claim may take by now. */
+  /** Limits the wanted number of jobs to the current ramp. */
   atOnce(want: number): number {
     return Math.min(want, this.#ramp)
   }
 
-  /** A claim took so many. */
+  /** Raises the ramp after a full claim. */
   onClaimed(jobs: number): void {
     if (jobs >= this.#ramp) this.#ramp = Math.min(maxPerClaim, this.#ramp * 4)
   }
 
-  /** It has rested, or has failed: perhaps that was too much at once. */
+  /** Restarts the ramp after an idle period or a failure. */
   reset(): void {
     this.#ramp = this.#options.batchSize
   }

@@ -3,18 +3,17 @@ import type { RecordedError } from './errors.js'
 import type { JobStatus, StatusRow } from './status.js'
 import type { JobStore } from './store.js'
 
-/** A job that another waited for. */
+/** A job that another job waited for. */
 export interface JobParent {
   readonly id: number
-  /** Undefined when it ended longer ago than the history is kept. */
+  /** Name of the job definition. Undefined if the history no longer contains the job. */
   readonly kind: string | undefined
   readonly state: JobStatus['state'] | 'forgotten'
-  /** What its handler returned. */
+  /** Return value of the handler. */
   readonly result: unknown
   readonly error: RecordedError | undefined
 }
 
-/** What came of these jobs. */
 export async function parentsOf(store: JobStore, ids: readonly number[]): Promise<JobParent[]> {
   if (ids.length === 0) return []
   const rows = await store.read<Pick<StatusRow, 'id' | 'kind' | 'state' | 'result' | 'error'>>('states', [

@@ -2,7 +2,7 @@ import { checkName, hashedKey } from '../base/index.js'
 import { arrayLiteral } from '../postgres/index.js'
 import type { JobStore } from './store.js'
 
-/** The queues that this instance has used: each is known to the database by its key, and its name is written down for people. */
+/** The queues that this instance has used. The database knows a queue by its key, and stores the name for people. */
 export class Queues {
   readonly #store: JobStore
   readonly #namespace: string
@@ -13,7 +13,7 @@ export class Queues {
     this.#namespace = namespace
   }
 
-  /** The keys of all of them, whether or not they are written down yet. */
+  /** Keys of all used queues, even if their names are not stored yet. */
   get keys(): readonly string[] {
     return [...this.#keys.values()]
   }
@@ -23,7 +23,7 @@ export class Queues {
     if (known) return known
     const { key } = hashedKey(this.#namespace, `queue/${checkName(queue, 'queue')}`)
     this.#keys.set(queue, key)
-    // For people; a job needs no row there, so nobody waits for it.
+    // No call waits for this, because the name is only for people.
     void this.#store.run('record_queue', [key, this.#namespace, queue]).catch(() => this.#keys.delete(queue))
     return key
   }

@@ -12,13 +12,15 @@ interface ClaimRow {
   readonly last: string | null
 }
 
-/** Claims that write epoch and fence on the row of each job. They need no state of a session, so any pooler may stand between. */
+/**
+ * Claims that write epoch and fence on the row of each job. They need no session state, so any connection pooler works.
+ */
 export class RowsClaims implements Claims {
   readonly mode = 'rows'
   readonly maxClaimed = Number.POSITIVE_INFINITY
   readonly room = Number.POSITIVE_INFINITY
   readonly #store: JobStore
-  /** Claims without an answer, by how they are called: since when they are known to have failed. */
+  /** Tokens of claims without a response. Value: time of the failure, or infinity while the claim runs. */
   readonly #unanswered = new Map<string, number>()
   #token = Math.floor(Math.random() * 2 ** 40)
 
@@ -55,7 +57,7 @@ export class RowsClaims implements Claims {
         last: Number(last),
       }
     } catch (error) {
-      // It may have been granted, or yet be, without our having heard of it.
+      // The claim may have been granted, or may still be granted.
       this.#unanswered.set(token, performance.now())
       throw error
     }

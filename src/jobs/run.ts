@@ -8,11 +8,10 @@ import type { JobRef } from './job-ref.js'
 import type { JobParent } from './parents.js'
 
 export interface RunContext extends AttemptContext {
-  /** Asks for notes to be written down soon. */
   onNote(run: Run): void
-  /** What came of jobs. */
+  /** Reads the jobs that a job waited for. */
   parents(ids: readonly number[]): Promise<JobParent[]>
-  /** Enqueues a job by the transaction of its parent. */
+  /** Enqueues a job in the transaction of its parent. */
   enqueueChild(
     parent: Run,
     definition: AnyDefinition,
@@ -21,24 +20,24 @@ export interface RunContext extends AttemptContext {
   ): Promise<JobRef>
 }
 
-/** What a handler said since it was last written down. */
+/** Progress and log lines that are not written yet. */
 export interface Notes {
   progress: number | undefined
   lines: string[]
 }
 
-/** One attempt, as its handler sees it. Whatever costs something is made when it is first asked for. */
+/** One attempt, as its handler sees it. Expensive parts are created on first use. */
 export class Run extends Attempt implements JobContext {
   readonly startedAt = performance.now()
   readonly #context: RunContext
   notes: Notes | undefined
-  /** What has been decided about it is not decided again. */
+  /** Whether the outcome is decided. It is decided once. */
   isOver = false
 
   constructor(
     readonly job: ClaimedJob,
     context: RunContext,
-    /** The batch that it runs in: how many of it are not over yet. */
+    /** Batch of the attempt, and the number of its attempts that are not over yet. */
     readonly batch?: { left: number },
   ) {
     super(job.claim.epoch, context)
@@ -61,13 +60,12 @@ export class Run extends Attempt implements JobContext {
     return this.job.claim.fence
   }
 
-  /** What is told of it. */
   get eventFields(): { id: number; kind: string; queue: string; attempt: number } {
     const { id, kind, attempt } = this
     return { id, kind, queue: this.job.definition.queue, attempt }
   }
 
-  // Handlers take their context apart, so these must not need it.
+  // Handlers destructure their context, so these must work without `this`.
   get enqueue(): JobContext['enqueue'] {
     return (definition, input, options) => this.#context.enqueueChild(this, definition, input, options)
   }
@@ -75,7 +73,7 @@ export class Run extends Attempt implements JobContext {
   readonly parents = (): Promise<JobParent[]> => this.#context.parents(this.job.links?.after ?? [])
 
   readonly progress = (value: number): void => {
-    // The column is of four bytes. An object that converts to a number would be written down as an object.
+    // The column has four bytes. An object that converts to a number would be stored as an object.
     if (this.isOver || typeof value !== 'number' || !Number.isFinite(Math.fround(value))) return
     this.#note().progress = value
   }

@@ -1,9 +1,8 @@
--- Jobs: what may run now and what runs (job), what may not run yet (waiting), what has ended (job_history), the workers (worker),
--- their claims (claim), unique keys (unique_job), lanes (lane), workflows (dependency), and follow-ups (follow_up).
+-- Tables of the job queue. src/jobs/README.md describes how they work together.
 
 create sequence holdfast.job_number as bigint;
 comment on sequence holdfast.job_number is
-  'Numbers of jobs, and of places in the order: a job gets its id from it, and another number each time that it comes back to the table job.';
+  'Numbers of jobs and of positions. A job gets its id from here, and a new seq each time it returns to the table job.';
 
 create table holdfast.queue (
   key bigint primary key,
@@ -11,11 +10,11 @@ create table holdfast.queue (
   name text not null,
   paused_at timestamptz
 );
-comment on table holdfast.queue is 'Queues that were used. A job needs no row here; whoever pauses a queue writes it.';
-comment on column holdfast.queue.key is 'The key of the name, as lock_key() makes it from namespace and queue/<name>.';
+comment on table holdfast.queue is 'Names and pauses of queues. A job does not need a row here.';
+comment on column holdfast.queue.key is 'Key that lock_key() derives from the namespace and queue/<name>.';
 comment on column holdfast.queue.namespace is 'The namespace of the queue.';
-comment on column holdfast.queue.name is 'Its name.';
-comment on column holdfast.queue.paused_at is 'Since when none of its jobs is claimed; null when they are.';
+comment on column holdfast.queue.name is 'Name of the queue.';
+comment on column holdfast.queue.paused_at is 'Start of the pause. Null if the queue is not paused.';
 
 create table holdfast.job (
   id bigint primary key,
@@ -38,35 +37,40 @@ create table holdfast.job (
   failures jsonb,
   links jsonb
 ) with (
-  -- A claim writes each row anew beside its old version, and makes no index entry while the page has room for both.
+  -- A claim writes a new version of each row. It creates no index entry as long as the page has room for the new version.
   fillfactor = 40,
   autovacuum_vacuum_scale_factor = 0.02,
   autovacuum_vacuum_insert_scale_factor = 0.2,
   autovacuum_vacuum_cost_delay = 0
 );
 comment on table holdfast.job is
-  'Jobs that may run now, or run. Kept small: what may not run yet is in waiting, what has ended is in job_history. No index may hold what a claim changes.';
-comment on column holdfast.job.id is 'The number by which people know it; it stays the same for good.';
-comment on column holdfast.job.seq is 'Its place in the order of its queue and priority. A new one each time that it comes back to this table, so that cursors which have passed the old one find it.';
-comment on column holdfast.job.queue is 'The key of its queue.';
-comment on column holdfast.job.priority is 'Larger goes first; from -5 to 5.';
-comment on column holdfast.job.kind is 'The name of its definition.';
-comment on column holdfast.job.payload is 'Its input.';
-comment on column holdfast.job.enqueued_at is 'When it was enqueued.';
-comment on column holdfast.job.session is 'The number of the epoch that has claimed it; null when nobody has.';
-comment on column holdfast.job.fence is 'The fence of the claim. Whoever writes about a running job must know it.';
-comment on column holdfast.job.claimed_at is 'When it was claimed.';
-comment on column holdfast.job.failed is 'How many of its attempts have failed.';
-comment on column holdfast.job.crashes is 'How many workers died while they had it.';
-comment on column holdfast.job.max_crashes is 'With so many crashes it is buried.';
-comment on column holdfast.job.started is 'Set before it is run by those who run what may have killed a worker: such a job is charged with another crash only if it was started.';
-comment on column holdfast.job.cancelled is 'Why it is to stop; null when it is not.';
-comment on column holdfast.job.progress is 'How far it is, as its handler said.';
-comment on column holdfast.job.log is 'What its handler logged: the last hundred lines.';
-comment on column holdfast.job.failures is 'What its attempts failed or crashed of, when and where: the last twenty.';
-comment on column holdfast.job.links is 'What links it to others; null for most jobs, which nothing does. Whatever it is, it goes with the job from table to table.';
+  'Jobs that may run now, and running jobs. Waiting jobs are in waiting, ended jobs in job_history. '
+  'No index may contain a column that a claim changes.';
+comment on column holdfast.job.id is 'ID of the job. It never changes.';
+comment on column holdfast.job.seq is
+  'Position in the order of its queue and priority. New on each return to this table, because cursors may have passed the old one.';
+comment on column holdfast.job.queue is 'Key of the queue.';
+comment on column holdfast.job.priority is 'Priority from -5 to 5. Larger numbers run first.';
+comment on column holdfast.job.kind is 'Name of the job definition.';
+comment on column holdfast.job.payload is 'Input of the job.';
+comment on column holdfast.job.enqueued_at is 'Time at which the job was enqueued.';
+comment on column holdfast.job.session is
+  'Number of the epoch that claimed the job. Null if the job is not claimed, or is claimed by an advisory lock.';
+comment on column holdfast.job.fence is 'Fence of the claim. Every write to a running job must present it.';
+comment on column holdfast.job.claimed_at is 'Time of the claim.';
+comment on column holdfast.job.failed is 'Number of failed attempts.';
+comment on column holdfast.job.crashes is 'Number of workers that died while they had the job.';
+comment on column holdfast.job.max_crashes is 'Number of crashes after which the job is buried.';
+comment on column holdfast.job.started is
+  'Set before a suspect runs. A suspect is a job that may have killed a worker. It is charged with another crash only if this is set.';
+comment on column holdfast.job.cancelled is 'Reason of the cancellation. Null if the job was not cancelled.';
+comment on column holdfast.job.progress is 'Progress that the handler reported.';
+comment on column holdfast.job.log is 'Last 100 lines that the handler logged.';
+comment on column holdfast.job.failures is 'Last 20 attempts that failed or crashed: error, time and instance.';
+comment on column holdfast.job.links is
+  'Links to other jobs, trace id and unique key. Null for most jobs. They move with the job from table to table.';
 create index job_order on holdfast.job (queue, priority, seq);
--- Who has the places of a lane.
+-- Finds the jobs that use the places of a lane.
 create index job_lane on holdfast.job (((links->'lane'->>'key')::bigint)) where links ? 'lane';
 create index job_workflow on holdfast.job (((links->>'workflow')::bigint)) where links ? 'workflow';
 
@@ -91,22 +95,15 @@ create table holdfast.waiting (
   unmet integer
 );
 comment on table holdfast.waiting is
-  'Jobs that may not run yet: they were delayed, an attempt has failed, or others must go before them. Columns without a comment: see job.';
-comment on column holdfast.waiting.id is 'Its id.';
-comment on column holdfast.waiting.queue is 'The key of its queue.';
-comment on column holdfast.waiting.kind is 'The name of its definition.';
-comment on column holdfast.waiting.payload is 'Its input.';
-comment on column holdfast.waiting.enqueued_at is 'When it was enqueued.';
-comment on column holdfast.waiting.run_at is 'From then on it may run.';
-comment on column holdfast.waiting.failed is 'How many of its attempts have failed. None: it was delayed by who enqueued it.';
-comment on column holdfast.waiting.crashes is 'How many workers died while they had it.';
-comment on column holdfast.waiting.max_crashes is 'With so many crashes it is buried.';
-comment on column holdfast.waiting.stage is 'What it waits for. time: its time, and then to be let in. lane: it is parked in its lane. jobs: others must end before.';
-comment on column holdfast.waiting.lane is 'The key of the lane that it is parked in.';
-comment on column holdfast.waiting.rank is 'Its priority turned round, so that the smaller goes first in its lane.';
-comment on column holdfast.waiting.seq is 'Its place in its lane, within its priority.';
-comment on column holdfast.waiting.unmet is 'For how many jobs it waits, in the stage jobs.';
--- For people who look into one queue.
+  'Jobs that may not run yet: delayed jobs, failed jobs before a retry, and jobs behind other jobs. Columns without a comment: see job.';
+comment on column holdfast.waiting.run_at is 'Earliest start.';
+comment on column holdfast.waiting.stage is
+  'Reason of the wait. time: waits for run_at, and then for admission. jobs: other jobs must end first. lane: waits in its lane.';
+comment on column holdfast.waiting.lane is 'Key of the lane in which the job waits.';
+comment on column holdfast.waiting.rank is 'Negated priority. Smaller numbers leave the lane first.';
+comment on column holdfast.waiting.seq is 'Position in the lane among jobs of the same priority.';
+comment on column holdfast.waiting.unmet is 'Number of jobs that must end first, in the stage jobs.';
+-- For operators who inspect one queue.
 create index waiting_queue on holdfast.waiting (queue, run_at);
 create index waiting_run_at on holdfast.waiting (run_at) where stage = 'time';
 create index waiting_lane on holdfast.waiting (lane, rank, seq) where stage = 'lane';
@@ -135,31 +132,26 @@ create table holdfast.job_history (
   links jsonb
 ) partition by range (ended_at);
 comment on table holdfast.job_history is
-  'Jobs that have ended, by the day (UTC) of their end. A day is dropped whole when its time is over. Columns without a comment: see job.';
-comment on column holdfast.job_history.id is 'Its id.';
-comment on column holdfast.job_history.queue is 'The key of its queue.';
-comment on column holdfast.job_history.kind is 'The name of its definition.';
-comment on column holdfast.job_history.payload is 'Its input.';
-comment on column holdfast.job_history.state is 'done: its handler returned. cancelled: somebody cancelled it. discarded: its handler said so. buried: it failed for good, and redrive brings it back.';
-comment on column holdfast.job_history.result is 'What its handler returned; null for nothing.';
-comment on column holdfast.job_history.error is 'Why it did not come to its end: name, message and code.';
-comment on column holdfast.job_history.enqueued_at is 'When it was enqueued.';
-comment on column holdfast.job_history.claimed_at is 'When its last attempt was claimed; null when there was none.';
-comment on column holdfast.job_history.ended_at is 'When it ended.';
-comment on column holdfast.job_history.session is 'The number of the epoch that ended it, or died with it; null when nobody had it.';
-comment on column holdfast.job_history.fence is 'The fence of its last claim.';
-comment on column holdfast.job_history.failed is 'How many of its attempts have failed.';
-comment on column holdfast.job_history.crashes is 'How many workers died while they had it.';
+  'Ended jobs, with one partition per day (UTC) of the end. Expired partitions are dropped. Columns without a comment: see job.';
+comment on column holdfast.job_history.state is
+  'done: the handler returned. cancelled: a caller or an operator cancelled the job. discarded: the handler discarded it. '
+  'buried: the job failed permanently, and redrive brings it back.';
+comment on column holdfast.job_history.result is 'Return value of the handler. Null if it returned nothing.';
+comment on column holdfast.job_history.error is 'Error with which the job ended: name, message and code.';
+comment on column holdfast.job_history.claimed_at is 'Time of the last claim. Null if the job was never claimed.';
+comment on column holdfast.job_history.ended_at is 'Time at which the job ended.';
+comment on column holdfast.job_history.session is 'Number of the epoch that ran the last attempt. Null if there was no attempt.';
+comment on column holdfast.job_history.fence is 'Fence of the last claim.';
 create unique index job_history_id on holdfast.job_history (id, ended_at);
--- Logical replication needs to know a row that is changed or deleted. By an index, because "pg_restore --clean" cannot drop the
--- primary key of a partition.
+-- Logical replication needs an identity for updates and deletes. An index is used because "pg_restore --clean" cannot drop the primary
+-- key of a partition.
 alter table holdfast.job_history replica identity using index job_history_id;
 create index job_history_failed on holdfast.job_history (queue, state, id) where state <> 'done';
 create index job_history_workflow on holdfast.job_history (((links->>'workflow')::bigint)) where links ? 'workflow';
 
 create table holdfast.job_history_default partition of holdfast.job_history default;
 alter table holdfast.job_history_default replica identity using index job_history_default_id_ended_at_idx;
-comment on table holdfast.job_history_default is 'Jobs that ended on a day whose table was not there yet.';
+comment on table holdfast.job_history_default is 'Jobs that ended on a day whose partition did not exist yet.';
 
 create table holdfast.worker (
   session integer not null,
@@ -173,15 +165,16 @@ create table holdfast.worker (
   primary key (session, number)
 ) with (fillfactor = 50);
 comment on table holdfast.worker is
-  'Who works, or worked when it died. Only an epoch with a row here can claim jobs; the row goes when nothing that it has claimed is left.';
-comment on column holdfast.worker.session is 'The number of the epoch (see instance).';
-comment on column holdfast.worker.number is 'Which of the workers of the instance.';
-comment on column holdfast.worker.instance is 'The instance.';
-comment on column holdfast.worker.queues is 'The keys of the queues that it serves.';
-comment on column holdfast.worker.kinds is 'The names of its definitions: it claims the jobs of these kinds. Empty once it claims nothing more, because it closes.';
-comment on column holdfast.worker.claims is 'How it claims: rows, which writes on the row of each job, or advisory, which locks them (see job_claim_by_lock).';
-comment on column holdfast.worker.sleeping is 'Whether it wants to be told of new jobs, because it has nothing to do.';
-comment on column holdfast.worker.since is 'Since when.';
+  'Workers, alive or dead. Only an epoch with a row here can claim jobs. The row of a dead epoch stays until none of its claims is left.';
+comment on column holdfast.worker.session is 'Number of the epoch. See instance.';
+comment on column holdfast.worker.number is 'Number of the worker in its instance.';
+comment on column holdfast.worker.instance is 'ID of the instance.';
+comment on column holdfast.worker.queues is 'Keys of the queues that the worker serves.';
+comment on column holdfast.worker.kinds is 'Kinds of jobs that the worker claims. Empty while it closes.';
+comment on column holdfast.worker.claims is
+  'Claim mode. rows: a claim writes on the row of each job. advisory: a claim locks each job. See job_claim_by_lock.';
+comment on column holdfast.worker.sleeping is 'Whether the worker is idle and wants a notification about new jobs.';
+comment on column holdfast.worker.since is 'Time of the registration.';
 
 create table holdfast.claim (
   fence bigint primary key,
@@ -191,16 +184,18 @@ create table holdfast.claim (
   max_seq bigint,
   claimed_at timestamptz not null default clock_timestamp()
 );
--- To compress it would cost more than to write it.
+-- Compression would cost more than the write.
 alter table holdfast.claim alter column jobs set storage external;
 comment on table holdfast.claim is
-  'Claims: which jobs were claimed together. They lead to the jobs of a dead worker; whether a job still belongs to a claim is said by its own row.';
-comment on column holdfast.claim.fence is 'The fence of the claim.';
-comment on column holdfast.claim.session is 'The number of the epoch that has claimed them.';
-comment on column holdfast.claim.token is 'How the worker calls the claim, so that it finds one whose answer was lost.';
-comment on column holdfast.claim.jobs is 'Their ids. The row goes when all of them have ended.';
-comment on column holdfast.claim.max_seq is 'For a claim by advisory locks, which writes nothing on the rows of jobs: those that have come back with a larger seq are not meant any more. Null for the others.';
-comment on column holdfast.claim.claimed_at is 'When.';
+  'Claims: the jobs that one statement claimed. They lead to the jobs of a dead worker. '
+  'The row of a job decides whether the claim still owns it.';
+comment on column holdfast.claim.fence is 'Fence of the claim.';
+comment on column holdfast.claim.session is 'Number of the epoch that claimed the jobs.';
+comment on column holdfast.claim.token is 'Token that the worker chose. It finds the claim by it if the response was lost.';
+comment on column holdfast.claim.jobs is 'IDs of the jobs. The row is deleted when all of them have ended.';
+comment on column holdfast.claim.max_seq is
+  'Only for claims by advisory locks: largest seq of the jobs. A job with a larger seq has come back and no longer belongs to the claim.';
+comment on column holdfast.claim.claimed_at is 'Time of the claim.';
 
 create table holdfast.unique_job (
   queue bigint not null,
@@ -211,13 +206,14 @@ create table holdfast.unique_job (
   expires_at timestamptz,
   primary key (queue, kind, key)
 );
-comment on table holdfast.unique_job is 'Keys of unique jobs that are held. Whoever enqueues writes its row; who has none holds no key.';
-comment on column holdfast.unique_job.queue is 'The key of the queue.';
-comment on column holdfast.unique_job.kind is 'The name of the definition.';
-comment on column holdfast.unique_job.key is 'The key, unique in its queue and kind.';
-comment on column holdfast.unique_job.id is 'The job that holds it.';
-comment on column holdfast.unique_job.until is 'For how long. started: until it is claimed. ended: until it has ended. window: until expires_at, or it is cancelled.';
-comment on column holdfast.unique_job.expires_at is 'From then on the window is over; null when there is none.';
+comment on table holdfast.unique_job is 'Unique keys that are in use. A job without a row here holds no key.';
+comment on column holdfast.unique_job.queue is 'Key of the queue.';
+comment on column holdfast.unique_job.kind is 'Name of the job definition.';
+comment on column holdfast.unique_job.key is 'Idempotency key, unique in its queue and kind.';
+comment on column holdfast.unique_job.id is 'ID of the job that holds the key.';
+comment on column holdfast.unique_job.until is
+  'End of the key. started: when the job is claimed. ended: when the job ends. window: at expires_at, or when the job is cancelled.';
+comment on column holdfast.unique_job.expires_at is 'End of the window. Null if there is no window.';
 create index unique_job_expires_at on holdfast.unique_job (expires_at) where expires_at is not null;
 
 create table holdfast.lane (
@@ -236,20 +232,22 @@ create table holdfast.lane (
   primary key (key, version)
 ) with (autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_scale_factor = 0.05);
 comment on table holdfast.lane is
-  'Lanes that have jobs which run, may run, or are parked, or whose rate is not rested. Each has one row. Every change gives it the next version, and who looks begins with the highest: so nobody walks over versions that a forgotten transaction keeps.';
-comment on column holdfast.lane.key is 'The key of its name, as lock_key() makes it from the key of the queue and lane/<name>.';
-comment on column holdfast.lane.version is 'Counts its changes.';
-comment on column holdfast.lane.queue is 'The key of its queue.';
-comment on column holdfast.lane.name is 'Its name, one of those of the queue.';
-comment on column holdfast.lane.max is 'How many of its jobs may stand in the table job.';
-comment on column holdfast.lane.every is 'How many microseconds one admission takes of its rate; null when it has no rate.';
-comment on column holdfast.lane.burst is 'How many its rate admits at once, after a rest.';
-comment on column holdfast.lane.updated_by_job is 'The latest job that entered: its max and rate are those of the lane.';
-comment on column holdfast.lane.active is 'How many of its jobs stand in the table job, or left it and were not followed up.';
+  'Lanes with jobs, or with a rate limit that has not recovered. Each lane has one row. Each change gives the row the next version, and '
+  'readers start at the highest one. So readers need not skip old versions that a long transaction keeps.';
+comment on column holdfast.lane.key is 'Key that lock_key() derives from the key of the queue and lane/<name>.';
+comment on column holdfast.lane.version is 'Number of changes.';
+comment on column holdfast.lane.queue is 'Key of the queue.';
+comment on column holdfast.lane.name is 'Name of the lane, unique in its queue.';
+comment on column holdfast.lane.max is 'Maximum number of its jobs in the table job.';
+comment on column holdfast.lane.every is 'Microseconds of the rate that one admission uses. Null if the lane has no rate limit.';
+comment on column holdfast.lane.burst is 'Number of immediate admissions after an idle period.';
+comment on column holdfast.lane.updated_by_job is 'ID of the latest job that entered the lane. It determines max and rate.';
+comment on column holdfast.lane.active is
+  'Number of its jobs in the table job, plus jobs that have left it and whose follow-up has not run.';
 comment on column holdfast.lane.cursors is
-  'For each priority, the larger first, below which place nobody is parked any more; null where nobody is parked at all.';
-comment on column holdfast.lane.free_at is 'When its rate will have rested.';
-comment on column holdfast.lane.due_at is 'When somebody has to look at it, without that one of its jobs ends or comes.';
+  'For each priority, highest first: a seq below which no job waits in the lane. Null if no job of this priority waits.';
+comment on column holdfast.lane.free_at is 'Time at which the rate limit will have recovered completely.';
+comment on column holdfast.lane.due_at is 'Time of the next check, if no job enters or leaves the lane before.';
 create index lane_due_at on holdfast.lane (due_at) where due_at is not null;
 
 create table holdfast.follow_up (
@@ -258,10 +256,12 @@ create table holdfast.follow_up (
   linked jsonb not null
 );
 comment on table holdfast.follow_up is
-  'Jobs with links that left the table job, or ended, and what follows from it for others has not been done. Whoever ended them does it at once; those of the dead are found by the rounds.';
-comment on column holdfast.follow_up.number is 'Its number.';
-comment on column holdfast.follow_up.session is 'The number of the epoch that ended the job; 0 when it was ended from outside.';
-comment on column holdfast.follow_up.linked is 'The job: id, queue, kind, state and links; placed is false when it did not stand in the table job.';
+  'Ended jobs with links whose effects on other jobs are still to be applied. The process that ended the job applies them. '
+  'Maintenance applies those of dead processes.';
+comment on column holdfast.follow_up.number is 'Number of the follow-up.';
+comment on column holdfast.follow_up.session is 'Number of the epoch that ended the job. 0 if no worker ended it.';
+comment on column holdfast.follow_up.linked is
+  'The job: id, queue, kind, state and links. placed is false if the job was not in the table job.';
 create index follow_up_session on holdfast.follow_up (session);
 
 create table holdfast.dependency (
@@ -270,7 +270,7 @@ create table holdfast.dependency (
   primary key (needs, job)
 );
 comment on table holdfast.dependency is
-  'Which jobs wait for which. A row goes when the job that is needed has ended, unless it failed and the other waits until it was retried.';
-comment on column holdfast.dependency.needs is 'The job that has to end.';
-comment on column holdfast.dependency.job is 'The job that waits, in the stage jobs of the table waiting.';
+  'Dependencies between jobs. A row is deleted when the needed job has ended, unless it failed and the dependent waits for its retry.';
+comment on column holdfast.dependency.needs is 'ID of the job that must end first.';
+comment on column holdfast.dependency.job is 'ID of the job that waits, in the stage jobs of the table waiting.';
 create index dependency_job on holdfast.dependency (job);

@@ -1,4 +1,4 @@
-/** A schema of any library that keeps to standardschema.dev (Zod, Valibot, ArkType …). */
+/** Schema of any library that implements standardschema.dev (Zod, Valibot, ArkType …). */
 export interface Schema<Input = unknown, Output = Input> {
   readonly '~standard': {
     readonly version: 1
@@ -8,7 +8,7 @@ export interface Schema<Input = unknown, Output = Input> {
   }
 }
 
-/** The answer of a schema: the value, or what is wrong with it. */
+/** Result of a validation: the value, or the issues. */
 export type Verdict<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly { readonly message: string; readonly path?: readonly unknown[] | undefined }[] }

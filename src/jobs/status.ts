@@ -61,7 +61,6 @@ export interface JobStatus {
   readonly cancelling: string | undefined
 }
 
-/** As the statement `find` answers. */
 export interface StatusRow {
   readonly id: string
   readonly kind: string

@@ -52,7 +52,6 @@ type StatementName =
   | 'redrive'
   | 'pause'
 
-/** How the room's statements are run. */
 export class JobStore {
   readonly sql: Record<StatementName, Statement>
   readonly transactionStatements: TransactionStatements
@@ -74,17 +73,17 @@ export class JobStore {
 
   run<Row>(name: StatementName, values: readonly unknown[]): Promise<Row[]> {
     const { database, expiryMs } = this.#options
-    // What ends while the table of its day is made misses it by a hair, and finds it when it is asked again.
+    // An end can hit the moment in which the partition of its day is created. The next try finds the partition.
     return retryOnConflict(() => database.query<Row>(this.sql[name].text, values, expiryMs), sqlstate.checkViolation)
   }
 
-  /** Of those that look at many rows: see `Database.read`. */
+  /** Runs a statement that reads many rows. See `Database.read`. */
   read<Row>(name: 'states' | 'workflow' | 'waits_for', values: readonly unknown[]): Promise<Row[]> {
     const { database, expiryMs } = this.#options
     return database.read<Row>(this.sql[name].text, values, expiryMs)
   }
 
-  /** Of those that change what many rows have to be looked at for: see `Database.write`. */
+  /** Runs a statement that must read many rows to change some. See `Database.write`. */
   write<Row>(name: 'retry' | 'redrive', values: readonly unknown[]): Promise<Row[]> {
     const { database, expiryMs } = this.#options
     return retryOnConflict(() => database.write<Row>(this.sql[name].text, values, expiryMs), sqlstate.checkViolation)

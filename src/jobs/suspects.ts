@@ -6,20 +6,20 @@ import type { Endings } from './endings.js'
 import type { Run } from './run.js'
 import type { JobStore } from './store.js'
 
-/** A worker has died with it, or it may not crash at all: whether it is its fault is known only if it is marked before it runs. */
+/** Whether a mark must show that the job was started: a worker died with it, or its first crash would bury it. */
 export function isSuspect({ crashes, maxCrashes }: ClaimedJob): boolean {
   return crashes > 0 || maxCrashes === 1
 }
 
-/** With one crash more it is buried. */
+/** Whether the next crash buries the job. */
 export function hasLastChance({ crashes, maxCrashes }: ClaimedJob): boolean {
   return crashes >= maxCrashes - 1
 }
 
 /**
- * A job that was with a worker when it died is marked before it runs, so that those which were only claimed are not
- * charged; and one that has its last chance runs alone among such, until its end is recorded: if the next one kills this
- * process, it is not charged.
+ * Finds the job that kills its workers. A suspect is marked before it runs, so that jobs that were only claimed are not
+ * charged with the crash. Of the jobs with their last chance, only one runs at a time until its end is recorded. If
+ * it kills this process, the others are not charged.
  */
 export class Suspects {
   readonly #store: JobStore
@@ -34,12 +34,12 @@ export class Suspects {
     this.#endings = endings
   }
 
-  /** Marks that it is run. False when it is somebody else's; undefined when there was no answer. */
+  /** Marks that the job runs. Resolves to false if another worker owns it, and to undefined if the query failed. */
   mark(run: Run): Promise<boolean | undefined> {
     return this.#marks.add(run).catch(() => undefined)
   }
 
-  /** Resolves when it may run: at once, unless others with their last chance are before it. */
+  /** Resolves when the job may run. Jobs with their last chance wait for each other. */
   async waitForLastChance(run: Run): Promise<void> {
     if (!hasLastChance(run.job)) return
     const turn = this.#lastChance

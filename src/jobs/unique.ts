@@ -15,17 +15,17 @@ import { type Executor, sqlstate, sqlstateOf } from '../postgres/index.js'
 import type { JobRef } from './job-ref.js'
 import type { JobStore } from './store.js'
 
-/** At most one job of its queue and kind has the key. */
+/** Options of a unique key. At most one job of a queue and kind has a given key. */
 export interface UniqueOptions<Key = string> {
-  /** For example `invoice:42`. For `enqueueMany` a function that gives the key of an input. */
+  /** Idempotency key, for example `invoice:42`. For `enqueueMany`, a function that returns the key of an input. */
   key: Key
-  /** For how long the job has the key: until a worker has claimed it, or until it has ended. Default `ended`. */
+  /** End of the key: when a worker has claimed the job, or when the job has ended. Default `ended`. */
   until?: 'started' | 'ended' | undefined
-  /** In the place of `until`: for so long from now, whatever becomes of the job, unless it is cancelled. */
+  /** Alternative to `until`: the key lasts this long from now, whatever happens to the job. A cancellation frees it. */
   for?: Duration | undefined
   /**
-   * When another job has the key: `keep` answers with that one. `replace` gives it the new input and priority, and the new
-   * delay, if there is one. `debounce` does the same, and needs a delay. A job that runs is always kept. Default `keep`.
+   * Behaviour if another job has the key. `keep` returns that job. `replace` gives that job the new input, priority
+   * and, if given, delay. `debounce` does the same and requires a delay. A running job is always kept. Default `keep`.
    */
   existing?: 'keep' | 'replace' | 'debounce' | undefined
 }
@@ -38,24 +38,23 @@ const rules = {
   existing: oneOf('keep', 'replace', 'debounce'),
 }
 
-/** What is given as `unique`: a key (or what gives one), or options with it. */
+/** Rule of the option `unique`: a key, a function that returns keys, or an object. */
 export const uniqueRule = {
   expected: 'a key, or an object with one',
   read: (given: unknown) => (['string', 'function', 'object'].includes(typeof given) ? given : undefined),
 }
 
-/** A job that wants a key. */
 interface NewUniqueJob {
-  /** A whole JSON object. */
+  /** A complete JSON object. */
   readonly head: string
   readonly payload: string
-  /** The key with what it is unique in. */
+  /** Queue, kind and key. */
   readonly slot: string
 }
 
 /**
- * Reads what was given as `unique`; answers how the head of a job goes on with the key of its input. `many`: the key is
- * given by a function, because it would be the same for all.
+ * Validates the option `unique`. Returns a function that gives the key of an input and its JSON. With `many` the key
+ * must be a function, because a constant key would be the same for all jobs.
  */
 export function readUnique(
   given: unknown,
@@ -67,17 +66,17 @@ export function readUnique(
   if (until !== undefined && window !== undefined) {
     throw new UsageError(
       'Expected until or for, got both',
-      '`until` holds the key as long as the job waits or runs; `for` holds it for a time, whatever becomes of the job.',
+      '`until` frees the key when the job starts or ends. `for` frees it after a fixed time.',
     )
   }
   if (existing === 'debounce' && !isDelayed) {
     throw new UsageError(
       'Expected a delay with existing: "debounce"',
-      'Each further enqueue puts the job off by it, for example { delay: "5s" }.',
+      'Each further enqueue restarts the delay, for example { delay: "5s" }.',
     )
   }
   if (many !== (typeof key === 'function')) {
-    const wanted = many ? 'a function that gives the key of an input' : 'a string'
+    const wanted = many ? 'a function that returns the key of an input' : 'a string'
     throw new UsageError(`Expected unique.key to be ${wanted}, got ${describe(key)}`)
   }
   const kept = {
@@ -91,24 +90,25 @@ export function readUnique(
   }
 }
 
-/** A unique job could not be enqueued: for long, somebody else has been about to enqueue the same. */
+/** The job could not be enqueued: another transaction with the same unique key has stayed open for too long. */
 export class UniqueKeyBusyError extends HoldfastError {
   constructor(seconds: number) {
     super(`An open transaction has been enqueueing a job with the same unique key for more than ${seconds} s`, {
       code: 'UNIQUE_KEY_BUSY',
       retryable: true,
-      hint: 'Whether the key is free is known when that transaction ends. Enqueue late in transactions, and keep them short.',
+      hint: 'Retry when that transaction has ended. Keep transactions short and enqueue late in them.',
     })
   }
 }
 
-/** For so long a statement may wait for somebody's transaction; then it is asked again, and has no connection meanwhile. */
+/** Maximum time that a statement waits for another transaction. Between retries the call holds no connection. */
 const patienceMs = 100
 const maxBusyMs = 30_000
 
 /**
- * Enqueues unique jobs. An open transaction that has written a key keeps everybody waiting who wants it. So those of one
- * turn go out together, but not for long: then each waits for itself, those of one key in a line.
+ * Enqueues unique jobs. An open transaction that has written a key blocks every other writer of this key. So the calls
+ * of one turn first share a statement. If that is blocked, each call retries alone. Calls with the same key form a
+ * queue.
  */
 export class UniqueEnqueuing {
   readonly #store: JobStore
@@ -126,7 +126,7 @@ export class UniqueEnqueuing {
     return ref ?? this.#serialize(asked, until)
   }
 
-  /** In one statement; in a transaction of the caller it waits as any statement of theirs does. */
+  /** Enqueues in one statement. In a caller's transaction it waits like any other statement. */
   async many(asked: readonly NewUniqueJob[], tx: Executor | undefined): Promise<JobRef[]> {
     if (tx === undefined) return this.#patiently(asked, performance.now() + maxBusyMs)
     return refsOf(await this.#store.runIn<UniqueRow>(tx, 'enqueue_unique', [...valuesOf(asked), false, null]))
@@ -153,7 +153,7 @@ export class UniqueEnqueuing {
     }
   }
 
-  /** Undefined when somebody's open transaction stands in the way. */
+  /** Returns undefined if an open transaction blocks the statement. */
   async #try(asked: readonly NewUniqueJob[]): Promise<JobRef[] | undefined> {
     try {
       return refsOf(await this.#store.run<UniqueRow>('enqueue_unique', [...valuesOf(asked), true, `${patienceMs}ms`]))

@@ -1,8 +1,8 @@
 /**
- * Reason why a job does not run yet. `time`: it waits for its time. `attempt`: it waits for its next attempt. `pause`: its queue is paused.
- * `jobs`: other jobs have to end, or to be retried. `lane`: its lane is full. `rate`: the rate of its lane is spent. `worker`: no worker
- * serves its queue (`queue`), or no worker of the queue has a definition of its kind (`kind`). `turn`: a worker will claim it. `ahead` is
- * the number of jobs before it, counted up to 10,000.
+ * Reason why a job does not run yet. `time`: it waits for its time. `attempt`: it waits for its next attempt. `pause`:
+ * its queue is paused. `jobs`: other jobs have to end, or to be retried. `lane`: its lane is full. `rate`: the rate of
+ * its lane is spent. `worker`: no worker serves its queue (`queue`), or no worker of the queue has a definition of its
+ * kind (`kind`). `turn`: a worker will claim it. `ahead` is the number of jobs before it, counted up to 10,000.
  */
 export type WaitsFor = {
   /** The reason as a sentence. */
@@ -101,24 +101,26 @@ export function waitsForOf(row: WaitsForRow): WaitsFor {
     return {
       reason: 'jobs',
       jobs,
-      text: jobs.length > 0 ? `others: ${listed}` : 'its release: the jobs before it have ended',
+      text: jobs.length > 0 ? `other jobs: ${listed}` : 'its release, because all jobs in after have ended',
     }
   }
   if (stage === 'lane' && row.lane !== null) {
     const [lane, max] = [row.lane, row.max ?? 1]
     if (row.free_at !== null && (row.active ?? 0) < max) {
-      const text = `the rate of its lane ${lane}, until ${row.free_at.toISOString()} at least, behind ${many(ahead)}`
+      const text = `the rate limit of its lane ${lane}, at least until ${row.free_at.toISOString()}, behind ${many(ahead)}`
       return { reason: 'rate', lane, until: row.free_at, ahead, text }
     }
     const running = (row.running ?? []).map(({ id, instance }) => ({ id, instance: instance ?? undefined }))
-    const who = running.map(({ id }) => id).join(', ')
-    const text = `its lane ${lane}, where ${row.active ?? 0} of ${max} have their places: ${who}; behind ${many(ahead)}`
+    const holders = running.length > 0 ? ` (by ${running.map(({ id }) => id).join(', ')})` : ''
+    const text = `its lane ${lane}: ${row.active ?? 0} of ${max} places are used${holders}, behind ${many(ahead)}`
     return { reason: 'lane', lane, max, running, ahead, text }
   }
-  if (since !== null) return { reason: 'pause', since, text: `the queue, which is paused since ${since.toISOString()}` }
-  if (row.unserved === 'queue') return { reason: 'worker', unserved: 'queue', text: 'a worker: none serves its queue' }
+  if (since !== null)
+    return { reason: 'pause', since, text: `its queue, which has been paused since ${since.toISOString()}` }
+  if (row.unserved === 'queue')
+    return { reason: 'worker', unserved: 'queue', text: 'a worker: no worker serves its queue' }
   if (row.unserved === 'kind') {
-    const text = `a worker: none of those that serve its queue has the kind ${row.kind}`
+    const text = `a worker: no worker of its queue has the kind ${row.kind}`
     return { reason: 'worker', unserved: 'kind', text }
   }
   return { reason: 'turn', ahead, text: ahead === 0 ? 'its turn, which is next' : `its turn, behind ${many(ahead)}` }

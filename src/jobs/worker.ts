@@ -3,11 +3,9 @@ import {
   ClosedError,
   closeOptionRules,
   type Duration,
-  type Events,
   isInstance,
   pause,
   readOptions,
-  type TracerSlot,
 } from '../base/index.js'
 import {
   arrayLiteral,
@@ -17,58 +15,46 @@ import {
   type Presence,
   SchemaVersionError,
 } from '../postgres/index.js'
-import { Attempts } from './attempts.js'
+import { Attempts, type AttemptsOptions } from './attempts.js'
 import type { Claim, ClaimedJob } from './claims.js'
 import { type ClaimedRow, type Claims, seqsOf } from './claims.js'
 import { Cursors, type ScanStart } from './cursors.js'
 import type { AnyDefinition } from './definition.js'
 import { Endings } from './endings.js'
 import { DrainingError, JobCancelledError, MixedClaimsError } from './errors.js'
-import type { FollowUps } from './follow-ups.js'
 import { stopMs } from './handlers.js'
 import { type LookBack, LookBacks, nearEveryMs } from './look-backs.js'
-import type { Maintenance } from './maintenance.js'
 import { maxAhead, Pace } from './pace.js'
-import type { RunContext } from './run.js'
 import type { JobStore } from './store.js'
 
-interface WorkerOptions {
-  readonly store: JobStore
+interface WorkerOptions extends Omit<AttemptsOptions, 'endings' | 'isTrusted' | 'draining' | 'onRoom' | 'onBroken'> {
   readonly presence: Presence
-  readonly maintenance: Maintenance
-  readonly claims: Claims
-  readonly followUps: FollowUps
-  /** When the tables of the day are there, into which jobs end. */
+  /** Resolves when the history partitions for today exist. */
   readonly partitionsReady: Promise<void>
   readonly number: number
   readonly hasListener: boolean
   readonly definitions: ReadonlyMap<string, AnyDefinition>
-  /** The keys of the queues that it serves. */
+  /** Keys of the served queues. */
   readonly queues: readonly string[]
-  /** How they are called. */
+  /** Names of the served queues, in the same order. */
   readonly queueNames: readonly string[]
-  readonly concurrency: number
-  readonly events: Events
-  readonly tracing: TracerSlot
-  readonly parents: RunContext['parents']
-  readonly enqueueChild: RunContext['enqueueChild']
   readonly onClosed: () => void
 }
 
-/** A look beside the claims takes so many jobs at most. */
+/** Maximum number of jobs per look-back that runs next to the main loop. */
 const maxPerLookBack = 100
 const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200
 const closeWithinMs = 30_000
 const maxPauseMs = 5_000
-/** After so long without another one, a breakdown of the worker itself counts as the first. */
+/** After this time without an internal failure, the next one counts as the first. */
 const forgetBrokenMs = 60_000
 
 /**
- * One `jobs.work()`: claims, runs, and records.
+ * A worker: claims jobs, runs them and records their ends.
  *
- *     awake ──(nothing left)──► asleep ──(told, or a look finds something)──► awake
+ *     awake ──(no job found)──► asleep ──(woken, or a poll finds a job)──► awake
  *       └─────────────────────────┴──► draining ──► closed
  */
 export class Worker {
@@ -94,15 +80,15 @@ export class Worker {
   #lookTimer: NodeJS.Timeout | undefined
   #announcedAt = Number.NEGATIVE_INFINITY
   #working: Promise<void>
-  /** A look beside the claims. */
+  /** Look-back that runs next to the main loop. */
   #lookingBack: Promise<unknown> | undefined
   #closing: Promise<void> | undefined
   #isStarted = false
-  /** Something went wrong in this worker itself, since its last claim. */
+  /** Internal failure of this worker since its last claim. */
   #broken: { readonly error: unknown } | undefined
-  /** Why it pauses. */
+  /** Error because of which the main loop pauses. */
   #failure: { readonly error: unknown } | undefined
-  /** When the main loop began its latest step. */
+  /** Start of the latest step of the main loop. */
   #lastStepAt = performance.now()
   #readyWaiters: { resolve(): void; reject(error: unknown): void }[] = []
 
@@ -141,25 +127,25 @@ export class Worker {
       endings: this.#endings,
       claims: this.#claims,
       concurrency: options.concurrency,
-      // Kinds without batches must not be claimed for places that they will not get.
+      // The smallest batch size: jobs without batches must not be claimed for slots that do not exist.
       batchSize: Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1)),
     })
     this.#working = this.#work()
   }
 
-  /** How many jobs it runs at this moment. */
+  /** Number of jobs that run now. */
   get running(): number {
     return this.#attempts.running
   }
 
-  /** How many ends of attempts were refused because their job had been taken over. */
+  /** Number of ends that were refused because another worker had taken the job over. */
   get refusedEnds(): number {
     return this.#endings.refusedEnds
   }
 
   /**
-   * Resolves when it works. Rejects with what keeps it from it, the next time that it has tried; it goes on trying, so ask
-   * again.
+   * Resolves when the worker claims jobs. Rejects with the error of the next failed try. The worker keeps trying, so
+   * you can call `ready` again.
    *
    * @example
    * const worker = holdfast.jobs.work([sendEmail])
@@ -172,8 +158,9 @@ export class Worker {
   }
 
   /**
-   * Takes no more jobs, gives back those it has not begun, and resolves when those that run have come to their end. Those
-   * that take longer than `within` (default `30s`) are told to stop (`DrainingError`) and given back.
+   * Shuts the worker down gracefully. It stops claiming, returns jobs that have not started, and waits for running
+   * jobs. After `within` (default `30s`) the signals of the remaining jobs abort with a `DrainingError`, and these jobs
+   * are returned to their queue.
    *
    * @example
    * process.once('SIGTERM', () => worker.close({ within: '20s' }))
@@ -188,7 +175,7 @@ export class Worker {
     return this.close()
   }
 
-  /** @internal There may be something to do. */
+  /** @internal Wakes the main loop. */
   wake(): void {
     this.#wasWoken = true
     this.#wake?.()
@@ -199,30 +186,30 @@ export class Worker {
     return this.#options.number
   }
 
-  /** @internal Somebody has cancelled a job of this instance. */
+  /** @internal Checks the running jobs after a cancellation. */
   checkCancelled(): void {
     void this.#checkRunning(0)
   }
 
-  /** @internal A queue goes on: what was passed over while it was paused must be looked at. */
+  /** @internal Resets the cursors, because they have passed jobs of the queue while it was paused. */
   onQueueResumed(): void {
     this.#cursors.reset()
     this.wake()
   }
 
-  /** @internal Why the worker cannot claim, begin or end jobs at present. */
+  /** @internal Reason why the worker currently cannot claim, start or end jobs. */
   get trouble(): HealthReason | undefined {
     if (this.#draining.signal.aborted) return undefined
     const name = `The worker of ${this.#options.queueNames.map((queue) => `"${queue}"`).join(', ')}`
     if (this.#failure) return healthReasonOf('WORKER_FAILED', `${name} cannot claim jobs`, this.#failure.error)
     const { failure } = this.#endings
     if (failure) return healthReasonOf('WORKER_FAILED', `${name} cannot record the ends of jobs`, failure.error)
-    // No step of the main loop takes longer than a statement and a pause, but for the wait for a presence.
+    // A step of the main loop takes at most one statement and one pause, unless it waits for presence.
     const stalledAfterMs = 2 * (this.#store.expiryMs + maxPauseMs)
     const isStalled =
       performance.now() - this.#lastStepAt > stalledAfterMs && this.#options.presence.epoch !== undefined
     if (isStalled || this.#attempts.stuck > 0)
-      return { code: 'WORKER_STALLED', message: `${name} does not begin the jobs that it has claimed` }
+      return { code: 'WORKER_STALLED', message: `${name} does not start the jobs that it has claimed` }
     return undefined
   }
 
@@ -230,12 +217,12 @@ export class Worker {
     this.#draining.abort(new DrainingError())
     for (const { reject } of this.#readyWaiters.splice(0)) reject(new ClosedError('The worker'))
     this.wake()
-    // What they still find would be claimed for nobody.
+    // A claim that is still running would only have to be returned.
     await Promise.all([this.#working, this.#lookingBack])
     this.#attempts.giveBackQueued()
     const epoch = this.#epoch
     if (epoch?.trusted && this.#attempts.running > 0) {
-      // Other instances must not count this worker as one that claims. Closing does not depend on it.
+      // Other instances must not count this worker as active. Closing does not depend on it.
       void this.#store.run('stop_claiming', [epoch.number, this.#options.number]).catch(() => {})
     }
     const deadline = performance.now() + withinMs
@@ -257,7 +244,7 @@ export class Worker {
     }
   }
 
-  /** Resolves when all that has come to its end is recorded, and followed up. */
+  /** Resolves when all ends are recorded and their follow-ups have run. */
   async #settled(): Promise<void> {
     await this.#attempts.settled()
     await this.#endings.settled()
@@ -268,13 +255,13 @@ export class Worker {
     while (this.#attempts.running > 0) {
       const leftMs = deadline - performance.now()
       if (leftMs <= 0) return
-      const nudged = new AbortController()
-      this.#wake = () => nudged.abort()
-      await pause(leftMs, nudged.signal)
+      const woken = new AbortController()
+      this.#wake = () => woken.abort()
+      await pause(leftMs, woken.signal)
     }
   }
 
-  /** The main loop: one epoch after the other, one claim after the other. */
+  /** Runs the main loop: claims jobs until the worker closes, and registers again for each new epoch. */
   async #work(): Promise<void> {
     for (let failures = 0, breakdowns = 0, brokenAt = 0; !this.#draining.signal.aborted; ) {
       try {
@@ -288,7 +275,7 @@ export class Worker {
           continue
         }
         const maxJobs = this.#pace.atOnce(want)
-        // Whoever takes nothing ahead has room for what it looks back for now and then only.
+        // A worker that claims nothing ahead has little room, so its look-backs replace claims.
         const reach = this.#pace.ahead === 0 ? this.#dueLook() : undefined
         const found = reach ? await this.#look(reach, maxJobs) : await this.#claim('onward', maxJobs)
         failures = 0
@@ -297,7 +284,7 @@ export class Worker {
         else if (!reach) await this.#sleep()
       } catch (error) {
         for (const { reject } of this.#readyWaiters.splice(0)) reject(error)
-        // It will not work again before somebody has done something about it.
+        // The worker cannot work again until its process runs newer code.
         if (isInstance(error, SchemaVersionError)) this.#isStarted = false
         if (this.#draining.signal.aborted) return
         this.#failure = { error }
@@ -305,12 +292,12 @@ export class Worker {
         this.#pace.reset()
         if (this.#broken) {
           this.#broken = undefined
-          // Claims succeed meanwhile, and say nothing about it.
+          // Claims can succeed in between, so their success does not reset this count.
           if (performance.now() - brokenAt > forgetBrokenMs) breakdowns = 0
           brokenAt = performance.now()
           failures = Math.max(failures, breakdowns++)
         }
-        // Whatever it is, it may pass; doctor and the observer tell about rights and schemas.
+        // Any error may be temporary. The doctor and the observer report missing rights and schema mismatches.
         await pause(backoffMs(failures++, 50, maxPauseMs), this.#draining.signal)
       }
     }
@@ -349,14 +336,14 @@ export class Worker {
     for (const { resolve } of this.#readyWaiters.splice(0)) resolve()
   }
 
-  /** One claim; answers how many jobs it found. */
+  /** Claims once. Returns the number of jobs found. */
   async #claim(reach: ScanStart, maxJobs: number): Promise<number> {
     this.#options.maintenance.checkVersion()
     const epoch = this.#epoch!
     const { levels } = this.#cursors
     const starts = this.#cursors.starts(reach)
     const looksBack = reach !== 'onward'
-    // Whoever has nothing to do must know that somebody may die with work; from time to time is enough.
+    // Idle instances must know that a worker with jobs exists, which could die. Every two seconds is enough.
     const announces = performance.now() - this.#announcedAt >= announceEveryMs
     const found = await this.#claims.claim(epoch, {
       queues: levels.map(({ queue }) => queue),
@@ -368,13 +355,14 @@ export class Worker {
       looksBack,
     })
     if (found.state === 'gone') {
-      // Somebody has taken over from this epoch, so it is not ours any more, whatever it believes.
+      // Another instance has taken this epoch over. The epoch has ended, even if its session still looks alive.
       if (this.#epoch === epoch) this.#epoch = undefined
       this.#attempts.loseAll(undefined)
-      throw new Error('gone')
+      throw new Error('The epoch of this worker has ended: another instance has taken over its jobs')
     }
-    if (found.state === 'in-grace') throw new Error('in-grace')
-    // First of all: a worker that has claimed jobs must begin them or give them back.
+    if (found.state === 'in-grace')
+      throw new Error('The database server has just started: claims wait for the end of the grace period')
+    // Must come first: a worker must start or return the jobs that it has claimed.
     if (found.jobs.length > 0) this.#accept(epoch, found.fence, found.jobs)
     this.#resolveReady()
     if (looksBack && found.isAll) {
@@ -412,9 +400,9 @@ export class Worker {
 
   async #waitForWake(withinMs: number): Promise<void> {
     if (this.#draining.signal.aborted) return
-    const nudged = new AbortController()
-    this.#wake = () => nudged.abort()
-    await pause(withinMs, nudged.signal)
+    const woken = new AbortController()
+    this.#wake = () => woken.abort()
+    await pause(withinMs, woken.signal)
     this.#wake = undefined
   }
 
@@ -424,12 +412,12 @@ export class Worker {
     if (this.#busySince === 0) this.#busySince = now
     if (this.#isMarkedSleeping && now - this.#busySince > busyBeforeAwakeMs) {
       this.#isMarkedSleeping = false
-      // If it does not arrive, we are told of jobs although we look anyway.
+      // If this fails, the worker gets unnecessary wake-ups.
       void this.#markSleeping(false).catch(() => {})
     }
   }
 
-  /** Nothing was found: asks to be told, looks again, and rests. */
+  /** Handles an empty poll: asks for wake-ups, polls again, and waits. */
   async #sleep(): Promise<void> {
     this.#busySince = 0
     this.#pace.reset()
@@ -451,7 +439,7 @@ export class Worker {
     }
   }
 
-  /** Until told, or so long. */
+  /** Waits until the worker is woken, at most this long. */
   async #rest(ms: number): Promise<void> {
     const woken = new AbortController()
     this.#wake = () => {
@@ -465,11 +453,11 @@ export class Worker {
     await this.#store.run('set_sleeping', [this.#epoch!.number, this.#options.number, sleeping])
   }
 
-  /** Looks back while it is awake; asleep, each look is one anyway. */
+  /** Looks back next to the main loop while the worker is awake. While it is asleep, each poll is a look-back. */
   #lookBack(): void {
     if (this.#draining.signal.aborted) return
     this.#lookTimer = setTimeout(() => this.#lookBack(), nearEveryMs)
-    // At the cost of a few more than it has room for: a job that came late must not wait for a queue that never ends.
+    // May exceed the free room a little: a job that committed late must not starve behind a queue that is never empty.
     const maxJobs = Math.min(maxPerLookBack, this.#pace.ahead)
     const reach = maxJobs > 0 && this.#attempts.queued <= maxAhead ? this.#dueLook() : undefined
     if (reach) this.#lookingBack = this.#look(reach, maxJobs).catch(() => {})
@@ -483,7 +471,9 @@ export class Worker {
     return this.#lookBacks.run(reach, () => this.#claim(reach, maxJobs))
   }
 
-  /** Asks about the jobs that have run for a while: whether they are still ours, and not cancelled. */
+  /**
+   * Checks the jobs that have run for a while: whether this worker still owns them, and whether they were cancelled.
+   */
   async #checkRunning(olderMs: number): Promise<void> {
     const epoch = this.#epoch
     if (!epoch) return
@@ -513,7 +503,7 @@ export class Worker {
   }
 }
 
-/** By priority, the larger first, and then by place. */
+/** Compares by priority (larger first), then by `seq`. */
 function inOrder([a, , , aSeq = a, aPriority = 0]: ClaimedRow, [b, , , bSeq = b, bPriority = 0]: ClaimedRow): number {
   return bPriority - aPriority || aSeq - bSeq
 }

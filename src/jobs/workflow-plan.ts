@@ -4,24 +4,26 @@ import type { AnyDefinition } from './definition.js'
 import { type ParsedOptions, workflowRules } from './enqueue-options.js'
 import type { WorkflowBuilder } from './workflows.js'
 
-/** A job of a workflow that is still to be enqueued. */
 export interface PlannedJob {
   readonly definition: AnyDefinition
   readonly input: unknown
-  /** In `after`, only jobs that were there before. */
+  /** Options. `after` contains only jobs that already exist. */
   readonly asked: ParsedOptions & { readonly after: readonly number[] }
-  /** The places in the plan of those jobs of the workflow that have to end before it. They come before it. */
+  /** Indexes of the jobs in the plan that must end first. They are smaller than its own index. */
   readonly behind: readonly number[]
 }
 
-/** Calls what builds a workflow; answers with its jobs, in the order in which they were added. */
+/** Calls the function that builds a workflow. Returns its jobs in the order in which they were added. */
 export function planOf(build: (workflow: WorkflowBuilder) => void): PlannedJob[] {
   const plan: PlannedJob[] = []
   const places = new Map<object, number>()
   let isOver = false
   build({
     add: (definition, input, given) => {
-      if (isOver) throw new UsageError('Expected jobs to be added while the workflow is built, got one after that')
+      if (isOver)
+        throw new UsageError(
+          'Expected workflow.add inside the function that builds the workflow, got a call after it returned',
+        )
       const { after, ...others } = given ?? {}
       const [known, behind] = [[] as number[], [] as number[]]
       for (const one of after ?? []) {
@@ -38,6 +40,6 @@ export function planOf(build: (workflow: WorkflowBuilder) => void): PlannedJob[]
     },
   })
   isOver = true
-  if (plan.length === 0) throw new UsageError('Expected a workflow of at least one job, got none')
+  if (plan.length === 0) throw new UsageError('Expected a workflow with at least one job, got none')
   return plan
 }

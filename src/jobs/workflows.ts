@@ -3,45 +3,45 @@ import type { JobDefinition } from './definition.js'
 import type { ChildOptions } from './enqueue-options.js'
 import type { RecordedError } from './errors.js'
 import type { JobRef } from './job-ref.js'
-import type { JobStatus } from './status.js'
+import type { JobStatus, StatusRow } from './status.js'
 
 /** A job of a workflow that is being built. */
 export interface WorkflowJob {
   readonly kind: string
 }
 
-/** As for `jobs.enqueue`; `after` names jobs of the workflow, too. */
+/** Options of `workflow.add`: those of `jobs.enqueue`, and `after` also accepts jobs of the workflow. */
 export interface WorkflowJobOptions extends Omit<ChildOptions, 'after' | 'unique'> {
   after?: readonly (WorkflowJob | JobRef | number)[] | undefined
 }
 
-/** Takes the jobs of a workflow. */
+/** Collects the jobs of a workflow. */
 export interface WorkflowBuilder {
-  /** Adds a job. What it answers is for `after` of those that are added later. */
+  /** Adds a job. Returns a handle for `after` of jobs that are added later. */
   add<Input>(
-    // biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
+    // biome-ignore lint/suspicious/noExplicitAny: accepts definitions with any handled input and result
     definition: JobDefinition<Input, any, any>,
     input: Input,
     options?: WorkflowJobOptions,
   ): WorkflowJob
 }
 
-/** A workflow that was enqueued. */
+/** An enqueued workflow. */
 export interface WorkflowRef {
-  /** That of its first job. */
+  /** ID of the workflow, which is the ID of its first job. */
   readonly id: number
-  /** In the order in which they were added. */
+  /** Jobs in the order in which they were added. */
   readonly jobs: readonly JobRef[]
 }
 
-/** A workflow, as a look at the database shows it. */
+/** Status of a workflow. */
 export interface WorkflowStatus {
   readonly id: number
-  /** Whether all of its jobs have ended. */
+  /** Whether all its jobs have ended. */
   readonly isOver: boolean
-  /** How many of its jobs are in each state. */
+  /** Number of jobs in each state. */
   readonly counts: Readonly<Partial<Record<JobStatus['state'], number>>>
-  /** In the order in which they were added; those that handlers enqueued come behind. */
+  /** Jobs in the order in which they were added, followed by jobs that handlers enqueued. */
   readonly jobs: readonly WorkflowMember[]
 }
 
@@ -50,30 +50,25 @@ export interface WorkflowMember {
   readonly id: number
   readonly kind: string
   readonly state: JobStatus['state']
-  /** The jobs that have to end before it. */
+  /** Jobs that must end before this job. */
   readonly after: readonly number[]
-  /** Those of them, in the workflow, that have not ended, or failed. */
+  /** Jobs of `after`, in this workflow, that have not ended or have failed. */
   readonly waitsFor: readonly number[]
-  /** How often it was tried. */
+  /** Number of attempts. */
   readonly attempts: number
   readonly enqueuedAt: Date
   readonly claimedAt: Date | undefined
   readonly endedAt: Date | undefined
-  /** Why it did not come to its end. */
+  /** Error with which the job ended. */
   readonly error: RecordedError | undefined
 }
 
-export interface WorkflowRow {
+type SharedColumn = 'id' | 'kind' | 'state' | 'enqueued_at' | 'claimed_at' | 'ended_at' | 'error'
+
+export interface WorkflowRow extends Pick<StatusRow, SharedColumn> {
   readonly workflow: string
-  readonly id: string
-  readonly kind: string
-  readonly state: JobStatus['state']
   readonly after: number[] | null
   readonly attempts: number
-  readonly enqueued_at: Date
-  readonly claimed_at: Date | null
-  readonly ended_at: Date | null
-  readonly error: string | null
 }
 
 export function workflowOf(rows: readonly WorkflowRow[]): WorkflowStatus {

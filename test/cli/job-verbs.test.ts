@@ -157,7 +157,7 @@ describe('job show', () => {
     await holdfast.jobs.pause('post')
     const ready = await holdfast.jobs.enqueue(mail, { to: 'eve' })
     expect((await run(['job', 'show', String(ready.id)], env)).stdout).toMatch(
-      /^state\tready: it waits for the queue, which is paused since 20.*Z$/m,
+      /^state\tready: it waits for its queue, which has been paused since 20.*Z$/m,
     )
   })
 
@@ -172,11 +172,11 @@ describe('job show', () => {
       const listed = (await json(['job', 'ls'])) as { id: number; waitReason: string | null }[]
       return [first, second].map(({ id }) => listed.find((job) => job.id === id)!.waitReason)
     }
-    expect(await stateOf()).toBe('ready: it waits for a worker: none serves its queue')
+    expect(await stateOf()).toBe('ready: it waits for a worker: no worker serves its queue')
     expect(await whys()).toEqual(['no worker serves its queue', `waits for job ${first.id} (ready)`])
     const other = defineJob('other', { queue: 'post', run: () => {} })
     await work(holdfast, [other]).ready()
-    expect(await stateOf()).toBe('ready: it waits for a worker: none of those that serve its queue has the kind mail')
+    expect(await stateOf()).toBe('ready: it waits for a worker: no worker of its queue has the kind mail')
     expect(await whys()).toEqual(['no worker of its queue has its kind', `waits for job ${first.id} (ready)`])
   })
 
@@ -319,7 +319,7 @@ describe('job import', () => {
     )
     expect(mistyped.status).toBe(2)
     const absent = await run(['job', 'import', 'pg-boss', '--from-schema', 'nowhere'], env)
-    expect(absent.stderr).toContain('There is no pg-boss in the schema "nowhere" of this database')
+    expect(absent.stderr).toContain('Expected the tables of pg-boss in the schema "nowhere" of this database, got none')
     expect(absent.status).toBe(1)
   })
 })

@@ -36,7 +36,7 @@ test('the two ways do not serve one queue at a time', async () => {
   const second = work(locks, [job])
   const error = await caught(MixedClaimsError, second.ready())
   expect(error.message).toBe(
-    `Expected all workers of the queue "shared" to claim by advisory, but those of the instance ${rows.id} claim by rows`,
+    `Expected all workers of the queue "shared" to use claims: 'advisory', but the instance ${rows.id} uses claims: 'rows'`,
   )
   expect(error).toMatchObject({ code: 'MIXED_CLAIMS', retryable: true, queue: 'shared', instance: rows.id })
   expect(error.hint).toContain("open with jobs: { claims: 'rows' }")

@@ -174,11 +174,11 @@ test.each([
     "queue => 'q', kind => 'k', payload => '1', namespace => null",
     "Expected a queue, a kind and a namespace, got 'q', 'k' and null",
   ],
-  ["queue => 'q', kind => 'k', payload => null", 'Expected a payload of JSON, got null'],
-  ["queue => 'q', kind => 'k', payload => null::jsonb", 'Expected a payload of JSON, got null'],
+  ["queue => 'q', kind => 'k', payload => null", 'Expected a JSON payload, got null'],
+  ["queue => 'q', kind => 'k', payload => null::jsonb", 'Expected a JSON payload, got null'],
   ["queue => 'q', kind => 'k', payload => '1', priority => null", 'Expected a priority from -5 to 5, got null'],
   ["queue => 'q', kind => 'k', payload => '1', priority => 9", 'Expected a priority from -5 to 5, got 9'],
-  ["queue => 'q', kind => 'k', payload => '1', lane => ''", 'Expected a lane that is not empty'],
+  ["queue => 'q', kind => 'k', payload => '1', lane => ''", 'Expected a lane with at least one character'],
   ["queue => 'q', kind => 'k', payload => '1', unique_key => ''", 'Expected unique_key to have 1 to 500 characters'],
 ])('from SQL, %s is refused in a sentence', async (given, message) => {
   await open({ url: fresh.url })

@@ -44,7 +44,7 @@ test('one at a time in the order in which they came, larger priorities first; ot
   // It came last, with the largest priority, behind one of the same.
   const running = [{ id, instance: holdfast.id }]
   expect(why).toMatchObject({ reason: 'lane', lane: 'shop:7', max: 1, running, ahead: 1 })
-  expect(why!.text).toBe(`its lane shop:7, where 1 of 1 have their places: ${id}; behind 1 other`)
+  expect(why!.text).toBe(`its lane shop:7: 1 of 1 places are used (by ${id}), behind 1 other`)
   expect(await faultsOf(url)).toEqual([])
   opening.open()
   await holdfast.jobs.result(id)
@@ -428,7 +428,9 @@ test('mistakes are refused', async () => {
     defineJob('x', { lanes: { maximum: 2 } as never, run() {} }),
   )
   await refused('Expected rate to be a count and a time', () => defineJob('x', { lanes: { rate: 'often' }, run() {} }))
-  await refused('Expected a rate with burst', () => defineJob('x', { lanes: { burst: 2 }, run() {} }))
+  await refused('Expected lanes.rate together with lanes.burst', () =>
+    defineJob('x', { lanes: { burst: 2 }, run() {} }),
+  )
 })
 
 test('a unique job that is parked is replaced where it stands, and moves when its priority or its time does', async () => {

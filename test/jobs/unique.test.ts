@@ -377,7 +377,7 @@ test('mistakes are refused', async () => {
   await refused('Expected for to be a duration of at least 1ms', { unique: { key: 'a', for: 0 } })
   await refused('Expected a delay with existing: "debounce"', { unique: { key: 'a', existing: 'debounce' } })
   const error = await caught(UsageError, holdfast.jobs.enqueueMany(job, [1], { unique: 'a' as never }))
-  expect(error.message).toBe('Expected unique.key to be a function that gives the key of an input, got "a" (string)')
+  expect(error.message).toBe('Expected unique.key to be a function that returns the key of an input, got "a" (string)')
 })
 
 test('an error says who stands in the way', () => {

@@ -143,7 +143,7 @@ test('when one fails: cancelled, and so on down; run all the same; or wait until
   await until('all that can end have ended', async () => String(await states()) === String(expected))
   const [fails, , cancelled, below] = jobs
   const waits = (await holdfast.jobs.find(jobs[6]!.id))!.waitsFor
-  expect(waits).toMatchObject({ reason: 'jobs', text: `others: ${fails!.id} (buried)` })
+  expect(waits).toMatchObject({ reason: 'jobs', text: `other jobs: ${fails!.id} (buried)` })
   expect((await holdfast.jobs.find(cancelled!.id))!.error).toMatchObject({
     name: 'JobCancelledError',
     message: `The job ${fails!.id}, which it waited for, was buried`,
@@ -372,8 +372,8 @@ test('mistakes are refused', async () => {
   await refused('Expected ifFailed to be "cancel" or "run" or "wait", got "stop"', () =>
     jobs.enqueue(job, 1, { after: [1], ifFailed: 'stop' as never }),
   )
-  await refused('Expected a workflow of at least one job, got none', () => jobs.enqueueWorkflow(() => {}))
-  await refused('Expected jobs to be added while the workflow is built', async () => {
+  await refused('Expected a workflow with at least one job, got none', () => jobs.enqueueWorkflow(() => {}))
+  await refused('Expected workflow.add inside the function that builds the workflow', async () => {
     let add = () => {}
     await jobs.enqueueWorkflow((workflow) => {
       workflow.add(job, 1)

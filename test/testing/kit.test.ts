@@ -65,7 +65,7 @@ describe('jobEnded', () => {
       (await caught(TestTimeoutError, jobEnded(holdfast, id, { within: 20 }))).message
     const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' })
     await holdfast.jobs.pause('post')
-    expect(await messageOf(id)).toContain('is ready, and waits for the queue, which is paused since 20')
+    expect(await messageOf(id)).toContain('is ready, and waits for its queue, which has been paused since 20')
     await holdfast.jobs.resume('post')
     work(holdfast, [defineJob('other', { queue: 'post', run: () => {} })])
     await expect.poll(() => messageOf(id)).toContain('where all who work are busy, or do not know its kind')

@@ -1,15 +1,13 @@
--- What graphile-worker keeps, as whoever moves its jobs to Holdfast reads and takes it. Written for the schema graphile_worker, of the
--- versions 18 to 20.
+-- Statements that read and remove the jobs of graphile-worker. Written for the schema graphile_worker, versions 18 to 20.
 
 -- name: version
--- Which it is, and whether policies hide rows from this role.
+-- Returns the version, and whether row level security hides rows from this role.
 select max(id) as version, row_security_active('graphile_worker._private_jobs') as is_hidden
 from graphile_worker.migrations
 
 -- name: lock_next
--- The next jobs that wait, after $1, in the order in which they came: locked until the transaction ends. What somebody else has locked
--- is passed by, as its workers do. No more than some megabytes. Reason: what keeps a job there. The smaller priority goes first there; a named
--- queue becomes a lane.
+-- Locks and returns the next waiting jobs after $1, oldest first. Skips locked rows, as its workers do. Returns about 4 MB at most.
+-- reason: why a job stays there. Smaller priorities run first there, so the sign changes. A named queue becomes a lane.
 with next as materialized (
   select job.*, task.identifier, line.queue_name, line.locked_at is not null as is_busy
   from graphile_worker._private_jobs as job
@@ -41,14 +39,14 @@ where coalesce(bytes_before, 0) < 4000000
 order by measured.id
 
 -- name: remove
--- Those that were taken ($1: their ids).
+-- Removes the imported jobs ($1: their ids).
 delete from graphile_worker._private_jobs as job
 using json_to_recordset($1::text::json) as taken (id bigint)
 where job.id = taken.id
 returning 1
 
 -- name: count_remaining
--- What is there at all. It keeps none that have succeeded: what has ended has failed for good.
+-- Counts all jobs. graphile-worker deletes successful jobs, so an ended job has failed permanently.
 select
   count(*) filter (where job.is_available)::integer as pending,
   count(*) filter (where job.locked_at is not null)::integer as running,

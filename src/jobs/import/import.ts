@@ -4,13 +4,13 @@ import type { Intake } from '../intake.js'
 import { type ForeignJob, type ImportSource, importSources, type SkipReason, Source } from './source.js'
 
 export interface ImportOptions {
-  /** Where the other library keeps its tables. Default `pgboss`, or `graphile_worker`. */
+  /** Schema of the other library. Default `pgboss` or `graphile_worker`. */
   schema?: string | undefined
-  /** Only the jobs of this queue of pg-boss, or this task of graphile-worker. Default: all. */
+  /** Name of a pg-boss queue or a graphile-worker task. Default: all. */
   kind?: string | undefined
-  /** The queue in which they wait here. Default `default`, as that of a definition. */
+  /** Queue of the imported jobs. Default `default`, as for definitions. */
   into?: string | undefined
-  /** Takes everything back, and says what would have been done. */
+  /** Rolls everything back and reports the result that an import would have. */
   dryRun?: boolean | undefined
 }
 
@@ -47,12 +47,12 @@ const rules = {
   dryRun: flag,
 }
 
-/** A transaction has so many: it is short, because the workers of both sides have to pass by what it has locked. */
+/** Maximum number of jobs per transaction. A short transaction is important, because workers skip the locked jobs. */
 const maxPerTransaction = 1_000
 
 /**
- * Moves the jobs that wait in the tables of another library. Each is enqueued here and removed there in one transaction, which keeps its
- * row locked: whatever dies, it is in one of the two places, and a worker that still runs there passes it by.
+ * Moves waiting jobs from the tables of another library. One transaction locks a job there, enqueues it here and
+ * removes it there. So a crash leaves each job in exactly one place, and running workers of the other library skip it.
  */
 export async function importJobs(
   database: Database,
@@ -95,10 +95,10 @@ function checkSource(given: unknown): ImportSource {
   const name = importSources.find((name) => name === given)
   if (name) return name
   const words = importSources.map((name) => `"${name}"`).join(' or ')
-  throw new UsageError(`Expected the library whose jobs are imported to be ${words}, got ${describe(given)}`)
+  throw new UsageError(`Expected the library to import from to be ${words}, got ${describe(given)}`)
 }
 
-/** Runs `work` in a transaction, and takes back what it did, if it is not to be done. */
+/** Runs `work` in a transaction. A dry run rolls the transaction back. */
 async function undoneIf<T>(isDry: boolean, database: Database, work: (tx: Executor) => Promise<T>): Promise<T> {
   if (!isDry) return database.transaction(work)
   let answer: { readonly value: T } | undefined
@@ -115,7 +115,7 @@ async function undoneIf<T>(isDry: boolean, database: Database, work: (tx: Execut
 
 class Undone extends Error {}
 
-/** Counts what is alike, and tells it in the order in which it came. */
+/** Counts by key, in the order of first use. */
 class Tally<Key> {
   readonly #counts = new Map<Key, number>()
 

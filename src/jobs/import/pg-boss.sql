@@ -1,14 +1,13 @@
--- What pg-boss keeps, as whoever moves its jobs to Holdfast reads and takes it. Written for the schema pgboss, of the versions 31 to 43.
+-- Statements that read and remove the jobs of pg-boss. Written for the schema pgboss, versions 31 to 43.
 
 -- name: version
--- Which it is, and whether policies hide rows from this role.
+-- Returns the version, and whether row level security hides rows from this role.
 select max(version) as version, row_security_active('pgboss.job') as is_hidden
 from pgboss.version
 
 -- name: lock_next
--- The next jobs that wait, after $1, in the order in which they came: locked until the transaction ends. What somebody else has locked
--- is passed by, as its workers do. No more than some megabytes. Reason: what keeps a job there. A queue whose policy is about one at a time
--- becomes a lane.
+-- Locks and returns the next waiting jobs after $1, oldest first. Skips locked rows, as its workers do. Returns about 4 MB at most.
+-- reason: why a job stays there. A queue whose policy allows one job at a time becomes a lane.
 with next as materialized (
   select *
   from pgboss.job
@@ -53,7 +52,7 @@ where coalesce(bytes_before, 0) < 4000000
 order by created_on, id
 
 -- name: remove
--- Those that were taken ($1: their ids and kinds). Relies on the primary key of the partitions, (name, id).
+-- Removes the imported jobs ($1: their ids and kinds). Relies on the primary key of the partitions, (name, id).
 delete from pgboss.job
 using json_to_recordset($1::text::json) as taken (id uuid, kind text)
 where job.name = taken.kind
@@ -61,7 +60,7 @@ where job.name = taken.kind
 returning 1
 
 -- name: count_remaining
--- What is there at all.
+-- Counts all jobs.
 select
   count(*) filter (where state < 'active')::integer as pending,
   count(*) filter (where state = 'active')::integer as running,

@@ -4,7 +4,7 @@ import { UnknownSourceError } from '../errors.js'
 /** A library from which jobs can be imported. */
 export type ImportSource = 'pg-boss' | 'graphile-worker'
 
-/** Where each keeps its jobs unless it is told otherwise, which versions of its tables are known, and which table tells the version. */
+/** For each library: default schema, known versions of its tables, and the table that contains the version. */
 const known = {
   'pg-boss': { schema: 'pgboss', versions: [31, 43], release: '12.19 to 12.35', table: 'version' },
   'graphile-worker': { schema: 'graphile_worker', versions: [18, 20], release: '0.16.6 to 0.18', table: 'migrations' },
@@ -13,34 +13,32 @@ const known = {
 export const importSources = Object.keys(known) as ImportSource[]
 
 /**
- * Reason why a job stays in the other library. `running`: a worker has it. `ended`: it has ended, or failed for good. `locked`: another
- * process has locked it, or it arrived during the import. `key`: another job has its unique key here. `busy`: a job of the same line
- * runs there. `linked`: it waits for others, or others wait for it. `flags`: it has flags. `large`: its input, a name or a key is too large
- * here. `internal`: it is a job of the library itself.
+ * Reason why a job stays in the other library. `running`: a worker has it. `ended`: it has ended, or failed for good.
+ * `locked`: another process has locked it, or it arrived during the import. `key`: another job has its unique key here.
+ * `busy`: a job of the same line runs there. `linked`: it waits for others, or others wait for it. `flags`: it has
+ * flags. `large`: its input, a name or a key is too large here. `internal`: it is a job of the library itself.
  */
 export type SkipReason = 'running' | 'ended' | 'locked' | 'key' | 'busy' | 'linked' | 'flags' | 'large' | 'internal'
 
-/** A job that waits elsewhere. */
 export interface ForeignJob {
   readonly id: string
   readonly kind: string
-  /** As many as there are there. */
+  /** Priority as in the other library, where the range may be larger. */
   readonly priority: number
   /** JSON. */
   readonly input: string | null
-  /** Null when it may run now. */
+  /** Earliest start. Null if the job may run now. */
   readonly runAt: string | null
   readonly failed: number
   readonly key: string | null
   readonly until: 'started' | 'ended'
   readonly lane: string | null
-  /** What keeps it there. */
+  /** Reason why the job stays there. Null if it can be imported. */
   readonly reason: SkipReason | null
-  /** Where it stands among the others. */
+  /** Position in the order of the import. */
   readonly place: string
 }
 
-/** How many there are, by what they do. */
 export interface RemainingCounts {
   readonly pending: number
   readonly running: number
@@ -49,7 +47,7 @@ export interface RemainingCounts {
 
 type StatementName = 'version' | 'lock_next' | 'remove' | 'count_remaining'
 
-/** The jobs of another library in this database. */
+/** Reads and removes the jobs of another library in this database. */
 export class Source {
   readonly name: ImportSource
   readonly schema: string
@@ -61,7 +59,7 @@ export class Source {
     this.#sql = loadStatements<StatementName>(new URL(`./${name}.sql`, import.meta.url), schema, known[name].schema)
   }
 
-  /** Throws where its tables are not there, are of a version that is not known, or hide their rows. */
+  /** Throws if the tables do not exist, have an unknown version, or hide rows by row level security. */
   async check(executor: Executor): Promise<void> {
     const { versions, release, table } = known[this.name]
     const [found] = await executor.query<{ yes: boolean }>('select to_regclass($1) is not null as yes', [
@@ -69,16 +67,16 @@ export class Source {
     ])
     if (!found!.yes) {
       throw new UnknownSourceError(
-        `There is no ${this.name} in the schema "${this.schema}" of this database`,
-        'Its tables have to be in the database of Holdfast. Name their schema, if it is another one.',
+        `Expected the tables of ${this.name} in the schema "${this.schema}" of this database, got none`,
+        'The tables must be in the same database as Holdfast. If they are in another schema, pass its name.',
       )
     }
     const [row] = await executor.query<{ version: number | null; is_hidden: boolean }>(this.#sql.version.text)
     const { version, is_hidden } = row!
     if (version === null || version < versions[0] || version > versions[1]) {
       throw new UnknownSourceError(
-        `The tables of ${this.name} in the schema "${this.schema}" have the version ${version}, and ${versions.join(' to ')} are known`,
-        `Those are of ${this.name} ${release}. Start one of these releases once, so that it migrates its tables, or let its workers come to an end of their jobs.`,
+        `Expected tables of ${this.name} with a version from ${versions.join(' to ')} in the schema "${this.schema}", got ${version}`,
+        `These are the versions of ${this.name} ${release}. Start one of these releases once to migrate the tables, or let its workers finish the jobs.`,
       )
     }
     if (is_hidden) {
@@ -89,12 +87,12 @@ export class Source {
     }
   }
 
-  /** The next ones that wait, locked. */
+  /** Locks and returns the next waiting jobs. */
   lockNext(tx: Executor, after: string | null, kind: string | null, max: number): Promise<ForeignJob[]> {
     return tx.query(this.#sql.lock_next.text, [after, kind, max])
   }
 
-  /** Answers how many were removed. */
+  /** Removes jobs. Returns their number. */
   async remove(tx: Executor, jobs: readonly ForeignJob[]): Promise<number> {
     return (await tx.query(this.#sql.remove.text, [JSON.stringify(jobs.map(({ id, kind }) => ({ id, kind })))])).length
   }

@@ -81,6 +81,6 @@ export abstract class Attempt {
     await this.sealed()?.rollback()
   }
 
-  /** The error of the user's room for a loss. */
+  /** Returns the error class that the caller's API uses for a loss. */
   abstract lossError(cause?: Error): HoldfastError
 }

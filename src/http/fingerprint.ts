@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** By what the content of a request is known: another digest under the same key is another request. */
+/** Returns the digest that identifies the content of a request. */
 export function digestOf(...parts: (string | Uint8Array)[]): string {
   const hash = createHash('sha256')
   for (const part of parts) hash.update(part)

@@ -2,7 +2,7 @@ import type { Once } from '../once/index.js'
 import { readResponse, toResponse } from './fetch.js'
 import { type Exchange, type Policy, respond } from './policy.js'
 
-/** What is used of Hono's context. */
+/** Used part of Hono's context. */
 export interface HonoContext {
   readonly req: { readonly raw: Request; arrayBuffer(): Promise<ArrayBuffer> }
   get res(): Response
@@ -23,7 +23,7 @@ export function protectHono(once: Once, policy: Policy) {
         return undefined
       }
       if (!isHandled) return toResponse(response)
-      // Its body has been read. Cleared first, because Hono adds the headers of the old one to the new one.
+      // Replaces the response, whose body was read. Cleared first, because Hono merges the headers of the old response.
       context.res = undefined
       context.res = toResponse(response)
       return undefined
@@ -43,7 +43,7 @@ function exchangeOf(context: HonoContext): Exchange {
     method: raw.method,
     path: pathname + search,
     header: (name) => raw.headers.get(name),
-    // What was read before us is kept by Hono.
+    // Hono caches a body that was read before.
     body: async () => new Uint8Array(await (raw.bodyUsed ? context.req : raw.clone()).arrayBuffer()),
   }
 }

@@ -1,8 +1,7 @@
--- Schedules. Every statement stands alone and needs no state of a session, so any pooler may stand between. What decides is a
--- function of the schema.
+-- No statement needs session state, so any connection pooler works. Decisions are in functions.sql.
 
 -- name: now
--- The clock that counts, in ms.
+-- Returns the clock of the database, in ms.
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now
 
 -- name: declare
@@ -10,7 +9,7 @@ select (extract(epoch from clock_timestamp()) * 1000)::float8 as now
 select holdfast.schedule_declare($1::integer, $2, $3::text::json)::text as answer
 
 -- name: withdraw
--- An instance has these schedules in its code no more.
+-- Ends the membership of an instance in schedules.
 delete from holdfast.schedule_member
 where instance = $1
   and schedule = any($2::text::bigint[])
@@ -28,7 +27,7 @@ select holdfast.schedule_claim($1::integer, $2, $3::text::json)::text as answer
 select holdfast.schedule_record_ends($1::text::json)::text as answer
 
 -- name: done
--- A run is done, in the transaction of its handler: nothing is touched but its own row. Relies on tick_pkey.
+-- Records the end of a run in the transaction of its handler. Changes only the run's own row. Relies on tick_pkey.
 update holdfast.tick
 set state = 'done',
     error = null,
@@ -41,7 +40,7 @@ where schedule = $1::bigint
 returning fence
 
 -- name: save_logs
--- What handlers logged, in runs that are theirs still.
+-- Appends log lines of handlers, each only if its run still has its fence.
 insert into holdfast.tick_log as known (schedule, at, extra, lines)
 select n.id, n.at, n.extra, array(select json_array_elements_text(n.lines))
 from json_to_recordset($1::text::json) as n (id bigint, at timestamptz, extra boolean, fence bigint, lines json)
@@ -61,7 +60,7 @@ set lines = (known.lines || excluded.lines)[greatest(1, cardinality(known.lines)
 select holdfast.schedule_change($1::text::json) as answer
 
 -- name: pause
--- An operator keeps a schedule from running.
+-- Pauses a schedule.
 update holdfast.schedule
 set paused_at = coalesce(paused_at, clock_timestamp())
 where key = holdfast.schedule_resolve($1::bigint)
@@ -76,7 +75,7 @@ select holdfast.schedule_request_run(holdfast.schedule_resolve($1::bigint)) as a
 select holdfast.schedule_sweep($1::integer, $2::integer, $3::integer)
 
 -- name: find
--- A schedule by the key of a name ($1), or all of a namespace ($2).
+-- Returns a schedule by the key of a name ($1), or all schedules of a namespace ($2).
 select
   s.key::text as key,
   s.name,
@@ -112,12 +111,12 @@ where s.key = holdfast.schedule_resolve($1::bigint)
 order by s.name
 
 -- name: runs
--- What ran of a schedule, and what did not: the latest first.
+-- Returns the runs and gaps of a schedule, latest first.
 select at, state, extra, instance, attempt, started_at, ended_at, error::text as error, log, last_at, ticks, reason
 from (
   select
     at,
-    -- A dead instance is found by a look of those that live; until then nobody may be there to look.
+    -- A poll of a live member records crashes. Until then the row still says running.
     case when state = 'running' and not holdfast.is_present(session) then 'lost' else state end as state,
     extra, instance, attempt, started_at, ended_at, error,
     (

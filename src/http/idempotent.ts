@@ -18,8 +18,8 @@ import { readStringItem } from './string-item.js'
 
 export interface IdempotentOptions<Given = AnyRequest> {
   /**
-   * Returns the caller, such as the ID of the user, so that callers never get each other's responses. `given` is the first
-   * argument of handlers.
+   * Returns the caller, such as the ID of the user, so that callers never get each other's responses. `given` is the
+   * first argument of handlers.
    */
   scope: (given: Given) => string | Promise<string>
   /** Whether a request without the header gets 400. Default true. With false it is handled without protection. */
@@ -55,9 +55,10 @@ const rules = {
 const maxKeyLength = 255
 
 /**
- * Implements the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header): a repeated request has its effect once
- * and gets the first response. Responds with 400 without a key, 409 while the first request is in flight, and 422 if the key
- * comes with another method, path or body. A response of 500 or above, or an error, leaves the key free.
+ * Implements the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header): a repeated request has its
+ * effect once and gets the first response. Responds with 400 without a key, 409 while the first request is in flight,
+ * and 422 if the key comes with another method, path or body. A response of 500 or above, or an error, leaves the key
+ * free.
  *
  * @example
  * const idempotency = idempotent(holdfast.once, { scope: (request) => request.user.id, retain: '24h' })
@@ -127,7 +128,7 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
   return new Protection(once, policy)
 }
 
-/** Joins scope and key. The escaped scope contains no slash, so keys of two scopes cannot collide. A long scope is hashed. */
+/** Joins scope and key. An escaped scope contains no slash, so keys of two scopes differ. Hashes long scopes. */
 function keyOf(scope: string, key: string): string {
   const caller = encodeURIComponent(scope)
   return `${caller.length <= 200 ? caller : createHash('sha256').update(scope).digest('hex')}/${key}`

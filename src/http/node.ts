@@ -10,7 +10,7 @@ interface NodeHooks {
   proceed(): void
   /** Called before a response is sent without the handler. */
   takeOver(): void
-  /** Reports an error. No response was sent. `isHandled`: the handler has responded, but its response must not be sent. */
+  /** Reports an error. No response was sent. `isHandled`: the handler has run, but its response must not be sent. */
   fail(error: unknown, isHandled: boolean): void
 }
 
@@ -87,8 +87,8 @@ function unknownBody(got: string, reason: string): UsageError {
 }
 
 /**
- * Reads an unread body and puts it back into the stream. This works because a stream emits `end` one turn after its last
- * byte was read, and only if nothing was put back by then.
+ * Reads an unread body and puts it back into the stream. This works because a stream emits `end` one turn after its
+ * last byte was read, and only if nothing was put back by then.
  */
 export function peekBody(req: IncomingMessage): Promise<Uint8Array> {
   if (!hasBody(req)) return Promise.resolve(Buffer.alloc(0))

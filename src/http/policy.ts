@@ -37,8 +37,9 @@ export interface Policy {
 const deliveries = new WeakMap<object, Delivery>()
 
 /**
- * Returns the delivery of a protected handler: `tx`, whose writes commit together with the recorded response, `signal` and
- * `fence`. Undefined if the request is not protected. Accepts a `Request`, a request of Express or Fastify, or a context of Hono.
+ * Returns the delivery of a protected handler: `tx`, whose writes commit together with the recorded response, `signal`
+ * and `fence`. Undefined if the request is not protected. Accepts a `Request`, a request of Express or Fastify, or a
+ * context of Hono.
  *
  * @example
  * app.post('/invoices', idempotency.express(), async (request, response) => {

@@ -30,8 +30,8 @@ export class Protection {
   }
 
   /**
-   * Returns middleware for Express 4 and 5, and for other frameworks that use `(request, response, next)`. Body parsers may
-   * come before or after it.
+   * Returns middleware for Express 4 and 5, and for other frameworks that use `(request, response, next)`. Body parsers
+   * may come before or after it.
    *
    * @example
    * app.post('/webhooks/stripe', express.raw({ type: 'application/json' }), verify, events.express(), handler)
@@ -41,7 +41,8 @@ export class Protection {
   }
 
   /**
-   * Returns a plugin for Fastify 4 and 5. It protects all routes of the instance that registers it, and of its children.
+   * Returns a plugin for Fastify 4 and 5. It protects all routes of the instance that registers it, and of its
+   * children.
    *
    * @example
    * fastify.register(async (webhooks) => {

@@ -10,7 +10,7 @@ const overriddenMembers = ['writeHead', 'flushHeaders', 'write', 'end', 'headers
 /** Time after the client's disconnect until a response that has not ended counts as endless. */
 const maxOpenMs = 60_000
 
-/** Holds back a response of Node.js until it is recorded. To the handler and to middleware, the response appears to be sent. */
+/** Holds back a response of Node.js until it is recorded. The handler and middleware see a response that was sent. */
 export class ResponseCapture {
   /** Resolves when the handler has ended the response. */
   readonly response: Promise<RecordedResponse>

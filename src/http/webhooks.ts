@@ -7,8 +7,8 @@ import { jsonResponse, problemResponse } from './response.js'
 
 export interface WebhookOptions<Given = AnyRequest> {
   /**
-   * Returns the key of the event: the name of the sender, followed by the sender's ID of the event. `given` is the first
-   * argument of handlers. A key with a missing value, such as "stripe:undefined", is rejected.
+   * Returns the key of the event: the name of the sender, followed by the sender's ID of the event. `given` is the
+   * first argument of handlers. A key with a missing value, such as "stripe:undefined", is rejected.
    */
   key: (given: Given) => string | Promise<string>
   /**
@@ -36,9 +36,9 @@ const keyHint =
   'Read the ID from the parsed event. In Express, `request.body` is undefined before a parser, and a Buffer after express.raw(). In a Request the body is a stream: `(await request.json()).id`. See docs/guides/stripe-webhooks.md.'
 
 /**
- * Handles each webhook event once, even if it is delivered several times and to several processes. A duplicate gets the first
- * response, or 202 while the first delivery is in flight (after `wait`). A response of 500 or above, or an error, leaves the
- * event to the sender's next try.
+ * Handles each webhook event once, even if it is delivered several times and to several processes. A duplicate gets the
+ * first response, or 202 while the first delivery is in flight (after `wait`). A response of 500 or above, or an error,
+ * leaves the event to the sender's next try.
  *
  * Each delivery is compared with the first delivery of its key. Another body gets 422 and is not handled, and the event
  * `once.mismatched` reports the key.

@@ -9,8 +9,9 @@ export interface AttemptContext {
 }
 
 /**
- * One call of a user's function that must not have its effect twice: for a delivery, a tick or a job. It is bound to an epoch of the
- * instance. When the epoch is lost, another instance may do the same work, so the signal of the attempt aborts before that.
+ * One call of a user's function that must not have its effect twice: for a delivery, a tick or a job. It is bound to an
+ * epoch of the instance. When the epoch is lost, another instance may do the same work, so the signal of the attempt
+ * aborts before that.
  */
 export abstract class Attempt {
   readonly #epoch: Epoch

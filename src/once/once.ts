@@ -30,11 +30,11 @@ export interface OnceInTransactionOptions {
   wait?: Duration | undefined
   /** Time for which the recorded answer is kept. At least 1 s. Default `7d`. */
   retain?: Duration | undefined
-  /** Identifies the payload, for example its hash. The same key with another fingerprint is a `FingerprintMismatchError`. */
+  /** Identifies the payload, such as its hash. Another fingerprint for the same key is a `FingerprintMismatchError`. */
   fingerprint?: string | undefined
   /**
-   * Result of a function that throws. `free` (the default): the next call runs the function again. `record`: the failure
-   * is the answer, and duplicates get a `RecordedFailureError`.
+   * Result of a function that throws. `free` (the default): the next call runs the function again. `record`: the
+   * failure is the answer, and duplicates get a `RecordedFailureError`.
    */
   failures?: 'free' | 'record' | undefined
 }
@@ -108,9 +108,10 @@ export class Once {
   }
 
   /**
-   * Runs `work` unless the key already has an answer, and records the returned value (any JSON value) as the answer. Writes
-   * through `tx` commit together with the answer, exactly once. Effects elsewhere may happen again if the process dies
-   * before the record. A duplicate gets the recorded answer, or `in-progress` if the run in flight has no answer within `wait`.
+   * Runs `work` unless the key already has an answer, and records the returned value (any JSON value) as the answer.
+   * Writes through `tx` commit together with the answer, exactly once. Effects elsewhere may happen again if the
+   * process dies before the record. A duplicate gets the recorded answer, or `in-progress` if the run in flight has no
+   * answer within `wait`.
    *
    * @example
    * const answer = await holdfast.once.run(`order:${id}`, async ({ tx }) => {
@@ -125,8 +126,8 @@ export class Once {
 
   /**
    * Runs `work` in an open transaction of the caller. The answer commits or rolls back with that transaction. Until the
-   * transaction ends, duplicates elsewhere get `in-progress`. If `work` fails, its writes are rolled back to a savepoint,
-   * and the transaction can continue.
+   * transaction ends, duplicates elsewhere get `in-progress`. If `work` fails, its writes are rolled back to a
+   * savepoint, and the transaction can continue.
    *
    * @example
    * await client.query('begin')

@@ -153,7 +153,7 @@ export class Runs {
     await this.#retries.within(responseTimeoutMs, () => this.#store.release(claim)).catch(() => {})
   }
 
-  /** Frees a claim whose response was lost. Tries twice: the server may grant the claim after the connection was abandoned. */
+  /** Frees a claim whose response was lost. Tries twice, because the server may execute the claim after the first try. */
   #releaseUnconfirmed(claim: Claim): void {
     const release = () => this.#store.release(claim)
     const later = () => pause(responseTimeoutMs, this.#givingUp.signal)

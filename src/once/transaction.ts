@@ -24,9 +24,9 @@ export function transactionStatements(schema: string): TransactionStatements {
 /**
  * Transaction of a run. It begins with the first query: a run that does not use it needs no connection.
  *
- * Heartbeats keep the idle transaction open. If they stop, the server ends the transaction at the expiry and releases its row
- * locks. If a response takes longer than the expiry, another connection checks whether the server still works on the query. If
- * the server does not, the connection is lost and the run fails.
+ * Heartbeats keep the idle transaction open. If they stop, the server ends the transaction at the expiry and releases
+ * its row locks. If a response takes longer than the expiry, another connection checks whether the server still works
+ * on the query. If the server does not, the connection is lost and the run fails.
  */
 export class RunTransaction {
   readonly #database: Database

@@ -1,6 +1,6 @@
 -- name: write
 -- Adds the samples of this instance ($1; $2 to $5: see sample_names) and records its terms ($6: ages of their starts and ends, in ms). Not
--- flushed: nothing depends on the last moment before a crash. Returns the clock of the database, in ms. Relies on sample_pkey and term_pkey.
+-- flushed: nothing depends on the last moment before a crash. Returns the clock of the database in ms. Relies on sample_pkey, term_pkey.
 with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),

@@ -37,7 +37,7 @@ const maxTries = 3
 
 const isLeadership = (label: string) => label.startsWith('election/')
 
-/** Counts in memory what this instance holds and waits for, and writes it once a minute in one statement. See README.md. */
+/** Counts in memory what this instance holds and waits for, and writes the counts once a minute. See README.md. */
 export class Samples {
   readonly #options: SamplesOptions
   readonly #sql

@@ -137,7 +137,7 @@ export class Tally {
     return minutes
   }
 
-  /** Returns the terms to write now, leaderships first, then the longest. They count as written until `markUnrecorded`. */
+  /** Returns the terms to write now by priority. They count as written until `markUnrecorded`. */
   termsToRecord(at: number): Term[] {
     const open = [...this.#names.values()].flatMap((counted) =>
       counted.open.filter((term) => !term.isRecorded && (term.isLeadership || at - term.beganAt >= minTermMs)),

@@ -24,8 +24,8 @@ interface ChangesOptions {
 const maxTries = 50
 
 /**
- * Changes schedules. The statement that changes a rule also settles the due ticks of the old rule. They are computed from the
- * row that was read. If the row has changed since then, the change is tried again.
+ * Changes schedules. The statement that changes a rule also settles the due ticks of the old rule. They are computed
+ * from the row that was read. If the row has changed since then, the change is tried again.
  */
 export class Changes {
   readonly #options: ChangesOptions

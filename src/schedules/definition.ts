@@ -43,16 +43,16 @@ export interface ScheduleRun {
 
 export interface ScheduleOptions extends RuleOptions {
   /**
-   * Handling of a tick while an earlier run exists: `skip` the tick (the default), `queue` it (at most one waits), `allow`
-   * it to run at the same time, or `replace` the earlier run, whose signal aborts.
+   * Handling of a tick while an earlier run exists: `skip` the tick (the default), `queue` it (at most one waits),
+   * `allow` it to run at the same time, or `replace` the earlier run, whose signal aborts.
    */
   overlap?: 'skip' | 'queue' | 'allow' | 'replace' | undefined
   /**
-   * Handling of ticks that no instance started before the next tick or within a minute: `skip` them (the default), run the
-   * `latest`, or run up to N of them (`{ all: N }`), oldest first.
+   * Handling of ticks that no instance started before the next tick or within a minute: `skip` them (the default), run
+   * the `latest`, or run up to N of them (`{ all: N }`), oldest first.
    */
   missed?: 'skip' | 'latest' | { all: number } | undefined
-  /** Handling of a tick whose instance dies during the run: another instance runs it again (the default), or it is recorded. */
+  /** Handling of a tick whose instance dies: another instance runs it again (the default), or the crash is recorded. */
   crashed?: 'rerun' | 'record' | undefined
   /** Maximum duration of a run. Default: no limit. */
   timeout?: Duration | undefined

@@ -38,7 +38,7 @@ export class RunTimeoutError extends HoldfastError {
   }
 }
 
-/** Reason of a run's signal: a later tick replaces the run (`overlap: 'replace'`), and starts when the run has ended. */
+/** Reason of a run's signal: a later tick replaces the run (`overlap: 'replace'`) as soon as the run has ended. */
 export class RunReplacedError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string

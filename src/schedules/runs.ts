@@ -128,7 +128,7 @@ export class Runs {
       clearTimeout(timer)
       await this.#failed(run, error)
     } finally {
-      // If the end could not be recorded, a later poll returns the tick to waiting, because this process no longer lists the run.
+      // This process no longer lists the run. If its end was not recorded, a later poll returns the tick to waiting.
       run.end()
     }
   }

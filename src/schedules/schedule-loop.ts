@@ -105,7 +105,7 @@ export class ScheduleLoop {
     this.#wakeup.signal()
   }
 
-  /** Resolves when the schedule with this name is declared, or was never added here. Rejects if the declaration fails. */
+  /** Resolves when the schedule with this name is declared, or was not added here. Rejects if the declaration fails. */
   declared(name: string): Promise<void> {
     const waiters = this.#entries.get(name)?.waiters
     if (waiters === undefined) return Promise.resolve()

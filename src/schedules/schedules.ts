@@ -58,8 +58,8 @@ export interface Schedule extends AsyncDisposable {
   /** Number of its runs in this instance. */
   readonly running: number
   /**
-   * Stops claiming ticks in this instance, and resolves when its runs have ended. The signals of runs that take longer than
-   * `within` (default `30s`) abort with `RunDrainingError`, and another instance runs their ticks again.
+   * Stops claiming ticks in this instance, and resolves when its runs have ended. The signals of runs that take longer
+   * than `within` (default `30s`) abort with `RunDrainingError`, and another instance runs their ticks again.
    */
   close(options?: { within?: Duration | undefined }): Promise<void>
 }
@@ -109,12 +109,12 @@ export class Schedules {
   }
 
   /**
-   * Adds a schedule to this instance until the schedule or the instance is closed. All instances add the same schedules when
-   * they start, and one of them runs each tick. Returns immediately: the schedule is written to the database in the background.
-   * Other calls of this instance that name the schedule wait for that.
+   * Adds a schedule to this instance until the schedule or the instance is closed. All instances add the same schedules
+   * when they start, and one of them runs each tick. Returns immediately: the schedule is written to the database in
+   * the background. Other calls of this instance that name the schedule wait for that.
    *
-   * With `job` and `input` instead of a function, each tick enqueues exactly one job. A definition made by `defineSchedule`
-   * replaces all arguments.
+   * With `job` and `input` instead of a function, each tick enqueues exactly one job. A definition made by
+   * `defineSchedule` replaces all arguments.
    *
    * @example
    * holdfast.schedules.add('invoices', { every: '15m', overlap: 'queue', timeout: '10m' }, async ({ tick, signal, tx }) => {
@@ -205,8 +205,8 @@ export class Schedules {
   }
 
   /**
-   * Requests a run now, in addition to the rule, even if the schedule is paused. Returns the tick of the run, or null if a
-   * run exists and `overlap` does not allow another.
+   * Requests a run now, in addition to the rule, even if the schedule is paused. Returns the tick of the run, or null
+   * if a run exists and `overlap` does not allow another.
    *
    * @example
    * const tick = await holdfast.schedules.run('invoices')
@@ -260,8 +260,8 @@ export class Schedules {
   }
 
   /**
-   * @internal Waits for and returns the tick that is nearest by the clock of the database, or null if the rule has no tick
-   * yet. For callers with their own clock, such as crontab, which may be fast or slow.
+   * @internal Waits for and returns the tick that is nearest by the clock of the database, or null if the rule has no
+   * tick yet. For callers with their own clock, such as crontab, which may be fast or slow.
    */
   async untilNearest(rule: TickRule, signal?: AbortSignal): Promise<Date | null> {
     const now = async () => (await this.#store.run<{ now: number }>('now', []))[0]!.now

@@ -21,8 +21,8 @@ const ahead = 5
 const marginMs = 1_000
 
 /**
- * Returns the ticks of a rule from the tick `nextMs` to a few after `nowMs`. Lists the last `keep` due ticks and the future
- * ticks one by one, and earlier ticks as at most two ranges, split at `dividedAtMs`.
+ * Returns the ticks of a rule from the tick `nextMs` to a few after `nowMs`. Lists the last `keep` due ticks and the
+ * future ticks one by one, and earlier ticks as at most two ranges, split at `dividedAtMs`.
  */
 export function planSettlement(
   rule: TickRule,

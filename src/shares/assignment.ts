@@ -79,7 +79,7 @@ export class Assignment {
   }
 
   /**
-   * Replaces the resources. All members should use the same list. While the lists differ, some resources may have no owner.
+   * Replaces the resources. While the lists of the members differ, some resources may have no owner.
    *
    * @example
    * assignment.update(await listOfFeeds())
@@ -90,7 +90,7 @@ export class Assignment {
     this.#context.onResourcesChanged()
   }
 
-  /** Leaves the share: aborts the signal of every function, and resolves when all have ended and released their resources. */
+  /** Leaves the share: aborts the signals of all functions, and resolves when all resources are released. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed

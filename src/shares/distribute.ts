@@ -1,10 +1,11 @@
 /**
- * Divides resources among members. The same lists always produce the same result. No member gets more than the ceiling of
- * resources / members, and few resources move when a member joins or leaves.
+ * Divides resources among members. The same lists always produce the same result. No member gets more than the ceiling
+ * of resources / members, and few resources move when a member joins or leaves.
  *
- * Uses rendezvous hashing with a capacity. Each pair of member and resource has a fixed pseudo-random score. A resource goes
- * to the member with the highest score. A member that exceeds its capacity keeps the resources with the highest scores, and
- * the others go to their next member. The result is a stable matching, which does not depend on the order of the lists.
+ * Uses rendezvous hashing with a capacity. Each pair of member and resource has a fixed pseudo-random score. A resource
+ * goes to the member with the highest score. A member that exceeds its capacity keeps the resources with the highest
+ * scores, and the others go to their next member. The result is a stable matching, which does not depend on the order
+ * of the lists.
  */
 export function distribute(members: readonly string[], resources: readonly string[]): Map<string, string[]> {
   const seats = [...new Set(members)].sort().map((member) => ({ member, hash: hash(member), accepted: [] as Offer[] }))

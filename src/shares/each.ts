@@ -39,9 +39,9 @@ const minPauseMs = 25
 const maxPauseMs = 1_000
 
 /**
- * One call of `shares.each`. Tries the resources in passes, from a random start, until each is done, skipped or failed. See the
- * state diagram in README.md. The read after each grant makes rounds exact: the previous holder recorded its work before it
- * released the lock, so this read sees the record.
+ * One call of `shares.each`. Tries the resources in passes, from a random start, until each is done, skipped or failed.
+ * See the state diagram in README.md. The read after each grant makes rounds exact: the previous holder recorded its
+ * work before it released the lock, so this read sees the record.
  */
 export class EachCall {
   readonly #context: EachContext
@@ -224,7 +224,7 @@ export class EachCall {
     if (failure) throw failure.error
   }
 
-  /** Reads the granted resources again. Previous holders recorded before they released, so this read sees their records. */
+  /** Reads the granted resources again. Previous holders recorded before they released, so this read sees the records. */
   async #acceptGranted(granted: readonly [string, HeldName][]): Promise<void> {
     if (granted.length === 0) return
     const { store, presence } = this.#context

@@ -7,8 +7,8 @@ export interface ResourceFailure {
 }
 
 /**
- * The work on some resources failed in this call, after all other resources were processed. Failed resources are not recorded
- * as done: other instances and later calls try them again.
+ * The work on some resources failed in this call, after all other resources were processed. Failed resources are not
+ * recorded as done: other instances and later calls try them again.
  */
 export class ResourcesFailedError extends HoldfastError {
   readonly share: string
@@ -44,7 +44,7 @@ const reasonTexts: Record<HandoverReason, string> = {
   closing: 'this instance leaves the share',
 }
 
-/** Reason of an owner's signal before a handover. The owner still holds the resource, and the next owner waits until the work ends. */
+/** Reason of an owner's signal before a handover. The owner still holds the resource until its function ends. */
 export class ResourceMovedError extends HoldfastError {
   readonly share: string
   readonly resource: string

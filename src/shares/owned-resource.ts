@@ -19,7 +19,7 @@ export class OwnedResource extends HeldWork {
   }
 }
 
-/** Returns the lock name of a resource. Escapes slashes in the share, so that the names of two shares cannot collide. */
+/** Returns the lock name of a resource. Escapes slashes in the share, so that names of two shares cannot collide. */
 export function resourceName(share: string, resource: string): string {
   return `share/${share.replaceAll('%', '%25').replaceAll('/', '%2F')}/${resource}`
 }

@@ -30,8 +30,8 @@ interface Membership {
 const pollEveryMs = 1_000
 
 /**
- * Joins shares for this instance and reads their present members: one statement for all shares, about once a second, and
- * immediately when a member joins or leaves.
+ * Joins shares for this instance and reads their present members: one statement for all shares, about once a second,
+ * and immediately when a member joins or leaves.
  */
 export class Roster {
   readonly #options: RosterOptions
@@ -65,7 +65,7 @@ export class Roster {
     this.#poller.start()
   }
 
-  /** Leaves a share and notifies the other members immediately. They may still wait for resources that this instance owns. */
+  /** Leaves a share and notifies the other members immediately. They may have to wait for resources of this instance. */
   async remove(assignment: Assignment): Promise<void> {
     const { database, presence, statements, schema, namespace, keyOf } = this.#options
     const membership = this.#memberships.get(assignment.name)

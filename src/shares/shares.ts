@@ -30,8 +30,8 @@ export interface EachOptions {
   /** Maximum number of resources that this instance processes at the same time. Default 1. */
   concurrency?: number | undefined
   /**
-   * True (the default): the call continues until every resource is done by any instance or has failed here, and takes over
-   * resources of dead instances. False: the call skips resources that others are processing.
+   * True (the default): the call continues until every resource is done by any instance or has failed here, and takes
+   * over resources of dead instances. False: the call skips resources that others are processing.
    */
   waitForOthers?: boolean | undefined
   /** Stops the call when it aborts: no further resource begins, and the signals of running functions abort. */
@@ -49,7 +49,7 @@ export interface SharesOptions {
 }
 
 /**
- * Divides work on many resources among the instances: in rounds (`each`), or with one long-term owner per resource (`assign`).
+ * Divides work on many resources among instances: in rounds (`each`), or with one owner per resource (`assign`).
  *
  * @example
  * await holdfast.shares.each('cities', cities, async (city, { signal, fence }) => {
@@ -81,8 +81,8 @@ export class Shares {
 
   /**
    * Processes every resource that no other instance processes or has done in this round, from a random start. Instances
-   * that call `each` at about the same time divide the resources by trying their locks. A resource is recorded as done if
-   * `work` succeeds and the resource is still held.
+   * that call `each` at about the same time divide the resources by trying their locks. A resource is recorded as done
+   * if `work` succeeds and the resource is still held.
    *
    * Throws `ResourcesFailedError` if `work` threw for some resources, after the others were processed.
    *
@@ -127,12 +127,13 @@ export class Shares {
   }
 
   /**
-   * Joins a share: runs `work` for each resource that is assigned to this instance, until the resource moves. The resources
-   * are spread evenly over the instances that assign the same share, and few resources move when an instance joins or leaves.
+   * Joins a share: runs `work` for each resource that is assigned to this instance, until the resource moves. The
+   * resources are spread evenly over the instances that assign the same share, and few resources move when an instance
+   * joins or leaves.
    *
-   * - Before a resource moves, its `signal` aborts. Its next owner begins after `work` has ended. There are never two owners.
-   * - If `work` returns while the resource is owned, it runs again after a second. If it throws, `share.failed` is emitted,
-   *   and it runs again after a pause that grows up to a minute.
+   * - Before a resource moves, its `signal` aborts. Its next owner begins after `work` has ended: never two owners.
+   * - If `work` returns while the resource is owned, it runs again after a second. If it throws, `share.failed` is
+   *   emitted, and it runs again after a pause that grows up to a minute.
    *
    * @example
    * await using assignment = holdfast.shares.assign('feeds', () => listFeeds(), async (feed, { signal }) => {

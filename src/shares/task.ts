@@ -6,7 +6,7 @@ const maxFailurePauseMs = 60_000
 
 type Work = (resource: string, owned: OwnedResource) => unknown
 
-/** Runs the function of one owned resource until the resource is lost or its release is requested, and the function has ended. */
+/** Runs the function of one owned resource until the resource is lost or must be released and the function has ended. */
 export class Task {
   readonly ended: Promise<void>
   /** Error after which the function pauses. */

@@ -14,9 +14,9 @@ const rules = { queue: text, within: duration() }
 const pollEveryMs = 10
 
 /**
- * Runs the jobs of these definitions in this process until none is ready, running or due, including jobs that they enqueue.
- * Jobs that wait for a later time, and jobs in paused queues, do not run. Returns the status of each attempted job. Failures
- * are in the statuses and are not thrown.
+ * Runs the jobs of these definitions in this process until none is ready, running or due, including jobs that they
+ * enqueue. Jobs that wait for a later time, and jobs in paused queues, do not run. Returns the status of each attempted
+ * job. Failures are in the statuses and are not thrown.
  *
  * @example
  * await signUp({ email: 'ada@example.com' })

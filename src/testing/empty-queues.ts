@@ -2,8 +2,9 @@ import type { Holdfast } from '../index.js'
 import { TestingContext } from './context.js'
 
 /**
- * Removes all jobs of this namespace: waiting, running (their signals abort within about a second, and nothing is recorded) and
- * ended jobs. Also frees the keys of unique jobs and resumes paused queues. Returns the number of removed jobs.
+ * Removes all jobs of this namespace: waiting, running (their signals abort within about a second, and nothing is
+ * recorded) and ended jobs. Also frees the keys of unique jobs and resumes paused queues. Returns the number of removed
+ * jobs.
  *
  * For use between two tests. Never use it with a database whose jobs matter.
  *

@@ -15,8 +15,8 @@ export interface EnqueuedJob<Input = unknown> {
 }
 
 /**
- * Returns the enqueued jobs that have not started, in the order of their enqueue: all jobs of the namespace, or the jobs of one
- * definition. For assertions without a worker.
+ * Returns the enqueued jobs that have not started, in the order of their enqueue: all jobs of the namespace, or the
+ * jobs of one definition. For assertions without a worker.
  *
  * @example
  * await signUp({ email: 'ada@example.com' })

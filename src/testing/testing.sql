@@ -1,6 +1,5 @@
 -- name: queues
--- Returns the keys of the queues of a namespace ($1): registered queues, and queues that this instance has used ($2), whose registration may
--- still be pending.
+-- Returns the queue keys of a namespace ($1): registered queues, and queues that this instance has used ($2) and may not have registered yet.
 select key::text as key
 from holdfast.queue
 where namespace = $1
@@ -108,7 +107,7 @@ select moved
 from holdfast.job_maintain(1000)
 
 -- name: pass_time
--- Moves the run time of waiting jobs in the queues ($1), and the ends of their unique windows, $2 ms earlier. Returns the number of due jobs.
+-- Moves the times of waiting jobs in the queues ($1), and the ends of their unique windows, $2 ms earlier. Returns the number of due jobs.
 with windows as (
   update holdfast.unique_job
   set expires_at = expires_at - make_interval(secs => $2::float8 / 1000)

@@ -3,8 +3,8 @@ import type { Duration, Holdfast } from '../index.js'
 import { TestingContext } from './context.js'
 
 /**
- * Simulates the passage of time for waiting jobs of this namespace (delayed jobs, and jobs that wait for their next attempt)
- * and for the windows of unique jobs. When it resolves, due jobs may run. Returns the number of due jobs.
+ * Simulates the passage of time for waiting jobs of this namespace (delayed jobs, and jobs that wait for their next
+ * attempt) and for the windows of unique jobs. When it resolves, due jobs may run. Returns the number of due jobs.
  *
  * Changes nothing else: no clock, timeout of a running job, lease, rate, limit, retention or other namespace.
  *

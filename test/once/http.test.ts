@@ -552,7 +552,7 @@ describe('bad input', () => {
     const handler = webhooks(once, { key: (request) => `stripe:${request.body?.id}` }).fetch(() => new Response())
     const error = await caught(UsageError, handler(new Request('http://x/', { method: 'POST', body: '{"id":"a"}' })))
     expect(error.message).toContain('its part "undefined" means that')
-    expect(error.hint).toContain('in a Request it is a stream: `(await request.json()).id`')
+    expect(error.hint).toContain('In a Request the body is a stream: `(await request.json()).id`')
   })
 
   test.each([
@@ -610,7 +610,7 @@ describe('bad input', () => {
       expect(error!.message).toBe(
         'Expected the body of the request in request.rawBody or request.body, got nothing: the body was read before and not kept',
       )
-      expect(error!.hint).toContain('Put the bytes into request.rawBody')
+      expect(error!.hint).toContain('Set request.rawBody to the bytes')
     })
 
     test.each<[string, unknown, string]>([

@@ -78,7 +78,9 @@ describe('jobEnded', () => {
     })
     const held = await holdfast.jobs.enqueue(hold, null)
     work(holdfast, [hold])
-    await expect.poll(() => messageOf(held.id)).toMatch(/\(hold\) runs on this instance since 20.*Z, with progress 0.5$/)
+    await expect
+      .poll(() => messageOf(held.id))
+      .toMatch(/\(hold\) runs on this instance since 20.*Z, with progress 0.5$/)
     open()
     await jobEnded(holdfast, held.id)
     expect(await messageOf(2 ** 40)).toContain(`job ${2 ** 40} does not exist`)

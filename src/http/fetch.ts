@@ -8,14 +8,14 @@ export function protectFetch<Given extends Request, Rest extends unknown[]>(
   handler: (request: Given, ...rest: Rest) => Response | Promise<Response>,
 ): (request: Given, ...rest: Rest) => Promise<Response> {
   return async (request, ...rest) => {
-    const response = await respond(once, policy, exchangeOf(request), async () =>
+    const response = await respond(once, policy, exchangeOfRequest(request), async () =>
       readResponse(await handler(request, ...rest)),
     )
     return response ? toResponse(response) : handler(request, ...rest)
   }
 }
 
-function exchangeOf(request: Request): Exchange {
+export function exchangeOfRequest(request: Request): Exchange {
   const { pathname, search } = new URL(request.url)
   return {
     handlerArguments: [request],

@@ -1,5 +1,5 @@
 import type { Once } from '../once/index.js'
-import { readResponse, toResponse } from './fetch.js'
+import { exchangeOfRequest, readResponse, toResponse } from './fetch.js'
 import { type Exchange, type Policy, respond } from './policy.js'
 
 /** Used part of Hono's context. */
@@ -36,13 +36,10 @@ export function protectHono(once: Once, policy: Policy) {
 
 function exchangeOf(context: HonoContext): Exchange {
   const { raw } = context.req
-  const { pathname, search } = new URL(raw.url)
   return {
+    ...exchangeOfRequest(raw),
     handlerArguments: [context, raw],
     callbackArgument: () => context,
-    method: raw.method,
-    path: pathname + search,
-    header: (name) => raw.headers.get(name),
     // Hono caches a body that was read before.
     body: async () => new Uint8Array(await (raw.bodyUsed ? context.req : raw.clone()).arrayBuffer()),
   }

@@ -10,8 +10,7 @@ import {
   UsageError,
 } from '../base/index.js'
 import { type Once, retainRule, waitRule } from '../once/index.js'
-import { digestOf } from './fingerprint.js'
-import { type AnyRequest, functionRule, type Policy, throwMissingOption } from './policy.js'
+import { type AnyRequest, digestOf, functionRule, type Policy, throwMissingOption } from './policy.js'
 import { Protection } from './protection.js'
 import { problemResponse } from './response.js'
 import { readStringItem } from './string-item.js'

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { describe, isInstance, type OptionRule, UsageError } from '../base/index.js'
 import { type Delivery, FingerprintMismatchError, type Once, type OnceOptions } from '../once/index.js'
 import { type RecordedResponse, responseCodec, withHeader } from './response.js'
@@ -84,6 +85,13 @@ export async function respond(
     if (isInstance(error, FingerprintMismatchError)) return policy.mismatch()
     throw error
   }
+}
+
+/** Returns the digest that identifies the content of a request. */
+export function digestOf(...parts: (string | Uint8Array)[]): string {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(part)
+  return hash.digest('base64')
 }
 
 type Callback = (given: AnyRequest) => string | Promise<string>

@@ -1,7 +1,6 @@
 import { checkName, type Duration, describe, readOptions, UsageError, wholeNumber } from '../base/index.js'
 import { type Once, retainRule, waitRule } from '../once/index.js'
-import { digestOf } from './fingerprint.js'
-import { type AnyRequest, functionRule, type Policy, throwMissingOption } from './policy.js'
+import { type AnyRequest, digestOf, functionRule, type Policy, throwMissingOption } from './policy.js'
 import { Protection } from './protection.js'
 import { jsonResponse, problemResponse } from './response.js'
 

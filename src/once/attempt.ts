@@ -42,13 +42,13 @@ export abstract class Attempt {
     if (this.#transaction === undefined) {
       const { database, statements, expiryMs } = this.#context
       this.#transaction = new RunTransaction(database, statements, expiryMs, this.signal)
-      // After the end of the attempt, nobody would end a transaction.
+      // After the attempt has ended, nothing would end a new transaction.
       if (this.#isSealed) this.#transaction.seal()
     }
     return this.#transaction.tx
   }
 
-  /** Asks the function to stop. Only the first reason counts, but a loss replaces it. */
+  /** Aborts the signal of the function. The first reason counts, but a loss replaces it. */
   stop(reason: HoldfastError): void {
     if (this.#reason) return
     this.#reason = reason

@@ -94,11 +94,8 @@ export class Samples {
   /** @internal Records the ends of terms whose instance is gone, and removes old rows. */
   async sweep(): Promise<void> {
     // Not on the anchor, whose own session does not see this instance as present.
-    await this.#options.keepaliveDatabase.query(
-      this.#sql.sweep.text,
-      [keepDays, keepTerms, keepOfName],
-      responseTimeoutMs,
-    )
+    const values = [keepDays, keepTerms, keepOfName]
+    await this.#options.keepaliveDatabase.query(this.#sql.sweep.text, values, responseTimeoutMs)
   }
 
   /** @internal Called after all names are released, and before the presence ends. */
@@ -169,15 +166,7 @@ export class Samples {
       // The middle of the minute, so that a delayed statement still counts for the right minute.
       sentAt - (beganAt + endedAt) / 2,
       JSON.stringify(
-        terms.map(({ key, fence, kind, mode, beganAt, endedAt, why }) => ({
-          key,
-          fence,
-          kind,
-          mode,
-          began: age(beganAt),
-          ended: age(endedAt),
-          why,
-        })),
+        terms.map(({ beganAt, endedAt, ...term }) => ({ ...term, began: age(beganAt), ended: age(endedAt) })),
       ),
     ])
     const answeredAt = performance.now()

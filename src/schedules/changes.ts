@@ -63,15 +63,15 @@ export class Changes {
       next === null
         ? {}
         : planSettlement(rule, row.next_ms!, row.now_ms, Math.max(1, row.max_late), row.first_member_ms ?? undefined)
-    const asked = { id: row.key, code_rule: row.rule, rule: before, next_at: next, ...due, what }
-    if (what === 'resume') return asked
+    const request = { id: row.key, code_rule: row.rule, rule: before, next_at: next, ...due, what }
+    if (what === 'resume') return request
     const newRule = what === 'override' ? change.rule : change.definition.rule.text
     const after = what === 'override' ? (newRule ?? row.rule) : (row.override ?? newRule!)
     const { ticks, isOver } = firstTicks(this.#readable(after), row.now_ms)
     const candidates = { new_rule: newRule, first_ticks: ticks, first_ticks_are_all: isOver }
-    if (what === 'override') return { ...asked, ...candidates }
+    if (what === 'override') return { ...request, ...candidates }
     const { overlap, missed, maxLate, reruns } = change.definition
-    return { ...asked, ...candidates, overlap, missed, max_late: maxLate, reruns }
+    return { ...request, ...candidates, overlap, missed, max_late: maxLate, reruns }
   }
 
   #readable(text: string): TickRule {

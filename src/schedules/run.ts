@@ -2,7 +2,7 @@ import { textOf } from '../base/index.js'
 import { Attempt, type AttemptContext } from '../once/index.js'
 import type { Epoch } from '../postgres/index.js'
 import type { Definition, ScheduleRun } from './definition.js'
-import { RunLostError, RunTimeoutError } from './errors.js'
+import { RunLostError } from './errors.js'
 import type { StartedRun } from './store.js'
 
 export interface RunContext extends AttemptContext {
@@ -56,10 +56,6 @@ export class Run extends Attempt implements ScheduleRun {
     if (this.#isDecided) return
     this.lines.push(textOf(line))
     this.#context.noted(this)
-  }
-
-  timeOut(timeoutMs: number): void {
-    this.stop(new RunTimeoutError(this.name, timeoutMs))
   }
 
   lossError(cause?: Error): RunLostError {

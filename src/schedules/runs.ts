@@ -117,8 +117,9 @@ export class Runs {
   }
 
   async #run(run: Run): Promise<void> {
-    const { timeoutMs } = run.definition
-    const timer = timeoutMs === undefined ? undefined : setTimeout(() => run.timeOut(timeoutMs), timeoutMs)
+    const { name, timeoutMs } = run.definition
+    const timeOut = () => run.stop(new RunTimeoutError(name, timeoutMs!))
+    const timer = timeoutMs === undefined ? undefined : setTimeout(timeOut, timeoutMs)
     try {
       await this.#work(run)
       clearTimeout(timer)
@@ -229,9 +230,9 @@ export class Runs {
     const noted = [...this.#noted]
     this.#noted.clear()
     if (noted.length === 0) return
-    const asked = noted.map((run) => ({ ...runKeyOf(run), lines: run.lines.splice(0).slice(-100) }))
+    const logs = noted.map((run) => ({ ...runKeyOf(run), lines: run.lines.splice(0).slice(-100) }))
     // Logs are best effort.
-    await this.#store.run('save_logs', [JSON.stringify(asked)]).catch(() => {})
+    await this.#store.run('save_logs', [JSON.stringify(logs)]).catch(() => {})
   }
 }
 

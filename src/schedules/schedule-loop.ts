@@ -203,22 +203,15 @@ export class ScheduleLoop {
     const [row] = await this.#store.run<{ now: number }>('now', [])
     this.clock.set(row!.now)
     const portion = entries.slice(0, maxPerStatement)
-    const asked = portion.map(({ definition }) => {
+    const { namespace } = this.#options
+    const requests = portion.map(({ definition }) => {
       const { name, key, was, rule, overlap, missed, maxLate, reruns } = definition
       const { ticks, isOver } = firstTicks(rule, this.clock.now())
-      const former = was === undefined ? undefined : keyOfSchedule(this.#options.namespace, was)
+      const former = was === undefined ? undefined : keyOfSchedule(namespace, was)
       const options = { rule: rule.text, overlap, missed, max_late: maxLate, reruns }
-      return {
-        key,
-        namespace: this.#options.namespace,
-        name,
-        former_key: former,
-        ...options,
-        first_ticks: ticks,
-        is_over: isOver,
-      }
+      return { key, namespace, name, former_key: former, ...options, first_ticks: ticks, is_over: isOver }
     })
-    const answer = await this.#store.call('declare', [epoch.number, this.#instance, JSON.stringify(asked)])
+    const answer = await this.#store.call('declare', [epoch.number, this.#instance, JSON.stringify(requests)])
     this.clock.set(answer.now)
     const keys = new Map(answer.declared.map(([key, schedule]) => [key, schedule]))
     for (const entry of portion) {
@@ -281,18 +274,18 @@ export class ScheduleLoop {
   async #claim(epoch: Epoch, due: readonly Entry[]): Promise<void> {
     // Shuffled portions, so that the instances of a fleet divide the schedules.
     const portion = due.length <= maxPerStatement ? due : shuffled(due).slice(0, maxPerStatement)
-    const asked: object[] = []
+    const requests: object[] = []
     for (const entry of portion) {
       const settles = this.#planSettlement(entry)
-      if (settles) asked.push(settles)
+      if (settles) requests.push(settles)
       // The response replaces this time.
       entry.wakeAt = performance.now() + againMs * (0.5 + Math.random())
     }
-    for (const key of this.#startable) if (!this.runs.hasLostRun(key)) asked.push({ id: key, begins: true })
+    for (const key of this.#startable) if (!this.runs.hasLostRun(key)) requests.push({ id: key, begins: true })
     this.#startable.clear()
-    if (asked.length === 0) return
+    if (requests.length === 0) return
     this.#pendingPolls = 2
-    const answer = await this.#store.call('claim', [epoch.number, this.#instance, JSON.stringify(asked)])
+    const answer = await this.#store.call('claim', [epoch.number, this.#instance, JSON.stringify(requests)])
     if (answer.state === 'in-grace') throw new Error('in-grace')
     this.clock.set(answer.now)
     this.#applyStates(answer.states)

@@ -85,27 +85,21 @@ select
   s.max_late,
   (extract(epoch from s.next_at) * 1000)::float8 as next_ms,
   (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
-  (
-    with member as materialized (
-      select instance, session, rule, since
-      from holdfast.schedule_member
-      where schedule = s.key
-    )
-    select json_agg(json_build_object('instance', instance, 'rule', rule) order by since)::text
-    from member
-    where holdfast.is_present(session)
-  ) as members,
-  (
-    with member as materialized (
-      select session, since
-      from holdfast.schedule_member
-      where schedule = s.key
-    )
-    select (extract(epoch from min(since)) * 1000)::float8
-    from member
-    where holdfast.is_present(session)
-  ) as first_member_ms
+  present.members,
+  present.first_member_ms
 from holdfast.schedule s
+cross join lateral (
+  with member as materialized (
+    select instance, session, rule, since
+    from holdfast.schedule_member
+    where schedule = s.key
+  )
+  select
+    json_agg(json_build_object('instance', instance, 'rule', rule) order by since)::text as members,
+    (extract(epoch from min(since)) * 1000)::float8 as first_member_ms
+  from member
+  where holdfast.is_present(session)
+) as present
 where s.key = holdfast.schedule_resolve($1::bigint)
   or ($1::bigint is null and s.namespace = $2)
 order by s.name

@@ -69,33 +69,25 @@ interface Responses {
 
 /** Runs the statements of this room. */
 export class ScheduleStore {
+  readonly database: Database
+  readonly expiryMs: number
   readonly transactionStatements: TransactionStatements
   readonly #sql: Record<StatementName, Statement>
-  readonly #options: ScheduleStoreOptions
 
-  constructor(options: ScheduleStoreOptions) {
-    this.#options = options
-    this.transactionStatements = transactionStatements(options.schema)
-    this.#sql = loadStatements<StatementName>(new URL('./schedules.sql', import.meta.url), options.schema)
-  }
-
-  get database(): Database {
-    return this.#options.database
-  }
-
-  get expiryMs(): number {
-    return this.#options.expiryMs
+  constructor({ database, schema, expiryMs }: ScheduleStoreOptions) {
+    this.database = database
+    this.expiryMs = expiryMs
+    this.transactionStatements = transactionStatements(schema)
+    this.#sql = loadStatements<StatementName>(new URL('./schedules.sql', import.meta.url), schema)
   }
 
   run<Row>(name: StatementName, values: readonly unknown[]): Promise<Row[]> {
-    const { database, expiryMs } = this.#options
-    return retryOnConflict(() => database.query<Row>(this.#sql[name].text, values, expiryMs))
+    return retryOnConflict(() => this.database.query<Row>(this.#sql[name].text, values, this.expiryMs))
   }
 
   /** Runs a statement that reads many rows; see `Database.read`. */
   read<Row>(name: 'find' | 'runs', values: readonly unknown[]): Promise<Row[]> {
-    const { database, expiryMs } = this.#options
-    return retryOnConflict(() => database.read<Row>(this.#sql[name].text, values, expiryMs))
+    return retryOnConflict(() => this.database.read<Row>(this.#sql[name].text, values, this.expiryMs))
   }
 
   async call<Name extends keyof Responses>(name: Name, values: readonly unknown[]): Promise<Responses[Name]> {

@@ -235,11 +235,8 @@ export class EachCall {
       const releases: Promise<void>[] = []
       for (const [resource, heldName] of granted) {
         if (!done.has(resource) && this.#open.delete(resource)) {
-          this.#ready.push({
-            owned: new OwnedResource(resource, heldName, this.#settings.signal),
-            session,
-            startedAt: now,
-          })
+          const owned = new OwnedResource(resource, heldName, this.#settings.signal)
+          this.#ready.push({ owned, session, startedAt: now })
         } else {
           this.#skip(resource)
           releases.push(heldName.release())

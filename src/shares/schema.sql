@@ -5,8 +5,7 @@ create unlogged table holdfast.share_member (
   session integer not null,
   primary key (namespace, share, instance)
 );
-comment on table holdfast.share_member is
-  'Instances that divide the resources of a share among themselves (shares.assign).';
+comment on table holdfast.share_member is 'Instances that divide the resources of a share among themselves (shares.assign).';
 comment on column holdfast.share_member.namespace is 'Namespace of the share.';
 comment on column holdfast.share_member.share is 'Name of the share.';
 comment on column holdfast.share_member.instance is 'Instance that is a member.';
@@ -24,9 +23,7 @@ create table holdfast.share_done (
   primary key (namespace, share, round, resource)
 );
 comment on table holdfast.share_done is
-  'Resources of a share that were processed (shares.each). Rows are removed after a week.';
-comment on column holdfast.share_done.namespace is 'Namespace of the share.';
-comment on column holdfast.share_done.share is 'Name of the share.';
+  'Resources of a share that were processed (shares.each). Rows are removed after a week. Columns without a comment: see share_member.';
 comment on column holdfast.share_done.round is 'Name of the round. Empty for rounds without a name, of which only the last is kept.';
 comment on column holdfast.share_done.resource is 'Resource that was processed.';
 comment on column holdfast.share_done.instance is 'Instance that processed the resource.';

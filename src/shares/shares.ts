@@ -1,12 +1,12 @@
 import {
   Calls,
+  combineSignals,
   type Duration,
   type Events,
   hashedKey,
   InstanceDrainingError,
   resultWithin,
   UsageError,
-  whenAborted,
 } from '../base/index.js'
 import { type Database, type HealthReason, loadStatements, type NameLocker, type Presence } from '../postgres/index.js'
 import { Assignment, type Resources } from './assignment.js'
@@ -99,10 +99,7 @@ export class Shares {
     const list = checkResources(name, resources)
     checkWork('shares.each', work)
     const { concurrency = 1, waitForOthers = true, signal, ...read } = readEachOptions(options)
-    const giveUp = new AbortController()
-    const forgets = [this.#calls.closing, this.#stopping.signal, signal].map((given) =>
-      whenAborted(given, (reason) => giveUp.abort(reason)),
-    )
+    const giveUp = combineSignals(this.#calls.closing, this.#stopping.signal, signal)
     const windowMs = read.round === undefined ? (read.window ?? 10_000) : null
     const settings = {
       round: { share: name, name: read.round ?? '', windowMs },
@@ -121,7 +118,7 @@ export class Shares {
       return await running
     } finally {
       this.#rounds.delete(running)
-      for (const forget of forgets) forget()
+      giveUp.forget()
       this.#store.sweepSometimes()
     }
   }

@@ -2,7 +2,7 @@
 -- keys, so that they cannot deadlock.
 
 -- name: claim
--- Returns the state of each key, and claims the free keys. See the function.
+-- Returns the state of each key, and claims the free keys. See holdfast.claim_deliveries.
 select key, state, fence, fingerprint, value, body
 from holdfast.claim_deliveries($1, $2::text::json, $3::boolean, $4)
 

@@ -5,7 +5,7 @@
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now
 
 -- name: declare
--- See schedule_declare.
+-- Declares the schedules of an instance; see schedule_declare.
 select holdfast.schedule_declare($1::integer, $2, $3::text::json)::text as answer
 
 -- name: withdraw
@@ -15,15 +15,15 @@ where instance = $1
   and schedule = any($2::text::bigint[])
 
 -- name: poll
--- See schedule_poll.
+-- Polls for a member; see schedule_poll.
 select holdfast.schedule_poll($1::integer, $2, $3::text::bigint[], $4::bigint, $5::integer)::text as answer
 
 -- name: claim
--- See schedule_claim.
+-- Settles due ticks and starts runs; see schedule_claim.
 select holdfast.schedule_claim($1::integer, $2, $3::text::json)::text as answer
 
 -- name: end
--- See schedule_record_ends.
+-- Records the ends of runs; see schedule_record_ends.
 select holdfast.schedule_record_ends($1::text::json)::text as answer
 
 -- name: done
@@ -56,7 +56,7 @@ on conflict (schedule, at, extra) do update
 set lines = (known.lines || excluded.lines)[greatest(1, cardinality(known.lines) + cardinality(excluded.lines) - 99):]
 
 -- name: change
--- See schedule_change.
+-- Changes the rule of a schedule, or resumes a schedule; see schedule_change.
 select holdfast.schedule_change($1::text::json) as answer
 
 -- name: pause
@@ -67,11 +67,11 @@ where key = holdfast.schedule_resolve($1::bigint)
 returning pg_notify(holdfast.notification_channel(), 'schedule-changed ' || key)
 
 -- name: run
--- See schedule_request_run.
+-- Requests a run in addition to the rule; see schedule_request_run.
 select holdfast.schedule_request_run(holdfast.schedule_resolve($1::bigint)) as at
 
 -- name: sweep
--- See schedule_sweep.
+-- Removes old ticks, gaps and rules; see schedule_sweep.
 select holdfast.schedule_sweep($1::integer, $2::integer, $3::integer)
 
 -- name: find

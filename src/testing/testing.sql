@@ -177,7 +177,7 @@ select
   ) as linked
 
 -- name: release_links
--- See job_release_links.
+-- Releases the links of removed jobs; see job_release_links.
 select holdfast.job_release_links($1::text::jsonb)
 
 -- name: resume

@@ -5,7 +5,7 @@ import type { Exchange, Policy } from './policy.js'
 import { problemResponse } from './response.js'
 import { sendRecorded } from './response-capture.js'
 
-/** What is used of Fastify. */
+/** Used part of a Fastify instance. */
 export interface FastifyInstanceLike {
   addHook(name: 'preHandler', hook: (request: FastifyRequestLike, reply: FastifyReplyLike) => Promise<void>): unknown
 }
@@ -13,7 +13,7 @@ export interface FastifyInstanceLike {
 export interface FastifyRequestLike {
   readonly raw: IncomingMessage
   readonly body: unknown
-  /** What plugins that keep the bytes put here. */
+  /** Body bytes, set by plugins such as fastify-raw-body. */
   readonly rawBody?: unknown
   readonly originalUrl: string
   readonly log: { error(details: unknown, message: string): void }
@@ -38,15 +38,15 @@ export function protectFastify(once: Once, policy: Policy) {
             },
             fail(error, isHandled) {
               if (!isHandled) return reject(error)
-              // Fastify has done its part and answers nothing more.
+              // Fastify sends no second response.
               sendRecorded(reply.raw, notRecordedResponse())
-              request.log.error({ err: error }, 'The response could not be recorded, and was not sent')
+              request.log.error({ err: error }, 'The response could not be recorded and was not sent')
             },
           })
         }),
     )
   }
-  // For the instance that registers it, not for a child of it: what Fastify looks for in plugins.
+  // Fastify reads this symbol: the hook applies to the registering instance, not to a child of it.
   return Object.assign(plugin, { [Symbol.for('skip-override')]: true })
 }
 
@@ -54,7 +54,7 @@ function notRecordedResponse() {
   return problemResponse(
     503,
     'The response could not be recorded',
-    'Send the request again: it gets the response of this one, or is handled anew.',
+    'Send the request again. It gets the response of this request, or is handled again.',
     { headers: { 'retry-after': '1' } },
   )
 }

@@ -8,18 +8,18 @@ export function protectFetch<Given extends Request, Rest extends unknown[]>(
   handler: (request: Given, ...rest: Rest) => Response | Promise<Response>,
 ): (request: Given, ...rest: Rest) => Promise<Response> {
   return async (request, ...rest) => {
-    const response = await respond(once, policy, exchangeOf(request), async () =>
+    const response = await respond(once, policy, exchangeOfRequest(request), async () =>
       readResponse(await handler(request, ...rest)),
     )
     return response ? toResponse(response) : handler(request, ...rest)
   }
 }
 
-function exchangeOf(request: Request): Exchange {
+export function exchangeOfRequest(request: Request): Exchange {
   const { pathname, search } = new URL(request.url)
   return {
     handlerArguments: [request],
-    // A copy, so that whoever reads its body leaves the handler's unread.
+    // A clone, so that a callback can read the body without consuming it.
     callbackArgument: () => request.clone(),
     method: request.method,
     path: pathname + search,
@@ -37,7 +37,7 @@ export async function readResponse(response: Response): Promise<RecordedResponse
   }
 }
 
-/** Statuses whose responses have no body, not even an empty one. */
+/** Statuses that do not allow a body, not even an empty one. */
 const statusesWithoutBody = new Set([204, 205, 304])
 
 export function toResponse({ status, statusText, headers, body }: RecordedResponse): Response {

@@ -1,8 +1,8 @@
 import type { Once } from '../once/index.js'
-import { readResponse, toResponse } from './fetch.js'
+import { exchangeOfRequest, readResponse, toResponse } from './fetch.js'
 import { type Exchange, type Policy, respond } from './policy.js'
 
-/** What is used of Hono's context. */
+/** Used part of Hono's context. */
 export interface HonoContext {
   readonly req: { readonly raw: Request; arrayBuffer(): Promise<ArrayBuffer> }
   get res(): Response
@@ -23,7 +23,7 @@ export function protectHono(once: Once, policy: Policy) {
         return undefined
       }
       if (!isHandled) return toResponse(response)
-      // Its body has been read. Cleared first, because Hono adds the headers of the old one to the new one.
+      // Replaces the response, whose body was read. Cleared first, because Hono merges the headers of the old response.
       context.res = undefined
       context.res = toResponse(response)
       return undefined
@@ -36,14 +36,11 @@ export function protectHono(once: Once, policy: Policy) {
 
 function exchangeOf(context: HonoContext): Exchange {
   const { raw } = context.req
-  const { pathname, search } = new URL(raw.url)
   return {
+    ...exchangeOfRequest(raw),
     handlerArguments: [context, raw],
     callbackArgument: () => context,
-    method: raw.method,
-    path: pathname + search,
-    header: (name) => raw.headers.get(name),
-    // What was read before us is kept by Hono.
+    // Hono caches a body that was read before.
     body: async () => new Uint8Array(await (raw.bodyUsed ? context.req : raw.clone()).arrayBuffer()),
   }
 }

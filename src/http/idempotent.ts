@@ -10,31 +10,33 @@ import {
   UsageError,
 } from '../base/index.js'
 import { type Once, retainRule, waitRule } from '../once/index.js'
-import { digestOf } from './fingerprint.js'
-import { type AnyRequest, functionRule, type Policy, throwMissingOption } from './policy.js'
+import { type AnyRequest, digestOf, functionRule, type Policy, throwMissingOption } from './policy.js'
 import { Protection } from './protection.js'
 import { problemResponse } from './response.js'
 import { readStringItem } from './string-item.js'
 
 export interface IdempotentOptions<Given = AnyRequest> {
-  /** Who asks, such as the id of the user: two callers never get each other's responses. `given` is what handlers are given. */
+  /**
+   * Returns the caller, such as the ID of the user, so that callers never get each other's responses. `given` is the
+   * first argument of handlers.
+   */
   scope: (given: Given) => string | Promise<string>
-  /** Whether a request without the header is refused (400). Default true; with false it is handled without protection. */
+  /** Whether a request without the header gets 400. Default true. With false it is handled without protection. */
   required?: boolean | undefined
-  /** Whether a key without quotation marks is taken, too, as many clients send it. Default false. */
+  /** Whether keys without quotation marks are accepted, as many clients send them. Default false. */
   bare?: boolean | undefined
-  /** Which methods are protected. Default `['POST', 'PATCH']`; the others pass. */
+  /** Protected methods. Default `['POST', 'PATCH']`. Other methods pass. */
   methods?: readonly string[] | undefined
-  /** How long a duplicate waits for the response of the one in flight. Default 0. */
+  /** Maximum time that a duplicate waits for the response of the request in flight. Default 0. */
   wait?: Duration | undefined
-  /** How long the response is kept; tell your clients. Default `7d`. */
+  /** Time for which the response is kept. Document it for your clients. Default `7d`. */
   retain?: Duration | undefined
-  /** The address of your documentation about the header; the type of the problems that are reported. */
+  /** URL of your documentation of the header, used as the `type` of problem responses. */
   docs?: string | undefined
 }
 
 const rules = {
-  scope: functionRule('a function that says who asks'),
+  scope: functionRule('a function that returns the caller'),
   required: flag,
   bare: flag,
   methods: {
@@ -52,10 +54,10 @@ const rules = {
 const maxKeyLength = 255
 
 /**
- * The `Idempotency-Key` header as its IETF draft describes it (draft-ietf-httpapi-idempotency-key-header): a request that
- * is sent again with its key has its effect once and gets the first response. 400 without a key, 409 while the first is
- * in flight, 422 when the key comes with another method, path or body. A response of 500 and above, or an error, leaves
- * the key free.
+ * Implements the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header): a repeated request has its
+ * effect once and gets the first response. Responds with 400 without a key, 409 while the first request is in flight,
+ * and 422 if the key comes with another method, path or body. A response of 500 or above, or an error, leaves the key
+ * free.
  *
  * @example
  * const idempotency = idempotent(holdfast.once, { scope: (request) => request.user.id, retain: '24h' })
@@ -80,7 +82,7 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
       if (header === null) {
         return refuse(
           'Idempotency-Key is missing',
-          `Send a header such as Idempotency-Key: "8e03978e-40d5-43e8-bc93-6894a57f9324", a new one for each operation and the same one for each retry of it.`,
+          'Send a header such as Idempotency-Key: "8e03978e-40d5-43e8-bc93-6894a57f9324": a new key for each operation, and the same key for each retry.',
         )
       }
       const key = readStringItem(header, bare)
@@ -94,14 +96,14 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
       if (missingValue !== undefined) {
         return refuse(
           'Idempotency-Key is not valid',
-          `Expected a new key for each operation, got one with "${missingValue}", which stands for a value that is missing.`,
+          `Expected a new key for each operation, got a key that contains "${missingValue}", which indicates a missing value.`,
         )
       }
       const caller = await scope(exchange.callbackArgument())
       if (typeof caller !== 'string' || caller === '') {
         throw new UsageError(
-          `Expected scope to answer with a string that is not empty, got ${describe(caller)}`,
-          'Name the caller, such as the id of the user; or "everybody", where all callers are one.',
+          `Expected scope to return a string that is not empty, got ${describe(caller)}`,
+          'Return the caller, such as the ID of the user, or a constant such as "everybody" if all callers share their keys.',
         )
       }
       checkNoMissingValue(caller, 'scope')
@@ -112,7 +114,7 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
       problem(
         409,
         'A request is outstanding for this Idempotency-Key',
-        'A request with the same Idempotency-Key is still being processed. Send this one again in a moment.',
+        'A request with the same Idempotency-Key is still being processed. Send this request again in a moment.',
         { 'retry-after': '1' },
       ),
     mismatch: () =>
@@ -125,7 +127,7 @@ export function idempotent<Given = AnyRequest>(once: Once, options: IdempotentOp
   return new Protection(once, policy)
 }
 
-/** The scope cannot reach into the key: it has no slash. A long one is known by its hash. */
+/** Joins scope and key. An escaped scope contains no slash, so keys of two scopes differ. Hashes long scopes. */
 function keyOf(scope: string, key: string): string {
   const caller = encodeURIComponent(scope)
   return `${caller.length <= 200 ? caller : createHash('sha256').update(scope).digest('hex')}/${key}`

@@ -4,13 +4,13 @@ import type { Once } from '../once/index.js'
 import { type Exchange, type Policy, respond } from './policy.js'
 import { ResponseCapture, sendRecorded } from './response-capture.js'
 
-/** Where a response of Node.js is answered, for Express and Fastify alike. */
+/** Operations that differ between Express and Fastify. */
 interface NodeHooks {
-  /** Lets the handler begin. Its end is seen by what it sends. */
+  /** Starts the handler, which ends when it ends the response. */
   proceed(): void
-  /** The response is about to be sent without the handler. */
+  /** Called before a response is sent without the handler. */
   takeOver(): void
-  /** Neither the handler nor we have answered. `isHandled`: it has, but its answer must not be sent. */
+  /** Reports an error. No response was sent. `isHandled`: the handler has run, but its response must not be sent. */
   fail(error: unknown, isHandled: boolean): void
 }
 
@@ -39,29 +39,29 @@ export async function protectNode(
       capture?.discard()
       hooks.fail(error, capture !== undefined)
     } catch {
-      // The framework, or the connection, cannot cope with it: whoever asked must not wait for ever.
+      // The framework or the connection failed too. The client must not wait for ever.
       res.destroy()
     }
   }
 }
 
 export function headerOf(req: IncomingMessage, name: string): string | null {
-  // One that was sent twice was joined by a comma, and what follows its string is refused as it is read.
+  // Node.js joins repeated headers with a comma. The parser rejects such a value.
   const value = req.headers[name]
   return value === undefined ? null : String(value)
 }
 
-/** Whether the client sent a body, as the headers say. */
+/** Whether the headers announce a body. */
 export function hasBody(req: IncomingMessage): boolean {
   return req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length']) > 0
 }
 
-/** What a parser has made of a body, as bytes again: the same for the same body. `isExpected`: the client sent one. */
+/** Returns deterministic bytes for a parsed body. `isExpected`: the client sent a body. */
 export function bytesOf(parsed: unknown, isExpected: boolean): Uint8Array {
   if (parsed instanceof Uint8Array) return parsed
   if (typeof parsed === 'string') return Buffer.from(parsed)
-  if (parsed === undefined && isExpected) throw unknownBody('nothing', 'a body that was read before and not kept')
-  if (isOpaque(parsed)) throw unknownBody(describe(parsed), 'JSON carries nothing of it')
+  if (parsed === undefined && isExpected) throw unknownBody('nothing', 'the body was read before and not kept')
+  if (isOpaque(parsed)) throw unknownBody(describe(parsed), 'JSON cannot represent it')
   try {
     return Buffer.from(JSON.stringify(parsed) ?? '')
   } catch (cause) {
@@ -69,7 +69,7 @@ export function bytesOf(parsed: unknown, isExpected: boolean): Uint8Array {
   }
 }
 
-/** A stream, a Map, FormData and their like: as JSON all of them would be alike. */
+/** Whether all values of a type have the same JSON: streams, Map, FormData and others. */
 function isOpaque(parsed: unknown): boolean {
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return false
   if ('pipe' in parsed || 'getReader' in parsed) return true
@@ -82,13 +82,13 @@ function isOpaque(parsed: unknown): boolean {
 function unknownBody(got: string, reason: string): UsageError {
   return new UsageError(
     `Expected the body of the request in request.rawBody or request.body, got ${got}: ${reason}`,
-    'The body is compared with that of the first request. Put the bytes into request.rawBody, or tell webhooks what to compare by its option `fingerprint`.',
+    'The body is compared with the body of the first request. Set request.rawBody to the bytes, or pass the option `fingerprint` to webhooks.',
   )
 }
 
 /**
- * The body of a request that nobody has read yet, put back so that it can be read again. It works because a stream says
- * that it has ended in the turn after its last byte was read, and only if nothing was put back until then.
+ * Reads an unread body and puts it back into the stream. This works because a stream emits `end` one turn after its
+ * last byte was read, and only if nothing was put back by then.
  */
 export function peekBody(req: IncomingMessage): Promise<Uint8Array> {
   if (!hasBody(req)) return Promise.resolve(Buffer.alloc(0))

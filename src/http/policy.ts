@@ -1,47 +1,46 @@
+import { createHash } from 'node:crypto'
 import { describe, isInstance, type OptionRule, UsageError } from '../base/index.js'
 import { type Delivery, FingerprintMismatchError, type Once, type OnceOptions } from '../once/index.js'
 import { type RecordedResponse, responseCodec, withHeader } from './response.js'
 
-// biome-ignore lint/suspicious/noExplicitAny: whatever the framework in use gives to handlers
+// biome-ignore lint/suspicious/noExplicitAny: the request type of any framework
 export type AnyRequest = any
 
-/** A request, whatever framework it came by. */
+/** Request of any framework. */
 export interface Exchange {
-  /** What handlers are given, by which they ask for their delivery. */
+  /** Handler arguments that `deliveryOf` accepts. */
   readonly handlerArguments: readonly object[]
-  /** What the callbacks of the user are given. */
+  /** Argument for the user's callbacks. */
   callbackArgument(): unknown
   readonly method: string
   /** Path and query. */
   readonly path: string
-  /** A header of the request, or null. */
   header(name: string): string | null
-  /** The whole body, which the handler can still read. */
+  /** Returns the whole body. The handler can still read it. */
   body(): Promise<Uint8Array>
 }
 
-/** What to do with a request. */
 type Plan =
   | { readonly do: 'pass' }
   | { readonly do: 'respond'; readonly response: RecordedResponse }
   | { readonly do: 'run'; readonly key: string; readonly options: OnceOptions }
 
-/** What webhooks and idempotent requests do differently. */
+/** Differences between webhooks and idempotent requests. */
 export interface Policy {
   readonly name: string
   plan(exchange: Exchange): Promise<Plan>
-  /** The answer to a duplicate of a request that is still being handled. */
+  /** Returns the response to a duplicate of a request in flight. */
   inFlight(): RecordedResponse
-  /** The response to another content under the same key. */
+  /** Returns the response to other content under the same key. */
   mismatch(): RecordedResponse
 }
 
 const deliveries = new WeakMap<object, Delivery>()
 
 /**
- * The delivery that a protected handler works for: `tx`, whose writes commit together with the recorded response, `signal`
- * and `fence`. Undefined for a request that is not protected. Takes what the framework hands to the handler: a `Request`,
- * the request of Express or Fastify, the context of Hono.
+ * Returns the delivery of a protected handler: `tx`, whose writes commit together with the recorded response, `signal`
+ * and `fence`. Undefined if the request is not protected. Accepts a `Request`, a request of Express or Fastify, or a
+ * context of Hono.
  *
  * @example
  * app.post('/invoices', idempotency.express(), async (request, response) => {
@@ -54,14 +53,14 @@ export function deliveryOf(request: object): Delivery | undefined {
   return deliveries.get(request)
 }
 
-/** A response that leaves the key free: the next try runs the handler again. */
+/** Thrown to leave the key free, so that the next try runs the handler again. */
 class NotRecordedSignal extends Error {
   constructor(readonly response: RecordedResponse) {
-    super('A response that leaves the key free')
+    super('This response leaves the key free')
   }
 }
 
-/** The response to a request, or undefined when the policy lets it pass. `handle` runs the handler, once. */
+/** Returns the response to a request, or undefined if the policy lets it pass. `handle` runs the handler. */
 export async function respond(
   once: Once,
   policy: Policy,
@@ -88,13 +87,20 @@ export async function respond(
   }
 }
 
+/** Returns the digest that identifies the content of a request. */
+export function digestOf(...parts: (string | Uint8Array)[]): string {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(part)
+  return hash.digest('base64')
+}
+
 type Callback = (given: AnyRequest) => string | Promise<string>
 
 export function functionRule(expected: string): OptionRule<Callback> {
   return { expected, read: (given) => (typeof given === 'function' ? (given as Callback) : undefined) }
 }
 
-/** Complains that an option is not there which must be. */
+/** Throws for a missing option. */
 export function throwMissingOption(option: string, { expected }: OptionRule<Callback>): never {
   throw new UsageError(`Expected ${option} to be ${expected}, got ${describe(undefined)}`)
 }

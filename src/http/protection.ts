@@ -6,7 +6,7 @@ import { protectFetch } from './fetch.js'
 import { type HonoContext, protectHono } from './hono.js'
 import type { Policy } from './policy.js'
 
-/** What stands before handlers, in the way of each framework. None of them is imported: only what they hand over is used. */
+/** Protects request handlers of several frameworks. Imports none of them. */
 export class Protection {
   readonly #once: Once
   readonly #policy: Policy
@@ -18,7 +18,7 @@ export class Protection {
   }
 
   /**
-   * Before a handler of web-standard requests: Next.js route handlers, Hono's `app.fetch`, Bun, Deno, workers.
+   * Wraps a handler of web-standard requests: Next.js route handlers, Hono's `app.fetch`, Bun, Deno, workers.
    *
    * @example
    * export const POST = events.fetch(async (request) => Response.json(await handle(await request.json())))
@@ -30,8 +30,8 @@ export class Protection {
   }
 
   /**
-   * Middleware of Express 4 and 5, and of whatever else takes `(request, response, next)`. Body parsers may stand before
-   * or behind it.
+   * Returns middleware for Express 4 and 5, and for other frameworks that use `(request, response, next)`. Body parsers
+   * may come before or after it.
    *
    * @example
    * app.post('/webhooks/stripe', express.raw({ type: 'application/json' }), verify, events.express(), handler)
@@ -41,7 +41,8 @@ export class Protection {
   }
 
   /**
-   * A plugin of Fastify 4 and 5, for all routes of the instance that registers it, and those below.
+   * Returns a plugin for Fastify 4 and 5. It protects all routes of the instance that registers it, and of its
+   * children.
    *
    * @example
    * fastify.register(async (webhooks) => {
@@ -54,7 +55,7 @@ export class Protection {
   }
 
   /**
-   * Middleware of Hono.
+   * Returns middleware for Hono.
    *
    * @example
    * app.post('/webhooks/stripe', events.hono(), handler)

@@ -7,15 +7,12 @@ type Callback = (error?: Error | null) => void
 
 const overriddenMembers = ['writeHead', 'flushHeaders', 'write', 'end', 'headersSent', 'writableEnded'] as const
 
-/** A handler whose client has gone away, and which has not ended its response after this long, will never end it. */
+/** Time after the client's disconnect until a response that has not ended counts as endless. */
 const maxOpenMs = 60_000
 
-/**
- * Holds back what a handler sends on a response of Node.js until it is recorded. To the handler, and to middleware between,
- * it looks as if it were being sent.
- */
+/** Holds back a response of Node.js until it is recorded. The handler and middleware see a response that was sent. */
 export class ResponseCapture {
-  /** What the handler has sent, once it has ended it. */
+  /** Resolves when the handler has ended the response. */
   readonly response: Promise<RecordedResponse>
   readonly #res: ServerResponse
   readonly #originalMembers: [(typeof overriddenMembers)[number], PropertyDescriptor | undefined][]
@@ -36,7 +33,7 @@ export class ResponseCapture {
     this.response.catch(() => {})
   }
 
-  /** Sends what was held back, as it was. */
+  /** Sends the captured response unchanged. */
   send(): void {
     const body = this.#body()
     this.#restore()
@@ -45,7 +42,7 @@ export class ResponseCapture {
     })
   }
 
-  /** As if the handler had not been there: somebody else answers. */
+  /** Discards the captured response, so that the framework can send another. */
   discard(): void {
     this.#restore()
     for (const name of this.#res.getHeaderNames()) this.#res.removeHeader(name)
@@ -70,7 +67,7 @@ export class ResponseCapture {
       setHeaders(res, pairsOf((typeof reason === 'string' ? headers : (reason ?? headers)) ?? {}))
       return res
     })
-    // By whatever writeHead there is now: middleware behind us may have one of its own, to add headers at the last moment.
+    // Calls the current writeHead, because later middleware may have replaced it to add headers.
     const sendHead = () => {
       if (!this.#isHeadSent) res.writeHead(res.statusCode)
     }
@@ -98,13 +95,13 @@ export class ResponseCapture {
     )
     res.once('close', () => {
       if (this.#isEnded) return
-      this.#openTimer = setTimeout(() => reject(new Error('The response was never ended')), maxOpenMs).unref()
+      this.#openTimer = setTimeout(() => reject(new Error('The handler did not end its response')), maxOpenMs).unref()
     })
   }
 
   #append(chunk: Chunk, encoding: unknown): void {
     if (chunk === null || chunk === undefined) return
-    // A copy: whoever writes may use its buffer again.
+    // A copy, because the handler may reuse its buffer.
     this.#chunks.push(
       typeof chunk === 'string'
         ? Buffer.from(chunk, typeof encoding === 'string' ? (encoding as BufferEncoding) : 'utf8')
@@ -126,7 +123,6 @@ export class ResponseCapture {
   }
 }
 
-/** Sends a recorded response. */
 export function sendRecorded(res: ServerResponse, { status, statusText, headers, body }: RecordedResponse): void {
   res.statusCode = status
   if (statusText) res.statusMessage = statusText
@@ -134,7 +130,7 @@ export function sendRecorded(res: ServerResponse, { status, statusText, headers,
   res.end(body)
 }
 
-/** Every response of Node.js has it; its types do not say so. */
+/** `getRawHeaderNames` exists in Node.js, but not in its types. */
 type WithRawNames = ServerResponse & { getRawHeaderNames(): string[] }
 
 function headersOf(res: ServerResponse): [string, string][] {
@@ -153,7 +149,7 @@ function setHeaders(res: ServerResponse, pairs: readonly (readonly [string, stri
   for (const { name, all } of values.values()) res.setHeader(name, all.length === 1 ? all[0]! : all)
 }
 
-/** All forms in which writeHead takes headers. */
+/** Normalizes all forms of headers that writeHead accepts. */
 function pairsOf(headers: Headers): [string, string][] {
   const pairs = Array.isArray(headers)
     ? headers.every((entry) => Array.isArray(entry))

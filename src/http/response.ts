@@ -1,16 +1,16 @@
 import type { AnswerCodec } from '../once/index.js'
 
-/** A response, as it is recorded and replayed: by whatever framework it was made, and whichever replays it. */
+/** Recorded response, independent of the framework. */
 export interface RecordedResponse {
   readonly status: number
-  /** The text after the status, where it is not the usual one. */
+  /** Status text if it is not the default. */
   readonly statusText: string
-  /** In order; a name may come several times, as `set-cookie` does. */
+  /** Headers in order. A name may occur several times, such as `set-cookie`. */
   readonly headers: readonly (readonly [name: string, value: string])[]
   readonly body: Uint8Array
 }
 
-/** About one connection, not about the response: each replay has its own. */
+/** Headers of a connection, which are not replayed. */
 const connectionHeaders = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'trailer'])
 
 export const responseCodec: AnswerCodec<RecordedResponse> = {
@@ -23,7 +23,7 @@ export const responseCodec: AnswerCodec<RecordedResponse> = {
     body,
   }),
   decode: ({ value, body }) => ({ ...JSON.parse(value!), body: body ?? new Uint8Array() }),
-  // What was refused was not done: the answer stands, and what the handler wrote before it refused is rolled back.
+  // A rejected request must have no effect: the response is recorded, and the writes of the handler are rolled back.
   keepsEffect: ({ status }) => status < 400,
 }
 
@@ -40,7 +40,7 @@ export function jsonResponse(status: number, type: string, body: object, headers
   } satisfies RecordedResponse
 }
 
-/** A problem as RFC 9457 describes it. */
+/** Returns a problem response (RFC 9457). */
 export function problemResponse(
   status: number,
   title: string,

@@ -2,8 +2,8 @@ const quoted = /^ *"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"(?: *;[^",]*| *)
 const unquoted = /^[A-Za-z0-9._:~+/=-]+$/
 
 /**
- * The string that is the value of a structured field (RFC 9651); undefined when it is none, or several. Parameters are
- * passed over. With `bare`, a word without quotation marks is taken for a string.
+ * Parses a structured field (RFC 9651) that contains one string. Returns undefined for other values. Ignores
+ * parameters. With `bare`, accepts a word without quotation marks.
  */
 export function readStringItem(field: string, bare: boolean): string | undefined {
   const [, inside] = quoted.exec(field) ?? []

@@ -1,46 +1,45 @@
 import { checkName, type Duration, describe, readOptions, UsageError, wholeNumber } from '../base/index.js'
 import { type Once, retainRule, waitRule } from '../once/index.js'
-import { digestOf } from './fingerprint.js'
-import { type AnyRequest, functionRule, type Policy, throwMissingOption } from './policy.js'
+import { type AnyRequest, digestOf, functionRule, type Policy, throwMissingOption } from './policy.js'
 import { Protection } from './protection.js'
 import { jsonResponse, problemResponse } from './response.js'
 
 export interface WebhookOptions<Given = AnyRequest> {
   /**
-   * Returns the name of the event: the sender's id of the event, behind the name of the sender. `given` is what handlers
-   * are given. A name with a missing value, such as "stripe:undefined", is refused.
+   * Returns the key of the event: the name of the sender, followed by the sender's ID of the event. `given` is the
+   * first argument of handlers. A key with a missing value, such as "stripe:undefined", is rejected.
    */
   key: (given: Given) => string | Promise<string>
   /**
    * Returns the content that must be the same in each delivery of an event, as text of any length. Default: the whole
-   * body. Leave out what the sender changes between two tries, such as `pending_webhooks` of Stripe.
+   * body. Omit fields that the sender changes between two deliveries, such as `pending_webhooks` of Stripe.
    */
   fingerprint?: ((given: Given) => string | Promise<string>) | undefined
-  /** How long a duplicate waits for the response of the one in flight. Default 0. */
+  /** Maximum time that a duplicate waits for the response of the delivery in flight. Default 0. */
   wait?: Duration | undefined
-  /** How long the response is kept: longer than the sender goes on trying. Default `7d`. */
+  /** Time for which the response is kept. Must be longer than the sender retries. Default `7d`. */
   retain?: Duration | undefined
-  /** The status that a duplicate gets while the first is in flight. Default 202. */
+  /** Status for a duplicate while the first delivery is in flight. Default 202. */
   inFlight?: number | undefined
 }
 
 const rules = {
-  key: functionRule('a function that names the event of a request'),
-  fingerprint: functionRule('a function that returns what must be the same in each delivery of an event'),
+  key: functionRule('a function that returns the key of the event'),
+  fingerprint: functionRule('a function that returns the content that is the same in each delivery of an event'),
   wait: waitRule,
   retain: retainRule,
   inFlight: wholeNumber(200, 599),
 }
 
 const keyHint =
-  'Take the id from the parsed event. In Express, `request.body` is undefined before a parser, and a Buffer behind express.raw(); in a Request it is a stream: `(await request.json()).id`. docs/guides/stripe-webhooks.md shows both, with signatures.'
+  'Read the ID from the parsed event. In Express, `request.body` is undefined before a parser, and a Buffer after express.raw(). In a Request the body is a stream: `(await request.json()).id`. See docs/guides/stripe-webhooks.md.'
 
 /**
- * Webhooks that have their effect once, however often an event is delivered, to however many processes. A duplicate gets
- * the first response, or 202 while the first delivery is in flight (after `wait`). A response of 500 and above, or an error,
+ * Handles each webhook event once, even if it is delivered several times and to several processes. A duplicate gets the
+ * first response, or 202 while the first delivery is in flight (after `wait`). A response of 500 or above, or an error,
  * leaves the event to the sender's next try.
  *
- * Each delivery is compared with the first one of its key. Another body gets 422 and is not handled, and the event
+ * Each delivery is compared with the first delivery of its key. Another body gets 422 and is not handled, and the event
  * `once.mismatched` reports the key.
  *
  * @example
@@ -75,7 +74,7 @@ export function webhooks<Given = AnyRequest>(once: Once, options: WebhookOptions
       problemResponse(
         422,
         'Another event has this key',
-        'An event with the same key was delivered before, with another body. This event was not handled.',
+        'An event with the same key and another body was delivered before. This event was not handled.',
       ),
   }
   return new Protection(once, policy)
@@ -85,6 +84,6 @@ function checkContent(given: unknown): string {
   if (typeof given === 'string' && given !== '') return given
   throw new UsageError(
     `Expected fingerprint to return a string that is not empty, got ${describe(given)}`,
-    'Return what must be the same in each delivery of the event, such as JSON.stringify(request.body).',
+    'Return content that is the same in each delivery of the event, such as JSON.stringify(request.body).',
   )
 }

@@ -1,30 +1,29 @@
 import { HoldfastError, isInstance, memberOf, toJson, toRecordedError, UsageError } from '../base/index.js'
 import type { RecordedFailure } from './errors.js'
 
-/** An answer as it is written down. */
 export interface StoredAnswer {
-  /** JSON; null for an answer of nothing. */
+  /** JSON. Null for undefined. */
   readonly value: string | null
-  /** Bytes that belong to it. */
+  /** Bytes next to the JSON, such as a response body. */
   readonly body: Uint8Array | null
 }
 
-/** How answers of one kind are written down and read again. */
+/** Encodes answers for storage, and decodes them. */
 export interface AnswerCodec<T> {
   encode(answer: T): StoredAnswer
   decode(written: StoredAnswer): T
-  /** Whether what the run did by its `tx` is kept with it. All is, unless the form says otherwise. */
+  /** Whether the writes of `tx` commit with this answer. Without this function they always do. */
   keepsEffect?(answer: T): boolean
 }
 
-/** Answers of any kind that JSON can carry, and undefined. What it cannot carry is refused, not silently changed. */
+/** Codec for JSON values and undefined. Throws for other values instead of changing them. */
 export const jsonCodec: AnswerCodec<unknown> = {
-  // Nothing, too, is an object whose toJSON answers with nothing.
+  // toJson also returns undefined for an object whose own toJSON returns undefined.
   encode: (answer) => ({ value: toJson(answer, 'an answer') ?? null, body: null }),
   decode: ({ value }) => (value === null ? undefined : JSON.parse(value)),
 }
 
-/** What a run threw, as it is written down: without its stack, for duplicates hear it, and they may be far away. */
+/** Encodes an error without its stack, because duplicates in other systems receive it. */
 export function encodeFailure(error: unknown): StoredAnswer {
   const { stack: _, ...failure } = toRecordedError(error)
   return { value: JSON.stringify(failure satisfies RecordedFailure), body: null }
@@ -34,7 +33,7 @@ export function decodeFailure({ value }: StoredAnswer): RecordedFailure {
   return JSON.parse(value!)
 }
 
-/** An error of the moment, such as a database that went away, is no answer; nor is a mistake in the program. */
+/** Returns false for transient errors, such as a lost connection, and for programming errors. */
 export function isRecordable(error: unknown): boolean {
   if (!isInstance(error, HoldfastError)) return true
   return !(memberOf(error, 'retryable') || isInstance(error, UsageError))

@@ -9,8 +9,9 @@ export interface AttemptContext {
 }
 
 /**
- * One call of a user's function that must not have its effect twice: for a delivery, a tick or a job. It is bound to an epoch of the
- * instance. When the epoch is lost, another instance may do the same work, so the signal of the attempt aborts before that.
+ * One call of a user's function that must not have its effect twice: for a delivery, a tick or a job. It is bound to an
+ * epoch of the instance. When the epoch is lost, another instance may do the same work, so the signal of the attempt
+ * aborts before that.
  */
 export abstract class Attempt {
   readonly #epoch: Epoch
@@ -41,13 +42,13 @@ export abstract class Attempt {
     if (this.#transaction === undefined) {
       const { database, statements, expiryMs } = this.#context
       this.#transaction = new RunTransaction(database, statements, expiryMs, this.signal)
-      // After the end of the attempt, nobody would end a transaction.
+      // After the attempt has ended, nothing would end a new transaction.
       if (this.#isSealed) this.#transaction.seal()
     }
     return this.#transaction.tx
   }
 
-  /** Asks the function to stop. Only the first reason counts, but a loss replaces it. */
+  /** Aborts the signal of the function. The first reason counts, but a loss replaces it. */
   stop(reason: HoldfastError): void {
     if (this.#reason) return
     this.#reason = reason
@@ -81,6 +82,6 @@ export abstract class Attempt {
     await this.sealed()?.rollback()
   }
 
-  /** The error of the user's room for a loss. */
+  /** Returns the error class that the caller's API uses for a loss. */
   abstract lossError(cause?: Error): HoldfastError
 }

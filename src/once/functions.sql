@@ -1,5 +1,3 @@
--- Keys of deliveries are claimed here.
-
 create or replace function holdfast.claim_deliveries(for_namespace text, asked_keys json, is_own_transaction boolean, by_instance text)
   returns table (key text, state text, fence bigint, fingerprint text, value text, body bytea)
   language plpgsql
@@ -7,14 +5,11 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
   as $$
   #variable_conflict use_column
   begin
-    -- For each of the asked keys (asked_keys): what is known of it, or, when it is free, a claim to it. A key is free when it has no
-    -- row, when its answer has expired, or when its run has died with its session. Whoever decides about a free key has the
-    -- transaction lock on it meanwhile, tried for and never waited for: a caller's transaction which runs the key has it until
-    -- its end, and its uncommitted row would otherwise block us and everybody in our batch. The claim is not flushed (is_own_transaction),
-    -- because a crash ends the epoch that it is worth something in. Nothing is granted before the server is settled (is_own_transaction again:
-    -- a caller's transaction vouches for itself). The answer "retry": somebody was faster since our snapshot. Relies on
-    -- delivery_pkey.
-    -- A function, because its plan is kept: to plan it takes longer than to run it.
+    -- A key is free if it has no row, its answer has expired, or the session of its run has ended. The statement tries the transaction
+    -- lock of each free key and never waits: a caller's transaction holds the lock until it ends, and waiting for its uncommitted row
+    -- would block the whole batch. With is_own_transaction, the claim is not flushed (a crash also ends its epoch), and nothing is granted
+    -- before the grace period is over. "retry": another claim committed after this statement's snapshot. Relies on delivery_pkey.
+    -- A function keeps its plan: planning takes longer than execution.
     return query
     with unflushed as materialized (
       select case when is_own_transaction then set_config('synchronous_commit', 'off', true) end as commits
@@ -33,7 +28,7 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
       from asked
       join holdfast.delivery on delivery.namespace = for_namespace
         and delivery.key = asked.key
-        -- Said once more, because a join alone may be planned as a reading of the whole namespace.
+        -- Repeats the join condition, which alone may be planned as a scan of the whole namespace.
         and delivery.key = any(array(select asked.key from asked))
       where case delivery.state
         when 'in-flight' then holdfast.is_present(delivery.session)
@@ -41,7 +36,7 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
       end
     ),
     tried as materialized (
-      -- Asked for free keys alone, and once: a replay need not know whether the server is settled.
+      -- Checks the grace period once, and only for free keys: a replay does not depend on it.
       select
         asked.*,
         (select yes from grace) as grace_over,
@@ -94,4 +89,4 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
   end
   $$;
 comment on function holdfast.claim_deliveries(text, json, boolean, text) is
-  'For each of the asked keys what is known of it, or, when it is free, a claim to it.';
+  'Returns the state of each key, and claims the free keys.';

@@ -7,9 +7,9 @@ import type { OnceStore } from './store.js'
 import type { Transaction } from './transaction.js'
 
 /**
- * Claims, works and records behind a savepoint of the caller's transaction. Its row is seen by nobody else before the
- * commit, when it is done; until then others see the transaction lock on the key. So PostgreSQL itself vouches for the
- * run, and whatever ends the transaction frees the key or records the answer.
+ * Claims, runs and records behind a savepoint of the caller's transaction. Other sessions cannot see the row before the
+ * commit. Until then they see the transaction lock on the key. Any end of the transaction either records the answer or
+ * frees the key.
  */
 export async function runInTransaction<T>(
   caller: CallerExecutor,
@@ -37,7 +37,7 @@ export async function runInTransaction<T>(
         throw error
       })
       const isRecorded = await store.finishIn(tx, { ...claim, state: 'done', written })
-      if (!isRecorded) throw new OnceLostError(claim.key, claimed.fence, new Error('its record is gone'))
+      if (!isRecorded) throw new OnceLostError(claim.key, claimed.fence, new Error('its row was removed'))
       return { state: 'finished', value }
     })
   } catch (error) {

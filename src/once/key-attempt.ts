@@ -1,26 +1,25 @@
 import type { ClaimResult } from './store.js'
 
-/** What a look at a key finds. */
+/** Result of an attempt to claim a key. */
 export type AttemptResult =
   | Exclude<ClaimResult, { state: 'claimed' | 'in-grace' }>
   | { readonly state: 'unreachable'; readonly error: Error }
 
-/** The look has become a run of our own, and this is its answer. */
+/** The attempt claimed the key, and its run returned this answer. */
 export interface FinishedRun<T> {
   readonly state: 'finished'
   readonly value: T
 }
 
-/** Looks at a key, and runs it if it is free; tells `turn` as soon as others can know. */
+/** Tries to claim a key and runs it if it is free. Reports to `attempt` as soon as other callers may see the result. */
 export type Attempt<T> = (attempt: KeyAttempt, giveUp: AbortSignal) => Promise<AttemptResult | FinishedRun<T>>
 
-/** One caller of this process that looks at a key, and runs it if it is free, while others wait for what it finds. */
+/** Attempt of one caller of this process. Other callers with the same key wait for its result. */
 export class KeyAttempt {
   readonly result: Promise<AttemptResult>
   readonly ended: Promise<void>
-  /** Whether another may look for itself. */
   hasEnded = false
-  #resolveResult!: (found: AttemptResult) => void
+  #resolveResult!: (result: AttemptResult) => void
   #resolveEnded!: () => void
 
   constructor() {
@@ -32,12 +31,12 @@ export class KeyAttempt {
     })
   }
 
-  /** Only what is told first counts. */
+  /** Publishes the result. Only the first one counts. */
   report(result: AttemptResult): void {
     this.#resolveResult(result)
   }
 
-  /** Whoever has heard nothing until now looks for itself. */
+  /** Ends the attempt. Callers without a result try by themselves. */
   end(): void {
     this.hasEnded = true
     this.#resolveResult({ state: 'retry' })

@@ -1,16 +1,15 @@
--- Deliveries: every statement stands alone and needs no state of a session, so any pooler may stand between. Statements
--- that touch several rows do so in the order of their keys, everywhere, so that they cannot deadlock among each other.
+-- No statement needs session state, so any connection pooler works. Statements that lock several rows lock them in the order of their
+-- keys, so that they cannot deadlock.
 
 -- name: claim
--- What is known of the asked keys, or claims to those that are free; see the function.
+-- Returns the state of each key, and claims the free keys. See holdfast.claim_deliveries.
 select key, state, fence, fingerprint, value, body
 from holdfast.claim_deliveries($1, $2::text::json, $3::boolean, $4)
 
 -- name: finish
--- Records answers, each only for the run whose token is still in its row; answers with the keys for which that is so, also
--- when the same answer had been recorded before and its reply was lost. Flushed, also where the role does not flush its
--- commits: who was given the answer must not find it gone. The body ($3) belongs to the only one that is recorded with it.
--- Relies on delivery_pkey.
+-- Records answers, each only if its run's token is still in the row. Returns the keys of which that is true, including answers that were
+-- recorded before. Flushed even if the role does not flush its commits: a crash must not lose an answer that a caller received. A body
+-- ($3) requires a single answer. Relies on delivery_pkey.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -46,7 +45,7 @@ select key
 from mine
 
 -- name: release
--- Lets keys go whose runs failed, or whose claims nobody may have heard of. Not flushed: after a crash they are free anyway.
+-- Frees keys whose runs failed, or whose claim response was lost. Not flushed: after a crash the keys are free anyway.
 with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),
@@ -73,8 +72,8 @@ where delivery.namespace = $1
   and delivery.token = mine.token
 
 -- name: release_unfinished
--- Asked when nobody knows how the transaction of a run has ended: lets the key go if the run is still in flight. That
--- transaction, if it is not over yet and may still commit, has locked the row: its end is waited for, $4 at most.
+-- Frees the key of a run whose commit response was lost, if the run is still in flight. Waits at most $4 ms for the run's transaction,
+-- which holds the row lock until it commits or rolls back.
 with patience as materialized (
   select set_config('lock_timeout', $4, true)
 )
@@ -87,7 +86,7 @@ where namespace = $1
 returning key
 
 -- name: run_state
--- How the run of a token has ended; no row when it was taken over.
+-- Returns the state of the run with a token. No row: another run has taken over.
 select state
 from holdfast.delivery
 where namespace = $1
@@ -95,17 +94,16 @@ where namespace = $1
   and token = $3
 
 -- name: set_idle_timeout
--- Sent first in the transaction of a run: if this process freezes or is cut off, the server ends the transaction, so that
--- whoever takes over does not wait for its row locks. A process that lives says so in time. Answers with the server process.
+-- Makes the server end the run's transaction if this process freezes or is cut off, so that the next run does not wait for its row
+-- locks. Returns the process ID of the backend.
 select set_config('idle_in_transaction_session_timeout', $1, true), pg_backend_pid() as pid
 
 -- name: is_working
--- Whether the server process of a transaction has something to do. When it has not, an answer that is still waited for was
--- sent already, or never will be: the connection has fallen silent.
+-- Returns whether the backend of a transaction is active. If it is idle and a response is still missing, the connection is lost.
 select exists (select from pg_stat_activity where pid = $1::integer and state = 'active') as yes
 
 -- name: forget
--- Lets a key be run again: its answer, or what a dead run left, is removed. Not a run in flight.
+-- Removes the answer of a key, or the row of a dead run. Does not affect a run in flight.
 delete from holdfast.delivery
 where namespace = $1
   and key = $2
@@ -113,8 +111,8 @@ where namespace = $1
 returning case state when 'in-flight' then false else expires_at > clock_timestamp() end as answered
 
 -- name: sweep
--- Removes what has expired, a bounded number at a time; those that somebody else removes at this moment are passed over.
--- Relies on delivery_expires_at, by now(): no index can be searched for a time that changes while the statement runs.
+-- Removes a batch of expired rows, and skips rows that are locked. Relies on delivery_expires_at. Uses now(), because an index cannot be
+-- searched for clock_timestamp().
 with expired as materialized (
   select namespace, key
   from holdfast.delivery

@@ -26,21 +26,21 @@ import { Runs } from './runs.js'
 import { OnceStore } from './store.js'
 
 export interface OnceInTransactionOptions {
-  /** How long a duplicate waits for the answer of the run in flight. Default 0: not at all. */
+  /** Maximum time that a duplicate waits for the answer of the run in flight. Default 0: no wait. */
   wait?: Duration | undefined
-  /** How long the answer is kept, counted from when it was recorded. From 1 s; default `7d`. */
+  /** Time for which the recorded answer is kept. At least 1 s. Default `7d`. */
   retain?: Duration | undefined
-  /** By what the payload is known, such as its hash. The same key with another one is a `FingerprintMismatchError`. */
+  /** Identifies the payload, such as its hash. Another fingerprint for the same key is a `FingerprintMismatchError`. */
   fingerprint?: string | undefined
   /**
-   * What becomes of the key when the function throws. `free` (the default): the next call runs it again. `record`: the
-   * failure is the answer, and duplicates get it as a `RecordedFailureError`.
+   * Result of a function that throws. `free` (the default): the next call runs the function again. `record`: the
+   * failure is the answer, and duplicates get a `RecordedFailureError`.
    */
   failures?: 'free' | 'record' | undefined
 }
 
 export interface OnceOptions extends OnceInTransactionOptions {
-  /** Gives up the wait for another's answer when it aborts. */
+  /** Ends the wait for the answer of another run when it aborts. */
   signal?: AbortSignal | undefined
 }
 
@@ -77,14 +77,14 @@ const transactionRules = {
 }
 const rules = { ...transactionRules, signal: abortSignal }
 
-/** The longest pause between two looks at a key that somebody else runs. */
+/** Maximum pause between two polls of a key that another run holds. */
 const maxPauseMs = 250
-/** A decision of somebody else takes milliseconds; only a transaction that runs the key keeps it for longer. */
+/** A claim holds the lock on the key for milliseconds. Only a caller's transaction holds it for longer. */
 const maxBusyPolls = 4
 
 /**
- * Each key has its effect once, and a duplicate gets the first answer: webhooks, idempotent requests, messages that
- * arrive twice.
+ * Runs work once per idempotency key, and replays the first answer to each duplicate. For webhooks, idempotent requests
+ * and redelivered messages.
  *
  * @example
  * const answer = await holdfast.once.run(`stripe:${event.id}`, async ({ tx }) => {
@@ -96,7 +96,7 @@ export class Once {
   readonly #settings: OnceSettings
   readonly #store: OnceStore
   readonly #runs: Runs
-  /** The keys that this process looks at or runs at this moment. */
+  /** Keys that this process polls or runs now. */
   readonly #attempts = new Map<string, KeyAttempt>()
   readonly #calls = new Calls()
 
@@ -108,10 +108,10 @@ export class Once {
   }
 
   /**
-   * Runs `work` unless the key has its answer already, and records what it returns (anything that JSON can carry) as the
-   * answer. What `work` writes by its `tx` commits together with the record: one effect, whatever dies. Effects elsewhere
-   * may happen again when the process dies before the record. A duplicate gets the recorded answer, or `in-progress` when
-   * the run in flight has none within `wait`.
+   * Runs `work` unless the key already has an answer, and records the returned value (any JSON value) as the answer.
+   * Writes through `tx` commit together with the answer, exactly once. Effects elsewhere may happen again if the
+   * process dies before the record. A duplicate gets the recorded answer, or `in-progress` if the run in flight has no
+   * answer within `wait`.
    *
    * @example
    * const answer = await holdfast.once.run(`order:${id}`, async ({ tx }) => {
@@ -125,9 +125,9 @@ export class Once {
   }
 
   /**
-   * The same in an open transaction of the caller, with which the answer is recorded, or not. Until
-   * it ends, duplicates elsewhere find the key in progress. A failing `work` is rolled back to where it began, and the
-   * transaction can go on.
+   * Runs `work` in an open transaction of the caller. The answer commits or rolls back with that transaction. Until the
+   * transaction ends, duplicates elsewhere get `in-progress`. If `work` fails, its writes are rolled back to a
+   * savepoint, and the transaction can continue.
    *
    * @example
    * await client.query('begin')
@@ -149,8 +149,8 @@ export class Once {
   }
 
   /**
-   * Lets a key be run again, as an operator may want after a recorded failure. False when it had no answer; a run in
-   * flight is left alone.
+   * Removes the answer of a key, so that the next call runs it again. Returns false if the key had no answer. Does not
+   * affect a run in flight.
    *
    * @example
    * await holdfast.once.forget(`stripe:${eventId}`)
@@ -160,7 +160,7 @@ export class Once {
     return this.#calls.write(() => this.#store.forget(key))
   }
 
-  /** @internal `run`, for answers of another form. */
+  /** @internal `run` with another codec for answers. */
   async runWith<T>(
     where: string,
     key: string,
@@ -174,7 +174,7 @@ export class Once {
     )
   }
 
-  /** @internal Removes one piece of what has expired. */
+  /** @internal Removes one batch of expired rows. */
   sweep(): Promise<number> {
     return this.#store.sweep()
   }
@@ -184,12 +184,12 @@ export class Once {
     return this.#runs.drain()
   }
 
-  /** @internal Resolves when what was asked for before is written. */
+  /** @internal Resolves when the writes of earlier calls are recorded. */
   waitForWrites(): Promise<void> {
     return this.#calls.waitForWrites()
   }
 
-  /** @internal Runs in flight may come to their end, for as long as the expiry. */
+  /** @internal Waits up to the expiry for runs in flight. */
   async close(): Promise<void> {
     this.#calls.close()
     await this.#runs.close()
@@ -219,7 +219,7 @@ export class Once {
     }
   }
 
-  /** Tells who listens what comes of a key, and shows a tracer the run of its function, if there is one. */
+  /** Emits the event for the result of a key, and a tracing span for the run. */
   async #runObserved<T>(
     where: string,
     key: string,
@@ -255,14 +255,14 @@ export class Once {
     }
   }
 
-  /** Looks at the key, again and again, until there is an answer or no more time. */
+  /** Polls the key until it has an answer or the wait ends. */
   async #poll<T>(options: ParsedOptions, codec: AnswerCodec<T>, attemptKey: Attempt<T>): Promise<OnceAnswer<T>> {
     const { key, until, signal } = options
     const giveUp = combineSignals(this.#calls.closing, signal)
     try {
       for (let attempt = 0, busy = 0; ; attempt++) {
         giveUp.signal.throwIfAborted()
-        // Of several callers in this process one asks; the others hear what it hears.
+        // Of several callers in this process, one polls. The others share its result.
         const first = this.#attempts.get(key)
         const other = first?.hasEnded ? undefined : first
         const result = other ? await other.result : await this.#runAttempt(key, attemptKey, giveUp.signal)
@@ -306,7 +306,7 @@ export class Once {
   }
 }
 
-/** Those who do not say what they bring take what is there. */
+/** A caller without a fingerprint accepts any answer. */
 function checkFingerprint({ key, fingerprint }: ParsedOptions, known: string | null): void {
   if (fingerprint !== null && known !== null && fingerprint !== known) throw new FingerprintMismatchError(key)
 }

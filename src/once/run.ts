@@ -7,23 +7,22 @@ import { OnceLostError } from './errors.js'
 import type { Claim } from './store.js'
 import type { Transaction } from './transaction.js'
 
-/** What a run is given. */
+/** Argument of the function that a run calls. */
 export interface Delivery {
   readonly key: string
-  /** Writes that commit together with the answer. The transaction begins with the first query. */
+  /** Transaction that commits together with the answer. It begins with the first query. */
   readonly tx: Transaction
-  /** Aborts when another run may take over, before it can. The reason is a `OnceLostError`. */
+  /** Aborts before another run can take over. The reason is a `OnceLostError`. */
   readonly signal: AbortSignal
-  /** Larger than that of every earlier run of the key. */
+  /** Fencing token: larger than that of every earlier run of the key. */
   readonly fence: number
 }
 
 export type Work<T> = (delivery: Delivery) => Promise<T> | T
 
-/** What the caller asked for. */
 export interface ParsedOptions {
   readonly key: string
-  /** When the wait is over. */
+  /** End of the wait, on the monotonic clock. */
   readonly until: number
   readonly retainMs: number
   readonly fingerprint: string | null
@@ -31,7 +30,7 @@ export interface ParsedOptions {
   readonly signal: AbortSignal | undefined
 }
 
-/** A claim of its own for each try. */
+/** Returns a claim with a new token. Each try needs its own. */
 export function newClaim({ key, fingerprint, retainMs }: ParsedOptions, session: number): Claim {
   return { key, token: randomUUID(), session, fingerprint, retainMs }
 }
@@ -46,11 +45,11 @@ export async function runWork<T>(
 }
 
 export interface RunContext extends AttemptContext {
-  /** Aborts when the instance closes and no longer waits for its runs. */
+  /** Aborts when a closing instance stops waiting for its runs. */
   readonly givingUp: AbortSignal
 }
 
-/** A run that this process has claimed. */
+/** Run that this process has claimed. */
 export class Run extends Attempt {
   readonly delivery: Delivery
   readonly #forgets: (() => void)[]
@@ -71,7 +70,7 @@ export class Run extends Attempt {
     return new OnceLostError(this.claim.key, this.fence, cause)
   }
 
-  /** Nothing is told to it any more. */
+  /** Unsubscribes the run from losses. */
   end(): void {
     for (const forget of this.#forgets) forget()
   }

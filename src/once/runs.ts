@@ -21,7 +21,7 @@ export interface RunsOptions {
   readonly expiryMs: number
 }
 
-/** The runs of this process: each is claimed, worked, and ended with its answer, its failure, or its loss. */
+/** Claims, runs and records the deliveries of this process. */
 export class Runs {
   readonly #options: RunsOptions
   readonly #store: OnceStore
@@ -45,7 +45,7 @@ export class Runs {
     giveUp: AbortSignal,
   ): Promise<AttemptResult | FinishedRun<T>> {
     const epoch = await this.#presentEpoch(giveUp)
-    if (!epoch) return unreachableResult('This instance cannot reach it at present')
+    if (!epoch) return unreachableResult('This instance has no connection to the database')
     const claim = newClaim(options, epoch.number)
     const claimed = await this.#store.claim(claim).catch((error) => {
       this.#releaseUnconfirmed(claim)
@@ -53,7 +53,7 @@ export class Runs {
       throw error
     })
     if (claimed.state === 'in-grace') {
-      return unreachableResult('The server has restarted, and somebody may still believe in a run of before')
+      return unreachableResult('The server has restarted, and runs from before the restart may not have ended yet')
     }
     if (claimed.state !== 'claimed') return claimed
     const run = new Run(claim, claimed.fence, epoch, this.#context)
@@ -64,7 +64,7 @@ export class Runs {
         return { state: 'retry' }
       }
       attempt.report({ state: 'in-flight', fingerprint: claim.fingerprint })
-      // Once it is lost others may run the key, also in this process, whatever its function still does.
+      // After a loss, other callers may run the key, also in this process, even if the function has not ended.
       whenAborted(run.delivery.signal, () => attempt.end())
       const running = this.#runAndRecord(run, options, work, codec)
       this.#inFlight.add(running)
@@ -78,12 +78,12 @@ export class Runs {
     }
   }
 
-  /** Resolves when the runs that are in flight now have ended. They are not told: an answer half-way would be asked for again. */
+  /** Resolves when the current runs have ended. Does not stop them: a stopped run would only be repeated elsewhere. */
   async drain(): Promise<void> {
     await Promise.allSettled([...this.#inFlight])
   }
 
-  /** Lets the runs in flight come to their end, for as long as the expiry; then gives them up. */
+  /** Waits up to the expiry for the runs in flight. Then gives them up. */
   async close(): Promise<void> {
     await resultWithin(this.#options.expiryMs, Promise.allSettled([...this.#inFlight]))
     this.#givingUp.abort(new ClosedError('This instance'))
@@ -93,7 +93,7 @@ export class Runs {
   async #runAndRecord<T>(run: Run, options: ParsedOptions, work: Work<T>, codec: AnswerCodec<T>): Promise<T> {
     const { claim } = run
     const { value, written } = await runWork(work, run.delivery, codec).catch(async (error) => {
-      // Whatever goes wrong with the record of it, the key must not stay in flight.
+      // If the failure cannot be recorded, the key must not stay in flight.
       await this.#onFailure(run, options, error).catch(() => this.#release(claim))
       throw error
     })
@@ -112,20 +112,20 @@ export class Runs {
     const { claim } = run
     await resultWithin(responseTimeoutMs, run.rollback())
     if (!options.recordsFailures || !isRecordable(error)) return this.#release(claim)
-    // What the caller is to hear is the failure itself, whatever becomes of the record.
+    // The caller receives the failure itself, even if its record fails.
     await this.#recordAnswer({ ...claim, state: 'failed', written: encodeFailure(error) }).catch(() => {})
   }
 
-  /** Records an answer, also when it takes some tries. False: another run has taken over, and it was not recorded. */
+  /** Records an answer, with retries. Returns false if another run has taken over and nothing was recorded. */
   async #recordAnswer(result: RunResult): Promise<boolean> {
     const recorded = await this.#retries.within(this.#maxRetryMs, () => this.#store.finish(result))
     if (recorded !== undefined) return recorded
     throw new DatabaseUnreachableError(
-      `The answer of "${result.key}" could not be recorded yet; it is still being tried`,
+      `The answer of "${result.key}" could not be recorded yet. Retries continue in the background`,
     )
   }
 
-  /** Commits effect and answer. When nobody says whether that happened, finds out. */
+  /** Commits effect and answer. If the response to the commit is lost, reads the result from the database. */
   async #commit(run: Run, transaction: RunTransaction, result: RunResult): Promise<void> {
     const committing = transaction
       .commit(async (tx) => {
@@ -143,17 +143,17 @@ export class Runs {
     if (end === 'rolled back') throw ended.error
     if (end === 'taken over') throw run.lossError(ended.error as Error)
     throw new DatabaseUnreachableError(
-      `The connection was lost while "${result.key}" committed: either its effect and its answer are both there, or neither`,
+      `The connection was lost while "${result.key}" committed: either both its effect and its answer are committed, or neither`,
       ended.error,
     )
   }
 
-  /** Lets a key go. Waits until it is free, unless that takes long: then it goes on by itself. */
+  /** Frees a key. Waits for a short time. Then the retries continue in the background. */
   async #release(claim: Claim): Promise<void> {
     await this.#retries.within(responseTimeoutMs, () => this.#store.release(claim)).catch(() => {})
   }
 
-  /** The claim may have been granted without our having heard of it, even some time after we gave the connection up. */
+  /** Frees a claim whose response was lost. Tries twice, because the server may execute the claim after the first try. */
   #releaseUnconfirmed(claim: Claim): void {
     const release = () => this.#store.release(claim)
     const later = () => pause(responseTimeoutMs, this.#givingUp.signal)
@@ -164,7 +164,7 @@ export class Runs {
     return Math.max(responseTimeoutMs, this.#options.expiryMs)
   }
 
-  /** The present life, waiting a little for one that is beginning. */
+  /** Returns the present epoch. Waits a short time if one is beginning. */
   async #presentEpoch(giveUp: AbortSignal): Promise<Epoch | undefined> {
     const { presence } = this.#options
     if (presence.epoch) return presence.epoch
@@ -189,5 +189,5 @@ function unreachableResult(message: string): AttemptResult {
 }
 
 function commitUnansweredError(): DatabaseUnreachableError {
-  return new DatabaseUnreachableError('The commit was not answered')
+  return new DatabaseUnreachableError('The server did not respond to the commit')
 }

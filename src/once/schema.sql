@@ -1,5 +1,3 @@
--- Deliveries: keys whose effect happens once, and the result that a duplicate receives.
-
 create table holdfast.delivery (
   namespace text not null,
   key text collate "C" not null check (length(key) <= 500),
@@ -17,18 +15,18 @@ create table holdfast.delivery (
   primary key (namespace, key)
 );
 comment on table holdfast.delivery is
-  'Deliveries: one row for each key that is being run, or has its answer. A row in flight whose session is not present any more, and one that has expired, count as absent.';
-comment on column holdfast.delivery.namespace is 'The namespace that the key belongs to.';
-comment on column holdfast.delivery.key is 'What the user calls that which must happen once. In the order of its bytes, so that those that begin alike stand together.';
-comment on column holdfast.delivery.state is 'in-flight: claimed, for as long as its session is present. done: it has its answer. failed: its failure is its answer.';
-comment on column holdfast.delivery.token is 'Drawn for each run; only who knows it can record an answer, or let go of the key.';
-comment on column holdfast.delivery.session is 'The number of the epoch in which the instance runs it; 0 when a transaction of the caller does, whose row nobody else sees before it is done.';
-comment on column holdfast.delivery.instance is 'The instance that runs it, or ran it.';
-comment on column holdfast.delivery.fence is 'The fence of the run; a later run of the key has a larger one.';
-comment on column holdfast.delivery.fingerprint is 'By what the payload is known; null when the caller did not say.';
-comment on column holdfast.delivery.value is 'The answer, or the failure; null for an answer of nothing. Not jsonb, which changes what it is given.';
-comment on column holdfast.delivery.body is 'Bytes that belong to the answer, such as the body of a response.';
-comment on column holdfast.delivery.started_at is 'When the run began.';
-comment on column holdfast.delivery.finished_at is 'When its answer was recorded.';
-comment on column holdfast.delivery.expires_at is 'From then on the key counts as never seen; the row is removed some time later.';
+  'Idempotency keys (once): one row for each key that is in flight or has an answer. An expired row, and an in-flight row whose session is not present, count as absent.';
+comment on column holdfast.delivery.namespace is 'Namespace of the key.';
+comment on column holdfast.delivery.key is 'Idempotency key. Sorted by bytes, so that keys with a common prefix are adjacent.';
+comment on column holdfast.delivery.state is 'in-flight: claimed while its session is present. done: the key has an answer. failed: the failure is the answer.';
+comment on column holdfast.delivery.token is 'Random token of the run. Only the run with this token can record an answer or free the key.';
+comment on column holdfast.delivery.session is 'Session number of the epoch that runs the key. 0 in a transaction of the caller, whose row is not visible to others before the commit.';
+comment on column holdfast.delivery.instance is 'Instance that runs or ran the key.';
+comment on column holdfast.delivery.fence is 'Fencing token of the run. A later run of the key has a larger one.';
+comment on column holdfast.delivery.fingerprint is 'Identifies the payload. Null if the caller gave none.';
+comment on column holdfast.delivery.value is 'Answer or failure. Null for undefined. Not jsonb, which would change the text.';
+comment on column holdfast.delivery.body is 'Bytes of the answer, such as a response body.';
+comment on column holdfast.delivery.started_at is 'Start of the run.';
+comment on column holdfast.delivery.finished_at is 'Time when the answer was recorded.';
+comment on column holdfast.delivery.expires_at is 'Time when the key becomes free again. The row is removed later.';
 create index delivery_expires_at on holdfast.delivery (expires_at);

@@ -9,29 +9,27 @@ import {
 } from '../postgres/index.js'
 import type { StoredAnswer } from './answer.js'
 
-/** A run, as its row knows it. */
 interface RunId {
   readonly key: string
   readonly token: string
 }
 
 export interface Claim extends RunId {
-  /** The number of the life that it is bound to. */
+  /** Session number of the epoch that the claim is bound to. */
   readonly session: number
   readonly fingerprint: string | null
   readonly retainMs: number
 }
 
-/** What a claim found. */
 export type ClaimResult =
   | { readonly state: 'claimed'; readonly fence: number }
   | { readonly state: 'in-flight'; readonly fingerprint: string | null }
   | { readonly state: 'done' | 'failed'; readonly fingerprint: string | null; readonly written: StoredAnswer }
-  /** Somebody decides about the key at this very moment, or a transaction of a caller runs it. */
+  /** Another claim or a caller's transaction holds the lock on the key. */
   | { readonly state: 'busy' }
-  /** Somebody was faster: worth another look at once. */
+  /** Another claim was faster. Try again immediately. */
   | { readonly state: 'retry' }
-  /** The server has restarted, and somebody may still believe in a run from before. */
+  /** The server has restarted, and a run from before may not have ended yet. */
   | { readonly state: 'in-grace' }
 
 export interface RunResult extends RunId {
@@ -67,12 +65,12 @@ type StatementName =
   | 'forget'
   | 'sweep'
 
-/** Each claim of a batch takes a place in the server's lock table for a moment, and that table is everybody's. */
+/** Each claim of a batch briefly uses an entry of the server's shared lock table. */
 const maxClaims = 100
 const maxSwept = 1_000
 const sweepEveryMs = 60_000
 
-/** The rows of deliveries, asked in batches. */
+/** Runs the statements on `holdfast.delivery`, in batches. */
 export class OnceStore {
   readonly sql
   readonly #options: OnceStoreOptions
@@ -94,19 +92,18 @@ export class OnceStore {
     return this.#claims.add(claim)
   }
 
-  /** A claim that the transaction of a caller makes for itself. */
+  /** Claims in the caller's transaction. */
   async claimIn(tx: Executor, claim: Claim): Promise<ClaimResult> {
     const [row] = await tx.query<ClaimRow>(this.sql.claim.text, this.#claimValues([claim], false))
     return claimResultOf(row!)
   }
 
-  /** Whether the run could still record its answer, or had done so already. */
+  /** Records an answer. Returns true if it is recorded now or was recorded before. */
   finish(result: RunResult): Promise<boolean> {
     if (result.written.body === null) return this.#results.add(result)
     return this.finishIn(this.#retryingExecutor(), result)
   }
 
-  /** The same, in a transaction. */
   async finishIn(tx: Executor, result: RunResult): Promise<boolean> {
     const rows = await tx.query(this.sql.finish.text, this.#finishValues([result], result.written.body))
     return rows.length > 0
@@ -116,12 +113,10 @@ export class OnceStore {
     await this.#releases.add(run)
   }
 
-  /**
-   * How a run ended whose transaction ended nobody knows how. If it was rolled back, the key is let go.
-   */
+  /** Reads the result of a commit whose response was lost. Frees the key if the transaction was rolled back. */
   async resolveUnknownEnd({ key, token }: RunId): Promise<'rolled back' | 'recorded' | 'taken over'> {
     const { database, namespace } = this.#options
-    // A little less than the patience with the connection, so that it is the server that gives up.
+    // Less than the timeout of the connection, so that the server gives up first.
     const values = [namespace, key, token, String(responseTimeoutMs * 0.8)]
     const released = await database.query(this.sql.release_unfinished.text, values, responseTimeoutMs)
     if (released.length > 0) return 'rolled back'
@@ -136,7 +131,7 @@ export class OnceStore {
   }
 
   async #claimAll(claims: readonly Claim[]): Promise<ClaimResult[]> {
-    // Of several for one key the first decides; the others look again.
+    // Of several claims for one key, only the first is sent. The others are tried again.
     const first = new Map<string, Claim>()
     for (const claim of claims) if (!first.has(claim.key)) first.set(claim.key, claim)
     const values = this.#claimValues([...first.values()], true)
@@ -149,7 +144,7 @@ export class OnceStore {
     const { namespace, instanceId } = this.#options
     const rows = claims.map(({ key, token, session, fingerprint, retainMs }) => ({
       key,
-      // No name of a lock can have a zero byte, so no lock of the user's stands in the way.
+      // A lock name of the user cannot contain a zero byte, so the keys cannot collide.
       lock_key: hashedKey(namespace, `\0once\0${key}`).key,
       token,
       session,
@@ -183,7 +178,7 @@ export class OnceStore {
     return runs.map(() => undefined)
   }
 
-  /** The pool, with the patience of this room; and where statements collide, with the tries it takes. */
+  /** Returns the pool with a response timeout, and with retries on serialization conflicts. */
   #retryingExecutor(): Executor {
     const { database } = this.#options
     return {
@@ -192,7 +187,7 @@ export class OnceStore {
     }
   }
 
-  /** Removes one piece of what has expired; answers with how many that were. */
+  /** Removes one batch of expired rows, and returns their number. */
   async sweep(): Promise<number> {
     const [row] = await this.#retryingExecutor().query<{ removed: number }>(this.sql.sweep.text, [maxSwept])
     return row!.removed

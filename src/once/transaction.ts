@@ -9,37 +9,31 @@ import {
   type Statement,
 } from '../postgres/index.js'
 
-/** What a run writes with, so that its effect and its answer commit together. It has the `query` of a client of `pg`. */
+/** Transaction of a run: its writes commit together with the answer. `query` works like that of a `pg` client. */
 export interface Transaction {
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }>
 }
 
 export type TransactionStatements = Record<'set_idle_timeout' | 'is_working', Statement>
 
-/** For the rooms above, whose work writes in the same way. */
+/** Loads the statements of `RunTransaction`, for the rooms that extend `Attempt`. */
 export function transactionStatements(schema: string): TransactionStatements {
   return loadStatements<'set_idle_timeout' | 'is_working'>(new URL('./once.sql', import.meta.url), schema)
 }
 
 /**
- * The transaction of a run, begun when the run first asks something of it: a run that does not use it takes no
- * connection.
+ * Transaction of a run. It begins with the first query: a run that does not use it needs no connection.
  *
- *     untouched ──► open ──► committed
- *         │           └────► rolled back
- *         └──► over
- *
- * While the run does something else, the server hears from time to time that this process lives; if it does not, the
- * server ends the transaction at the expiry, and its row locks stand in nobody's way. While the run waits long for an
- * answer, the server is asked, by another connection, whether it still works on it; if it does not, the connection has
- * fallen silent, and the run must not wait for ever.
+ * Heartbeats keep the idle transaction open. If they stop, the server ends the transaction at the expiry and releases
+ * its row locks. If a response takes longer than the expiry, another connection checks whether the server still works
+ * on the query. If the server does not, the connection is lost and the run fails.
  */
 export class RunTransaction {
   readonly #database: Database
   readonly #statements: TransactionStatements
   readonly #expiryMs: number
   readonly #signal: AbortSignal
-  /** Aborts when nothing can be heard from the connection any more. */
+  /** Aborts when the connection is lost. */
   readonly #silence = new AbortController()
   readonly #unanswered = new Set<{ readonly sentAt: number; isSuspect: boolean }>()
   #opened: Promise<Executor> | undefined
@@ -55,13 +49,12 @@ export class RunTransaction {
     this.#signal = signal
   }
 
-  /** What the run sees of it. */
   readonly tx: Transaction = markOwnTransaction({
     query: async <Row>(text: string, values?: readonly unknown[]) => {
       if (this.#isSealed) {
         throw new UsageError(
-          'The transaction of this run is over',
-          'Await every query of `tx` before the function that was given it resolves.',
+          'The transaction of this run has ended',
+          'Await every query of `tx` before the function that received it resolves.',
         )
       }
       const ends = [this.#signal, this.#silence.signal]
@@ -70,13 +63,13 @@ export class RunTransaction {
     },
   })
 
-  /** Takes no query any more; answers whether there is anything to commit. */
+  /** Rejects further queries. Returns true if there is a transaction to commit. */
   seal(): boolean {
     this.#isSealed = true
     return this.#opened !== undefined
   }
 
-  /** Runs `last` in it and commits; throws, rolled back, when `last` throws. */
+  /** Runs `last` in the transaction and commits. Rolls back and throws if `last` throws. */
   commit(last: (tx: Executor) => Promise<void>): Promise<void> {
     return this.#close(last)
   }
@@ -108,7 +101,7 @@ export class RunTransaction {
         this.#finish = end
       })
       this.#transaction = this.#database.transaction(async (tx) => {
-        // Not waited for: what the run asks comes behind it on the connection.
+        // No await: the queries of the run follow on the same connection.
         tx.query<{ pid: number }>(this.#statements.set_idle_timeout.text, [String(this.#expiryMs)]).then(
           ([row]) => {
             this.#pid = row!.pid
@@ -132,18 +125,18 @@ export class RunTransaction {
 
   async #heartbeat(tx: Executor): Promise<void> {
     const [oldest] = this.#unanswered
-    // What is under way keeps it from being idle.
+    // A pending query keeps the transaction from being idle.
     if (oldest === undefined) return void tx.query('select').catch(() => {})
     if (performance.now() - oldest.sentAt < this.#expiryMs) return
     const isWorking = this.#pid !== undefined && (await this.#isWorking(this.#pid))
-    // Twice, because its answer may just be on its way.
+    // Two checks, because after the first the response may still be in transit.
     if (!isWorking && oldest.isSuspect && this.#unanswered.has(oldest)) this.#silence.abort(silentError())
     oldest.isSuspect = !isWorking
   }
 
   async #isWorking(pid: number): Promise<boolean> {
     const answered = this.#database.query<{ yes: boolean }>(this.#statements.is_working.text, [pid], responseTimeoutMs)
-    // Whether the database can be reached at all is for the life of the instance to say.
+    // If the database is unreachable, the presence of the instance detects it.
     return answered.then(
       ([row]) => row!.yes,
       () => true,
@@ -152,7 +145,7 @@ export class RunTransaction {
 }
 
 function silentError(): DatabaseUnreachableError {
-  return new DatabaseUnreachableError('The connection of the transaction has fallen silent')
+  return new DatabaseUnreachableError('The connection of the transaction does not respond')
 }
 
 class RollbackRequest extends Error {}

@@ -1,5 +1,3 @@
--- Samples are added and terms are judged here.
-
 create or replace function holdfast.sample_names(keys bigint[], held integer[], waited integer[], age_ms float8) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -10,7 +8,7 @@ create or replace function holdfast.sample_names(keys bigint[], held integer[], 
     this_hour constant timestamptz := date_trunc('hour', moment, 'UTC');
     at constant integer := extract(minute from moment at time zone 'UTC')::integer + 1;
     nothing constant smallint[] := array_fill(0::smallint, '{60}');
-    -- So many names an hour, and as many again that are waited for.
+    -- Remaining names of this hour. Names with waits have 1000 more.
     room constant integer := 1000 - (select count(*) from (select from holdfast.sample where hour = this_hour limit 2000) as counted);
   begin
     insert into holdfast.sample as known (hour, key, held_total, waited_total, held, waited)
@@ -46,7 +44,7 @@ create or replace function holdfast.sample_names(keys bigint[], held integer[], 
   end
   $$;
 comment on function holdfast.sample_names(bigint[], integer[], integer[], float8) is
-  'Adds to the samples of the minute so long ago (ms): for how many tenths of a second each name was held and waited for by one instance, at most 32767 each. Beyond 1000 names an hour, new ones are left out; beyond 2000 also those that are waited for.';
+  'Adds samples of one instance to the minute that was age_ms ago: tenths of a second for which each name was held and waited for, at most 32767 each. Ignores new names beyond 1000 per hour, and beyond 2000 for names with waits.';
 
 create or replace function holdfast.term_end(key bigint, fence bigint)
   returns table (end_at timestamptz, end_by timestamptz, reason text)
@@ -79,7 +77,7 @@ create or replace function holdfast.term_end(key bigint, fence bigint)
       order by term.fence
       limit 1;
     end if;
-    -- In a minute for which it was held in part, no later than that after its beginning.
+    -- In a minute with a partial hold, the earliest time that the sample proves.
     select hour + make_interval(mins => minute::integer - 1, secs => least(tenths, 600) / 10.0) into seen_at
     from generate_series(
       date_trunc('hour', clock_timestamp(), 'UTC'),
@@ -97,4 +95,4 @@ create or replace function holdfast.term_end(key bigint, fence bigint)
   end
   $$;
 comment on function holdfast.term_end(bigint, bigint) is
-  'Whether a term of which no end was told is over: no row while it lasts; else when it ended, by when at the latest if that is not known, and why. A lease says so itself; a lock ends with its instance, no later than the next term begins, and not before the last moment at which the name was surely held, as far as samples tell.';
+  'Returns the end of a term without a recorded end, or no row if the term still lasts: when it ended, the latest possible end if the exact time is unknown, and the reason. A lease ends when it expires. A lock ends with its instance: after the last sample that shows it held, and before the next term.';

@@ -1,9 +1,6 @@
--- What an instance writes down of its names, once a minute.
-
 -- name: write
--- Adds what this instance ($1) tallied of its names ($2 to $5: see sample_names) and writes down its terms ($6: how old, in ms, their
--- beginnings and ends are). Not flushed: a crash of the server may forget the last moment, and nothing depends on it. Answers with the
--- clock of the database, in ms. Relies on sample_pkey and term_pkey.
+-- Adds the samples of this instance ($1; $2 to $5: see sample_names) and records its terms ($6: ages of their starts and ends, in ms). Not
+-- flushed: nothing depends on the last moment before a crash. Returns the clock of the database in ms. Relies on sample_pkey, term_pkey.
 with unflushed as materialized (
   select set_config('synchronous_commit', 'off', true)
 ),
@@ -14,7 +11,7 @@ recorded as (
     clock_timestamp() - make_interval(secs => t.began / 1000),
     clock_timestamp() - make_interval(secs => t.ended / 1000),
     case
-      -- The sessions of a server that restarts are ended in the same words.
+      -- A restarting server ends sessions with the same error code.
       when t.why = 'session-ended'
         and exists (select from holdfast.server_generation where began_at >= clock_timestamp() - make_interval(secs => t.ended / 1000))
       then 'restarted'
@@ -26,8 +23,7 @@ recorded as (
   left join holdfast.instance i on i.id = $1
   order by t.key, t.fence
   on conflict (key, fence) do update
-  -- A lease may be passed on by its token, and is the same holding still. Of what is told again the earlier moment is the true one: a
-  -- statement that travels long makes all that it tells later.
+  -- Holders of the same lease token share a term. The earlier of two times is right, because a delayed statement makes times later.
   set instance = excluded.instance,
       host = excluded.host,
       os_pid = excluded.os_pid,
@@ -44,9 +40,8 @@ select
 from unflushed
 
 -- name: sweep
--- Writes down the ends that nobody told, and removes what is old: samples after two days; terms after so many days ($1), and all but so
--- many ($2) that ended last, and so many ($3) of a name. Each part is bounded. Relies on sample_pkey, term_instance, term_ended_at,
--- lease_pkey and term_pkey.
+-- Records the ends of terms whose instance is gone. Removes samples after two days, terms after $1 days, and terms beyond the latest $2 in
+-- total and $3 per name. Each part is bounded. Relies on sample_pkey, term_instance, term_ended_at, lease_pkey and term_pkey.
 with old_samples as (
   delete from holdfast.sample
   where (hour, key) in (

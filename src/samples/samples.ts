@@ -16,37 +16,34 @@ interface SamplesOptions {
   readonly waits: WaitTracker
   readonly presence: Presence
   readonly anchor: Anchor | undefined
-  /** Used for sweeping, and where there is no anchor. */
+  /** Used for sweeps, and without an anchor. */
   readonly keepaliveDatabase: Database
   readonly schema: string
   readonly isClosing: () => boolean
 }
 
 const minPauseMs = 1_000
-/** Instances write at different moments after the end of a minute. */
+/** Spreads the writes of the instances over the minute. */
 const spreadMs = 50_000
-/** Of so many writings one sweeps, so that it is done also where no process lives for long. */
+/** Average number of writes per sweep. Random, so that short-lived processes sweep too. */
 const writesPerSweep = 60
 const keepDays = 14
 const keepTerms = 50_000
 const keepOfName = 500
 
-/** A statement that took longer may have told moments that are too late, by as much; so it is sent again, so many times. */
+/** A slower write may have recorded times that are too late, so it is sent again, at most `maxTries` times in total. */
 const quickMs = 250
 const maxTries = 3
 
 const isLeadership = (label: string) => label.startsWith('election/')
 
-/**
- * What this instance holds and waits for, counted in memory and written down once a minute, in one statement; nothing when there
- * is nothing. See the README of this room.
- */
+/** Counts in memory what this instance holds and waits for, and writes the counts once a minute. See README.md. */
 export class Samples {
   readonly #options: SamplesOptions
   readonly #sql
   readonly #tally = new Tally()
   readonly #offsetMs = Math.random() * spreadMs
-  /** What a leader was told before it gave the leadership back, by the number of its term. */
+  /** Why leaders resigned, by the number of the term. */
   readonly #resignReasons = new Map<number, EndReason>()
   readonly #poller = new Poller({
     isNeeded: () => !this.#tally.isEmpty,
@@ -89,22 +86,19 @@ export class Samples {
     waits.onWait((key, by) => this.#waitersChanged(key, by))
   }
 
-  /** @internal Writes what there is, now, also of the minute that is not over. */
+  /** @internal Writes all counts now, including the current minute. */
   write(): Promise<void> {
     return this.#write(true)
   }
 
-  /** @internal Writes down what nobody else tells, and removes what is old. */
+  /** @internal Records the ends of terms whose instance is gone, and removes old rows. */
   async sweep(): Promise<void> {
-    // Not on the anchor: it would not see that this instance is present.
-    await this.#options.keepaliveDatabase.query(
-      this.#sql.sweep.text,
-      [keepDays, keepTerms, keepOfName],
-      responseTimeoutMs,
-    )
+    // Not on the anchor, whose own session does not see this instance as present.
+    const values = [keepDays, keepTerms, keepOfName]
+    await this.#options.keepaliveDatabase.query(this.#sql.sweep.text, values, responseTimeoutMs)
   }
 
-  /** @internal When nothing is held any more, and before the presence ends. */
+  /** @internal Called after all names are released, and before the presence ends. */
   async close(): Promise<void> {
     void this.#poller.close()
     await this.#write(true)
@@ -120,7 +114,7 @@ export class Samples {
   }
 
   #waitersChanged({ key, label }: Key, by: 1 | -1): void {
-    // To stand for an election is no wait: nothing is held up by it.
+    // A campaign is not a wait: it delays no work.
     if (isLeadership(label)) return
     this.#tally.waitersChanged(key, by, performance.now())
     this.#poller.start()
@@ -133,14 +127,13 @@ export class Samples {
     return why
   }
 
-  /** One at a time. The database being away costs the minute, and no more. */
+  /** Writes one minute at a time. If the database is unreachable, only the samples of the minute are lost. */
   #write(isLast: boolean): Promise<void> {
     this.#writing = this.#writing.then(async () => {
       const now = performance.now()
       const minutes = this.#tally.removeMinutes(now, isLast)
       const terms = this.#tally.termsToRecord(now)
       const empty: Minute = { beganAt: now, endedAt: now, names: [] }
-      // Nearly always there is one.
       for (const minute of minutes.length > 0 ? minutes : [empty]) {
         const termsToSend = minute === minutes.at(-1) || minutes.length === 0 ? terms : []
         if (minute.names.length + termsToSend.length > 0) await this.#record(minute, termsToSend)
@@ -161,7 +154,7 @@ export class Samples {
     }
   }
 
-  /** Answers with how long it took. */
+  /** Returns the duration of the statement. */
   async #send({ beganAt, endedAt, names }: Minute, terms: readonly Term[]): Promise<number> {
     const sentAt = performance.now()
     const age = (at: number | undefined) => at && sentAt - at
@@ -170,18 +163,10 @@ export class Samples {
       names.map(({ key }) => key),
       names.map(({ held }) => held),
       names.map(({ waited }) => waited),
-      // Its middle, so that it is in the right minute however long the statement travels.
+      // The middle of the minute, so that a delayed statement still counts for the right minute.
       sentAt - (beganAt + endedAt) / 2,
       JSON.stringify(
-        terms.map(({ key, fence, kind, mode, beganAt, endedAt, why }) => ({
-          key,
-          fence,
-          kind,
-          mode,
-          began: age(beganAt),
-          ended: age(endedAt),
-          why,
-        })),
+        terms.map(({ beganAt, endedAt, ...term }) => ({ ...term, began: age(beganAt), ended: age(endedAt) })),
       ),
     ])
     const answeredAt = performance.now()

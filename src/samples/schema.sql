@@ -1,5 +1,3 @@
--- Samples: what instances record once a minute about the names that they hold and wait for. Only people read them.
-
 create table holdfast.sample (
   hour timestamptz not null,
   key bigint not null,
@@ -9,21 +7,21 @@ create table holdfast.sample (
   waited smallint[],
   primary key (hour, key)
 ) with (
-  -- Each minute writes each row of the hour anew beside its old version, and makes no index entry while the page has room for both.
+  -- Each row of the hour is updated once a minute. Free space in the page allows HOT updates, which need no index entry.
   fillfactor = 50,
   autovacuum_vacuum_scale_factor = 0.1,
   autovacuum_vacuum_cost_delay = 0
 );
 comment on table holdfast.sample is
-  'How long each name was held and waited for, minute by minute, over the last two days: a row for each name and hour, to which instances add. Only what was told: by locks, leases and elections of this package, and at most so many names an hour.';
-comment on column holdfast.sample.hour is 'The hour, which begins with it (UTC).';
-comment on column holdfast.sample.key is 'The key of the name.';
-comment on column holdfast.sample.held_total is 'The sum of held.';
-comment on column holdfast.sample.waited_total is 'The sum of waited.';
+  'Time for which each name was held and waited for, per minute, over the last two days. One row per name and hour, to which instances add. Covers locks, leases and elections of this package, up to a maximum number of names per hour.';
+comment on column holdfast.sample.hour is 'Start of the hour (UTC).';
+comment on column holdfast.sample.key is 'Key of the name.';
+comment on column holdfast.sample.held_total is 'Sum of held.';
+comment on column holdfast.sample.waited_total is 'Sum of waited.';
 comment on column holdfast.sample.held is
-  'For how many tenths of a second it was held, in each of the sixty minutes. Of several instances that share it the sum, so that it may be more than a minute.';
+  'Tenths of a second for which the name was held, in each of the 60 minutes. Sum over the instances that share the name, so it may exceed a minute.';
 comment on column holdfast.sample.waited is
-  'For how many tenths of a second calls waited for it, in each minute, all calls together. Null: nobody did in this hour.';
+  'Tenths of a second for which calls waited, in each of the 60 minutes, summed over all calls. Null if no call waited in this hour.';
 
 create table holdfast.term (
   key bigint not null,
@@ -45,18 +43,18 @@ create table holdfast.term (
   primary key (key, fence)
 ) with (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 comment on table holdfast.term is
-  'Who held a name from when to when, and why it ended. Leaderships, and locks and leases that were held for a second, told by their instances once a minute. Of one whose instance cannot tell any more, what is known.';
-comment on column holdfast.term.key is 'The key of the name.';
-comment on column holdfast.term.fence is 'The fence of the grant.';
-comment on column holdfast.term.kind is 'How it was held: as a lock, or by lease.';
+  'History of holders: who held a name from when to when, and why the term ended. Covers leaderships, and locks and leases that were held for at least a second. Instances record their terms once a minute.';
+comment on column holdfast.term.key is 'Key of the name.';
+comment on column holdfast.term.fence is 'Fencing token of the grant.';
+comment on column holdfast.term.kind is 'lock or lease.';
 comment on column holdfast.term.mode is 'exclusive or shared.';
-comment on column holdfast.term.instance is 'The instance that held it.';
-comment on column holdfast.term.host is 'Its machine; kept here, because the instance is forgotten when it has ended.';
-comment on column holdfast.term.os_pid is 'Its process id on that machine.';
-comment on column holdfast.term.began_at is 'When it was granted.';
-comment on column holdfast.term.ended_at is 'When it ended; null while it lasts, or nobody has noticed its end. Of one that is gone: when it was last known to be held.';
-comment on column holdfast.term.gone_by is 'Of one that is gone: when it was known to have ended. In between nobody knows.';
+comment on column holdfast.term.instance is 'Instance that held the name.';
+comment on column holdfast.term.host is 'Host of the instance. Stored here, because the row of an ended instance is removed.';
+comment on column holdfast.term.os_pid is 'Process ID of the instance on its host.';
+comment on column holdfast.term.began_at is 'Time of the grant.';
+comment on column holdfast.term.ended_at is 'End of the term. Null while it lasts, or until its end is detected. If why = gone: last time at which the name was known to be held.';
+comment on column holdfast.term.gone_by is 'If why = gone: latest possible end of the term. The exact end is between ended_at and gone_by.';
 comment on column holdfast.term.why is
-  'released: its work was done. release-requested: an operator had asked for it. drained, closed: so was its instance. stepped-down, replaced, not-eligible: the leader was asked to, made room for a preferred one, or might not lead any more. session-ended: an operator ended its session. revoked: an operator expired the lease, or somebody released it by its token. expired: the lease was not renewed. restarted: the server was. lost: the instance could not reach the database in time. gone: the instance ended without a word.';
+  'released: the holder released it. release-requested: an operator requested the release. drained, closed: the instance was drained or closed. stepped-down: the leader was asked to step down. replaced: a preferred candidate replaced the leader. not-eligible: the leader was no longer eligible. session-ended: an operator ended the session. revoked: an operator expired the lease, or another process released it by its token. expired: the lease was not renewed. restarted: the server restarted. lost: the instance could not reach the database in time. gone: the instance ended without recording a reason.';
 create index term_instance on holdfast.term (instance) where ended_at is null;
 create index term_ended_at on holdfast.term (ended_at);

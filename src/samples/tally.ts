@@ -1,17 +1,16 @@
 import type { EndReason } from './end-reason.js'
 
-/** One grant of a name to this instance, for as long as anybody in it relies on it. */
+/** One grant of a name to this instance, until its last handle ends. */
 export interface Term {
   readonly key: string
   readonly fence: number
   readonly kind: 'lock' | 'lease'
   readonly mode: 'exclusive' | 'shared'
-  /** Whether it is a leadership. */
   readonly isLeadership: boolean
   readonly beganAt: number
-  /** How many handles: readers of one process share a grant, and so does who knows the token of a lease. */
+  /** Number of handles: readers of one process share a grant, and so do holders of a lease token. */
   handles: number
-  /** Whether it stands in the database already. */
+  /** Whether the term was written to the database. */
   isRecorded: boolean
   endedAt: number | undefined
   why: EndReason | undefined
@@ -19,45 +18,45 @@ export interface Term {
 
 export type Grant = Pick<Term, 'key' | 'fence' | 'kind' | 'mode' | 'isLeadership'>
 
-/** One name, since the minute began. */
+/** Count of one name in the current minute. */
 interface NameCount {
   readonly key: string
-  /** The grants that this instance has now. */
+  /** Current grants of this instance. */
   readonly open: Term[]
-  /** How many of its calls wait now. */
+  /** Number of waiting calls. */
   waiting: number
   heldMs: number
   waitedMs: number
-  /** Until when both are counted. */
+  /** Time up to which `heldMs` and `waitedMs` are counted. */
   countedTo: number
 }
 
-/** What a minute came to. */
+/** Counts of a complete minute. */
 export interface Minute {
   readonly beganAt: number
   readonly endedAt: number
-  /** Those that were held or waited for, in tenths of a second; what was waited for most first, then what was held most. */
+  /** Held and waited times in tenths of a second. Longest waits first, then longest holds. */
   readonly names: readonly { readonly key: string; readonly held: number; readonly waited: number }[]
 }
 
 const minuteMs = 60_000
 const tenthMs = 100
-/** So many names are counted at once, and so many of a minute are told of. */
+/** Maximum number of names in memory, and of names that are written per minute. */
 const maxCounted = 10_000
 const maxRecorded = 1_000
-/** A smallint has no room for more. */
+/** Maximum of a smallint. */
 const maxTenths = 32_767
-/** Shorter terms are told of only when they are leaderships. */
+/** Shorter terms are written only for leaderships. */
 const minTermMs = 1_000
-/** So many terms are told of in a minute; so many that have ended are kept until then. */
+/** Maximum number of terms that are written per minute, and of ended terms that wait for it. */
 const maxTerms = 100
 const maxEnded = 1_000
-/** What could not be told for longer is lost. */
+/** Number of unwritten minutes that are kept. */
 const maxMinutes = 2
 
 /**
- * Counts, in memory, for how long each name was held and waited for, minute by minute, and remembers the terms to tell of. Time
- * is that of `performance.now()`; where its minutes begin is said by the clock of the database, once it is known.
+ * Counts the held and waited time of each name per minute in memory, and collects the terms to write. Times are
+ * `performance.now()`. Minutes begin by the clock of the database, once it is known.
  */
 export class Tally {
   readonly #names = new Map<string, NameCount>()
@@ -65,22 +64,22 @@ export class Tally {
   #ended: Term[] = []
   #beganAt = 0
   #endsAt = 0
-  /** No further name is counted before the next minute. */
+  /** Whether new names are ignored until the next minute. */
   #isFull = false
-  /** By how much the clock of the database is ahead of ours. */
+  /** Clock of the database minus `performance.now()`. */
   #aheadMs = Date.now() - performance.now()
 
-  /** When the present minute ends. */
+  /** End of the current minute. */
   get endsAt(): number {
     return this.#endsAt
   }
 
-  /** Whether nothing is held, waited for, or to be told. */
+  /** Whether nothing is held, waited for, or unwritten. */
   get isEmpty(): boolean {
     return this.#names.size === 0 && this.#minutes.length === 0 && this.#ended.length === 0
   }
 
-  /** What the clock of the database showed at a moment of ours. Counts from the next minute on. */
+  /** Sets the clock of the database at the local time `at`. Takes effect in the next minute. */
   setClock(nowMs: number, at: number): void {
     this.#aheadMs = nowMs - at
   }
@@ -90,7 +89,7 @@ export class Tally {
     if (!counted) return
     const same = counted.open.find((term) => term.fence === fence)
     if (same) same.handles++
-    // Written out: this is done for every lock, and to spread the grant would take longer than all the rest.
+    // No object spread, which would dominate the cost of this function for every lock.
     else {
       counted.open.push({
         key,
@@ -108,7 +107,7 @@ export class Tally {
   }
 
   termEnded(key: string, fence: number, why: EndReason, at: number): void {
-    // What was not counted when it began is unknown here.
+    // The name was not counted at the start of the term.
     if (!this.#names.has(key)) return
     const counted = this.#count(key, at)!
     const index = counted.open.findIndex((term) => term.fence === fence)
@@ -129,7 +128,7 @@ export class Tally {
     if (counted) counted.waiting += by
   }
 
-  /** The minutes that are over, which are then forgotten. With `isLast` also what there is of the present one. */
+  /** Returns and removes the complete minutes. With `isLast` also the current one. */
   removeMinutes(at: number, isLast = false): Minute[] {
     this.#closeMinutes(at)
     if (isLast && this.#names.size > 0) this.#closeMinute(at)
@@ -138,16 +137,13 @@ export class Tally {
     return minutes
   }
 
-  /**
-   * The terms to tell of now, open ones among them, leaderships and then the longest first. They count as told until `takeBack`
-   * says that they are not.
-   */
+  /** Returns the terms to write now by priority. They count as written until `markUnrecorded`. */
   termsToRecord(at: number): Term[] {
     const open = [...this.#names.values()].flatMap((counted) =>
       counted.open.filter((term) => !term.isRecorded && (term.isLeadership || at - term.beganAt >= minTermMs)),
     )
     const terms = byPriority([...this.#ended, ...open], at).slice(0, maxTerms)
-    // What the database believes to be open must be told of some time; others that have ended were too many.
+    // Keeps ended terms that the database shows as open, and drops other ended terms beyond the limit.
     this.#ended = this.#ended.filter((term) => term.isRecorded && !terms.includes(term))
     for (const term of terms) term.isRecorded = true
     return terms
@@ -160,7 +156,7 @@ export class Tally {
     }
   }
 
-  /** The count of a name, up to now; undefined when there are too many. */
+  /** Returns the count of a name up to now, or undefined if too many names are counted. */
   #count(key: string, at: number): NameCount | undefined {
     if (at >= this.#endsAt) this.#closeMinutes(at)
     let counted = this.#names.get(key)
@@ -175,17 +171,16 @@ export class Tally {
     return counted
   }
 
-  /** Forgets names that came to less than a tenth of a second. */
+  /** Removes idle names with less than a tenth of a second. */
   #makeRoom(at: number): void {
     for (const counted of this.#names.values()) {
       countTo(counted, at)
       if (isIdle(counted) && tenths(counted.heldMs) + tenths(counted.waitedMs) === 0) this.#names.delete(counted.key)
     }
-    // To look again and again for little room would cost more than the names are worth.
+    // Avoids repeated scans that free little room.
     this.#isFull = this.#names.size > maxCounted * 0.9
   }
 
-  /** Closes the minutes that are over. */
   #closeMinutes(at: number): void {
     while (at >= this.#endsAt && this.#names.size > 0) this.#closeMinute(this.#endsAt)
     if (at < this.#endsAt) return
@@ -232,7 +227,7 @@ function tenths(ms: number): number {
   return Math.min(maxTenths, Math.round(ms / tenthMs))
 }
 
-/** What the database believes to be open, leaderships, and then the longest. */
+/** Sorts terms that the database shows as open first, then leaderships, then the longest. */
 function byPriority(terms: Term[], at: number): Term[] {
   const rank = ({ isRecorded, isLeadership }: Term) => (isRecorded ? 2 : 0) + (isLeadership ? 1 : 0)
   const lastedMs = ({ beganAt, endedAt = at }: Term) => endedAt - beganAt

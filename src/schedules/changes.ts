@@ -7,7 +7,7 @@ import type { ScheduleRow } from './status.js'
 import type { ScheduleStore } from './store.js'
 import { firstTicks, planSettlement } from './ticks.js'
 
-/** What is to become of a schedule: the rule and the options of this code, a rule beside its code, or ticks again. */
+/** Change of a schedule: adopt the rule and options of this code, override the rule, or resume. */
 export type Change =
   | { readonly what: 'rule'; readonly definition: Definition }
   | { readonly what: 'override'; readonly rule: string | null }
@@ -18,15 +18,14 @@ interface ChangesOptions {
   readonly namespace: string
   readonly rules: Rules
   readonly closing: AbortSignal
-  /** The schedule with this key is another now. */
   readonly onChanged: (key: string) => void
 }
 
 const maxTries = 50
 
 /**
- * Changes schedules. What is due by the rule of before is settled by the statement that changes the rule, so it is computed
- * from the schedule as it was read; when that has changed meanwhile it is read again.
+ * Changes schedules. The statement that changes a rule also settles the due ticks of the old rule. They are computed
+ * from the row that was read. If the row has changed since then, the change is tried again.
  */
 export class Changes {
   readonly #options: ChangesOptions
@@ -45,13 +44,13 @@ export class Changes {
         onChanged(row.key)
         return
       }
-      // It has changed meanwhile, or ticked.
+      // The schedule has changed or ticked since it was read.
       await pause(backoffMs(attempt, 5, 200), closing)
       closing.throwIfAborted()
     }
     throw new UsageError(
-      `The schedule "${name}" did not stand still for ${maxTries} attempts to change it`,
-      'Something else changes it all the time.',
+      `The schedule "${name}" changed during each of ${maxTries} attempts to change it`,
+      'Find the process that changes the schedule continuously, and try again.',
     )
   }
 
@@ -64,15 +63,15 @@ export class Changes {
       next === null
         ? {}
         : planSettlement(rule, row.next_ms!, row.now_ms, Math.max(1, row.max_late), row.first_member_ms ?? undefined)
-    const asked = { id: row.key, code_rule: row.rule, rule: before, next_at: next, ...due, what }
-    if (what === 'resume') return asked
+    const request = { id: row.key, code_rule: row.rule, rule: before, next_at: next, ...due, what }
+    if (what === 'resume') return request
     const newRule = what === 'override' ? change.rule : change.definition.rule.text
     const after = what === 'override' ? (newRule ?? row.rule) : (row.override ?? newRule!)
     const { ticks, isOver } = firstTicks(this.#readable(after), row.now_ms)
     const candidates = { new_rule: newRule, first_ticks: ticks, first_ticks_are_all: isOver }
-    if (what === 'override') return { ...asked, ...candidates }
+    if (what === 'override') return { ...request, ...candidates }
     const { overlap, missed, maxLate, reruns } = change.definition
-    return { ...asked, ...candidates, overlap, missed, max_late: maxLate, reruns }
+    return { ...request, ...candidates, overlap, missed, max_late: maxLate, reruns }
   }
 
   #readable(text: string): TickRule {
@@ -80,7 +79,7 @@ export class Changes {
     if (rule) return rule
     throw new UsageError(
       `This version of Holdfast cannot read the rule ${describe(text)}`,
-      'A newer one has written it: bring this instance up to date.',
+      'A newer version wrote the rule. Update this instance.',
     )
   }
 }

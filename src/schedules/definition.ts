@@ -17,82 +17,82 @@ import {
 import { type RuleOptions, ruleFromOptions, type TickRule } from '../cron/index.js'
 import type { Transaction } from '../once/index.js'
 
-/** What the handler of a schedule is given. */
+/** Argument of the handler of a schedule. */
 export interface ScheduleRun {
-  /** The name of the schedule. */
+  /** Name of the schedule. */
   readonly name: string
-  /** The moment that the rule names; of an extra run, when it was asked for. */
+  /** Time that the rule defines. For an extra run, the time of the request. */
   readonly tick: Date
-  /** How many ms after its tick the run began. */
+  /** Delay between the tick and the start of the run, in ms. */
   readonly lateMs: number
-  /** Whether it was asked for beside the rule (`schedules.run`). */
+  /** Whether the run was requested in addition to the rule (`schedules.run`). */
   readonly extra: boolean
-  /** Counts from 1: how often the tick was started, as instances died or closed while they ran it. */
+  /** Number of starts of this tick, from 1. Grows when an instance dies or closes during the run. */
   readonly attempt: number
-  /** Larger than that of every earlier run of the schedule. */
+  /** Fencing token: larger than that of every earlier run of the schedule. */
   readonly fence: number
-  /** The last tick of the rule whose run was done. */
+  /** Last tick of the rule whose run is done. */
   readonly lastSuccess: Date | undefined
   /** Aborts when the work should stop: `RunLostError`, `RunTimeoutError`, `RunReplacedError` or `RunDrainingError`. */
   readonly signal: AbortSignal
-  /** Writes that commit together with the end of the run, exactly once. The transaction begins with the first query. */
+  /** Transaction that commits together with the end of the run, exactly once. It begins with the first query. */
   readonly tx: Transaction
-  /** Adds a line to the log of the run. The last hundred are kept. */
+  /** Adds a line to the log of the run. The last 100 lines are kept. */
   log(line: string): void
 }
 
 export interface ScheduleOptions extends RuleOptions {
   /**
-   * What becomes of a tick while the run of an earlier one is there: `skip` it (the default), `queue` it (one waits), `allow`
-   * it to run beside, or `replace` the earlier run, whose signal aborts.
+   * Handling of a tick while an earlier run exists: `skip` the tick (the default), `queue` it (at most one waits),
+   * `allow` it to run at the same time, or `replace` the earlier run, whose signal aborts.
    */
   overlap?: 'skip' | 'queue' | 'allow' | 'replace' | undefined
   /**
-   * What becomes of ticks that nobody took before the next one was due, or within a minute: `skip` them (the default), run
-   * the `latest`, or up to so many, the oldest first.
+   * Handling of ticks that no instance started before the next tick or within a minute: `skip` them (the default), run
+   * the `latest`, or run up to N of them (`{ all: N }`), oldest first.
    */
   missed?: 'skip' | 'latest' | { all: number } | undefined
-  /** What becomes of a tick whose instance dies while it runs: another runs it again (the default), or it is recorded. */
+  /** Handling of a tick whose instance dies: another instance runs it again (the default), or the crash is recorded. */
   crashed?: 'rerun' | 'record' | undefined
-  /** How long a run may take. Default: as long as it wants. */
+  /** Maximum duration of a run. Default: no limit. */
   timeout?: Duration | undefined
   /**
-   * The instances wait a random part of this time before they take a tick, so that they do not come all at once. Default
-   * `40ms`; never more than a quarter of the time to the next tick.
+   * Maximum random delay before an instance claims a tick, so that the instances do not claim at the same time. Default
+   * `40ms`, and at most a quarter of the time to the next tick.
    */
   spread?: Duration | undefined
-  /** The instance that ran last goes first: for work that gains from what it has in memory. Default false. */
+  /** Prefers the instance that ran last, for work that benefits from caches in memory. Default false. */
   sticky?: boolean | undefined
-  /** Its former name, when it was renamed. */
+  /** Former name of a renamed schedule. */
   was?: string | undefined
 }
 
-/** A definition of a job, as `defineJob` makes it: as much as must be known of it here. */
+/** Part of a job definition (`defineJob`) that schedules use. */
 export interface ScheduledJob<Input> {
   readonly kind: string
   readonly schema: { readonly '~standard': { readonly types?: { readonly input: Input } | undefined } } | undefined
 }
 
 export interface JobScheduleOptions<Input> extends ScheduleOptions {
-  /** Each tick enqueues one job of this kind, exactly one. */
+  /** Job that each tick enqueues exactly once. */
   job: ScheduledJob<Input>
-  /** The input of the job of a tick. */
+  /** Returns the input of the job of a tick. */
   input: (tick: Date) => NoInfer<Input>
 }
 
-/** How a job is enqueued, by whoever knows about jobs. */
+/** Enqueues jobs. Implemented outside of this room. */
 export interface JobPort {
   enqueue(job: ScheduledJob<unknown>, input: unknown, tx: Transaction): Promise<unknown>
 }
 
-/** A schedule, made by `defineSchedule`: its name, when it ticks, what becomes of its ticks, and what it does. */
+/** Definition of a schedule, made by `defineSchedule`. */
 export interface ScheduleDefinition {
   readonly name: string
   readonly was: string | undefined
   readonly rule: TickRule
   readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
   readonly missed: 'skip' | 'latest' | 'all'
-  /** For `all`: how many missed ticks run, at most. */
+  /** For `all`: maximum number of missed ticks that run. */
   readonly maxLate: number
   readonly reruns: boolean
   readonly timeoutMs: number | undefined
@@ -101,9 +101,9 @@ export interface ScheduleDefinition {
   readonly work: (run: ScheduleRun, jobs: JobPort) => unknown
 }
 
-/** A schedule as the code of this instance has it. */
+/** Schedule that this instance has added. */
 export interface Definition extends Omit<ScheduleDefinition, 'work'> {
-  /** The key of the name, in decimal. */
+  /** Key of the name, in decimal. */
   readonly key: string
   readonly work: (run: ScheduleRun) => unknown
 }
@@ -126,7 +126,7 @@ const rules = {
   was: { expected: 'a name', read: (given: unknown) => checkName(given, 'was') },
   job: objectWith<ScheduledJob<unknown>>('a definition made by defineJob', 'kind', 'schema'),
   input: callback<(tick: Date) => unknown>('a function that makes the input of the job of a tick'),
-  // Read by ruleFromOptions, which says more about them.
+  // ruleFromOptions validates these.
   cron: { expected: 'a cron rule', read: (given: unknown) => given },
   every: { expected: 'an interval', read: (given: unknown) => given },
   at: { expected: 'a moment', read: (given: unknown) => given },
@@ -142,7 +142,7 @@ const definition = objectWith<ScheduleDefinition>(
 )
 
 /**
- * Defines a schedule, to be added to an instance by `schedules.add`, or exported for `holdfast work`.
+ * Defines a schedule for `schedules.add`, or for export to `holdfast work`.
  *
  * @example
  * export const invoices = defineSchedule('invoices', { every: '15m', timeout: '10m' }, async ({ tick, tx }) => {
@@ -165,7 +165,7 @@ export function defineSchedule(
   return define('defineSchedule', name, options, work)
 }
 
-/** What `where` was given, checked. */
+/** Checks the arguments of `where`. */
 export function define(where: string, name: string, given: ScheduleOptions, work: unknown): ScheduleDefinition {
   checkName(name, 'the name of the schedule')
   const read = readOptions(where, given, rules)
@@ -175,8 +175,8 @@ export function define(where: string, name: string, given: ScheduleOptions, work
   if (was === name) throw new UsageError(`Expected was to be another name than "${name}" itself`)
   if (overlap === 'replace' && typeof missed === 'number') {
     throw new UsageError(
-      "Expected overlap other than 'replace' where several missed ticks are to run",
-      'Each would replace the one before it: use missed: "latest".',
+      "Expected overlap other than 'replace' with missed: { all: N }",
+      'Each late run would replace the previous one. Use missed: "latest".',
     )
   }
   return Object.freeze({
@@ -194,17 +194,17 @@ export function define(where: string, name: string, given: ScheduleOptions, work
   })
 }
 
-/** What `schedules.add` was given in the place of a name. */
+/** Checks the definition that `schedules.add` received instead of a name. */
 export function readDefinition(given: unknown, ...others: unknown[]): ScheduleDefinition {
   const read = definition.read(given)
   if (read === undefined) {
     throw new UsageError(
-      `Expected schedules.add to be given a name, or ${definition.expected}, got ${describe(given)}`,
-      "Such as: schedules.add('invoices', { every: '15m' }, async ({ tick }) => { … })",
+      `Expected the first argument of schedules.add to be a name or ${definition.expected}, got ${describe(given)}`,
+      "Example: schedules.add('invoices', { every: '15m' }, async ({ tick }) => { … })",
     )
   }
   if (others.every((other) => other === undefined)) return read
-  throw new UsageError('Expected a definition alone, got more beside it', 'Give its options to defineSchedule.')
+  throw new UsageError('Expected a definition without further arguments', 'Pass the options to defineSchedule.')
 }
 
 function workOf(
@@ -217,7 +217,7 @@ function workOf(
     if (typeof work === 'function') return work as ScheduleDefinition['work']
     throw new UsageError(
       `Expected the last argument of ${where} to be a function, got ${describe(work)}`,
-      'Or give a job, and its input, among the options.',
+      'Pass a function, or the options job and input.',
     )
   }
   if (job === undefined || input === undefined) throw new UsageError('Expected job and input together, got one of them')
@@ -225,7 +225,7 @@ function workOf(
   return ({ tick, tx }, jobs) => jobs.enqueue(job, input(tick), tx)
 }
 
-/** The key by which the database knows the name of a schedule. */
+/** Returns the key of a schedule name in the database. */
 export function keyOfSchedule(namespace: string, name: string): string {
   return hashedKey(namespace, `schedule/${name}`).key
 }

@@ -1,8 +1,8 @@
 import { formatDuration, HoldfastError } from '../base/index.js'
 
-/** The reason of a run's signal: another instance may have the tick; nothing of this run is recorded. */
+/** Reason of a run's signal: another instance may run the tick. Nothing of this run is recorded. */
 export class RunLostError extends HoldfastError {
-  /** The name of the schedule. */
+  /** Name of the schedule. */
   readonly schedule: string
   readonly tick: Date
   readonly fence: number
@@ -13,7 +13,7 @@ export class RunLostError extends HoldfastError {
       {
         code: 'RUN_LOST',
         retryable: true,
-        hint: 'Stop the work. What it did by `tx` is rolled back; another instance runs the tick.',
+        hint: 'Stop the work. The writes of `tx` are rolled back, and another instance runs the tick.',
         cause,
       },
     )
@@ -23,61 +23,61 @@ export class RunLostError extends HoldfastError {
   }
 }
 
-/** The reason of a run's signal: it took longer than `timeout`. It has failed, whatever it returns. */
+/** Reason of a run's signal: the run exceeded `timeout`. It has failed, even if the handler returns. */
 export class RunTimeoutError extends HoldfastError {
-  /** The name of the schedule. */
+  /** Name of the schedule. */
   readonly schedule: string
 
   constructor(schedule: string, timeoutMs: number) {
     super(`The run of "${schedule}" took longer than ${formatDuration(timeoutMs)}`, {
       code: 'RUN_TIMEOUT',
       retryable: true,
-      hint: 'Stop the work. Give the schedule a longer timeout if this is its usual time.',
+      hint: 'Stop the work. Set a longer timeout if runs usually take this long.',
     })
     this.schedule = schedule
   }
 }
 
-/** The reason of a run's signal: a later tick takes its place (`overlap: 'replace'`), as soon as it has ended. */
+/** Reason of a run's signal: a later tick replaces the run (`overlap: 'replace'`) as soon as the run has ended. */
 export class RunReplacedError extends HoldfastError {
-  /** The name of the schedule. */
+  /** Name of the schedule. */
   readonly schedule: string
 
   constructor(schedule: string) {
-    super(`The run of "${schedule}" is replaced by that of a later tick`, {
+    super(`A later tick replaces this run of "${schedule}"`, {
       code: 'RUN_REPLACED',
       retryable: false,
-      hint: 'Stop the work and throw; the later run begins when this one has ended.',
+      hint: 'Stop the work and throw. The later run starts when this run has ended.',
     })
     this.schedule = schedule
   }
 }
 
-/** The reason of a run's signal: its schedule is closing here, and the time for coming to an end is over. */
+/** Reason of a run's signal: its schedule is closing in this instance, and the time limit has passed. */
 export class RunDrainingError extends HoldfastError {
-  /** The name of the schedule. */
+  /** Name of the schedule. */
   readonly schedule: string
 
   constructor(schedule: string) {
     super(`The schedule "${schedule}" is closing`, {
       code: 'RUN_DRAINING',
       retryable: true,
-      hint: 'Stop the work and throw; another instance runs the tick again.',
+      hint: 'Stop the work and throw. Another instance runs the tick again.',
     })
     this.schedule = schedule
   }
 }
 
-/** There is no schedule of this name: nobody has ever added it. */
+/** No instance has ever added a schedule with this name. */
 export class UnknownScheduleError extends HoldfastError {
-  /** The name that was asked for. */
+  /** Requested name. */
   readonly schedule: string
 
   constructor(schedule: string, namespace: string) {
     super(`There is no schedule "${schedule}" in the namespace "${namespace}"`, {
       code: 'UNKNOWN_SCHEDULE',
       retryable: false,
-      hint: 'An instance adds it by schedules.add; schedules.list() tells which there are.',
+      hint: 'Add it with schedules.add. schedules.list() returns the existing schedules.',
     })
     this.schedule = schedule
   }

@@ -1,4 +1,4 @@
--- Ticks are taken, run and settled here. src/schedules/README.md has the protocol.
+-- src/schedules/README.md describes the protocol.
 
 create or replace function holdfast.schedule_record_gap(
   schedule bigint, first_at timestamptz, last_at timestamptz, ticks bigint, reason text, follows timestamptz
@@ -21,7 +21,7 @@ create or replace function holdfast.schedule_record_gap(
   end
   $$;
 comment on function holdfast.schedule_record_gap(bigint, timestamptz, timestamptz, bigint, text, timestamptz) is
-  'Writes down ticks without a run, together with their neighbours: with the gap that ends with the tick that they follow, if it has the same reason.';
+  'Records ticks without a run. Extends the gap that ends with the preceding tick (follows) if it has the same reason.';
 
 create or replace function holdfast.schedule_make_room(of_schedule bigint, overlap text) returns boolean
   language plpgsql
@@ -36,7 +36,7 @@ create or replace function holdfast.schedule_make_room(of_schedule bigint, overl
     if overlap = 'allow' then
       return true;
     end if;
-    -- What waits to run again, after a crash, is a run that is there.
+    -- A tick that waits to run again after a crash counts as a run.
     select
       coalesce(bool_or(state = 'running' or attempt > 0), false),
       coalesce(bool_or(state = 'waiting' and attempt = 0), false)
@@ -79,7 +79,7 @@ create or replace function holdfast.schedule_make_room(of_schedule bigint, overl
   end
   $$;
 comment on function holdfast.schedule_make_room(bigint, text) is
-  'Whether there may be another run of a schedule, as to its overlap; for replace: makes room. The row of the schedule is locked.';
+  'Returns whether overlap allows another run of a schedule. For replace: stops and removes the other runs. The caller holds the lock on the row of the schedule.';
 
 create or replace function holdfast.schedule_settle(of_schedule bigint, older json, ticks timestamptz[], is_over boolean, now_is timestamptz)
   returns boolean
@@ -89,7 +89,6 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
   declare
     s holdfast.schedule;
     due integer;
-    -- How many of the due ones in the list are missed, and how many of these run late.
     missed_ticks integer;
     run_late integer;
     is_current boolean;
@@ -102,7 +101,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
     if due = 0 then
       return older is null;
     end if;
-    -- The list was too short: by now more are due, which are not in it.
+    -- The list is too short: more ticks may be due by now.
     if due = cardinality(ticks) and not is_over then
       return false;
     end if;
@@ -146,7 +145,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
       where place > missed_ticks - run_late
         and place <= missed_ticks;
       if is_current then
-        -- What runs late is no reason to skip the tick that is due now.
+        -- Late runs are no reason to skip the tick that is due now.
         if run_late > 0 or holdfast.schedule_make_room(of_schedule, s.overlap) then
           insert into holdfast.tick (schedule, at) values (of_schedule, ticks[due]);
         else
@@ -162,7 +161,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
   end
   $$;
 comment on function holdfast.schedule_settle(bigint, json, timestamptz[], boolean, timestamptz) is
-  'Settles what is due of a schedule, whose row is locked and whose next tick is the first of those given: older ones in pieces, which are due without doubt, [{"first_at": …, "last_at": …, "n": …}]; then one by one, with at least one that is not due, unless the rule is over. False: those given do not suffice.';
+  'Settles the due ticks of a schedule. The caller holds the lock on its row, and the first given tick is next_at. older: ranges of ticks that are certainly due, [{"first_at": …, "last_at": …, "n": …}]. ticks: later ticks one by one, at least one of them in the future unless is_over. Returns false if the given ticks do not suffice.';
 
 create or replace function holdfast.schedule_start_runs(of_schedule bigint, epoch_number integer, member text) returns json
   language plpgsql
@@ -227,7 +226,7 @@ create or replace function holdfast.schedule_start_runs(of_schedule bigint, epoc
   end
   $$;
 comment on function holdfast.schedule_start_runs(bigint, integer, text) is
-  'Begins what waits of a schedule and may begin; the row of the schedule is locked. Answers with the runs: [[schedule, tick, extra, fence, attempt, how late, last success]], times in ms.';
+  'Starts the waiting runs of a schedule that may start. The caller holds the lock on the row of the schedule. Returns the runs: [[schedule, tick, extra, fence, attempt, lateness, last success]], times in ms.';
 
 create or replace function holdfast.schedule_states(keys bigint[]) returns json
   language plpgsql
@@ -261,7 +260,7 @@ create or replace function holdfast.schedule_states(keys bigint[]) returns json
   end
   $$;
 comment on function holdfast.schedule_states(bigint[]) is
-  'How schedules stand: [[key, the rule in force, next tick, due in how many ms, who ran last, how many may run late, since when a member is there, if the tick is long due]], times in ms. A paused schedule is due later: it need only be settled now and then.';
+  'Returns the states of schedules: [[key, rule in force, next tick, time until it is due, last instance, maximum of late runs, start of the oldest membership if the tick is overdue]], times in ms. A paused schedule is due 10 minutes later, because it is settled only now and then.';
 
 create or replace function holdfast.schedule_claim(epoch_number integer, member text, asked json) returns json
   language plpgsql
@@ -271,8 +270,8 @@ create or replace function holdfast.schedule_claim(epoch_number integer, member 
     one record;
     started json;
     all_started jsonb := '[]';
-      begin
-    -- A crash must not forget that a tick was taken, or it would be taken again.
+  begin
+    -- Flushed, because a crash that loses a claim would start the tick twice.
     perform holdfast.flush_leases();
     if not holdfast.grace_is_over() then
       return json_build_object('state', 'in-grace');
@@ -312,13 +311,13 @@ create or replace function holdfast.schedule_claim(epoch_number integer, member 
   end
   $$;
 comment on function holdfast.schedule_claim(integer, text, json) is
-  'Settles what is due of schedules, and begins what may begin: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …, "begins": …}], each only if the rule in force and the next tick are those; without a rule only begins. What somebody else has locked is passed over. Answers with the runs and how all of them stand.';
+  'Settles due ticks of schedules and starts runs: [{"id": key, "rule": …, "older": …, "ticks": …, "is_over": …, "begins": …}], each only if the rule in force and the next tick match. Without a rule, only starts runs. Skips locked schedules. Returns the started runs and the states of all schedules.';
 
 create or replace function holdfast.schedule_resolve(key bigint) returns bigint
   language sql stable
   set search_path = pg_catalog, pg_temp
   as $$ select coalesce((select n.schedule from holdfast.schedule_name n where n.key = schedule_resolve.key), schedule_resolve.key) $$;
-comment on function holdfast.schedule_resolve(bigint) is 'The key of the schedule that the key of a name leads to.';
+comment on function holdfast.schedule_resolve(bigint) is 'Returns the key of the schedule that the key of a name leads to.';
 
 create or replace function holdfast.schedule_is_declared(of_schedule bigint, with_rule text, but_for text) returns boolean
   language sql
@@ -334,7 +333,7 @@ create or replace function holdfast.schedule_is_declared(of_schedule bigint, wit
   select exists (select from member where holdfast.is_present(session))
   $$;
 comment on function holdfast.schedule_is_declared(bigint, text, text) is
-  'Whether a live instance, other than one, has a schedule in its code with this rule.';
+  'Returns whether a live instance other than but_for has a schedule with this rule in its code.';
 
 create or replace function holdfast.schedule_declare(epoch_number integer, member text, asked json) returns json
   language plpgsql
@@ -350,7 +349,7 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
     declared jsonb := '[]';
   begin
     perform holdfast.flush_leases();
-    -- One after the other: names lead to each other here.
+    -- Serialized, because a declaration may redirect names of other schedules.
     perform pg_advisory_xact_lock(holdfast.lock_class('schedule declarations'), 0);
     for one in
       select *
@@ -369,7 +368,7 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
             insert into holdfast.schedule_name values (one.key, former);
             id := former;
           else
-            -- Both were there, or neither: from now on the former name leads here, and what had it does not tick any more.
+            -- Both schedules exist, or neither does: redirect the former name to this schedule, and stop the former schedule.
             insert into holdfast.schedule_name values (one.former_key, id)
             on conflict on constraint schedule_name_pkey do update set schedule = excluded.schedule;
             update holdfast.schedule set next_at = null where schedule.key = former;
@@ -413,7 +412,7 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
   end
   $$;
 comment on function holdfast.schedule_declare(integer, text, json) is
-  'An instance has these schedules in its code. Answers which key they have, whether its rule is to be adopted, and how they stand. What is left out is to be asked again: none of the first ticks that were given is yet to come.';
+  'Declares the schedules in the code of an instance. Returns the key of each, whether its rule must be adopted, and the states. A schedule that is missing in the result must be declared again, because none of its given first ticks is in the future.';
 
 create or replace function holdfast.schedule_change(asked json) returns text
   language plpgsql
@@ -479,7 +478,7 @@ create or replace function holdfast.schedule_change(asked json) returns text
   end
   $$;
 comment on function holdfast.schedule_change(json) is
-  'Changes the rule of a schedule ("what": rule, by its code; override, by an operator), or lets it run again (resume), after it has settled what is due by the rule of before. Returns retry when the schedule was changed meanwhile.';
+  'Settles the due ticks of a schedule by the old rule, then changes its rule ("what": rule, by the code; override, by an operator) or resumes it (resume). Returns retry if the schedule has changed since it was read.';
 
 create or replace function holdfast.schedule_recover(of_schedule bigint) returns void
   language plpgsql
@@ -530,7 +529,7 @@ create or replace function holdfast.schedule_recover(of_schedule bigint) returns
   end
   $$;
 comment on function holdfast.schedule_recover(bigint) is
-  'Takes the runs of a schedule, or of all, from the dead: they wait to run again, or are recorded as broken.';
+  'Returns the runs of dead instances to waiting, or records them as broken. For one schedule, or for all (null).';
 
 create or replace function holdfast.schedule_request_run(of_schedule bigint) returns float8
   language plpgsql
@@ -545,7 +544,7 @@ create or replace function holdfast.schedule_request_run(of_schedule bigint) ret
     if not found then
       return null;
     end if;
-    -- What nobody is at any more must not stand in the way, where no member is left who would find out.
+    -- Without members, no poll detects dead runs, which would block this request.
     perform holdfast.schedule_recover(of_schedule);
     if not holdfast.schedule_make_room(of_schedule, s.overlap) then
       return null;
@@ -564,7 +563,7 @@ create or replace function holdfast.schedule_request_run(of_schedule bigint) ret
   end
   $$;
 comment on function holdfast.schedule_request_run(bigint) is
-  'Asks for a run beside the rule, which a member begins. Answers with its moment, in ms; null when there is no such schedule, or a run is there and another may not be beside it.';
+  'Requests a run in addition to the rule, which a member starts. Returns its tick in ms. Null if the schedule does not exist, or a run exists and overlap does not allow another.';
 
 create or replace function holdfast.schedule_record_ends(asked json) returns json
   language plpgsql
@@ -614,7 +613,7 @@ create or replace function holdfast.schedule_record_ends(asked json) returns jso
   end
   $$;
 comment on function holdfast.schedule_record_ends(json) is
-  'Ends runs, each only if it runs under this fence: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]; what is returned waits again, if it is to be rerun. Answers with the fences of those that were, and with the schedules of which something waits.';
+  'Records the ends of runs, each only if it runs under this fence: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]. A returned run waits again if the schedule allows reruns. Returns the recorded fences, and the schedules that have a waiting run.';
 
 create or replace function holdfast.schedule_poll(epoch_number integer, member text, fences bigint[], max_fence bigint, horizon_ms integer) returns json
   language plpgsql
@@ -631,7 +630,7 @@ create or replace function holdfast.schedule_poll(epoch_number integer, member t
       and session = epoch_number
       and fence <= max_fence
       and not fence = any(fences);
-    -- One at a time asks who is dead.
+    -- One member at a time checks for dead instances.
     if pg_try_advisory_xact_lock(holdfast.lock_class('schedule maintenance'), 0) then
       perform holdfast.schedule_recover(null);
       if horizon_ms is not null then
@@ -705,7 +704,7 @@ create or replace function holdfast.schedule_poll(epoch_number integer, member t
   end
   $$;
 comment on function holdfast.schedule_poll(integer, text, bigint[], bigint, integer) is
-  'A look, by a member: lets wait again what runs in its name without its knowledge (up to a fence that it has seen), takes runs from the dead, and answers whether something of its schedules runs, what may begin, and which of its runs are to stop. With a horizon also: what is due until then, how many schedules it is known to have, and of which its rule is to be adopted.';
+  'Polls for a member. Returns its unknown runs (up to max_fence) and the runs of dead instances to waiting. Returns whether a run of its schedules is active, which schedules may start a run, and which of its runs must stop. With a horizon also: the states of schedules that are due until then, the number of its memberships, and the schedules that must adopt its rule.';
 
 create or replace function holdfast.schedule_sweep(keep_days integer, max_kept integer, min_kept integer) returns void
   language plpgsql
@@ -757,7 +756,7 @@ create or replace function holdfast.schedule_sweep(keep_days integer, max_kept i
             limit 5000
           ));
       end if;
-      -- What is kept can be proven by the rule that was in force at the first of it, and by those after it.
+      -- Keeps the rule that was in force at the oldest kept tick or gap, and all later rules.
       delete from holdfast.schedule_rule
       where schedule = one
         and since < (
@@ -776,7 +775,7 @@ create or replace function holdfast.schedule_sweep(keep_days integer, max_kept i
   end
   $$;
 comment on function holdfast.schedule_sweep(integer, integer, integer) is
-  'Removes ticks and gaps that are older than so many days, or that so many later ones of the schedule have followed, but never the last few; and rules from before all that is kept. A bounded number at a time.';
+  'Removes ticks and gaps that are older than keep_days or not among the latest max_kept of their schedule, but never the latest min_kept. Also removes rules from before all kept rows. Removes a bounded number of rows per call.';
 
 create or replace function holdfast.schedule_unaccounted(of_schedule bigint, ticks timestamptz[]) returns setof timestamptz
   language sql stable
@@ -788,4 +787,4 @@ create or replace function holdfast.schedule_unaccounted(of_schedule bigint, tic
     + (select count(*) from holdfast.gap where schedule = of_schedule and first_at <= t.at and last_at >= t.at) <> 1
   $$;
 comment on function holdfast.schedule_unaccounted(bigint, timestamptz[]) is
-  'Those of the ticks of a rule, all of them settled, that are not in exactly one place: a run, or a gap with its reason. None, if all is well.';
+  'Returns the settled ticks of a rule that are not in exactly one run or gap. An empty result proves that no tick was lost or repeated.';

@@ -1,10 +1,10 @@
 import { pause } from '../base/index.js'
 import type { TickRule } from '../cron/index.js'
 
-/** How long before its tick somebody may come, whose clock is quick. Who comes earlier means the tick before. */
+/** Maximum time by which a caller with a fast clock may be early. An earlier call belongs to the previous tick. */
 const maxEarlyMs = 5 * 60_000
 
-/** The tick that somebody means who comes now: the nearest one, before or soon; null when there is none yet. */
+/** Returns the nearest tick, past or future. Null if the rule has no tick yet. */
 export function nearestTick(rule: TickRule, nowMs: number): Date | null {
   const last = rule.previous(new Date(nowMs + 1))
   const next = rule.next(new Date(nowMs))
@@ -14,7 +14,7 @@ export function nearestTick(rule: TickRule, nowMs: number): Date | null {
   return earlyMs <= Math.min(maxEarlyMs, lateMs) ? next : last
 }
 
-/** Waits until it is this moment for a clock that is asked over a wire; timers of this process only say when to ask again. */
+/** Waits until a remote clock has reached `moment`. Local timers only decide when to read the clock again. */
 export async function untilMoment(moment: Date, now: () => Promise<number>, signal?: AbortSignal): Promise<void> {
   for (;;) {
     signal?.throwIfAborted()

@@ -1,10 +1,10 @@
 import { ruleFromText, type TickRule } from '../cron/index.js'
 
-/** The rules that were read of their texts, each once. */
+/** Cache of parsed rules. */
 export class Rules {
   readonly #read = new Map<string, TickRule | undefined>()
 
-  /** The rule with this text; undefined when this version of Holdfast cannot read it. */
+  /** Returns the rule with this text, or undefined if this version of Holdfast cannot read it. */
   of(text: string): TickRule | undefined {
     if (!this.#read.has(text)) {
       try {

@@ -2,18 +2,18 @@ import { textOf } from '../base/index.js'
 import { Attempt, type AttemptContext } from '../once/index.js'
 import type { Epoch } from '../postgres/index.js'
 import type { Definition, ScheduleRun } from './definition.js'
-import { RunLostError, RunTimeoutError } from './errors.js'
+import { RunLostError } from './errors.js'
 import type { StartedRun } from './store.js'
 
 export interface RunContext extends AttemptContext {
-  /** Asks for its lines to be written down soon. */
+  /** Schedules the write of the run's log lines. */
   noted(run: Run): void
 }
 
-/** One run, as its handler sees it. */
+/** One run of a tick, as its handler sees it. */
 export class Run extends Attempt implements ScheduleRun {
   readonly definition: Definition
-  /** The key of the schedule. */
+  /** Key of the schedule. */
   readonly key: string
   readonly tick: Date
   readonly extra: boolean
@@ -22,9 +22,9 @@ export class Run extends Attempt implements ScheduleRun {
   readonly lateMs: number
   readonly lastSuccess: Date | undefined
   readonly startedAt = performance.now()
-  /** Resolves when its handler has come to its end and that is recorded, or it was given up. */
+  /** Resolves when the end of the handler is recorded, or the run is given up. */
   readonly over: Promise<void>
-  /** What its handler logged since it was last written down. */
+  /** Log lines that are not written yet. */
   lines: string[] = []
   readonly #context: RunContext
   #isDecided = false
@@ -51,29 +51,25 @@ export class Run extends Attempt implements ScheduleRun {
     return this.definition.name
   }
 
-  // Handlers take their context apart, so this must not need it.
+  // An arrow function, because handlers destructure their context.
   readonly log = (line: string): void => {
     if (this.#isDecided) return
     this.lines.push(textOf(line))
     this.#context.noted(this)
   }
 
-  timeOut(timeoutMs: number): void {
-    this.stop(new RunTimeoutError(this.name, timeoutMs))
-  }
-
   lossError(cause?: Error): RunLostError {
     return new RunLostError(this.name, this.tick, this.fence, cause)
   }
 
-  /** What becomes of it is decided once: true for whoever comes first. */
+  /** Claims the right to decide how the run ends. Returns true for the first call only. */
   decide(): boolean {
     const isFirst = !this.#isDecided
     this.#isDecided = true
     return isFirst
   }
 
-  /** Nothing remains to be done about it. */
+  /** Resolves `over`. */
   end(): void {
     this.#end()
   }

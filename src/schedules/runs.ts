@@ -19,25 +19,24 @@ export interface RunsOptions {
   readonly store: ScheduleStore
   readonly events: Events
   readonly tracing: TracerSlot
-  /** Something of these schedules may wait, and begin now that a run has ended. */
+  /** Called with schedules that may have a waiting run, after a run has ended. */
   readonly onWaiting: (keys: readonly string[]) => void
 }
 
-/** How a run ends. */
 interface Ending {
   readonly run: Run
-  /** Returned: another instance is to run it again. */
+  /** `returned`: another instance runs the tick again. */
   readonly state: 'done' | 'failed' | 'cancelled' | 'returned'
   readonly error?: RecordedError
 }
 
 const notesAfterMs = 250
-/** How long a handler that was told to stop may take for it, when its schedule closes. */
+/** Time for a handler to end after its signal has aborted, when its schedule closes. */
 const stopMs = 5_000
 
-/** The runs of this process, each to its recorded end. */
+/** Runs the handlers of this process and records how they end. */
 export class Runs {
-  /** Why ends cannot be recorded at present. */
+  /** Error that prevents the record of ends now. */
   failure: { readonly error: unknown } | undefined
   readonly #options: RunsOptions
   readonly #store: ScheduleStore
@@ -64,12 +63,12 @@ export class Runs {
     this.#endings = new Batcher<Ending, undefined>((endings) => this.#recordAll(endings))
   }
 
-  /** The fences of all that this process knows to run, or to have run without the end being recorded. */
+  /** Fences of the runs whose end is not recorded. */
   get fences(): Iterable<number> {
     return this.#running.keys()
   }
 
-  /** Whether a handler of the schedule is still at work here although its run was lost: then nothing more begins here. */
+  /** Whether the handler of a lost run of this schedule still works here. Until it ends, no other run starts here. */
   hasLostRun(key: string): boolean {
     for (const run of this.#running.values())
       if (run.key === key && run.isLost && run.definition.overlap !== 'allow') return true
@@ -93,13 +92,13 @@ export class Runs {
     this.#run(run).catch((error) => this.#emitFailed(run, error))
   }
 
-  /** Somebody wants it to stop. */
+  /** Aborts the signal of a run that a later tick replaces. */
   stop(fence: number): void {
     const run = this.#running.get(fence)
     run?.stop(new RunReplacedError(run.name))
   }
 
-  /** Lets runs come to their ends; after `withinMs` tells them to stop, and in the end gives them up. */
+  /** Waits for runs. After `withinMs` aborts their signals. Then gives them up. */
   async drain(isMeant: (run: Run) => boolean, withinMs: number): Promise<void> {
     const runs = [...this.#running.values()].filter(isMeant)
     const all = Promise.all(runs.map((run) => run.over))
@@ -111,15 +110,16 @@ export class Runs {
     await resultWithin(this.#store.expiryMs, all)
   }
 
-  /** Records nothing any more. */
+  /** Stops recording. */
   close(): void {
     this.#givingUp.abort()
     clearTimeout(this.#notesTimer)
   }
 
   async #run(run: Run): Promise<void> {
-    const { timeoutMs } = run.definition
-    const timer = timeoutMs === undefined ? undefined : setTimeout(() => run.timeOut(timeoutMs), timeoutMs)
+    const { name, timeoutMs } = run.definition
+    const timeOut = () => run.stop(new RunTimeoutError(name, timeoutMs!))
+    const timer = timeoutMs === undefined ? undefined : setTimeout(timeOut, timeoutMs)
     try {
       await this.#work(run)
       clearTimeout(timer)
@@ -129,7 +129,7 @@ export class Runs {
       clearTimeout(timer)
       await this.#failed(run, error)
     } finally {
-      // Whatever went wrong: a run that is not known here any more is started again by a later look, here or elsewhere.
+      // This process no longer lists the run. If its end was not recorded, a later poll returns the tick to waiting.
       run.end()
     }
   }
@@ -166,7 +166,7 @@ export class Runs {
 
   async #failed(run: Run, error: unknown): Promise<void> {
     void run.rollback()
-    // When it was the answer to the commit that is missing, the record of the failure is refused: the run has ended.
+    // If the commit succeeded and only its response was lost, the record of the failure is rejected: the run has ended.
     if (isInstance(error, RunLostError)) run.lose(error)
     if (!run.decide()) return
     if (run.isLost) return this.#emitEnded(run, 'lost')
@@ -193,7 +193,7 @@ export class Runs {
     this.#options.events.emitter('schedule.ended')?.({ ...eventFieldsOf(run), state, durationMs })
   }
 
-  /** A handler that does not stop, while its schedule closes. */
+  /** Gives up a run whose handler ignores its signal, while its schedule closes. */
   #giveUp(run: Run): void {
     if (!run.decide()) return
     this.#emitEnded(run, 'returned')
@@ -202,7 +202,7 @@ export class Runs {
     void this.#record({ run, state: 'returned' }).then(() => run.end())
   }
 
-  /** Until it is recorded, or refused: nobody else can have the tick before, or somebody has it. */
+  /** Retries until the end is recorded or rejected. Until then no other instance can start the tick. */
   async #record(ending: Ending): Promise<void> {
     await this.#flushNotes()
     const { signal } = this.#givingUp
@@ -211,7 +211,7 @@ export class Runs {
       await this.#endings.add(ending)
       this.failure = undefined
     }
-    // After any error: missing rights and wrong settings are also corrected at some time.
+    // Retries after any error: an operator may correct missing rights or wrong settings.
     await retryUntilRecorded(signal, record, (error) => {
       this.failure = { error }
       return 5_000
@@ -230,9 +230,9 @@ export class Runs {
     const noted = [...this.#noted]
     this.#noted.clear()
     if (noted.length === 0) return
-    const asked = noted.map((run) => ({ ...runKeyOf(run), lines: run.lines.splice(0).slice(-100) }))
-    // What people read only: nothing waits for it to succeed.
-    await this.#store.run('save_logs', [JSON.stringify(asked)]).catch(() => {})
+    const logs = noted.map((run) => ({ ...runKeyOf(run), lines: run.lines.splice(0).slice(-100) }))
+    // Logs are best effort.
+    await this.#store.run('save_logs', [JSON.stringify(logs)]).catch(() => {})
   }
 }
 
@@ -244,7 +244,7 @@ function runKeyOf({ key, tick, extra, fence }: Run) {
   return { id: key, at: tick, extra, fence }
 }
 
-/** As `schedule_record_ends` reads it. */
+/** Serializes ends for `schedule_record_ends`. */
 function serialize(endings: readonly Ending[]): string {
   return JSON.stringify(endings.map(({ run, state, error }) => ({ ...runKeyOf(run), state, error })))
 }

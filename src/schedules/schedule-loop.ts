@@ -14,19 +14,19 @@ interface ScheduleLoopOptions {
   readonly events: Events
   readonly tracing: TracerSlot
   readonly rules: Rules
-  /** Adopts the rule of this definition for the schedule with this key. */
+  /** Replaces the rule of the schedule with this key by the rule of the definition. */
   readonly adopt: (key: string, definition: Definition) => Promise<void>
 }
 
-/** A schedule that this instance has in its code. */
+/** Schedule that this instance has in its code. */
 interface Entry {
   readonly definition: Definition
-  /** The key of the schedule that its name leads to; undefined until it is declared in this epoch. */
+  /** Key of the schedule that the name leads to. Undefined until the schedule is declared in this epoch. */
   key: string | undefined
   state: ScheduleState | undefined
-  /** When to take it, on the monotonic clock. */
+  /** Time to claim the next tick, on the monotonic clock. */
   wakeAt: number
-  /** Calls that wait until it is declared for the first time; undefined from then on. */
+  /** Calls that wait for the first declaration. Undefined after it. */
   waiters: Waiter[] | undefined
 }
 
@@ -35,27 +35,20 @@ interface Waiter {
   reject(error: unknown): void
 }
 
-/** How often a look, give or take, while something of its schedules runs. */
+/** Approximate pause between polls while a run of the instance's schedules is active. */
 const busyMs = 450
 const idleMs = 5_000
-/** What is due so soon is told by a look. */
+/** A full poll returns the ticks that are due within this time. */
 const horizonMs = 15_000
 const sweepEveryMs = 3_600_000
 const keepDays = 30
 const maxKept = 10_000
 const minKept = 100
-/** What another has locked is looked at again so much later. */
+/** Delay before a locked schedule is tried again. */
 const againMs = 60
 const maxPerStatement = 200
 
-/**
- * What makes the schedules of an instance tick: one loop, which declares, looks, and takes what is due, one statement
- * after the other.
- *
- *     asleep ──(a schedule is added)──► an epoch ──► declared ──► looks and takes … ──► closed
- *                                         ▲                           │
- *                                         └───── the epoch is lost ◄───┘
- */
+/** Declares the schedules of an instance, polls, and claims due ticks: one loop, one statement after the other. */
 export class ScheduleLoop {
   readonly clock = new DatabaseClock()
   readonly runs: Runs
@@ -63,24 +56,24 @@ export class ScheduleLoop {
   readonly #store: ScheduleStore
   readonly #entries = new Map<string, Entry>()
   readonly #byKey = new Map<string, Entry>()
-  /** Keys of schedules of which something may begin. */
+  /** Keys of schedules with a waiting run that may start. */
   readonly #startable = new Set<string>()
-  /** Keys of schedules whose rule is to become that of our code. */
+  /** Keys of schedules that must adopt the rule of this instance. */
   readonly #adoptable = new Set<string>()
-  /** Not before, for the last attempt has failed. */
+  /** Time of the next attempt to adopt a rule, after a failure. */
   #adoptAt = 0
   readonly #closing = new AbortController()
   #epoch: Epoch | undefined
   #pollAt = 0
   #fullPollAt = 0
   #sweepAt = performance.now() + sweepEveryMs * Math.random()
-  /** The last fence that had been drawn at our last look in this epoch. */
+  /** Largest fence that existed at the last poll of this epoch. */
   #seenFence = 0
-  /** So many looks must yet be made, also when no schedule is left: a take may have started what we have not heard of. */
+  /** Polls that are still required without schedules: a claim whose response was lost may have started runs. */
   #pendingPolls = 0
   readonly #wakeup = new Wakeup()
   #working: Promise<void> | undefined
-  /** Why the loop pauses. */
+  /** Error after which the loop pauses. */
   #failure: { readonly error: unknown } | undefined
 
   constructor(options: ScheduleLoopOptions) {
@@ -97,7 +90,7 @@ export class ScheduleLoop {
     })
   }
 
-  /** Why schedules do not tick here, at present. */
+  /** Why schedules do not tick in this instance, or undefined. */
   get trouble(): HealthReason | undefined {
     if (this.#closing.signal.aborted) return undefined
     if (this.#failure) return healthReasonOf('SCHEDULES_FAILED', 'The schedules cannot tick', this.#failure.error)
@@ -112,17 +105,14 @@ export class ScheduleLoop {
     this.#wakeup.signal()
   }
 
-  /**
-   * Resolves when the database knows the schedule that this instance has added under this name, and for any other name. Rejects
-   * when the instance fails to declare it, and would try again.
-   */
+  /** Resolves when the schedule with this name is declared, or was not added here. Rejects if the declaration fails. */
   declared(name: string): Promise<void> {
     const waiters = this.#entries.get(name)?.waiters
     if (waiters === undefined) return Promise.resolve()
     return new Promise((resolve, reject) => waiters.push({ resolve, reject }))
   }
 
-  /** Takes no more ticks of a schedule, and lets its runs come to their ends. */
+  /** Stops claiming ticks of a schedule, and waits for its runs. */
   async remove(definition: Definition, withinMs: number): Promise<void> {
     const entry = this.#entries.get(definition.name)
     this.#entries.delete(definition.name)
@@ -134,7 +124,7 @@ export class ScheduleLoop {
     await this.runs.drain((run) => run.definition === definition, withinMs)
   }
 
-  /** What was told of a schedule, or of all, may not be true any more. */
+  /** Reads the state of a schedule, or of all schedules, again. */
   refresh(key: string | undefined): void {
     if (key !== undefined && !this.#byKey.has(key)) return
     this.#fullPollAt = 0
@@ -142,7 +132,6 @@ export class ScheduleLoop {
     this.#wakeup.signal()
   }
 
-  /** One of our runs is to stop, or there is something to begin. */
   pollSoon(): void {
     this.#pollAt = 0
     this.#wakeup.signal()
@@ -171,13 +160,13 @@ export class ScheduleLoop {
         if (this.#closing.signal.aborted) return
         this.#failure = { error }
         this.#pollAt = 0
-        // Whatever it is, it may pass; doctor and the observer tell about rights and schemas.
+        // Retries after any error. The doctor reports missing rights and schema errors.
         await pause(backoffMs(failures++, 50, 5_000), this.#closing.signal)
       }
     }
   }
 
-  /** What is most urgent. */
+  /** Performs the most urgent action. */
   async #step(): Promise<void> {
     const epoch = await this.#options.presence.whenPresent(this.#closing.signal)
     if (epoch !== this.#epoch) this.#beginEpoch(epoch)
@@ -214,22 +203,15 @@ export class ScheduleLoop {
     const [row] = await this.#store.run<{ now: number }>('now', [])
     this.clock.set(row!.now)
     const portion = entries.slice(0, maxPerStatement)
-    const asked = portion.map(({ definition }) => {
+    const { namespace } = this.#options
+    const requests = portion.map(({ definition }) => {
       const { name, key, was, rule, overlap, missed, maxLate, reruns } = definition
       const { ticks, isOver } = firstTicks(rule, this.clock.now())
-      const former = was === undefined ? undefined : keyOfSchedule(this.#options.namespace, was)
+      const former = was === undefined ? undefined : keyOfSchedule(namespace, was)
       const options = { rule: rule.text, overlap, missed, max_late: maxLate, reruns }
-      return {
-        key,
-        namespace: this.#options.namespace,
-        name,
-        former_key: former,
-        ...options,
-        first_ticks: ticks,
-        is_over: isOver,
-      }
+      return { key, namespace, name, former_key: former, ...options, first_ticks: ticks, is_over: isOver }
     })
-    const answer = await this.#store.call('declare', [epoch.number, this.#instance, JSON.stringify(asked)])
+    const answer = await this.#store.call('declare', [epoch.number, this.#instance, JSON.stringify(requests)])
     this.clock.set(answer.now)
     const keys = new Map(answer.declared.map(([key, schedule]) => [key, schedule]))
     for (const entry of portion) {
@@ -238,7 +220,7 @@ export class ScheduleLoop {
         for (const { resolve } of entry.waiters ?? []) resolve()
         entry.waiters = undefined
       }
-      // It was closed meanwhile.
+      // The schedule was closed during the statement.
       if (this.#entries.get(entry.definition.name) !== entry) {
         if (entry.key !== undefined) await this.#withdraw([entry.key])
       } else if (entry.key !== undefined) this.#byKey.set(entry.key, entry)
@@ -256,7 +238,7 @@ export class ScheduleLoop {
         if (entry) await this.#options.adopt(key, entry.definition)
         this.#adoptable.delete(key)
       } catch {
-        // A rule in force that cannot be read here, for example: the other schedules must not suffer from it.
+        // For example, this version cannot read the rule in force. The other schedules continue.
         this.#adoptAt = performance.now() + idleMs
       }
     }
@@ -281,7 +263,7 @@ export class ScheduleLoop {
     if (answer.soon) {
       this.#applyStates(answer.soon.states)
       for (const key of answer.soon.adopt ?? []) this.#adoptable.add(key)
-      // Somebody has taken our rows away: nothing is sure any more.
+      // Another process removed membership rows of this instance: declare all schedules again.
       if (answer.soon.members < this.#byKey.size) this.#beginEpoch(epoch)
     }
     const between = (ms: number) => performance.now() + ms * (0.7 + Math.random() * 0.4)
@@ -290,35 +272,35 @@ export class ScheduleLoop {
   }
 
   async #claim(epoch: Epoch, due: readonly Entry[]): Promise<void> {
-    // In portions, and each instance in another order, so that a fleet divides them.
+    // Shuffled portions, so that the instances of a fleet divide the schedules.
     const portion = due.length <= maxPerStatement ? due : shuffled(due).slice(0, maxPerStatement)
-    const asked: object[] = []
+    const requests: object[] = []
     for (const entry of portion) {
       const settles = this.#planSettlement(entry)
-      if (settles) asked.push(settles)
-      // Until it is answered otherwise.
+      if (settles) requests.push(settles)
+      // The response replaces this time.
       entry.wakeAt = performance.now() + againMs * (0.5 + Math.random())
     }
-    for (const key of this.#startable) if (!this.runs.hasLostRun(key)) asked.push({ id: key, begins: true })
+    for (const key of this.#startable) if (!this.runs.hasLostRun(key)) requests.push({ id: key, begins: true })
     this.#startable.clear()
-    if (asked.length === 0) return
+    if (requests.length === 0) return
     this.#pendingPolls = 2
-    const answer = await this.#store.call('claim', [epoch.number, this.#instance, JSON.stringify(asked)])
+    const answer = await this.#store.call('claim', [epoch.number, this.#instance, JSON.stringify(requests)])
     if (answer.state === 'in-grace') throw new Error('in-grace')
     this.clock.set(answer.now)
     this.#applyStates(answer.states)
     for (const started of answer.started) this.#start(epoch, started)
-    // Whoever runs it now, others or we, may die of it, or be told to stop.
+    // The instance that runs a tick may crash, or its run may be stopped.
     this.#pollAt = Math.min(this.#pollAt, performance.now() + busyMs)
   }
 
   #start(epoch: Epoch, started: StartedRun): void {
     const entry = this.#byKey.get(started[0])
-    // It was closed meanwhile, or the process was frozen: the next look of somebody lets the tick wait again.
+    // If the schedule was closed or the epoch was lost, a later poll of a member returns the tick to waiting.
     if (entry && epoch.trusted) this.runs.start(entry.definition, started, epoch)
   }
 
-  /** What is to be said of a schedule that is due, or undefined when its rule cannot be read, or is over. */
+  /** Returns the claim request for a due schedule. Undefined if its rule is unreadable or has no more ticks. */
   #planSettlement({ state }: Entry): object | undefined {
     if (!state) return undefined
     const [key, text, nextMs, , , maxLate, firstMemberMs] = state
@@ -336,7 +318,7 @@ export class ScheduleLoop {
       const [, , nextMs, dueMs] = state
       const wasSeen = entry.state?.[2] === nextMs && entry.state[1] === state[1]
       entry.state = state
-      // Due, and still not taken: another is at it, and if not, we are again in a moment.
+      // Still due: another instance has locked the schedule. #claim has set the time of the next try.
       if (wasSeen && dueMs !== null && dueMs <= 0) continue
       entry.wakeAt = this.#wakeAt(entry)
     }
@@ -367,7 +349,7 @@ export class ScheduleLoop {
     return this.#options.presence.instanceId
   }
 
-  /** For so long, or until there may be something to do. */
+  /** Waits for `ms`, or until a signal. */
   async #rest(ms: number): Promise<void> {
     await this.#wakeup.wait(Math.min(Math.max(0, ms), 60_000))
     this.#wakeup.clear()

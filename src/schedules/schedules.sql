@@ -1,34 +1,33 @@
--- Schedules. Every statement stands alone and needs no state of a session, so any pooler may stand between. What decides is a
--- function of the schema.
+-- No statement needs session state, so any connection pooler works. Decisions are in functions.sql.
 
 -- name: now
--- The clock that counts, in ms.
+-- Returns the clock of the database, in ms.
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now
 
 -- name: declare
--- See schedule_declare.
+-- Declares the schedules of an instance; see schedule_declare.
 select holdfast.schedule_declare($1::integer, $2, $3::text::json)::text as answer
 
 -- name: withdraw
--- An instance has these schedules in its code no more.
+-- Ends the membership of an instance in schedules.
 delete from holdfast.schedule_member
 where instance = $1
   and schedule = any($2::text::bigint[])
 
 -- name: poll
--- See schedule_poll.
+-- Polls for a member; see schedule_poll.
 select holdfast.schedule_poll($1::integer, $2, $3::text::bigint[], $4::bigint, $5::integer)::text as answer
 
 -- name: claim
--- See schedule_claim.
+-- Settles due ticks and starts runs; see schedule_claim.
 select holdfast.schedule_claim($1::integer, $2, $3::text::json)::text as answer
 
 -- name: end
--- See schedule_record_ends.
+-- Records the ends of runs; see schedule_record_ends.
 select holdfast.schedule_record_ends($1::text::json)::text as answer
 
 -- name: done
--- A run is done, in the transaction of its handler: nothing is touched but its own row. Relies on tick_pkey.
+-- Records the end of a run in the transaction of its handler. Changes only the run's own row. Relies on tick_pkey.
 update holdfast.tick
 set state = 'done',
     error = null,
@@ -41,7 +40,7 @@ where schedule = $1::bigint
 returning fence
 
 -- name: save_logs
--- What handlers logged, in runs that are theirs still.
+-- Appends log lines of handlers, each only if its run still has its fence.
 insert into holdfast.tick_log as known (schedule, at, extra, lines)
 select n.id, n.at, n.extra, array(select json_array_elements_text(n.lines))
 from json_to_recordset($1::text::json) as n (id bigint, at timestamptz, extra boolean, fence bigint, lines json)
@@ -57,26 +56,26 @@ on conflict (schedule, at, extra) do update
 set lines = (known.lines || excluded.lines)[greatest(1, cardinality(known.lines) + cardinality(excluded.lines) - 99):]
 
 -- name: change
--- See schedule_change.
+-- Changes the rule of a schedule, or resumes a schedule; see schedule_change.
 select holdfast.schedule_change($1::text::json) as answer
 
 -- name: pause
--- An operator keeps a schedule from running.
+-- Pauses a schedule.
 update holdfast.schedule
 set paused_at = coalesce(paused_at, clock_timestamp())
 where key = holdfast.schedule_resolve($1::bigint)
 returning pg_notify(holdfast.notification_channel(), 'schedule-changed ' || key)
 
 -- name: run
--- See schedule_request_run.
+-- Requests a run in addition to the rule; see schedule_request_run.
 select holdfast.schedule_request_run(holdfast.schedule_resolve($1::bigint)) as at
 
 -- name: sweep
--- See schedule_sweep.
+-- Removes old ticks, gaps and rules; see schedule_sweep.
 select holdfast.schedule_sweep($1::integer, $2::integer, $3::integer)
 
 -- name: find
--- A schedule by the key of a name ($1), or all of a namespace ($2).
+-- Returns a schedule by the key of a name ($1), or all schedules of a namespace ($2).
 select
   s.key::text as key,
   s.name,
@@ -86,38 +85,32 @@ select
   s.max_late,
   (extract(epoch from s.next_at) * 1000)::float8 as next_ms,
   (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
-  (
-    with member as materialized (
-      select instance, session, rule, since
-      from holdfast.schedule_member
-      where schedule = s.key
-    )
-    select json_agg(json_build_object('instance', instance, 'rule', rule) order by since)::text
-    from member
-    where holdfast.is_present(session)
-  ) as members,
-  (
-    with member as materialized (
-      select session, since
-      from holdfast.schedule_member
-      where schedule = s.key
-    )
-    select (extract(epoch from min(since)) * 1000)::float8
-    from member
-    where holdfast.is_present(session)
-  ) as first_member_ms
+  present.members,
+  present.first_member_ms
 from holdfast.schedule s
+cross join lateral (
+  with member as materialized (
+    select instance, session, rule, since
+    from holdfast.schedule_member
+    where schedule = s.key
+  )
+  select
+    json_agg(json_build_object('instance', instance, 'rule', rule) order by since)::text as members,
+    (extract(epoch from min(since)) * 1000)::float8 as first_member_ms
+  from member
+  where holdfast.is_present(session)
+) as present
 where s.key = holdfast.schedule_resolve($1::bigint)
   or ($1::bigint is null and s.namespace = $2)
 order by s.name
 
 -- name: runs
--- What ran of a schedule, and what did not: the latest first.
+-- Returns the runs and gaps of a schedule, latest first.
 select at, state, extra, instance, attempt, started_at, ended_at, error::text as error, log, last_at, ticks, reason
 from (
   select
     at,
-    -- A dead instance is found by a look of those that live; until then nobody may be there to look.
+    -- A poll of a live member records crashes. Until then the row still says running.
     case when state = 'running' and not holdfast.is_present(session) then 'lost' else state end as state,
     extra, instance, attempt, started_at, ended_at, error,
     (

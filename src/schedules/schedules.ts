@@ -52,14 +52,14 @@ export interface SchedulesOptions {
   readonly tracing: TracerSlot
 }
 
-/** A schedule that this instance takes part in. */
+/** Schedule that this instance has added. */
 export interface Schedule extends AsyncDisposable {
   readonly name: string
-  /** How many of its runs this instance is at. */
+  /** Number of its runs in this instance. */
   readonly running: number
   /**
-   * Takes no more ticks here, and resolves when the runs here have come to their end. Those that take longer than `within`
-   * (default `30s`) are told to stop (`RunDrainingError`), and another instance runs their ticks again.
+   * Stops claiming ticks in this instance, and resolves when its runs have ended. The signals of runs that take longer
+   * than `within` (default `30s`) abort with `RunDrainingError`, and another instance runs their ticks again.
    */
   close(options?: { within?: Duration | undefined }): Promise<void>
 }
@@ -67,7 +67,7 @@ export interface Schedule extends AsyncDisposable {
 const closeWithinMs = 30_000
 
 /**
- * Schedules: of all instances that add one, one runs it at each tick.
+ * Distributed cron: of all instances that add a schedule, one runs each tick.
  *
  * @example
  * holdfast.schedules.add('hourly-report', { cron: '0 * * * *', timezone: 'Europe/London' }, async ({ tick, signal }) => {
@@ -109,12 +109,12 @@ export class Schedules {
   }
 
   /**
-   * Takes part in a schedule, until the schedule or the instance is closed. All instances add the same ones when they start;
-   * each tick is run by one of them. Returns immediately: the schedule is written to the database in the background. The other
-   * calls of this instance that name the schedule wait for that.
+   * Adds a schedule to this instance until the schedule or the instance is closed. All instances add the same schedules
+   * when they start, and one of them runs each tick. Returns immediately: the schedule is written to the database in
+   * the background. Other calls of this instance that name the schedule wait for that.
    *
-   * With `job` and `input` in the place of a function, each tick enqueues exactly one job. What `defineSchedule` made can be
-   * given in the place of everything.
+   * With `job` and `input` instead of a function, each tick enqueues exactly one job. A definition made by
+   * `defineSchedule` replaces all arguments.
    *
    * @example
    * holdfast.schedules.add('invoices', { every: '15m', overlap: 'queue', timeout: '10m' }, async ({ tick, signal, tx }) => {
@@ -143,8 +143,8 @@ export class Schedules {
       const taken = [other.name, other.was].find((known) => known === name || (known && known === definition.was))
       if (taken !== undefined) {
         throw new UsageError(
-          `This instance has a schedule "${taken}" already`,
-          'Keep what schedules.add returned, and close it before you add another of that name.',
+          `This instance already has a schedule "${taken}"`,
+          'Close the schedule that schedules.add returned before you add another with that name.',
         )
       }
     }
@@ -170,7 +170,7 @@ export class Schedules {
   }
 
   /**
-   * No tick of the schedule begins any more, whatever is deployed, until it is resumed. What runs goes on.
+   * Pauses a schedule until it is resumed. No tick starts, even after a deployment. Current runs continue.
    *
    * @example
    * await holdfast.schedules.pause('invoices')
@@ -183,7 +183,7 @@ export class Schedules {
   }
 
   /**
-   * A paused schedule ticks again. The ticks of the time between are recorded as gaps.
+   * Resumes a paused schedule. The ticks of the pause are recorded as gaps.
    *
    * @example
    * await holdfast.schedules.resume('invoices')
@@ -193,7 +193,7 @@ export class Schedules {
   }
 
   /**
-   * Gives a schedule another rule than its code says, whatever is deployed; with null, that of the code again.
+   * Overrides the rule of the code, also after deployments. With null, the rule of the code applies again.
    *
    * @example
    * await holdfast.schedules.override('invoices', { every: '1h' })
@@ -205,8 +205,8 @@ export class Schedules {
   }
 
   /**
-   * Asks for a run now, beside the rule, also of a schedule that is paused. Answers with its moment, or with null when a run
-   * is there and the schedule allows no other beside or behind it.
+   * Requests a run now, in addition to the rule, even if the schedule is paused. Returns the tick of the run, or null
+   * if a run exists and `overlap` does not allow another.
    *
    * @example
    * const tick = await holdfast.schedules.run('invoices')
@@ -224,7 +224,7 @@ export class Schedules {
   }
 
   /**
-   * One schedule; null when nobody has ever added it.
+   * Returns the status of one schedule, or null if no instance has ever added it.
    *
    * @example
    * const status = await holdfast.schedules.find('invoices')
@@ -237,7 +237,7 @@ export class Schedules {
   }
 
   /**
-   * All schedules of the namespace, by name.
+   * Returns all schedules of the namespace, sorted by name.
    *
    * @example
    * for (const { name, nextAt } of await holdfast.schedules.list()) console.log(name, nextAt)
@@ -249,7 +249,7 @@ export class Schedules {
   }
 
   /**
-   * What ran, and which ticks have no run and why, the latest first.
+   * Returns the runs of a schedule, and the ticks without a run with their reason, latest first.
    *
    * @example
    * const [latest] = await holdfast.schedules.runs('invoices', { limit: 1 })
@@ -260,8 +260,8 @@ export class Schedules {
   }
 
   /**
-   * @internal The tick of a rule that is nearest by the clock of the database; resolves when it has come. For whoever is
-   * triggered by a clock of its own, such as that of crontab, which may be quick or slow. Null: it has no tick yet.
+   * @internal Waits for and returns the tick that is nearest by the clock of the database, or null if the rule has no
+   * tick yet. For callers with their own clock, such as crontab, which may be fast or slow.
    */
   async untilNearest(rule: TickRule, signal?: AbortSignal): Promise<Date | null> {
     const now = async () => (await this.#store.run<{ now: number }>('now', []))[0]!.now
@@ -270,7 +270,7 @@ export class Schedules {
     return tick
   }
 
-  /** @internal What the fleet says of schedules. */
+  /** @internal */
   onNotification(what: string, detail: string): void {
     if (what === 'schedule-changed') this.#loop.refresh(detail)
     else if (what === 'schedule-run-requested') this.#loop.pollSoon()
@@ -279,20 +279,20 @@ export class Schedules {
     }
   }
 
-  /** @internal What keeps the schedules of this instance from ticking. */
+  /** @internal Why the schedules of this instance do not tick. */
   troubles(): HealthReason[] {
     const { trouble } = this.#loop
     return trouble ? [trouble] : []
   }
 
-  /** @internal Takes no more ticks. */
+  /** @internal Closes all schedules of this instance. */
   async drain(withinMs: number): Promise<void> {
     this.#draining.abort(new InstanceDrainingError())
     const definitions = [...this.#definitions.values()]
     await Promise.all(definitions.map((definition) => this.#loop.remove(definition, withinMs)))
   }
 
-  /** @internal Resolves when what was asked for before is written. */
+  /** @internal Resolves when the writes of earlier calls are recorded. */
   waitForWrites(): Promise<void> {
     return this.#calls.waitForWrites()
   }
@@ -312,7 +312,7 @@ export class Schedules {
     return keyOfSchedule(this.#options.namespace, checkName(name, 'the name of the schedule'))
   }
 
-  /** Changes a schedule, once the database knows it, if this instance has added it: `add` returns before. */
+  /** Changes a schedule. Waits for its declaration first, because `add` returns earlier. */
   #change<T>(call: string, name: string, change: (key: string) => Promise<T>): Promise<T> {
     const changed = async () => {
       const key = this.#keyOf(name)
@@ -326,7 +326,7 @@ export class Schedules {
     const declared = this.#loop.declared(name).then(() => true)
     if (await orAborted(this.#calls.closing, resultWithin(this.#options.expiryMs, declared))) return
     throw new DatabaseUnreachableError(
-      `The schedule "${name}", which this instance has added, is not in the database yet`,
+      `This instance has added the schedule "${name}", but could not write it to the database yet`,
     )
   }
 

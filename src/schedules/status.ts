@@ -16,7 +16,8 @@ export interface ScheduleStatus {
   /** Next tick. Undefined if the rule has no more ticks, or the schedule is paused. */
   readonly nextAt: Date | undefined
   /**
-   * Live instances that have the schedule in their code, each with its rule. Without members, no instance runs the schedule.
+   * Live instances that have the schedule in their code, each with its rule. Without members, no instance runs the
+   * schedule.
    */
   readonly members: readonly {
     /** ID of the instance. */
@@ -32,7 +33,7 @@ export interface PastRun {
   readonly kind: 'run'
   /** Tick of the run. */
   readonly tick: Date
-  /** State of the run. `lost`: its instance died, and no other instance has taken the run over or recorded its end yet. */
+  /** State of the run. `lost`: its instance died, and no instance has restarted the run or recorded its end yet. */
   readonly state: 'waiting' | 'running' | 'lost' | 'done' | 'failed' | 'cancelled' | 'broken'
   /** Whether the run was requested in addition to the rule. */
   readonly extra: boolean

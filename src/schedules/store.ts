@@ -23,7 +23,7 @@ type StatementName =
   | 'find'
   | 'runs'
 
-/** How a schedule stands; see schedule_states. */
+/** State of a schedule, as schedule_states returns it. */
 export type ScheduleState = readonly [
   key: string,
   rule: string,
@@ -34,7 +34,7 @@ export type ScheduleState = readonly [
   firstMemberMs: number | null,
 ]
 
-/** A run that has started; see schedule_start_runs. */
+/** Run that has started, as schedule_start_runs returns it. */
 export type StartedRun = readonly [
   key: string,
   tickMs: number,
@@ -45,7 +45,7 @@ export type StartedRun = readonly [
   lastSuccessMs: number | null,
 ]
 
-/** What the functions of the schema answer, as JSON. */
+/** JSON responses of the SQL functions. */
 interface Responses {
   declare: {
     now: number
@@ -54,7 +54,7 @@ interface Responses {
   }
   poll: {
     now: number
-    /** The last fence that was drawn. */
+    /** Last fence that the server assigned. */
     fence: number
     runs: boolean
     begin: string[] | null
@@ -67,38 +67,30 @@ interface Responses {
   end: { recorded: number[]; waits: string[] | null }
 }
 
-/** How the room's statements are run. */
+/** Runs the statements of this room. */
 export class ScheduleStore {
+  readonly database: Database
+  readonly expiryMs: number
   readonly transactionStatements: TransactionStatements
   readonly #sql: Record<StatementName, Statement>
-  readonly #options: ScheduleStoreOptions
 
-  constructor(options: ScheduleStoreOptions) {
-    this.#options = options
-    this.transactionStatements = transactionStatements(options.schema)
-    this.#sql = loadStatements<StatementName>(new URL('./schedules.sql', import.meta.url), options.schema)
-  }
-
-  get database(): Database {
-    return this.#options.database
-  }
-
-  get expiryMs(): number {
-    return this.#options.expiryMs
+  constructor({ database, schema, expiryMs }: ScheduleStoreOptions) {
+    this.database = database
+    this.expiryMs = expiryMs
+    this.transactionStatements = transactionStatements(schema)
+    this.#sql = loadStatements<StatementName>(new URL('./schedules.sql', import.meta.url), schema)
   }
 
   run<Row>(name: StatementName, values: readonly unknown[]): Promise<Row[]> {
-    const { database, expiryMs } = this.#options
-    return retryOnConflict(() => database.query<Row>(this.#sql[name].text, values, expiryMs))
+    return retryOnConflict(() => this.database.query<Row>(this.#sql[name].text, values, this.expiryMs))
   }
 
-  /** Of those that look at many rows: see `Database.read`. */
+  /** Runs a statement that reads many rows; see `Database.read`. */
   read<Row>(name: 'find' | 'runs', values: readonly unknown[]): Promise<Row[]> {
-    const { database, expiryMs } = this.#options
-    return retryOnConflict(() => database.read<Row>(this.#sql[name].text, values, expiryMs))
+    return retryOnConflict(() => this.database.read<Row>(this.#sql[name].text, values, this.expiryMs))
   }
 
-  async call<Asked extends keyof Responses>(name: Asked, values: readonly unknown[]): Promise<Responses[Asked]> {
+  async call<Name extends keyof Responses>(name: Name, values: readonly unknown[]): Promise<Responses[Name]> {
     const [row] = await this.run<{ answer: string }>(name, values)
     return JSON.parse(row!.answer)
   }

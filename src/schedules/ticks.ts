@@ -1,28 +1,28 @@
 import type { TickRule } from '../cron/index.js'
 
-/** Ticks without a name for each: the first, the last, and how many. */
+/** Range of consecutive ticks. */
 interface Piece {
   readonly first_at: Date
   readonly last_at: Date
   readonly n: number
 }
 
-/** What `schedule_settle` is told. */
+/** Arguments of `schedule_settle`. */
 interface Settlement {
   readonly older: Piece[] | undefined
   readonly ticks: Date[]
-  /** No tick follows these. */
+  /** Whether the rule has no tick after these. */
   readonly is_over: boolean
 }
 
-/** How many ticks beyond the present one are told, so that the database finds one that is not due. */
+/** Number of future ticks that are sent, so that the database finds one that is not due. */
 const ahead = 5
-/** The database may have been set back a little since it told its time. */
+/** Tolerance for a database clock that was set back since it was read. */
 const marginMs = 1_000
 
 /**
- * The ticks of a rule from `nextMs`, which is one, to a few after `nowMs`: the last `keep` that are due and those after them
- * one by one, those before in two pieces at most, divided at `dividedAtMs`.
+ * Returns the ticks of a rule from the tick `nextMs` to a few after `nowMs`. Lists the last `keep` due ticks and the
+ * future ticks one by one, and earlier ticks as at most two ranges, split at `dividedAtMs`.
  */
 export function planSettlement(
   rule: TickRule,
@@ -38,7 +38,7 @@ export function planSettlement(
   if (first > nextMs) {
     const divides = dividedAtMs !== undefined && dividedAtMs > nextMs && dividedAtMs < first
     const end = divides ? dividedAtMs : first
-    // It is one even where the zones that are known here say otherwise: another computed it, who knew older ones.
+    // Counts nextMs as a tick even if the time zones of this process disagree: another instance may have older ones.
     const n = 1 + rule.count(new Date(nextMs), new Date(end - 1))
     const last = n > 1 ? rule.previous(new Date(end))! : new Date(nextMs)
     pieces.push({ first_at: new Date(nextMs), last_at: last, n })
@@ -51,7 +51,7 @@ export function planSettlement(
   return { older: pieces.length > 0 ? pieces : undefined, ticks, is_over: isOver }
 }
 
-/** Candidates for the first tick of a rule after now: the database chooses by its own clock. */
+/** Returns candidates for the first tick of a rule after now. The database chooses by its own clock. */
 export function firstTicks(rule: TickRule, nowMs: number): { ticks: Date[]; isOver: boolean } {
   const first = rule.next(new Date(nowMs - marginMs))
   return first === null ? { ticks: [], isOver: true } : following(rule, [first])

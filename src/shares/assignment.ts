@@ -5,21 +5,20 @@ import { ResourceMovedError } from './errors.js'
 import { OwnedResource, resourceName } from './owned-resource.js'
 import { Task } from './task.js'
 
-/** The resources of a share, or what to ask for them about once a second. */
+/** Resources of a share, or a function that returns them and is called about once a second. */
 export type Resources = readonly string[] | (() => readonly string[] | Promise<readonly string[]>)
 
-/** What an assignment asks of the room. */
 interface AssignmentContext {
   readonly locker: NameLocker
   readonly instanceId: string
   readonly events: Events
-  /** Throws when it is no list of names. */
+  /** Throws if the value is not a list of names. */
   checkResources(resources: unknown): readonly string[]
-  /** Others may want what was let go. */
+  /** Notifies the other members of released resources. */
   announceRelease(share: string): void
-  /** The resources have changed: divide again. */
+  /** Divides the new resources. */
   onResourcesChanged(): void
-  /** This instance takes part no more. */
+  /** Ends the membership of this instance. */
   leave(assignment: Assignment): Promise<void>
 }
 
@@ -28,20 +27,14 @@ const maxPauseMs = 1_000
 const maxAtOnce = 500
 
 /**
- * This instance's part in a share: the resources that it is to own, and owns.
- *
- *     wanted ──► granted ──► owned (the function runs) ──► letting go (it was told, and has not ended) ──► released
- *        ▲                     │                                                                             │
- *        └──────── lost ◄──────┘                                    wanted by its next owner, who waits ◄────┘
- *
- * Which resources it is to own follows from who is present (`distribute.ts`); the members may disagree for a moment. That
- * a resource is never owned twice follows from the lock `share/<share>/<resource>` alone.
+ * This instance's part in a share: the resources that it should own, and owns. The present members determine the
+ * distribution, and may disagree for a short time. The lock of each resource prevents two owners.
  *
  * @example
  * await using assignment = holdfast.shares.assign('feeds', feeds, async (feed, { signal }) => follow(feed, { signal }))
  */
 export class Assignment {
-  /** The name of the share. */
+  /** Name of the share. */
   readonly name: string
   readonly #context: AssignmentContext
   readonly #work: (resource: string, owned: OwnedResource) => unknown
@@ -60,7 +53,7 @@ export class Assignment {
   })
   #isListing = false
   #closed: Promise<void> | undefined
-  /** Of the last look at the resources, or of the last try to own some. */
+  /** Error of the last listing of resources, or of the last attempt to own some. */
   #failure: { readonly error: unknown } | undefined
 
   /** @internal */
@@ -77,7 +70,7 @@ export class Assignment {
     if (typeof resources !== 'function') this.#resources = context.checkResources(resources)
   }
 
-  /** What this instance owns at this very moment, sorted. */
+  /** Resources that this instance owns now, sorted. */
   get owned(): string[] {
     return [...this.#tasks.values()]
       .filter(({ owned }) => owned.held)
@@ -86,7 +79,7 @@ export class Assignment {
   }
 
   /**
-   * Replaces the resources. All members should be given the same: while they differ, some resources may have no owner.
+   * Replaces the resources. While the lists of the members differ, some resources may have no owner.
    *
    * @example
    * assignment.update(await listOfFeeds())
@@ -97,7 +90,7 @@ export class Assignment {
     this.#context.onResourcesChanged()
   }
 
-  /** Leaves: tells every function to end, and resolves when all have and their resources are given back. */
+  /** Leaves the share: aborts the signals of all functions, and resolves when all resources are released. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
@@ -107,7 +100,7 @@ export class Assignment {
     return this.close()
   }
 
-  /** @internal Why this instance does not do its part, at present. */
+  /** @internal Why this instance does not own its part, or undefined. */
   get trouble(): HealthReason | undefined {
     if (this.#closing.signal.aborted) return undefined
     if (this.#failure) return healthReasonOf('SHARE_FAILED', `The share "${this.name}" fails`, this.#failure.error)
@@ -118,7 +111,7 @@ export class Assignment {
     return undefined
   }
 
-  /** @internal Who is present. */
+  /** @internal Applies the present members. */
   divide(members: readonly string[]): void {
     if (this.#closing.signal.aborted) return
     this.#members = members
@@ -126,7 +119,7 @@ export class Assignment {
     this.#redivide()
   }
 
-  /** @internal Somebody let go of resources: perhaps of those that this instance waits for. */
+  /** @internal Tries the missing resources now, because another member released some. */
   wake(): void {
     this.#claims.wake()
   }
@@ -153,7 +146,7 @@ export class Assignment {
     this.#claims.start()
   }
 
-  /** Asks the user's function for the resources, one question at a time. */
+  /** Calls the user's function for the resources, one call at a time. */
   async #listResources(): Promise<void> {
     const source = this.#source
     if (typeof source !== 'function' || this.#isListing) return
@@ -176,7 +169,7 @@ export class Assignment {
     return [...this.#assigned].filter((resource) => !this.#tasks.has(resource))
   }
 
-  /** Tries once for each resource that this instance is to own. Never waits: each wait would take up a connection. */
+  /** Tries each missing resource once. Does not wait, because each wait would occupy a connection. */
   async #claimMissing(): Promise<void> {
     const missing = this.#missing()
     for (let at = 0; at < missing.length; at += maxAtOnce) await this.#tryAll(missing.slice(at, at + maxAtOnce))
@@ -192,12 +185,12 @@ export class Assignment {
       else if (result.value) this.#onGranted(resources[at]!, result.value)
     }
     this.#failure = failures.size > 0 ? { error: [...failures][0] } : undefined
-    // What passes by itself is tried again. One failure for all that went out together is told once.
+    // Retryable errors are retried without a report. An error that several names share is reported once.
     for (const error of failures) if (!isRetryable(error)) this.report(error)
   }
 
   #onGranted(resource: string, heldName: HeldName): void {
-    // The division may have changed while it was asked for.
+    // The distribution may have changed during the request.
     if (!this.#assigned.has(resource) || this.#tasks.has(resource) || this.#closing.signal.aborted) {
       void heldName
         .release()

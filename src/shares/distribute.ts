@@ -1,17 +1,17 @@
 /**
- * Divides resources among members so that everybody who knows the same two lists comes to the same division, nobody has
- * more than the ceiling of resources / members, and few resources move when a member comes or goes.
+ * Divides resources among members. The same lists always produce the same result. No member gets more than the ceiling
+ * of resources / members, and few resources move when a member joins or leaves.
  *
- * Rendezvous hashing with a capacity: each pair of member and resource has a random but fixed score. A resource goes
- * to the member that scores highest for it; a member that is offered more than it may have keeps those that score highest
- * with it, and the others go to their next best. The result is a stable matching: it does not depend on the order of
- * the lists, and a change disturbs only those who compete for what it touches.
+ * Uses rendezvous hashing with a capacity. Each pair of member and resource has a fixed pseudo-random score. A resource
+ * goes to the member with the highest score. A member that exceeds its capacity keeps the resources with the highest
+ * scores, and the others go to their next member. The result is a stable matching, which does not depend on the order
+ * of the lists.
  */
 export function distribute(members: readonly string[], resources: readonly string[]): Map<string, string[]> {
   const seats = [...new Set(members)].sort().map((member) => ({ member, hash: hash(member), accepted: [] as Offer[] }))
   const capacity = Math.ceil(resources.length / Math.max(1, seats.length))
   for (const resource of seats.length > 0 ? new Set(resources) : []) {
-    // The one that is turned away goes on to its next best seat, and may turn away another there.
+    // A rejected offer goes to its next seat, where it may displace another offer.
     let rejected: Offer | undefined = { resource, hash: hash(resource), refusedBy: new Set() }
     while (rejected) {
       const seat = bestSeat(rejected, seats)
@@ -38,7 +38,7 @@ interface Offer {
 function bestSeat(offer: Offer, seats: readonly Seat[]): Seat {
   let best: Seat | undefined
   let bestScore = -1
-  // In the order of the members' names, so that a tie ends the same way everywhere.
+  // Sorted by member name, so that ties end the same way everywhere.
   for (const seat of seats) {
     if (offer.refusedBy.has(seat)) continue
     const points = score(seat.hash, offer.hash)
@@ -62,7 +62,7 @@ function isWeaker(one: Offer, other: Offer, seat: Seat): boolean {
   return a === b ? one.resource > other.resource : a < b
 }
 
-/** FNV-1a over UTF-16, of 32 bits, mixed so that names which differ in one letter have nothing in common. */
+/** Returns a 32-bit FNV-1a hash over UTF-16, mixed so that similar names have unrelated hashes. */
 function hash(text: string): number {
   let state = 0x811c9dc5
   for (let at = 0; at < text.length; at++) state = Math.imul(state ^ text.charCodeAt(at), 0x01000193)

@@ -5,9 +5,9 @@ import { OwnedResource, resourceName } from './owned-resource.js'
 import type { Round, ShareStore } from './store.js'
 
 export interface EachResult {
-  /** What this call has done. */
+  /** Resources that this call processed. */
   readonly done: string[]
-  /** What others have done, or (without `waitForOthers`) are at work on. */
+  /** Resources that others processed, or (without `waitForOthers`) are processing. */
   readonly skipped: string[]
 }
 
@@ -24,14 +24,14 @@ interface EachSettings {
   readonly signal: AbortSignal | undefined
 }
 
-/** A resource that is held, and was not done when it was looked at after that. */
+/** Resource that is held, and that was not done when it was read after the grant. */
 interface ClaimedResource {
   readonly owned: OwnedResource
   readonly session: number
   readonly startedAt: number
 }
 
-/** Only so much is taken ahead as is worked on in this time: what is taken ahead, nobody else can begin. */
+/** Work that is claimed ahead should last this long. Other instances cannot begin it. */
 const prefetchMs = 50
 const maxPrefetched = 200
 const maxRecording = 500
@@ -39,15 +39,9 @@ const minPauseMs = 25
 const maxPauseMs = 1_000
 
 /**
- * One call of `shares.each`. Goes through the resources in passes, from a random place on, until all are decided:
- *
- *     open ──► taken ──► looked at again ──► worked on ──► recorded, released: done
- *      ▲ ▲       │             │                 │
- *      │ └─ busy ┘             └─► done by       ├─► failed
- *      │                           others        │
- *      └───────────── lost ──────────────────────┘
- *
- * The look after the lock is what makes a round a round: whoever had the resource before has recorded it before it let go.
+ * One call of `shares.each`. Tries the resources in passes, from a random start, until each is done, skipped or failed.
+ * See the state diagram in README.md. The read after each grant makes rounds exact: the previous holder recorded its
+ * work before it released the lock, so this read sees the record.
  */
 export class EachCall {
   readonly #context: EachContext
@@ -55,14 +49,14 @@ export class EachCall {
   readonly #work: (resource: string, owned: OwnedResource) => unknown
   readonly #settings: EachSettings
   readonly #resources: readonly string[]
-  /** Neither decided nor in work here. */
+  /** Resources that are neither decided nor in progress here. */
   readonly #open: Set<string>
   readonly #done: string[] = []
   readonly #skipped: string[] = []
   readonly #failed: ResourceFailure[] = []
   readonly #ready: ClaimedResource[] = []
   readonly #recording = new Set<Promise<void>>()
-  /** What this pass has not tried yet. */
+  /** Resources that this pass has not tried yet. */
   #untried: string[] = []
   #claiming: Promise<void> | undefined
   #calledAt: number | null = null
@@ -90,7 +84,7 @@ export class EachCall {
   async run(): Promise<EachResult> {
     while (this.#open.size > 0 && !this.#hasEnded) {
       await Promise.all(Array.from({ length: this.#settings.concurrency }, () => this.#worker()))
-      // What was lost is open again.
+      // Lost resources become open again.
       await Promise.all(this.#recording)
     }
     await Promise.all(this.#ready.splice(0).map(({ owned }) => owned.end()))
@@ -140,7 +134,7 @@ export class EachCall {
       this.#recording.delete(recording),
     )
     this.#recording.add(recording)
-    // The next one begins while this one is recorded, but not any number of them.
+    // Work continues while results are recorded, up to a limit.
     if (this.#recording.size >= maxRecording) await Promise.race(this.#recording)
   }
 
@@ -152,7 +146,7 @@ export class EachCall {
   ): Promise<void> {
     const { resource } = owned
     try {
-      // Whoever was told to stop may have stopped in the middle, whatever it says.
+      // After an abort the work may be incomplete, even if the function returned.
       if (owned.signal.aborted) this.#reopen(owned)
       else if (failure) this.#failed.push({ resource, error: failure.error })
       else if (await this.#context.store.record(this.#settings.round, owned, session, startedAt))
@@ -161,7 +155,7 @@ export class EachCall {
     } catch (error) {
       this.#failed.push({ resource, error })
     }
-    // What was done is done. Where it cannot be given back, it is free when the session or the lease that holds it is over.
+    // If the release fails, the name is free when its session or lease ends.
     await owned.end().catch(() => {})
   }
 
@@ -171,7 +165,7 @@ export class EachCall {
     else this.#failed.push({ resource, error: signal.reason ?? new Error('It was lost before it could be recorded') })
   }
 
-  /** Takes some more, or waits a moment where everything left is taken by others. */
+  /** Claims more resources, or waits if others hold all that are left. */
   async #claimMore(): Promise<void> {
     try {
       if (this.#mustRefresh) await this.#refreshDone()
@@ -181,7 +175,7 @@ export class EachCall {
       if (this.#wasIdle) await this.#waitForOne()
       this.#mustRefresh = true
     } catch (error) {
-      // Whoever stays goes on waiting, also for the database.
+      // With `waitForOthers`, the call also waits for the database.
       if (!this.#settings.waitForOthers || !isRetryable(error)) this.#failure = { error }
       else await pause(backoffMs(this.#idlePasses++, minPauseMs, maxPauseMs), this.#settings.signal)
     }
@@ -193,12 +187,12 @@ export class EachCall {
     return Math.max(concurrency, Math.min(maxPrefetched, concurrency * each))
   }
 
-  /** One statement tells what is done of all that is open; then a pass begins over the rest. */
+  /** Reads which open resources are done, then begins or continues a pass over the others. */
   async #refreshDone(): Promise<void> {
     const { now, done } = await this.#context.store.readDone(this.#settings.round, [...this.#open], this.#calledAt)
     this.#calledAt ??= now
     for (const resource of done) this.#skip(resource)
-    // Those that were tried in this pass are tried again only when it is over.
+    // Resources that this pass has tried are not tried again before the next pass.
     const untried = new Set(this.#untried)
     const isNewPass = untried.size === 0
     this.#untried = this.#resources.filter(
@@ -226,11 +220,11 @@ export class EachCall {
       else if (result.value) granted.push([resources[at]!, result.value])
     }
     await this.#acceptGranted(granted)
-    // What was asked for with it was given, or was busy; the rest is tried again in the next pass.
+    // The next pass tries the failed names again.
     if (failure) throw failure.error
   }
 
-  /** Looks again at what was granted: what others did before is done, and this look comes after their last word. */
+  /** Reads the granted resources again. Previous holders recorded before they released, so this read sees the records. */
   async #acceptGranted(granted: readonly [string, HeldName][]): Promise<void> {
     if (granted.length === 0) return
     const { store, presence } = this.#context
@@ -241,17 +235,14 @@ export class EachCall {
       const releases: Promise<void>[] = []
       for (const [resource, heldName] of granted) {
         if (!done.has(resource) && this.#open.delete(resource)) {
-          this.#ready.push({
-            owned: new OwnedResource(resource, heldName, this.#settings.signal),
-            session,
-            startedAt: now,
-          })
+          const owned = new OwnedResource(resource, heldName, this.#settings.signal)
+          this.#ready.push({ owned, session, startedAt: now })
         } else {
           this.#skip(resource)
           releases.push(heldName.release())
         }
       }
-      // Others were here: most likely they have done more of what is left.
+      // Others work on this round too, so they have probably done more of the open resources.
       if (done.size > 0) this.#mustRefresh = true
       if (done.size < granted.length) {
         this.#wasIdle = false
@@ -264,12 +255,12 @@ export class EachCall {
     }
   }
 
-  /** Everything left is taken by others: waits for one of them, so that what a dead instance leaves goes on at once. */
+  /** Waits for one busy resource, so that the resources of a dead instance continue immediately. */
   async #waitForOne(): Promise<void> {
     const pauseMs = backoffMs(this.#idlePasses++, minPauseMs, maxPauseMs)
     const open = [...this.#open]
     const resource = open[Math.floor(Math.random() * open.length)]!
-    // A wait takes up a connection, so it is not for a short while.
+    // A wait occupies a connection, so short waits are pauses.
     if (pauseMs < maxPauseMs / 8) return pause(pauseMs, this.#settings.signal)
     const { signal } = this.#settings
     const heldName = await this.#context.locker

@@ -1,21 +1,21 @@
 import { HoldfastError, messageOf } from '../base/index.js'
 
-/** One resource whose work failed, and why. */
+/** Resource whose work failed, with its error. */
 export interface ResourceFailure {
   readonly resource: string
   readonly error: unknown
 }
 
 /**
- * The work on some resources failed here. All the others were worked on first. Those that failed are not recorded as done:
- * other instances try them too, and so does a later call.
+ * The work on some resources failed in this call, after all other resources were processed. Failed resources are not
+ * recorded as done: other instances and later calls try them again.
  */
 export class ResourcesFailedError extends HoldfastError {
   readonly share: string
   readonly failed: readonly ResourceFailure[]
-  /** What this call has done. */
+  /** Resources that this call processed. */
   readonly done: readonly string[]
-  /** What this call left to others, or found done by them. */
+  /** Resources that this call left to others, or that others had done. */
   readonly skipped: readonly string[]
 
   constructor(share: string, failed: readonly ResourceFailure[], done: readonly string[], skipped: readonly string[]) {
@@ -25,7 +25,7 @@ export class ResourcesFailedError extends HoldfastError {
     super(`${failed.length} of ${total} resources of "${share}" failed, ${which}: ${messageOf(error)}`, {
       code: 'RESOURCES_FAILED',
       retryable: true,
-      hint: '`failed` has every resource with its error. A later call in the same round works on these only.',
+      hint: '`failed` lists every failed resource with its error. A later call in the same round processes only these.',
       cause: error,
     })
     this.share = share
@@ -35,26 +35,26 @@ export class ResourcesFailedError extends HoldfastError {
   }
 }
 
-/** Why an owner is to let go of a resource. */
+/** Why an owner must release a resource. */
 export type HandoverReason = 'moved' | 'dropped' | 'closing'
 
 const reasonTexts: Record<HandoverReason, string> = {
-  moved: 'it is to be owned by another instance now',
-  dropped: 'it is no resource of the share any more',
-  closing: 'this instance takes part no more',
+  moved: 'another instance is its next owner',
+  dropped: 'it is no longer a resource of the share',
+  closing: 'this instance leaves the share',
 }
 
-/** The reason of an owner's signal when it is to let go. It still owns the resource: the next one waits until it has ended. */
+/** Reason of an owner's signal before a handover. The owner still holds the resource until its function ends. */
 export class ResourceMovedError extends HoldfastError {
   readonly share: string
   readonly resource: string
   readonly reason: HandoverReason
 
   constructor(share: string, resource: string, reason: HandoverReason) {
-    super(`"${resource}" of "${share}" is to be let go: ${reasonTexts[reason]}`, {
+    super(`The resource "${resource}" of the share "${share}" must be released: ${reasonTexts[reason]}`, {
       code: 'RESOURCE_MOVED',
       retryable: true,
-      hint: 'Finish or stop, then return: the next owner waits for it.',
+      hint: 'Finish or stop the work, then return. The next owner waits until the function ends.',
     })
     this.share = share
     this.resource = resource

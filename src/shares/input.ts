@@ -12,8 +12,6 @@ import {
 } from '../base/index.js'
 import { resourceName } from './owned-resource.js'
 
-// What callers give, checked once, at the door.
-
 const maxRoundLength = 500
 
 const round: OptionRule<string> = {
@@ -38,23 +36,23 @@ export function readEachOptions(given: unknown) {
   if (read.round === undefined || read.window === undefined) return read
   throw new UsageError(
     'Expected round or window, got both',
-    'In a round with a name a resource is done once, whenever somebody calls.',
+    'A named round does not need a window: each resource is done once in the round, however late the call.',
   )
 }
 
 export function checkShare(name: string): void {
   checkName(name, 'the share')
-  checkNameFits(resourceName(name, 'x'), 'the share, with what stands before it,')
+  checkNameFits(resourceName(name, 'x'), 'the share, with its prefix,')
 }
 
-/** A list of names, without those given twice. */
+/** Checks resource names, and removes duplicates. */
 export function checkResources(share: string, given: unknown): readonly string[] {
   if (!Array.isArray(given)) throw new UsageError(`Expected the resources to be an array, got ${describe(given)}`)
-  // A copy: what has been checked is what is used, also where the list answers differently each time.
+  // Copies the list, so that a getter cannot return another value after the check.
   const list: unknown[] = [...given]
   for (const resource of list) {
     const name = checkName(resource, 'a resource')
-    checkNameFits(resourceName(share, name), 'a resource, with what stands before it,')
+    checkNameFits(resourceName(share, name), 'a resource, with its prefix,')
   }
   return [...new Set(list as string[])]
 }

@@ -1,14 +1,14 @@
 import { type HeldName, HeldWork } from '../postgres/index.js'
 
 /**
- * A resource that this instance has for itself, as the function that works on it is told.
+ * Resource that this instance holds exclusively. The second argument of the function that works on the resource.
  *
  * @example
  * await holdfast.shares.each('cities', cities, async (city, { signal, fence }) => draw(city, { signal, fence }))
  */
 export class OwnedResource extends HeldWork {
   readonly resource: string
-  /** Larger than that of whoever had the resource before. */
+  /** Fencing token: larger than that of every earlier holder of the resource. */
   readonly fence: number
 
   /** @internal */
@@ -19,10 +19,7 @@ export class OwnedResource extends HeldWork {
   }
 }
 
-/**
- * The name that whoever has a resource holds: `share/<share>/<resource>`. A slash in the name of the share is written
- * `%2F`, so that the resources of two shares never have one name.
- */
+/** Returns the lock name of a resource. Escapes slashes in the share, so that names of two shares cannot collide. */
 export function resourceName(share: string, resource: string): string {
   return `share/${share.replaceAll('%', '%25').replaceAll('/', '%2F')}/${resource}`
 }

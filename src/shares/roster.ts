@@ -17,21 +17,21 @@ interface RosterOptions {
   readonly statements: RosterStatements
   readonly schema: string
   readonly namespace: string
-  /** The key by which a share is spoken of in notifications. */
+  /** Returns the key of a share in notifications. */
   keyOf(share: string): string
 }
 
 interface Membership {
   readonly assignment: Assignment
-  /** Under which number of its presence this instance has joined. */
+  /** Session number of the epoch in which this instance joined. */
   joinedAs: number | undefined
 }
 
 const pollEveryMs = 1_000
 
 /**
- * Who takes part in which share: joins for this instance, and looks who else is present. One small statement for all
- * shares of this instance, about once a second, and at once when somebody joins or leaves.
+ * Joins shares for this instance and reads their present members: one statement for all shares, about once a second,
+ * and immediately when a member joins or leaves.
  */
 export class Roster {
   readonly #options: RosterOptions
@@ -41,7 +41,7 @@ export class Roster {
   readonly #poller = new Poller({
     isNeeded: () => this.#memberships.size > 0,
     poll: () => this.#poll(),
-    // Not in step with the other instances, and never much later than a second.
+    // Jitter keeps the instances out of step.
     pauseMs: (failures) =>
       failures > 0 ? backoffMs(failures, pollEveryMs / 4, pollEveryMs * 4) : pollEveryMs * (0.7 + Math.random() * 0.4),
     onError: (error) => {
@@ -65,7 +65,7 @@ export class Roster {
     this.#poller.start()
   }
 
-  /** This instance takes part no more: the others are told at once, and may still have to wait for what it owns. */
+  /** Leaves a share and notifies the other members immediately. They may have to wait for resources of this instance. */
   async remove(assignment: Assignment): Promise<void> {
     const { database, presence, statements, schema, namespace, keyOf } = this.#options
     const membership = this.#memberships.get(assignment.name)
@@ -75,7 +75,7 @@ export class Roster {
     await this.#joining
     if (membership.joinedAs === undefined) return
     const values = [namespace, presence.instanceId, assignment.name, schema, keyOf(assignment.name)]
-    // If it fails, the row counts for as long as this instance is present.
+    // If the statement fails, the row counts while this instance is present.
     await database.query(statements.leave.text, values, responseTimeoutMs).catch(() => {})
   }
 
@@ -83,29 +83,27 @@ export class Roster {
     return [...this.#memberships.values()].map(({ assignment }) => assignment)
   }
 
-  /** What keeps this instance from taking part, or the work on its resources from going on. */
   troubles(): HealthReason[] {
     const { failure } = this.#poller
     if (failure) return [healthReasonOf('SHARE_FAILED', 'This instance cannot take part in its shares', failure.error)]
     return this.assignments.flatMap(({ trouble }) => trouble ?? [])
   }
 
-  /** Look again, now. */
   wake(): void {
     this.#poller.wake()
   }
 
-  /** Somebody has joined the share with this key, or left it. */
+  /** Handles the notification that an instance has joined or left the share with this key. */
   onMembersChanged(key: string): void {
     for (const share of this.#memberships.keys()) if (this.#options.keyOf(share) === key) this.wake()
   }
 
-  /** Somebody has let go of resources of the share with this key. */
+  /** Handles the notification that a member has released resources of the share with this key. */
   onResourceReleased(key: string): void {
     for (const [share, { assignment }] of this.#memberships) if (this.#options.keyOf(share) === key) assignment.wake()
   }
 
-  /** Tells the others that resources of a share were let go; all that are let go at about the same time at once. */
+  /** Notifies the other members of released resources. Releases of one turn of the event loop share a notification. */
   announceRelease(share: string): void {
     if (this.#released.size === 0) setImmediate(() => this.#notifyReleased())
     this.#released.add(share)
@@ -128,7 +126,7 @@ export class Roster {
     const epoch = await presence.whenPresent(this.#closing.signal)
     if (this.#watchedEpoch !== epoch.number) {
       this.#watchedEpoch = epoch.number
-      // What comes after a loss is a new presence, under which it must join again, before others take its place.
+      // After a loss, this instance must join again in its new epoch before others take its resources.
       epoch.onLoss(() => this.wake())
     }
     await this.#join(epoch.number)
@@ -157,7 +155,7 @@ export class Roster {
     this.#joining = database.query(statements.join.text, values, responseTimeoutMs).then(() => {
       for (const [, part] of joining) part.joinedAs = number
     })
-    // Whoever leaves meanwhile waits for it, whatever becomes of it.
+    // A concurrent `remove` waits for the join, even if the join fails.
     this.#joining = this.#joining.catch((error) => ({ error }))
     const outcome = (await this.#joining) as { error: unknown } | undefined
     if (outcome) throw outcome.error

@@ -1,9 +1,7 @@
--- What was worked on in which round (shares.each), and who takes part in a division (shares.assign).
-
 -- name: read_done
--- Which of some resources count as done for a call that began at $6 (in seconds since 1970; null: it begins now): in a
--- named round, all that is recorded; else what was begun less than $5 ms before the call, or was done since it began.
--- Answers also with the moment of the look. Relies on share_done_pkey.
+-- Returns the resources that are done for a call that began at $6 (in seconds since 1970; null: now), and the time of the read. In a named
+-- round each recorded resource is done. Otherwise its work must have begun less than $5 ms before the call, or ended after the call began.
+-- Relies on share_done_pkey.
 with clock as materialized (
   select clock_timestamp() as now
 ),
@@ -29,9 +27,9 @@ select
 from clock
 
 -- name: record_done
--- Records what was worked on, if the instance is still present under the number under which it held the resource, and no
--- later holder has recorded it. Answers with what was recorded. Flushed at commit: a round's work must not be done again
--- because of a crash. Sorted, so that two instances which record at once cannot deadlock. Relies on share_done_pkey.
+-- Records processed resources, each only if the session of its holder is still present and no later holder has recorded it. Returns the
+-- recorded fences. Flushed at commit, so that a crash does not repeat the work. Sorted, so that two instances cannot deadlock. Relies on
+-- share_done_pkey.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -60,7 +58,7 @@ where known.fence <= excluded.fence
 returning fence::text
 
 -- name: sweep_done
--- Forgets rounds of the past, some at a time. Relies on share_done_done_at.
+-- Removes a batch of old rows. Relies on share_done_done_at.
 with removed as (
   delete from holdfast.share_done
   where (namespace, share, round, resource) in (
@@ -77,7 +75,7 @@ select count(*)::integer as removed
 from removed
 
 -- name: join
--- This instance takes part in some shares; members of the past are removed on the way. Those who take part are told.
+-- Adds this instance to shares, removes members that are no longer present, and notifies the members.
 with others as materialized (
   select share, instance, session
   from holdfast.share_member
@@ -107,7 +105,7 @@ select pg_notify($5, 'share-members-changed ' || key)
 from unnest($6::text[]) as k (key)
 
 -- name: leave
--- This instance takes part no more. Those who do are told.
+-- Removes this instance from a share, and notifies the members.
 with gone as (
   delete from holdfast.share_member
   where namespace = $1
@@ -117,12 +115,12 @@ with gone as (
 select pg_notify($4, 'share-members-changed ' || $5)
 
 -- name: notify_released
--- Resources of some shares were let go: whoever waits for them tries again.
+-- Notifies the members of shares that resources were released, so that waiting members try again.
 select pg_notify($1, 'resource-released ' || key)
 from unnest($2::text[]) as k (key)
 
 -- name: read_members
--- Who takes part in some shares, and is present. Each session is asked for once. Relies on share_member_pkey.
+-- Returns the present members of shares. Checks each session once. Relies on share_member_pkey.
 with members as materialized (
   select share, instance, session
   from holdfast.share_member

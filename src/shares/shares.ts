@@ -1,12 +1,12 @@
 import {
   Calls,
+  combineSignals,
   type Duration,
   type Events,
   hashedKey,
   InstanceDrainingError,
   resultWithin,
   UsageError,
-  whenAborted,
 } from '../base/index.js'
 import { type Database, type HealthReason, loadStatements, type NameLocker, type Presence } from '../postgres/index.js'
 import { Assignment, type Resources } from './assignment.js'
@@ -18,23 +18,23 @@ import { ShareStore, type ShareStoreStatements } from './store.js'
 
 export interface EachOptions {
   /**
-   * Names the round: the tick of a schedule, for example, as a string or a Date. Within a week, a resource is worked on
-   * once in a round of that name, however late somebody calls.
+   * Name of the round, such as the tick of a schedule, as a string or a Date. Within a week, each resource is processed
+   * once in a round of that name, however late a call comes.
    */
   round?: string | Date | undefined
   /**
-   * For rounds without a name: a resource counts as done when the work on it began less than this before the call, or
-   * ended since the call began. So it says how far apart the instances may call. Default 10 s.
+   * For rounds without a name: maximum time between the calls of two instances. A resource counts as done if its work
+   * began less than this time before the call, or ended after the start of the call. Default 10 s.
    */
   window?: Duration | undefined
-  /** How many resources this instance works on at once. Default 1. */
+  /** Maximum number of resources that this instance processes at the same time. Default 1. */
   concurrency?: number | undefined
   /**
-   * True (the default): the call goes on until every resource was done by somebody or has failed here, and takes over
-   * what a dead instance leaves. False: what others are at work on is left to them.
+   * True (the default): the call continues until every resource is done by any instance or has failed here, and takes
+   * over resources of dead instances. False: the call skips resources that others are processing.
    */
   waitForOthers?: boolean | undefined
-  /** Gives up when it aborts: begins nothing more, and tells those that are at work. */
+  /** Stops the call when it aborts: no further resource begins, and the signals of running functions abort. */
   signal?: AbortSignal | undefined
 }
 
@@ -49,7 +49,7 @@ export interface SharesOptions {
 }
 
 /**
- * Work on many resources, divided among the instances: in rounds (`each`), or for as long as they live (`assign`).
+ * Divides work on many resources among instances: in rounds (`each`), or with one owner per resource (`assign`).
  *
  * @example
  * await holdfast.shares.each('cities', cities, async (city, { signal, fence }) => {
@@ -62,7 +62,7 @@ export class Shares {
   readonly #roster: Roster
   readonly #rounds = new Set<Promise<unknown>>()
   readonly #draining = new AbortController()
-  /** Tells the rounds of this instance to end. */
+  /** Aborts the rounds of this instance. */
   readonly #stopping = new AbortController()
   readonly #calls = new Calls()
 
@@ -80,11 +80,11 @@ export class Shares {
   }
 
   /**
-   * Works on every resource that nobody else works on or has done in this round, one after the other, from a random place
-   * on. Instances that call it at about the same time divide the resources by trying; more of them do it faster. A
-   * resource is recorded as done when `work` has succeeded and the resource was still held.
+   * Processes every resource that no other instance processes or has done in this round, from a random start. Instances
+   * that call `each` at about the same time divide the resources by trying their locks. A resource is recorded as done
+   * if `work` succeeds and the resource is still held.
    *
-   * Throws `ResourcesFailedError` when `work` threw for some, after the others were worked on.
+   * Throws `ResourcesFailedError` if `work` threw for some resources, after the others were processed.
    *
    * @example
    * const { done, skipped } = await holdfast.shares.each('cities', cities, assignSequences, { round: tick })
@@ -99,10 +99,7 @@ export class Shares {
     const list = checkResources(name, resources)
     checkWork('shares.each', work)
     const { concurrency = 1, waitForOthers = true, signal, ...read } = readEachOptions(options)
-    const giveUp = new AbortController()
-    const forgets = [this.#calls.closing, this.#stopping.signal, signal].map((given) =>
-      whenAborted(given, (reason) => giveUp.abort(reason)),
-    )
+    const giveUp = combineSignals(this.#calls.closing, this.#stopping.signal, signal)
     const windowMs = read.round === undefined ? (read.window ?? 10_000) : null
     const settings = {
       round: { share: name, name: read.round ?? '', windowMs },
@@ -121,18 +118,19 @@ export class Shares {
       return await running
     } finally {
       this.#rounds.delete(running)
-      for (const forget of forgets) forget()
+      giveUp.forget()
       this.#store.sweepSometimes()
     }
   }
 
   /**
-   * Takes part in a division: runs `work` for each resource that falls to this instance, for as long as it does. The
-   * resources are spread evenly over the instances that assign the same share, and few of them move when one comes or goes.
+   * Joins a share: runs `work` for each resource that is assigned to this instance, until the resource moves. The
+   * resources are spread evenly over the instances that assign the same share, and few resources move when an instance
+   * joins or leaves.
    *
-   * - When a resource is to move, its `signal` aborts; when `work` has ended, its next owner begins. Never two at once.
-   * - When `work` returns while the resource is owned, it is run again after a second; when it throws, after a pause that
-   *   grows up to a minute, and `share.failed` is told.
+   * - Before a resource moves, its `signal` aborts. Its next owner begins after `work` has ended: never two owners.
+   * - If `work` returns while the resource is owned, it runs again after a second. If it throws, `share.failed` is
+   *   emitted, and it runs again after a pause that grows up to a minute.
    *
    * @example
    * await using assignment = holdfast.shares.assign('feeds', () => listFeeds(), async (feed, { signal }) => {
@@ -150,8 +148,8 @@ export class Shares {
     this.#draining.signal.throwIfAborted()
     if (this.#roster.has(name)) {
       throw new UsageError(
-        `This instance takes part in "${name}" already`,
-        'Give the assignment that shares.assign returned other resources by its update(), or close it first.',
+        `This instance already takes part in the share "${name}"`,
+        'Call update() of the assignment that shares.assign returned, or close that assignment first.',
       )
     }
     const context = {
@@ -168,25 +166,22 @@ export class Shares {
     return assignment
   }
 
-  /** @internal Somebody has joined the share with this key, or left it. */
+  /** @internal */
   onMembersChanged(key: string): void {
     this.#roster.onMembersChanged(key)
   }
 
-  /** @internal Somebody has let go of resources of the share with this key. */
+  /** @internal */
   onResourceReleased(key: string): void {
     this.#roster.onResourceReleased(key)
   }
 
-  /** @internal What keeps this instance from owning, or from working on, its part of each share. */
+  /** @internal Why this instance does not own its part of each share. */
   troubles(): HealthReason[] {
     return this.#roster.troubles()
   }
 
-  /**
-   * @internal Takes part in no division any more: what is owned for good is handed over at once. Rounds may come to their
-   * end, for so long.
-   */
+  /** @internal Closes all assignments immediately. Rounds may end within `withinMs`. */
   async drain(withinMs: number): Promise<void> {
     const reason = new InstanceDrainingError()
     this.#draining.abort(reason)
@@ -196,7 +191,7 @@ export class Shares {
     await Promise.all([left, rounds])
   }
 
-  /** @internal Gives what is at work in this instance its expiry to end in. */
+  /** @internal Waits up to the expiry for work in progress. */
   async close(): Promise<void> {
     this.#calls.close()
     const assignments = this.#roster.assignments.map((assignment) => assignment.close())

@@ -11,17 +11,16 @@ export interface ShareStoreOptions {
   readonly namespace: string
 }
 
-/** One round of one share. */
 export interface Round {
   readonly share: string
-  /** Empty when its caller did not name it. */
+  /** Empty if the caller gave no name. */
   readonly name: string
-  /** Without a name: how long before a call the work may have begun that counts for it. */
+  /** Option `window` of a round without a name. */
   readonly windowMs: number | null
 }
 
 export interface DoneResources {
-  /** When it was looked, by the clock of the database, in seconds since 1970. */
+  /** Time of the read by the clock of the database, in seconds since 1970. */
   readonly now: number
   readonly done: ReadonlySet<string>
 }
@@ -38,18 +37,17 @@ const retentionMs = 7 * 86_400_000
 const sweepEveryMs = 600_000
 const maxSwept = 5_000
 
-/** What was worked on, in the table `share_done`: the authority on what a round still has to do. */
+/** Reads and writes `share_done`, which determines the resources that a round still has to process. */
 export class ShareStore {
   readonly #options: ShareStoreOptions
   readonly #entries = new Batcher<DoneEntry, boolean>((entries) => this.#recordAll(entries))
-  /** Rounds of the past must not pile up. */
   readonly #sweeper = new Sweeper({ everyMs: sweepEveryMs, sweep: () => this.#sweep() })
 
   constructor(options: ShareStoreOptions) {
     this.#options = options
   }
 
-  /** Which of the resources count as done for a call that began at `calledAt`, or begins now. */
+  /** Returns the resources that are done for a call that began at `calledAt`, or begins now. */
   async readDone(round: Round, resources: readonly string[], calledAt: number | null): Promise<DoneResources> {
     const { database, statements, namespace } = this.#options
     const values = [namespace, round.share, round.name, resources, round.windowMs, calledAt]
@@ -61,7 +59,7 @@ export class ShareStore {
     return { now: Number(row!.now), done: new Set(row!.done) }
   }
 
-  /** Records that the work is done, if it is still ours to say so. False when it is not. */
+  /** Records a resource as done. Returns false if this instance no longer holds the resource. */
   async record(round: Round, owned: OwnedResource, session: number, startedAt: number): Promise<boolean> {
     const entry = { round, resource: owned.resource, session, fence: owned.fence, startedAt }
     for (let attempt = 0; ; attempt++) {
@@ -102,7 +100,7 @@ export class ShareStore {
       ],
       responseTimeoutMs,
     )
-    // A fence belongs to one grant, so it tells the entries apart.
+    // A fence belongs to one grant, so it identifies the entry.
     const recorded = new Set(rows.map(({ fence }) => fence))
     return entries.map(({ fence }) => recorded.has(String(fence)))
   }

@@ -4,15 +4,17 @@ import type { OwnedResource } from './owned-resource.js'
 const runAgainAfterMs = 1_000
 const maxFailurePauseMs = 60_000
 
-/** One resource that this instance owns, until it is lost or let go and the function has ended. */
+type Work = (resource: string, owned: OwnedResource) => unknown
+
+/** Runs the function of one owned resource until the resource is lost or must be released and the function has ended. */
 export class Task {
   readonly ended: Promise<void>
-  /** Why the function pauses: it has thrown. */
+  /** Error after which the function pauses. */
   failure: { readonly error: unknown } | undefined
 
   constructor(
     readonly owned: OwnedResource,
-    work: (resource: string, owned: OwnedResource) => unknown,
+    work: Work,
     report: (error: unknown) => void,
   ) {
     this.ended = this.#run(work, report)
@@ -22,11 +24,8 @@ export class Task {
     this.owned.letGo(reason)
   }
 
-  /** A function that returns, or throws, is run again: what is owned is never left lying. */
-  async #run(
-    work: (resource: string, owned: OwnedResource) => unknown,
-    report: (error: unknown) => void,
-  ): Promise<void> {
+  /** Runs the function again when it returns or throws, while the resource is owned. */
+  async #run(work: Work, report: (error: unknown) => void): Promise<void> {
     const { owned } = this
     let failures = 0
     while (!owned.signal.aborted) {
@@ -45,7 +44,7 @@ export class Task {
       }
       if (!owned.signal.aborted) await pause(pauseMs, owned.signal)
     }
-    // Where it cannot be given back, it is free when the session or the lease that holds it is over.
+    // If the release fails, the name is free when its session or lease ends.
     await owned.end().catch(report)
   }
 }

@@ -15,7 +15,7 @@ type Name =
   | 'release_links'
   | 'resume'
 
-/** How the kit asks the database of an instance. */
+/** Access of the testing kit to the database of an instance. */
 export class TestingContext {
   readonly database: Database
   readonly schema: string
@@ -24,7 +24,7 @@ export class TestingContext {
 
   constructor(holdfast: Holdfast) {
     if (!(holdfast instanceof Holdfast)) {
-      throw new UsageError(`Expected an instance, as Holdfast.open answers, got ${describe(holdfast)}`)
+      throw new UsageError(`Expected an instance that Holdfast.open returned, got ${describe(holdfast)}`)
     }
     const { database, schema } = holdfast.context
     this.database = database
@@ -37,14 +37,14 @@ export class TestingContext {
     return this.database.query<Row>(this.sql[name].text, values)
   }
 
-  /** The keys of all queues of the namespace, as PostgreSQL reads an array from text. */
+  /** Returns the keys of all queues of the namespace, as an array literal. */
   async queues(): Promise<string> {
     const { namespace, jobs } = this.#holdfast
     const rows = await this.run<{ key: string }>('queues', [namespace, arrayLiteral(jobs.usedQueues)])
     return arrayLiteral(rows.map(({ key }) => key))
   }
 
-  /** Lets run what is due. True when nothing was left to move. */
+  /** Makes due jobs ready. Returns true if no job was left to move. */
   async runMaintenance(): Promise<boolean> {
     const [row] = await this.run<{ moved: number | null }>('maintain')
     return row!.moved === 0

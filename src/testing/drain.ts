@@ -4,9 +4,9 @@ import { TestingContext } from './context.js'
 import { timeoutError } from './errors.js'
 
 export interface DrainOptions {
-  /** Only the jobs of this queue. Default: the queues of the definitions. */
+  /** Queue to drain. Default: the queues of the definitions. */
   queue?: string | undefined
-  /** How long it may take. Default `30s`. */
+  /** Maximum duration. Default `30s`. */
   within?: Duration | undefined
 }
 
@@ -14,9 +14,9 @@ const rules = { queue: text, within: duration() }
 const pollEveryMs = 10
 
 /**
- * Runs the jobs of these definitions, in this process, until none of them is ready, runs or is due; also those that they
- * enqueue meanwhile. Jobs that wait for a later time, and those in a paused queue, stay where they are. Answers with how
- * each job that was attempted stands: what failed is in the answer, and is not thrown.
+ * Runs the jobs of these definitions in this process until none is ready, running or due, including jobs that they
+ * enqueue. Jobs that wait for a later time, and jobs in paused queues, do not run. Returns the status of each attempted
+ * job. Failures are in the statuses and are not thrown.
  *
  * @example
  * await signUp({ email: 'ada@example.com' })
@@ -47,7 +47,7 @@ export async function drain(
         await context.runMaintenance()
       }
       if (performance.now() > until) {
-        throw await timeoutError(holdfast, 'The drain has not come to its end', left!.active.map(Number), within)
+        throw await timeoutError(holdfast, 'The drain has not ended', left!.active.map(Number), within)
       }
       await pause(pollEveryMs)
     }

@@ -1,22 +1,22 @@
 import type { Holdfast, JobDefinition } from '../index.js'
 import { TestingContext } from './context.js'
 
-/** A job that was enqueued and has not begun. */
+/** Job that was enqueued and has not started. */
 export interface EnqueuedJob<Input = unknown> {
   readonly id: number
   readonly kind: string
   readonly queue: string
   readonly input: Input
   readonly priority: number
-  /** From when on it may run; undefined when that is now. */
+  /** Earliest start. Undefined if the job may run now. */
   readonly runAt: Date | undefined
-  /** The same, counted from when it was enqueued, to the hundredth of a second; 0 when it may run at once. */
+  /** Delay between enqueue and earliest start, rounded to 10 ms. 0 if the job may run now. */
   readonly delayMs: number
 }
 
 /**
- * What is enqueued and has not begun, in the order in which it was enqueued: all of the namespace, or the jobs of one
- * definition. For assertions without a worker.
+ * Returns the enqueued jobs that have not started, in the order of their enqueue: all jobs of the namespace, or the
+ * jobs of one definition. For assertions without a worker.
  *
  * @example
  * await signUp({ email: 'ada@example.com' })
@@ -24,7 +24,7 @@ export interface EnqueuedJob<Input = unknown> {
  */
 export async function enqueued<Input = unknown>(
   holdfast: Holdfast,
-  // biome-ignore lint/suspicious/noExplicitAny: whatever its handler takes and returns
+  // biome-ignore lint/suspicious/noExplicitAny: any handler
   definition?: JobDefinition<Input, any, any>,
 ): Promise<EnqueuedJob<Input>[]> {
   const context = new TestingContext(holdfast)

@@ -5,9 +5,9 @@ import { TestingContext } from './context.js'
 
 const maxListed = 5
 
-/** A test has waited for jobs to end, and they have not in time. The message says where each is, and why it waits. */
+/** Jobs have not ended in time. The message shows the state of each job, and why it waits. */
 export class TestTimeoutError extends HoldfastError {
-  /** The jobs that have not ended, as they were then; null for one that is not there. */
+  /** Jobs that had not ended. Null for a job that does not exist. */
   readonly jobs: readonly (JobStatus | null)[]
 
   /** @internal */
@@ -22,7 +22,7 @@ export class TestTimeoutError extends HoldfastError {
   }
 }
 
-/** Where each of the jobs is, and why it waits. */
+/** Returns an error with the state of each job. */
 export async function timeoutError(holdfast: Holdfast, what: string, ids: readonly number[], withinMs: number) {
   const reports = await Promise.all(
     ids.slice(0, 100).map(async (id) => {
@@ -39,19 +39,19 @@ export async function timeoutError(holdfast: Holdfast, what: string, ids: readon
 }
 
 async function describeJob(holdfast: Holdfast, id: number, job: JobStatus | null): Promise<string> {
-  if (!job) return `job ${id} is not there: it never was, its transaction is open or rolled back, or it was removed`
+  if (!job) return `job ${id} does not exist: its transaction is open or rolled back, or the job was removed`
   const { state, kind, queue, waitsFor, instance, claimedAt, failures, progress } = job
   const last = failures.at(-1)
   const called = `job ${id} (${kind})`
   const failed = last ? `; its attempt ${last.attempt} failed: ${last.message}` : ''
   if (state === 'running') {
-    const by = instance === holdfast.id ? 'on this instance' : `on instance ${instance ?? 'that is gone'}`
-    const reached = progress === undefined ? '' : `, and is at ${progress}`
-    return `${called} runs ${by}, since ${claimedAt!.toISOString()}${reached}${failed}`
+    const by = instance === holdfast.id ? 'this instance' : `instance ${instance ?? '(unknown)'}`
+    const reached = progress === undefined ? '' : `, with progress ${progress}`
+    return `${called} runs on ${by} since ${claimedAt!.toISOString()}${reached}${failed}`
   }
   if (state === 'waiting') {
     const isTimed = waitsFor?.reason === 'time' || waitsFor?.reason === 'attempt'
-    return `${called} waits for ${waitsFor?.text ?? 'something'}${isTimed ? ': passTime lets it come sooner' : ''}${failed}`
+    return `${called} waits for ${waitsFor?.text ?? 'an unknown event'}${isTimed ? ' (passTime skips the wait)' : ''}${failed}`
   }
   if (state !== 'ready') return `${called} is ${state}`
   if (waitsFor?.reason === 'pause') return `${called} is ready, and waits for ${waitsFor.text}${failed}`
@@ -59,6 +59,6 @@ async function describeJob(holdfast: Holdfast, id: number, job: JobStatus | null
   const { rows } = await new Observer(database, schema).jobs.queues({ namespace: holdfast.namespace, queue })
   const [served] = rows
   const workers = served?.workers ?? 0
-  const why = workers === 0 ? 'where nobody works' : 'where all who work are busy, or do not know its kind'
+  const why = workers === 0 ? 'which has no worker' : 'where all workers are busy or do not handle its kind'
   return `${called} is ready in the queue "${queue}", ${why}${failed}`
 }

@@ -3,15 +3,15 @@ import type { Duration, Holdfast, JobStatus } from '../index.js'
 import { timeoutError } from './errors.js'
 
 export interface JobEndedOptions {
-  /** How long to wait. Default `10s`. */
+  /** Maximum wait. Default `10s`. */
   within?: Duration | undefined
 }
 
 const rules = { within: duration() }
 
 /**
- * Waits for the end of one job, whoever runs it, and answers with its status: done, cancelled, discarded or buried. When it
- * has not ended in time, a `TestTimeoutError` says where it is and why it waits.
+ * Waits until a job ends in any process, and returns its status: done, cancelled, discarded or buried. If the job does
+ * not end in time, throws a `TestTimeoutError` that shows its state and why it waits.
  *
  * @example
  * const { id } = await holdfast.jobs.enqueue(makeReport, { year: 2030 })

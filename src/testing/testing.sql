@@ -1,8 +1,5 @@
--- What tests of users ask. The queues are those of a namespace ($1): the ones that are written down, and the ones that the
--- instance has used itself ($2), because nobody waits until they are.
-
 -- name: queues
--- Their keys.
+-- Returns the queue keys of a namespace ($1): registered queues, and queues that this instance has used ($2) and may not have registered yet.
 select key::text as key
 from holdfast.queue
 where namespace = $1
@@ -10,7 +7,7 @@ union
 select unnest($2::text::bigint[])::text
 
 -- name: enqueued
--- Jobs that have not begun: in the queues ($1), of a kind ($2) or of any (null), in the order in which they were enqueued.
+-- Returns the jobs that have not started, in the queues ($1), of a kind ($2) or of all kinds (null), in the order of their enqueue.
 select
   unbegun.id::text as id, kind, coalesce(name, queue::text) as queue, payload::text as payload, priority,
   (extract(epoch from enqueued_at) * 1000)::float8 as enqueued_ms,
@@ -34,8 +31,8 @@ where queue = any($1::text::bigint[])
 order by unbegun.id
 
 -- name: open_jobs
--- The jobs of the kinds ($2) in the queues ($1) that have not ended: how often they have failed where they wait for a later
--- time, or -1; and the last number.
+-- Returns the jobs of the kinds ($2) in the queues ($1) that have not ended, each with its number of failures if it waits for a later time,
+-- or else -1; and the last job number.
 select
   (select last_value from holdfast.job_number)::text as last,
   coalesce(json_object_agg(id, tries) filter (where id is not null), '{}')::text as tries
@@ -52,8 +49,7 @@ from (
 ) as unended
 
 -- name: attempted
--- Those that were there ($3, as open_jobs returns it), or came later ($4), and have ended since, or wait anew. Relies on
--- job_history_id.
+-- Returns the jobs that existed before ($3, from open_jobs) or are newer ($4), and have ended or failed since. Relies on job_history_id.
 select id::text as id
 from (
   select id
@@ -75,8 +71,8 @@ from (
 order by attempted.id
 
 -- name: unfinished
--- What keeps a drain going: jobs that run, or that are ready in a queue which is not paused, a hundred at most; and whether
--- others are due; and whether what follows from an end, such as that the next of a lane may run, has still to be done.
+-- Returns why a drain must continue: at most 100 jobs that are running, or ready in a queue that is not paused; whether waiting jobs are
+-- due; and whether follow-ups are pending.
 select
   array(
     select id::text
@@ -106,13 +102,12 @@ select
   ) as follow_ups
 
 -- name: maintain
--- Lets run what is due. Null when somebody else is at it.
+-- Makes due jobs ready. Null if another session does that now.
 select moved
 from holdfast.job_maintain(1000)
 
 -- name: pass_time
--- So many milliseconds ($2) nearer to the time of each job that waits in the queues ($1), and to the end of each window of
--- a unique job. Answers how many are due by it.
+-- Moves the times of waiting jobs in the queues ($1), and the ends of their unique windows, $2 ms earlier. Returns the number of due jobs.
 with windows as (
   update holdfast.unique_job
   set expires_at = expires_at - make_interval(secs => $2::float8 / 1000)
@@ -144,7 +139,7 @@ where stage = 'time'
   and run_at <= clock_timestamp()
 
 -- name: are_due
--- Whether a job in the queues is due, and still waits.
+-- Returns whether a job in the queues is due and still waits.
 select exists (
   select from holdfast.waiting where queue = any($1::text::bigint[]) and stage = 'time' and run_at <= clock_timestamp()
   union all
@@ -152,8 +147,7 @@ select exists (
 ) as are_due
 
 -- name: remove
--- Removes all jobs of the queues, and the keys that they held. Answers how many, and with those that have links, as
--- job_release_links wants them.
+-- Removes all jobs of the queues and their unique keys. Returns their number, and the jobs with links in the format of job_release_links.
 with ready as (
   delete from holdfast.job where queue = any($1::text::bigint[]) returning id, queue, kind, links, true as placed
 ),
@@ -163,7 +157,7 @@ waiting as (
 ended as (
   delete from holdfast.job_history where queue = any($1::text::bigint[]) returning 1
 ),
--- Also those that outlive their job.
+-- Includes keys that outlive their job.
 keys as (
   delete from holdfast.unique_job where queue = any($1::text::bigint[])
 ),
@@ -183,11 +177,11 @@ select
   ) as linked
 
 -- name: release_links
--- See job_release_links.
+-- Releases the links of removed jobs; see job_release_links.
 select holdfast.job_release_links($1::text::jsonb)
 
 -- name: resume
--- No queue stays paused.
+-- Resumes the paused queues.
 update holdfast.queue
 set paused_at = null
 where key = any($1::text::bigint[])

@@ -3,10 +3,10 @@ import type { Duration, Holdfast } from '../index.js'
 import { TestingContext } from './context.js'
 
 /**
- * Lets so much time pass for the jobs of this namespace that wait: delayed ones, and those that wait for their next
- * attempt; and for the windows of unique jobs. What is due by it may run when this resolves. Answers how many that are.
+ * Simulates the passage of time for waiting jobs of this namespace (delayed jobs, and jobs that wait for their next
+ * attempt) and for the windows of unique jobs. When it resolves, due jobs may run. Returns the number of due jobs.
  *
- * It moves nothing else: no clock, no timeout of a job that runs, no lease, rate, limit or retention, and no other namespace.
+ * Changes nothing else: no clock, timeout of a running job, lease, rate, limit, retention or other namespace.
  *
  * @example
  * await holdfast.jobs.enqueue(remind, { cart: 7 }, { delay: '1h' })
@@ -19,11 +19,11 @@ export async function passTime(holdfast: Holdfast, time: Duration): Promise<numb
   const context = new TestingContext(holdfast)
   const queues = await context.queues()
   const [row] = await context.run<{ due: number }>('pass_time', [queues, ms])
-  // The instances have no reason to look before the time that they were told.
+  // Moves due jobs here, because the instances poll only at the original times.
   for (let areDue = row!.due > 0; areDue; ) {
     const isAll = await context.runMaintenance()
     const [left] = await context.run<{ are_due: boolean }>('are_due', [queues])
-    // Where a round moves nothing, something else than their time holds them.
+    // If maintenance moves nothing, another condition blocks the due jobs.
     areDue = left!.are_due && !isAll
     if (areDue) await pause(2)
   }

@@ -102,5 +102,5 @@ test('mistakes are refused, and the attempt fails of them', async () => {
   work(holdfast, [forgetful])
   const { id } = await holdfast.jobs.enqueue(forgetful, null)
   await holdfast.jobs.result(id)
-  await expect(until('it was late', () => late)).rejects.toThrow('The transaction of this run is over')
+  await expect(until('it was late', () => late)).rejects.toThrow('The transaction of this run has ended')
 })

@@ -117,7 +117,7 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
         type: 'about:blank',
         title: 'Another event has this key',
         status: 422,
-        detail: 'An event with the same key was delivered before, with another body. This event was not handled.',
+        detail: 'An event with the same key and another body was delivered before. This event was not handled.',
       })
       expect(mismatched).toEqual(['event:m1'])
       expect((await event(url, 'm1', { amount: 1 })).headers['idempotent-replayed']).toBe('true')
@@ -508,10 +508,10 @@ describe('bad input', () => {
     [
       'no key',
       (once) => webhooks(once, {} as never),
-      'Expected key to be a function that names the event of a request',
+      'Expected key to be a function that returns the key of the event',
     ],
     ['a key that is no function', (once) => webhooks(once, { key: 'id' } as never), 'got "id" (string)'],
-    ['no scope', (once) => idempotent(once, {} as never), 'Expected scope to be a function that says who asks'],
+    ['no scope', (once) => idempotent(once, {} as never), 'Expected scope to be a function that returns the caller'],
     ['an unknown option', (once) => webhooks(once, { key: () => '', retian: 1 } as never), 'did you mean "retain"'],
     ['an odd wait', (once) => idempotent(once, { scope: () => '', wait: 'soon' }), 'Expected wait to be a duration'],
     [
@@ -552,7 +552,7 @@ describe('bad input', () => {
     const handler = webhooks(once, { key: (request) => `stripe:${request.body?.id}` }).fetch(() => new Response())
     const error = await caught(UsageError, handler(new Request('http://x/', { method: 'POST', body: '{"id":"a"}' })))
     expect(error.message).toContain('its part "undefined" means that')
-    expect(error.hint).toContain('in a Request it is a stream: `(await request.json()).id`')
+    expect(error.hint).toContain('In a Request the body is a stream: `(await request.json()).id`')
   })
 
   test.each([
@@ -571,7 +571,7 @@ describe('bad input', () => {
   test('a fingerprint that is no function', async () => {
     const make = () => webhooks({} as never, { key: () => 'k', fingerprint: 'body' } as never)
     expect((await caught(UsageError, make)).message).toContain(
-      'Expected fingerprint to be a function that returns what must be the same in each delivery of an event',
+      'Expected fingerprint to be a function that returns the content that is the same in each delivery of an event',
     )
   })
 
@@ -608,15 +608,15 @@ describe('bad input', () => {
       expect([status, handled]).toEqual([500, 0])
       expect(error).toBeInstanceOf(UsageError)
       expect(error!.message).toBe(
-        'Expected the body of the request in request.rawBody or request.body, got nothing: a body that was read before and not kept',
+        'Expected the body of the request in request.rawBody or request.body, got nothing: the body was read before and not kept',
       )
-      expect(error!.hint).toContain('Put the bytes into request.rawBody')
+      expect(error!.hint).toContain('Set request.rawBody to the bytes')
     })
 
     test.each<[string, unknown, string]>([
-      ['a Map', new Map([['id', 1]]), 'got an object (Map): JSON carries nothing of it'],
-      ['FormData', new FormData(), 'got an object (FormData): JSON carries nothing of it'],
-      ['a stream', new PassThrough(), 'got an object (PassThrough): JSON carries nothing of it'],
+      ['a Map', new Map([['id', 1]]), 'got an object (Map): JSON cannot represent it'],
+      ['FormData', new FormData(), 'got an object (FormData): JSON cannot represent it'],
+      ['a stream', new PassThrough(), 'got an object (PassThrough): JSON cannot represent it'],
       ['a bigint', { id: 1n }, 'got an object (Object): Do not know how to serialize a BigInt'],
     ])('when it is %s', async (_, body, message) => {
       const { status, handled, error } = await send((request) => {

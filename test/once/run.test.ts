@@ -134,7 +134,7 @@ describe.each(['required', 'none'] as const)('with anchor: %s', (anchor) => {
         retryable: false,
         key,
         failure: { name: 'TypeError', message: 'no such invoice', code: 'NO_INVOICE' },
-        hint: 'once.forget(key) lets it be run again.',
+        hint: 'Call once.forget(key) to let the key run again.',
       })
     }
     expect(await countEffects(fresh.url, key)).toBe(0)
@@ -317,7 +317,7 @@ describe('bad input', () => {
       leaked = tx
     })
     const error = await caught(UsageError, leaked!.query('select 1'))
-    expect(error.message).toBe('The transaction of this run is over')
+    expect(error.message).toBe('The transaction of this run has ended')
   })
 })
 

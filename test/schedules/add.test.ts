@@ -263,7 +263,7 @@ test('mistakes are told at once', async () => {
     'Expected missed to be "skip", "latest" or { all: a whole number between 1 and 1000 }, got an object (Object)',
   )
   expect(await complaint(() => schedules.add('a', { every: '1s', overlap: 'replace', missed: { all: 3 } }, work))).toBe(
-    "Expected overlap other than 'replace' where several missed ticks are to run",
+    "Expected overlap other than 'replace' with missed: { all: N }",
   )
   expect(await complaint(() => schedules.add('a', { every: '1s' }, undefined as never))).toBe(
     'Expected the last argument of schedules.add to be a function, got undefined',
@@ -281,10 +281,10 @@ test('mistakes are told at once', async () => {
   await schedules.add('typed', { every: '1h', job: report, input: () => 'text' }).close()
   const schedule = schedules.add('a', { every: '1h' }, work)
   expect(await complaint(() => schedules.add('a', { every: '1h' }, work))).toBe(
-    'This instance has a schedule "a" already',
+    'This instance already has a schedule "a"',
   )
   expect(await complaint(() => schedules.add('b', { every: '1h', was: 'a' }, work))).toBe(
-    'This instance has a schedule "a" already',
+    'This instance already has a schedule "a"',
   )
   await schedule.close()
 })
@@ -325,13 +325,13 @@ test('what defineSchedule made can be added to each instance; what it cannot be 
     ],
     [
       () => fleet[0]!.schedules.add({ name: 'x' } as never),
-      /^Expected schedules.add to be given a name, or a definition ma/,
+      /^Expected the first argument of schedules.add to be a name or a definition ma/,
     ],
     [
       () => fleet[0]!.schedules.add(definition as never, {}, () => {}),
-      /^Expected a definition alone, got more beside it/,
+      /^Expected a definition without further arguments/,
     ],
-    [() => fleet[0]!.schedules.add(definition), /^This instance has a schedule "defined" already/],
+    [() => fleet[0]!.schedules.add(definition), /^This instance already has a schedule "defined"/],
   ]
   for (const [work, message] of wrong) expect((await caught(UsageError, work)).message).toMatch(message)
 })

@@ -183,7 +183,7 @@ test('a client that sends "undefined" as its Idempotency-Key gets 400, and its r
     expect([key, response.status]).toEqual([key, 400])
     expect(await response.json()).toMatchObject({
       title: 'Idempotency-Key is not valid',
-      detail: expect.stringContaining('which stands for a value that is missing'),
+      detail: expect.stringContaining('which indicates a missing value'),
     })
   }
   expect(handled).toBe(0)

@@ -251,7 +251,7 @@ describe('mistakes', () => {
     const assignment = a!.shares.assign('twice', [], () => {})
     onTestFinished(() => assignment.close())
     expect((await caught(UsageError, () => a!.shares.assign('twice', [], () => {}))).message).toBe(
-      'This instance takes part in "twice" already',
+      'This instance already takes part in the share "twice"',
     )
     expect((await caught(UsageError, () => assignment.update([7] as never))).message).toContain('Expected a resource')
     await a!.close()

@@ -284,7 +284,7 @@ test.each<[unknown[], string]>([
   [['', [], () => {}], 'Expected the share to be a string of 1 to 500 characters without zero bytes, got "" (string)'],
   [['a', 'london', () => {}], 'Expected the resources to be an array, got "london" (string)'],
   [['a', ['x', 7], () => {}], 'Expected a resource to be a string of 1 to 500 characters without zero bytes, got 7'],
-  [['a', ['x'.repeat(499)], () => {}], 'Expected a resource, with what stands before it, to be a string of 1 to 500'],
+  [['a', ['x'.repeat(499)], () => {}], 'Expected a resource, with its prefix, to be a string of 1 to 500'],
   [['a', ['x']], 'Expected the third argument of shares.each to be a function, got undefined'],
   [['a', ['x'], () => {}, { rond: 'x' }], 'shares.each has no option "rond": did you mean "round"?'],
   [['a', ['x'], () => {}, { round: 7 }], 'Expected round to be a string of 1 to 500 characters or a valid Date, got 7'],

@@ -113,7 +113,7 @@ test('when it takes too long, the error says where each job is', async () => {
   const error = await caught(TestTimeoutError, drain(holdfast, [slow], { within: '2s' }))
   expect(error).toMatchObject({ code: 'TEST_TIMEOUT', jobs: [{ id, state: 'running' }] })
   expect(error.message).toMatch(
-    new RegExp(`^The drain has not come to its end within 2s:\n  job ${id} \\(slow\\) runs on this instance, since `),
+    new RegExp(`^The drain has not ended within 2s:\n  job ${id} \\(slow\\) runs on this instance since `),
   )
   // It was given back, without a failure.
   expect(await enqueued(holdfast, slow)).toMatchObject([{ id }])
@@ -132,6 +132,6 @@ test('says what is wrong with what it is given', async () => {
     'drain has no option "whithin": did you mean "within"?',
   )
   expect(await messageOf(drain({} as never, [double]))).toBe(
-    'Expected an instance, as Holdfast.open answers, got an object (Object)',
+    'Expected an instance that Holdfast.open returned, got an object (Object)',
   )
 })

@@ -48,8 +48,8 @@ describe('jobEnded', () => {
   })
 
   test.each([
-    ['ready, and nobody works', {}, 'is ready in the queue "post", where nobody works'],
-    ['delayed', { delay: '1h' }, /waits for its time, until 20.*Z: passTime lets it come sooner$/],
+    ['ready, and nobody works', {}, 'is ready in the queue "post", which has no worker'],
+    ['delayed', { delay: '1h' }, /waits for its time, until 20.*Z \(passTime skips the wait\)$/],
   ])('says where a job is that is %s', async (_, options, said) => {
     const holdfast = await openAlone()
     const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' }, options)
@@ -68,7 +68,7 @@ describe('jobEnded', () => {
     expect(await messageOf(id)).toContain('is ready, and waits for its queue, which has been paused since 20')
     await holdfast.jobs.resume('post')
     work(holdfast, [defineJob('other', { queue: 'post', run: () => {} })])
-    await expect.poll(() => messageOf(id)).toContain('where all who work are busy, or do not know its kind')
+    await expect.poll(() => messageOf(id)).toContain('where all workers are busy or do not handle its kind')
     const { opened, open } = gate()
     const hold = defineJob('hold', {
       run: (_, job) => {
@@ -78,10 +78,12 @@ describe('jobEnded', () => {
     })
     const held = await holdfast.jobs.enqueue(hold, null)
     work(holdfast, [hold])
-    await expect.poll(() => messageOf(held.id)).toMatch(/\(hold\) runs on this instance, since 20.*Z, and is at 0.5$/)
+    await expect
+      .poll(() => messageOf(held.id))
+      .toMatch(/\(hold\) runs on this instance since 20.*Z, with progress 0.5$/)
     open()
     await jobEnded(holdfast, held.id)
-    expect(await messageOf(2 ** 40)).toContain(`job ${2 ** 40} is not there: it never was`)
+    expect(await messageOf(2 ** 40)).toContain(`job ${2 ** 40} does not exist`)
   })
 })
 

@@ -62,5 +62,5 @@ test('reading the signal notices that the epoch is no longer trusted', () => {
 test('a transaction that is first used after the end accepts no query', async () => {
   const { attempt } = attemptOf()
   expect(attempt.sealed()).toBeUndefined()
-  await expect(attempt.tx.query('select')).rejects.toThrow('The transaction of this run is over')
+  await expect(attempt.tx.query('select')).rejects.toThrow('The transaction of this run has ended')
 })

@@ -239,7 +239,7 @@ test('what it is made with is checked', () => {
   expect(make({})).toThrow('Expected exactly one of url and pool, got none')
   expect(make({ url, pool: { connect() {}, query() {}, on() {}, options: {} } })).toThrow('got both')
   expect(make({ url: 'mysql://x' })).toThrow('Expected url')
-  expect(make({ url, auth: 'ada' })).toThrow('Expected auth to be a function that says who comes')
+  expect(make({ url, auth: 'ada' })).toThrow('Expected auth to be a function that returns the visitor or null')
   expect(make({ url, readonly: true })).toThrow('did you mean "readOnly"?')
   expect(make({ url, schema: "it's" })).toThrow('Expected schema')
 })

@@ -57,8 +57,8 @@ interface ActDefinition<Needs extends ParamKinds, Params extends ParamKinds> {
 }
 
 /**
- * An operation on the fleet. Its name is also the name of the right to run it. `preview` reports what would happen and `run`
- * does it. The database can change in between, so `run` reads the current state again.
+ * An operation on the fleet. Its name is also the name of the right to run it. `preview` reports what would happen and
+ * `run` does it. The database can change in between, so `run` reads the current state again.
  */
 export interface Act<Needs extends ParamKinds, Params extends ParamKinds> extends ActDefinition<Needs, Params> {
   readonly needs: Needs

@@ -89,7 +89,10 @@ interface NameParams {
   readonly name?: string | undefined
 }
 
-/** Finds the sessions that hold the name as a lock. `ours` are instances. `refusal` explains why the others cannot be asked. */
+/**
+ * Finds the sessions that hold the name as a lock. `ours` are instances. `refusal` explains why the others cannot be
+ * asked.
+ */
 async function holdersOf(observer: Observer, { key, name: fallbackName }: NameParams) {
   const locks = await observer.locks({ key })
   const holders = locks.filter(({ granted }) => granted)

@@ -21,8 +21,8 @@ export interface RevokedPermit {
 }
 
 /**
- * Runs the statements of the acts that have no public method. A release request and the end of a session need no rights on the
- * schema. To end a session, the role must be the role of that session or have `pg_signal_backend`.
+ * Runs the statements of the acts that have no public method. A release request and the end of a session need no rights
+ * on the schema. To end a session, the role must be the role of that session or have `pg_signal_backend`.
  */
 export class Operator {
   readonly #executor: Executor
@@ -41,16 +41,16 @@ export class Operator {
   }
 
   /**
-   * Expires the lease or the minimum hold on the key. Guarded writes of the holder fail immediately. The handle is lost when the
-   * holder receives the notification. Returns false if the key was not leased.
+   * Expires the lease or the minimum hold on the key. Guarded writes of the holder fail immediately. The handle is lost
+   * when the holder receives the notification. Returns false if the key was not leased.
    */
   async expireLease(key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.expire_lease.text, [this.#schema, key])).length > 0
   }
 
   /**
-   * Requests an instance to drain. Running work may take up to `withinMs` to finish. Returns false if the instance does not exist
-   * or does not accept new work any longer.
+   * Requests an instance to drain. Running work may take up to `withinMs` to finish. Returns false if the instance does
+   * not exist or does not accept new work any longer.
    */
   async requestDrain(instance: string, withinMs: number | undefined): Promise<boolean> {
     const values = [this.#schema, instance, withinMs === undefined ? null : Math.ceil(withinMs)]
@@ -58,8 +58,8 @@ export class Operator {
   }
 
   /**
-   * Revokes all permits of a limit and grants them to waiters. The signal of each handle aborts when its instance is notified:
-   * immediately, or without an anchor at the next renewal of its presence.
+   * Revokes all permits of a limit and grants them to waiters. The signal of each handle aborts when its instance is
+   * notified: immediately, or without an anchor at the next renewal of its presence.
    */
   async resetLimit(key: string): Promise<RevokedPermit[]> {
     const rows = await this.#executor.query<{ instance: string; weight: number; fence: string }>(

@@ -1,8 +1,8 @@
 import { type OptionRule, readOptions, UsageError } from '../base/index.js'
 
 /**
- * Kind of a parameter of a view or an act. `key` is a 64-bit key in decimal, `id` the id of a job. Values are accepted as text
- * (from a URL) and as JSON values.
+ * Kind of a parameter of a view or an act. `key` is a 64-bit key in decimal, `id` the id of a job. Values are accepted
+ * as text (from a URL) and as JSON values.
  */
 type ParamKind =
   | 'text'

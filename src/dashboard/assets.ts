@@ -42,8 +42,8 @@ function loadPage() {
 }
 
 /**
- * Returns the page. Its base URL is relative: only the last segment of the path. So it is also correct behind a proxy that
- * removes a prefix of the path.
+ * Returns the page. Its base URL is relative: only the last segment of the path. So it is also correct behind a proxy
+ * that removes a prefix of the path.
  */
 export function pageResponse(path: string): Response {
   const last = path.slice(path.lastIndexOf('/') + 1)

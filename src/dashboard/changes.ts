@@ -2,8 +2,8 @@
 const toleranceMs = 400
 
 /**
- * Whether two snapshots taken `elapsedMs` apart are equal. A number whose name ends with `Ms` may change by the elapsed time:
- * ages and remaining times follow the clock.
+ * Whether two snapshots taken `elapsedMs` apart are equal. A number whose name ends with `Ms` may change by the elapsed
+ * time: ages and remaining times follow the clock.
  */
 export function isSame(before: unknown, after: unknown, elapsedMs: number, name = ''): boolean {
   if (Object.is(before, after)) return true

@@ -112,8 +112,8 @@ export class DashboardContext {
   }
 
   /**
-   * Whether the database responds at all, after a query got no response. Forgets the schema check and the clock offset, because
-   * the next response may come from another server.
+   * Whether the database responds at all, after a query got no response. Forgets the schema check and the clock offset,
+   * because the next response may come from another server.
    */
   async isReachable(): Promise<boolean> {
     this.#schemaCheck = undefined

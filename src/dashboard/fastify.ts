@@ -14,7 +14,8 @@ export interface FastifyLike {
 
 export function pluginFor(node: (request: IncomingMessage, response: ServerResponse) => void) {
   return async (instance: FastifyLike): Promise<void> => {
-    // Runs before Fastify reads the body and after the hooks of the parent instance, which may authenticate the request.
+    // Runs before Fastify reads the body and after the hooks of the parent instance, which may authenticate the
+    // request.
     instance.addHook('onRequest', async (request, reply) => {
       reply.hijack()
       node(request.raw, reply.raw)

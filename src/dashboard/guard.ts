@@ -31,7 +31,8 @@ export async function authenticate(
   try {
     visitor = readVisitor(await auth(request, from.incoming))
   } catch (error) {
-    // An error that auth throws may contain secrets, and the client is not authenticated yet. Errors of readVisitor are safe.
+    // An error that auth throws may contain secrets, and the client is not authenticated yet. Errors of readVisitor are
+    // safe.
     const [message, hint] = isInstance(error, HoldfastError) ? [error.message, error.hint] : ['auth threw an error']
     throw new Refusal(500, 'AUTH_FAILED', message, hint ?? 'Check the function auth that was passed to dashboard().')
   }

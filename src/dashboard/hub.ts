@@ -33,8 +33,8 @@ interface Subscription {
 }
 
 /**
- * Polls the views that pages subscribe to: each distinct request once per interval, one after the other, so that the database
- * receives no bursts. Publishes changed data to the subscribers. Without subscribers, it runs no queries.
+ * Polls the views that pages subscribe to: each distinct request once per interval, one after the other, so that the
+ * database receives no bursts. Publishes changed data to the subscribers. Without subscribers, it runs no queries.
  */
 export class Hub {
   readonly #context: DashboardContext
@@ -52,8 +52,8 @@ export class Hub {
   }
 
   /**
-   * Subscribes the listener. If the request already has a snapshot or a failure, the listener receives it before this method
-   * returns. Returns the function that unsubscribes.
+   * Subscribes the listener. If the request already has a snapshot or a failure, the listener receives it before this
+   * method returns. Returns the function that unsubscribes.
    */
   subscribe(request: ViewRequest, listener: (message: LiveMessage) => void): () => void {
     let subscription = this.#subscriptions.get(request.id)
@@ -78,7 +78,9 @@ export class Hub {
     }
   }
 
-  /** Returns one message: the current one if the request already has subscribers, otherwise the result of the next poll. */
+  /**
+   * Returns one message: the current one if the request already has subscribers, otherwise the result of the next poll.
+   */
   read(request: ViewRequest): Promise<LiveMessage> {
     return new Promise((resolve) => {
       let latest: LiveMessage

@@ -13,7 +13,8 @@ export type { Outcome } from './wire.js'
 /** Request handlers of the dashboard for several web frameworks. */
 export interface Dashboard {
   /**
-   * Handles a Fetch API request, under any path. Without `auth`, `remoteAddress` is required: the IP address of the client.
+   * Handles a Fetch API request, under any path. Without `auth`, `remoteAddress` is required: the IP address of the
+   * client.
    *
    * @example
    * app.all('/admin/holdfast/*', (c) => board.fetch(c.req.raw)) // Hono
@@ -38,8 +39,8 @@ export interface Dashboard {
 }
 
 /**
- * Creates the dashboard of the fleet. It connects on the first request. While no page is open, it runs no queries. Without `auth`,
- * it accepts only requests from its own machine.
+ * Creates the dashboard of the fleet. It connects on the first request. While no page is open, it runs no queries.
+ * Without `auth`, it accepts only requests from its own machine.
  *
  * @example
  * const board = dashboard({ url: process.env.DATABASE_URL, auth: (request) => visitorOf(request) })

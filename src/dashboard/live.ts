@@ -65,7 +65,10 @@ export class Streams {
   }
 }
 
-/** Stream of one page. A newer message of a view replaces the unsent one, so a slow page is never more than one message late. */
+/**
+ * Stream of one page. A newer message of a view replaces the unsent one, so a slow page is never more than one message
+ * late.
+ */
 class Stream {
   readonly readable: ReadableStream<Uint8Array>
   readonly #pending = new Map<string, string>()

@@ -13,8 +13,8 @@ export interface Visitor {
 }
 
 /**
- * Authenticates a request: returns the visitor, or null to refuse. `incoming` is the original request if it came through Node.js,
- * including properties that middleware has added, such as a session.
+ * Authenticates a request: returns the visitor, or null to refuse. `incoming` is the original request if it came
+ * through Node.js, including properties that middleware has added, such as a session.
  */
 export type Auth = (request: Request, incoming?: IncomingMessage) => Visitor | null | Promise<Visitor | null>
 

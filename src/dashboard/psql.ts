@@ -19,7 +19,10 @@ export function withValues(text: string, values: readonly unknown[]): string {
   return text.replace(tokens, (piece, number?: string) => (number ? literal(values[Number(number) - 1]) : piece))
 }
 
-/** Formats a value as quoted text without a type. The statement decides the type, as for a parameter that a driver sends. */
+/**
+ * Formats a value as quoted text without a type. The statement decides the type, as for a parameter that a driver
+ * sends.
+ */
 export function literal(value: unknown): string {
   const text = textOf(value)
   return text === null ? 'null' : quote(text)

@@ -10,7 +10,10 @@ export interface ViewContext {
   readonly executor: Executor & Reader
   readonly observer: Observer
   readonly schema: string
-  /** Runs `work` with a fleet member that holds nothing. The member opens on first use and closes after a time without use. */
+  /**
+   * Runs `work` with a fleet member that holds nothing. The member opens on first use and closes after a time without
+   * use.
+   */
   asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
   readonly audit: Audit
   /** Redacts every payload: inputs, results, answers, errors and log lines. */
@@ -23,11 +26,12 @@ interface ViewDefinition<Needs extends ParamKinds, Params extends ParamKinds, Da
 }
 
 /**
- * A query of the dashboard, read every `intervalMs` while a page subscribes to it. Pages receive the data when it has changed.
+ * A query of the dashboard, read every `intervalMs` while a page subscribes to it. Pages receive the data when it has
+ * changed.
  *
  * - The data is bounded: at most 200 rows of a kind. Long texts are truncated.
- * - Dates come from the database clock. Ages and remaining times (`…Ms`) count from the time of the snapshot. A change of such
- *   a number that only follows the clock is not a change of the data.
+ * - Dates come from the database clock. Ages and remaining times (`…Ms`) count from the time of the snapshot. A change
+ *   of such a number that only follows the clock is not a change of the data.
  */
 export interface View<Needs extends ParamKinds, Params extends ParamKinds, Data>
   extends ViewDefinition<Needs, Params, Data> {

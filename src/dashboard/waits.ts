@@ -47,7 +47,9 @@ export type DrawnWait = Pick<
   'participant' | 'mode' | 'weight' | 'requests' | 'forMs' | 'behind'
 >
 
-/** Row of the tree: a participant with the name that it waits for, or (with `has`) a name that the participant holds. */
+/**
+ * Row of the tree: a participant with the name that it waits for, or (with `has`) a name that the participant holds.
+ */
 export interface TreeRow {
   readonly depth: number
   readonly participant: string
@@ -97,7 +99,10 @@ function callsOf(waits: ContendedName['waits']): number {
   return waits.reduce((sum, { requests }) => sum + requests, 0)
 }
 
-/** Shortens a large graph. Keeps cycles first, then participants that block others, then the names with the most waiters. */
+/**
+ * Shortens a large graph. Keeps cycles first, then participants that block others, then the names with the most
+ * waiters.
+ */
 function relevantNames({ names, cycles }: WaitGraph): ContendedName[] {
   const sides = cycles.flatMap((cycle) => cycle.sides)
   const inCircle = new Set(sides.flatMap(({ holds, waitsFor }) => [holds, waitsFor]))

@@ -50,7 +50,10 @@ export interface Me {
   readonly error: ErrorBody | null
 }
 
-/** Response to `GET api/view/NAME?params`, and data of `event: view`, where `view` is `NAME?params` as the page wrote it. */
+/**
+ * Response to `GET api/view/NAME?params`, and data of `event: view`, where `view` is `NAME?params` as the page wrote
+ * it.
+ */
 export interface ViewSnapshot<Name extends ViewName = ViewName> {
   readonly view: string
   /** Time of the database clock from which ages and remaining times count. */

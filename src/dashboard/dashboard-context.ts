@@ -36,12 +36,6 @@ interface Member {
   lastUsedAt: number
 }
 
-export interface DatabaseInfo {
-  readonly server: string
-  readonly now: Date
-  readonly namespaces: readonly string[]
-}
-
 /** Owns the connections and the fleet members of the dashboard. Both open on first use. */
 export class DashboardContext {
   readonly viewContext: ViewContext
@@ -92,12 +86,12 @@ export class DashboardContext {
     return this.#schemaCheck
   }
 
-  async databaseInfo(): Promise<DatabaseInfo> {
+  async databaseInfo() {
     await this.ready()
     const { text } = this.#sql.database_info
     const [row] = await this.viewContext.executor.read<{ server: string; now_ms: number; namespaces: string[] }>(text)
-    const { server, now_ms: nowMs, namespaces } = row!
-    return { server, now: new Date(nowMs), namespaces }
+    const { now_ms: nowMs, ...info } = row!
+    return { ...info, now: new Date(nowMs) }
   }
 
   /** Database time minus `performance.now()`, in ms. Measured at most once per minute. */

@@ -1,13 +1,10 @@
 import type { IncomingMessage } from 'node:http'
-import { type ActName, actNames } from '../acts/index.js'
+import { actNames } from '../acts/index.js'
 import { describe, HoldfastError, isInstance } from '../base/index.js'
 import { type Auth, readVisitor } from './options.js'
 import { Refusal } from './refusal.js'
 
-export interface AuthenticatedVisitor {
-  readonly name: string
-  readonly rights: readonly ActName[]
-}
+export type AuthenticatedVisitor = NonNullable<ReturnType<typeof readVisitor>>
 
 /** Origin of a request, independent of its headers. */
 export interface RequestSource {

@@ -57,7 +57,9 @@ export function readSettings(options: DashboardOptions) {
 }
 
 /** Reads the return value of `auth`. An invalid value throws, so that a mistake in `auth` grants nothing. */
-export function readVisitor(given: Visitor | null): { name: string; rights: readonly ActName[] } | null {
+export function readVisitor(
+  given: Visitor | null,
+): { readonly name: string; readonly rights: readonly ActName[] } | null {
   if (given === null || given === undefined) return null
   const { name, rights = 'read' } = given
   if (typeof name !== 'string' || name === '') {

@@ -11,12 +11,10 @@ export const clocks: Check = {
   needsSchema: false,
   async run(context) {
     const here = clockOffset('this machine', await aheadHere(context), 'just now')
-    if (!context.isInstalled) return here
-    const instances = await context.query<{ id: string; host: string; ahead_ms: number }>('instance_clocks')
-    return [
-      here,
-      ...instances.map(({ id, host, ahead_ms }) => clockOffset(`${host} (instance ${id})`, ahead_ms, 'when it opened')),
-    ]
+    const instances = (await context.aliveInstances()).map(({ id, host, clockAhead }) =>
+      clockOffset(`${host} (instance ${id})`, clockAhead ?? 0, 'when it opened'),
+    )
+    return [here, ...instances]
   },
 }
 

@@ -29,7 +29,6 @@ export type StatementName =
   | 'notify'
   | 'standbys'
   | 'clock'
-  | 'instance_clocks'
   | 'catalog'
   | 'orphaned_locks'
   | 'unserved_jobs'

@@ -262,14 +262,6 @@ order by 1
 -- name: clock
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
 
--- name: instance_clocks
--- Clock offsets of the live instances, measured when their current epoch started.
-select id, host, clock_ahead_ms as ahead_ms
-from holdfast.instance
-where clock_ahead_ms is not null
-  and holdfast.is_present(session)
-order by abs(clock_ahead_ms) desc
-
 -- name: catalog
 -- Tables, columns, indexes, functions and sequences of the schema ($1, quoted). An index that is being created counts as valid.
 select 'table' as kind, relname::text as name, null as of, array_to_string(reloptions, ',') as detail, true as is_valid

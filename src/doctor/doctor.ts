@@ -84,12 +84,7 @@ export async function examine(options: ExamineOptions): Promise<Diagnosis> {
 
 const pollMs = 200
 
-interface FixProgress {
-  readonly phase: string
-  readonly unit: string
-  readonly done: string
-  readonly total: string
-}
+type FixProgress = Record<'phase' | 'unit' | 'done' | 'total', string>
 
 /**
  * Applies the fix of a fixable finding. `onProgress` receives the progress that the server reports for large tables.

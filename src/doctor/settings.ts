@@ -9,34 +9,19 @@ interface Setting {
   source: string
 }
 
-interface Timeout {
-  /** Smallest harmless value. */
-  readonly minMs: (context: DoctorContext) => number
-  readonly why: string
+/** Effects of a timeout that is too short. */
+const effects: Record<string, string> = {
+  statement_timeout: 'Claims, sweeps and imports are cancelled when the database is slow.',
+  lock_timeout: 'Statements that wait for another transaction to commit a row fail.',
+  transaction_timeout: 'The server ends the transaction of a running handler, and the handler runs again.',
+  idle_in_transaction_session_timeout:
+    'A handler that writes through its transaction and then waits loses the transaction and runs again.',
+  idle_session_timeout:
+    'The server closes connections before the pools do. The next statement on such a connection fails.',
 }
 
-const timeouts: Record<string, Timeout> = {
-  statement_timeout: {
-    minMs: () => 5_000,
-    why: 'Claims, sweeps and imports are cancelled when the database is slow.',
-  },
-  lock_timeout: {
-    minMs: () => 2_000,
-    why: 'Statements that wait for another transaction to commit a row fail.',
-  },
-  transaction_timeout: {
-    minMs: ({ expiryMs }) => expiryMs,
-    why: 'The server ends the transaction of a running handler, and the handler runs again.',
-  },
-  idle_in_transaction_session_timeout: {
-    minMs: ({ expiryMs }) => expiryMs,
-    why: 'A handler that writes through its transaction and then waits loses the transaction and runs again.',
-  },
-  idle_session_timeout: {
-    minMs: ({ expiryMs }) => expiryMs,
-    why: 'The server closes connections before the pools do. The next statement on such a connection fails.',
-  },
-}
+/** Smallest harmless values in ms. For the other timeouts, the expiry of the instances. */
+const minimums: Record<string, number> = { statement_timeout: 5_000, lock_timeout: 2_000 }
 
 /** Checks the default settings of pool sessions. Anchors set their own. */
 export const settings: Check = {
@@ -54,24 +39,19 @@ export const settings: Check = {
 }
 
 function shortTimeout(context: DoctorContext, { name, setting, source }: Setting): Finding | undefined {
-  const timeout = timeouts[name]
+  const why = effects[name]
   const ms = Number(setting)
-  if (!timeout || ms === 0 || ms >= timeout.minMs(context)) return undefined
-  const minMs = timeout.minMs(context)
+  const minMs = minimums[name] ?? context.expiryMs
+  if (!why || ms === 0 || ms >= minMs) return undefined
+  const advice = `Set it to ${formatDuration(minMs)} or more, or remove the setting.`
   return finding({
     id: 'timeout-short',
     severity: 'risky',
     subject: name,
     text: `${name} is ${formatDuration(ms)}, ${describeOrigin(source)}`,
-    why: timeout.why,
+    why,
     facts: { setting: name, ms, source, min_ms: minMs },
-    fix: unset(
-      context,
-      name,
-      source,
-      `${minMs}ms`,
-      `Set it to ${formatDuration(minMs)} or more, or remove the setting.`,
-    ),
+    fix: unset(context, name, source, `${minMs}ms`, advice),
   })
 }
 

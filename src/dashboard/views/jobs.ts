@@ -75,12 +75,7 @@ function redacted(job: JobDetails, redact: Redact) {
 }
 
 /** Reads the fields of an error that `redact` returned. It may have returned any value. */
-export function errorDetails(made: unknown): {
-  name: string
-  message: string
-  code: string | null
-  stack: string | null
-} {
+export function errorDetails(made: unknown) {
   if (typeof made !== 'object' || made === null) {
     return { name: '', message: made === undefined ? '' : String(made), code: null, stack: null }
   }

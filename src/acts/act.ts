@@ -3,13 +3,13 @@ import type { Observer } from '../observe/index.js'
 import type { Operator } from './operator.js'
 import type { NoParams, ParamKinds, ParsedParams } from './params.js'
 
-/** What an act works with. The dashboard and the command line each make their own. */
+/** Collaborators of the acts. The dashboard and the command line each create their own. */
 export interface ActContext {
   readonly observer: Observer
   readonly operator: Operator
   /** Runs `work` with a member of the fleet that holds nothing. */
   asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
-  /** The error of a job of this kind as one line, without what must not be shown. */
+  /** Formats the error of a job of this kind as one line, redacted. */
   errorLine(error: { readonly name: string; readonly message: string }, kind: string): string
   /** Visitor of the dashboard. Undefined on the command line. */
   readonly actor?: string | undefined
@@ -39,7 +39,7 @@ export interface Outcome {
   /** False when there was nothing to do. */
   readonly done: boolean
   readonly text: string
-  /** The same for programs: what `--json` prints. Undefined when the object does not exist. */
+  /** Outcome for programs, printed by `--json`. Undefined if the object does not exist. */
   readonly result?: object
 }
 

@@ -20,7 +20,6 @@ interface Connections {
 /** Checks resources that all clients of the server share. */
 export const capacity: Check = {
   name: 'the lock table and the connection limits',
-  needsSchema: false,
   async run(context) {
     const [locks] = await context.query<LockTable>('lock_table_use')
     const connections = await context.query<Connections>('connections')

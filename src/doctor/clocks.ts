@@ -8,7 +8,6 @@ const attempts = 5
 /** Compares the clocks of this machine and of the instances with the database clock. */
 export const clocks: Check = {
   name: 'clocks',
-  needsSchema: false,
   async run(context) {
     const here = clockOffset('this machine', await aheadHere(context), 'just now')
     const instances = (await context.aliveInstances()).map(({ id, host, clockAhead }) =>

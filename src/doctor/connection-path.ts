@@ -12,7 +12,6 @@ const receivedWithinMs = 5_000
  */
 export const connectionPath: Check = {
   name: 'the path to the server',
-  needsSchema: false,
   async run(context) {
     const { database, direct, schema, expiryMs } = context
     const anchor = new Anchor({

@@ -145,7 +145,7 @@ function quoteIfNecessary(name: string): string {
 export interface Check {
   /** Subject of the check for messages, such as "the path to the server". */
   readonly name: string
-  /** Whether the check needs the tables of Holdfast. */
-  readonly needsSchema: boolean
+  /** Whether the check needs the tables of Holdfast. Default: false. */
+  readonly needsSchema?: boolean
   run(context: DoctorContext): Promise<Finding | undefined | readonly (Finding | undefined)[]>
 }

@@ -20,7 +20,6 @@ interface NotificationQueue {
  */
 export const notifications: Check = {
   name: 'the notification queue',
-  needsSchema: false,
   async run(context) {
     const [{ used, pid, ...oldest }] = (await context.query<NotificationQueue>('notification_queue')) as [
       NotificationQueue,

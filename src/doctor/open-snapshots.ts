@@ -11,7 +11,6 @@ const why =
 /** Finds old snapshots, which hold vacuum back. */
 export const openSnapshots: Check = {
   name: 'long transactions, prepared transactions and replication slots',
-  needsSchema: false,
   async run(context) {
     const [{ sessions }] = (await context.query<{ sessions: number }>('hidden_sessions')) as [{ sessions: number }]
     return [

@@ -18,7 +18,6 @@ interface Owner {
 /** Checks the rights of the current role, and the rights of other roles on its search path. */
 export const rights: Check = {
   name: 'rights of the role',
-  needsSchema: false,
   async run(context) {
     const missingRights = await context.query<MissingRight>('rights', [context.quotedSchema])
     const [ownership] = (await context.query<Owner>('ownership', [context.quotedSchema])) as [Owner]

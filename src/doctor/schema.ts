@@ -12,7 +12,6 @@ import { type Finding, finding, formatCount, formatList } from './finding.js'
 
 export const schema: Check = {
   name: 'the version of the schema',
-  needsSchema: false,
   async run(context) {
     const state = await schemaState(context.executor, context.schema)
     const known = latestVersion(context.schema)

@@ -26,7 +26,6 @@ const minimums: Record<string, number> = { statement_timeout: 5_000, lock_timeou
 /** Checks the default settings of pool sessions. Anchors set their own. */
 export const settings: Check = {
   name: 'default settings of sessions',
-  needsSchema: false,
   async run(context) {
     const all = await context.queryAsOthers<Setting>('settings')
     return all.flatMap((setting) => [

@@ -9,7 +9,6 @@ interface Standby {
 
 export const standbys: Check = {
   name: 'standbys',
-  needsSchema: false,
   async run(context) {
     const all = await context.query<Standby>('standbys')
     const streaming = all.filter(({ state }) => state === 'streaming')

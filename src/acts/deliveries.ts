@@ -2,7 +2,6 @@ import { formatDuration } from '../base/index.js'
 import { type DeliveryDetails, participantLabel } from '../observe/index.js'
 import { act, inapplicable } from './act.js'
 
-/** Acts on deliveries. */
 export const deliveries = {
   'forget-delivery': act({
     needs: { namespace: 'text', key: 'text' },
@@ -18,17 +17,17 @@ export const deliveries = {
         ['By', participantLabel(delivery)],
       ] as const
       if (state === 'lost') {
-        const text = 'The instance that ran it is gone, so the next delivery with this key is run anyway.'
+        const text = 'The instance that ran it is gone, so the next delivery with this key runs anyway.'
         return { subject, text, applies: true, dangerous: false, facts }
       }
-      const what = state === 'done' ? 'its answer' : 'its failure, which is its answer'
-      const text = `Forgets ${what}. The next delivery with this key is run again, with all its effects. Duplicates get the new answer from then on.`
+      const what = state === 'done' ? 'answer' : 'failure, which duplicates receive as the answer'
+      const text = `Deletes the recorded ${what}. The next delivery with this key runs again, with all its effects. Later duplicates receive the new answer.`
       return { subject, text, applies: true, dangerous: true, facts }
     },
     async run({ observer, operator }, { namespace, key }) {
       const done = await operator.forgetDelivery(namespace, key)
       const result = { forgotten: done ? key : null }
-      if (done) return { done, text: `Forgot "${key}": the next delivery with this key is run.`, result }
+      if (done) return { done, text: `Forgot "${key}": the next delivery with this key runs.`, result }
       return { done, text: refusal(key, await observer.deliveries.find(namespace, key)), result }
     },
   }),
@@ -37,9 +36,9 @@ export const deliveries = {
 function refusal(key: string, delivery: DeliveryDetails | undefined): string {
   if (!delivery) return noSuchDelivery(key)
   const { instance, forMs } = delivery
-  return `"${key}" is being run by ${participantLabel(delivery)} (instance ${instance}), for ${formatDuration(forMs)}. Forgotten now, it could run a second time at the same time. Wait for its end, or end that process.`
+  return `"${key}" has been running for ${formatDuration(forMs)} on ${participantLabel(delivery)} (instance ${instance}). If it were forgotten now, it could run twice at the same time. Wait for its end, or end that process.`
 }
 
 export function noSuchDelivery(key: string): string {
-  return `There is no delivery "${key}": it was never seen, or its answer has expired.`
+  return `There is no delivery "${key}": it never arrived, or its answer has expired.`
 }

@@ -2,15 +2,13 @@ import { formatDuration } from '../base/index.js'
 import type { FleetInstance, InstanceWork } from '../observe/index.js'
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 
-/** How long running work may take when a drain gives no time. */
+/** Time for running work if the drain request gives none. */
 const defaultSeconds = 30
 
-/** Acts on instances. */
 export const instances = {
-  /** Stops an instance from starting new work, for good, and lets running work end. */
   'drain-instance': act({
     needs: { id: 'text' },
-    /** In seconds. */
+    /** `within` is in seconds. */
     params: { within: { number: [0, 2_147_483] } },
     async preview({ observer }, { id, within = defaultSeconds }) {
       const found = await observer.fleet.find(id)
@@ -20,11 +18,11 @@ export const instances = {
       if (found.state !== 'open') return inapplicable(subject, drainingText(found))
       const runs = runsOf(work)
       const text = joinSentences(
-        `${hostOf(found)} starts no new work, for good: no job, no tick, no delivery, no leadership.`,
+        `${hostOf(found)} permanently stops starting new work: no job, no tick, no delivery, no leadership.`,
         runs.length === 0
-          ? 'Nothing runs there now.'
-          : `Running there now: ${formatList(runs)}. This work may end. Work that takes longer than ${formatDuration(within * 1_000)} is told to stop, and other instances run it.`,
-        'The instance releases what it holds when its own work ends. Its process continues until its own code ends it.',
+          ? 'No work runs there now.'
+          : `Running there now: ${formatList(runs)}. This work may finish. Work that takes longer than ${formatDuration(within * 1_000)} is asked to stop, and other instances run it.`,
+        'The instance releases its locks when its work ends. Its process continues until its own code ends it.',
       )
       return { subject, text, applies: true, dangerous: runs.length > 0, facts: factsOf(work) }
     },
@@ -32,7 +30,7 @@ export const instances = {
       const before = await observer.fleet.find(id)
       const isRequested =
         before?.alive === true && (await operator.requestDrain(id, within === undefined ? undefined : within * 1_000))
-      // The instance may die after the request: then it was asked, and is gone. One that closes in good order deletes its row.
+      // The instance may die between the request and this read: its row is then expired. A clean close deletes the row.
       const now = await observer.fleet.find(id)
       const found = now ?? before
       const state = !found?.alive
@@ -58,11 +56,11 @@ function goneText(id: string, found: FleetInstance | undefined): string {
 }
 
 export function noSuchInstance(id: string): string {
-  return `There is no instance ${JSON.stringify(id)}: \`holdfast instance ls\` lists those there are.`
+  return `There is no instance ${JSON.stringify(id)}. \`holdfast instance ls\` lists all instances.`
 }
 
 function drainingText(found: FleetInstance): string {
-  return `${hostOf(found)} is ${found.state === 'drained' ? 'drained' : 'draining'} already.`
+  return `${hostOf(found)} is already ${found.state === 'drained' ? 'drained' : 'draining'}.`
 }
 
 function runsOf({ jobs, runs, deliveries }: InstanceWork): string[] {

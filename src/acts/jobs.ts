@@ -11,7 +11,6 @@ import {
   type Outcome,
 } from './act.js'
 
-/** Acts on single jobs. */
 export const jobs = {
   'retry-job': act({
     needs: { id: 'id' },
@@ -23,7 +22,7 @@ export const jobs = {
         const text =
           now && hasEnded(now.state) && now.state !== 'done'
             ? `Job ${id} was not retried: another job of kind ${job.kind} has its unique key.`
-            : `Job ${id} is ${now?.state ?? 'gone'} already.`
+            : `Job ${id} is already ${now?.state ?? 'gone'}.`
         return { done: false, text }
       }),
   }),
@@ -36,9 +35,9 @@ export const jobs = {
         const { actor, reason } = context
         const done = await jobs.cancel(id, actor === undefined ? reason : `Cancelled by ${actor}`)
         const now = await jobs.find(id)
-        if (!done) return { done, text: `Job ${id} is ${now?.state ?? 'gone'} already.` }
+        if (!done) return { done, text: `Job ${id} is already ${now?.state ?? 'gone'}.` }
         if (now?.cancelling === undefined) return { done, text: `Cancelled job ${id}.` }
-        return { done, text: `Told job ${id} to stop: the job ends when its handler does.` }
+        return { done, text: `Asked job ${id} to stop: the job ends when its handler ends.` }
       }),
   }),
 }
@@ -81,22 +80,21 @@ async function previewOf(
 function retryConsequence({ id, state, waits, runAt, attempts }: JobDetails, now: Date): Consequence {
   const subject = `job ${id}`
   const idle = {
-    running: `Job ${id} runs already: there is nothing to do.`,
-    ready: `Job ${id} may run already: there is nothing to do.`,
-    done: `Job ${id} is done. It cannot be run again; enqueue another one.`,
+    running: `Job ${id} is already running: there is nothing to do.`,
+    ready: `Job ${id} is already ready: there is nothing to do.`,
+    done: `Job ${id} is done and cannot run again. Enqueue another job instead.`,
   }[state as string]
   if (idle) return inapplicable(subject, idle)
   const mild = { subject, applies: true, dangerous: false }
   if (state === 'waiting') {
-    if (waits === 'lane') return { ...mild, text: `Job ${id} still waits for a place in its lane.` }
+    if (waits === 'lane') return { ...mild, text: `Job ${id} still waits for its lane.` }
     if (waits === 'jobs') return { ...mild, text: `Job ${id} still waits for other jobs, but no longer for its time.` }
     const left = formatDuration(Math.max(0, (runAt?.getTime() ?? 0) - now.getTime()))
     return { ...mild, text: `Job ${id} may run now, instead of in ${left}.` }
   }
-  const again = attempts.length > 0 && 'Work that an attempt did before it failed may be done again.'
   const text = joinSentences(
-    `Lets job ${id}, which is ${state}, run again with the same input and all its attempts.`,
-    again,
+    `Lets job ${id}, which is ${state}, run again with the same input and the full number of attempts.`,
+    attempts.length > 0 && 'Work that an attempt did before it failed may be done again.',
   )
   return { ...mild, text }
 }
@@ -104,18 +102,18 @@ function retryConsequence({ id, state, waits, runAt, attempts }: JobDetails, now
 function cancelConsequence(job: JobDetails, now: Date): Consequence {
   const { id, state, host, osPid, instance, claimedAt, linked } = job
   const subject = `job ${id}`
-  if (hasEnded(state)) return inapplicable(subject, `Job ${id} is ${state} already: there is nothing to cancel.`)
+  if (hasEnded(state)) return inapplicable(subject, `Job ${id} is already ${state}: there is nothing to cancel.`)
   const after = textOfWaiting(linked.filter((other) => other.state === 'waiting' && other.after.includes(id)))
   const who = host === null ? `instance ${instance}` : `${host} process ${osPid}`
   const since = claimedAt === null ? '' : ` for ${formatDuration(now.getTime() - claimedAt.getTime())}`
   const text =
     state === 'running'
-      ? `Tells job ${id} to stop, which ${who} has been running${since}. The job ends when its handler reacts to the signal. What it has done stays done.`
-      : `Job ${id} ends here and does not run. A retry brings it back.`
+      ? `Asks job ${id} to stop, which ${who} has been running${since}. The job ends when its handler reacts to the signal. Its effects so far are not undone.`
+      : `Job ${id} is cancelled and does not run. To run it after all, retry it.`
   return { subject, text: joinSentences(text, after), applies: true, dangerous: true }
 }
 
-/** What happens to the jobs that wait for this one. */
+/** Describes what happens to the jobs that wait for the cancelled job. */
 function textOfWaiting(waiting: readonly LinkedJob[]): string {
   const [cancelled, run, wait] = (['cancel', 'run', 'wait'] as const).map(
     (ifFailed) => waiting.filter((job) => job.ifFailed === ifFailed).length,
@@ -130,7 +128,7 @@ function textOfWaiting(waiting: readonly LinkedJob[]): string {
 }
 
 export function noSuchJob(id: number): string {
-  return `There is no job ${id}: it never was, or ended so long ago that it is forgotten.`
+  return `There is no job ${id}: it never existed, or it ended so long ago that it was deleted.`
 }
 
 function times(count: number): string {

@@ -4,7 +4,6 @@ import { act, formatCount, inapplicable, joinSentences } from './act.js'
 
 const maxListed = 10
 
-/** Acts on limits. */
 export const limits = {
   'reset-limit': act({
     needs: { namespace: 'text', name: 'text' },
@@ -15,9 +14,9 @@ export const limits = {
       if (holding === 0 && !rate) return inapplicable(subject, unused(name))
       const text = joinSentences(
         holding > 0 &&
-          `Takes ${formatCount(holding, 'permit')} of "${name}". They are free immediately${waiting > 0 ? ', and the next waiters get them' : ''}. The holders are notified: immediately, or without an anchor at the next renewal of their presence. Work that ignores the loss may still be running then, at the same time as other work.`,
+          `Takes ${formatCount(holding, 'permit')} of "${name}". They are free immediately${waiting > 0 ? ', and the next waiters get them' : ''}. The holders are notified: immediately, or without an anchor at the next renewal of their presence. Work that ignores the loss may run at the same time as the work of the next holders.`,
         rate &&
-          `Refills the rate of "${name}", which would be full again in ${formatDuration(rate.refilledInMs)}: all of it may be spent again immediately. A caller that waits for a promised time still waits for that time.`,
+          `Refills the rate of "${name}", which would be full again in ${formatDuration(rate.refilledInMs)}. All of it is available immediately. A caller with a reserved start time still waits for that time.`,
       )
       const more = holding - holders.length
       const facts = [...holders.map(factOf), ...(more > 0 ? [['And', `${more} more`] as const] : [])]
@@ -38,7 +37,7 @@ export const limits = {
 }
 
 function unused(name: string): string {
-  return `Nothing of "${name}" is in use or spent: there is nothing to reset.`
+  return `No permit of "${name}" is held and its rate is full: there is nothing to reset.`
 }
 
 function factOf(permit: ObservedPermit) {

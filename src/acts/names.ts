@@ -3,12 +3,11 @@ import { nameLabel, type ObservedLock, type Observer, participantLabel } from '.
 import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 
 const needs = { key: 'key' } as const
-/** `name`: the words of the operator for a key that nobody has registered. */
+/** `name`: the name that the operator typed, shown if the key has no registered name. */
 const params = { name: 'text' } as const
 
-const loss = 'Work that ignores the loss may still be running then.'
+const loss = 'Work that ignores the loss may continue to run.'
 
-/** Acts on the holders of a name: to ask them, to expire their lease, to end their sessions. */
 export const names = {
   'release-name': act({
     needs,
@@ -17,7 +16,7 @@ export const names = {
       const { name, ours, refusal } = await holdersOf(observer, of)
       const subject = `lock ${name}`
       if (ours.length === 0) return inapplicable(subject, refusal)
-      const text = `Asks ${labelsOf(ours)} to let go. The holder decides when its work can stop. No work is lost.`
+      const text = `Asks ${labelsOf(ours)} to release the lock. The holder decides when its work can stop. No work is lost.`
       return { subject, text, applies: true, dangerous: false }
     },
     async run({ observer, operator }, of) {
@@ -40,11 +39,11 @@ export const names = {
       const applies = { subject, applies: true, dangerous: true }
       if (!held) {
         const left = formatDuration(expiresInMs)
-        const text = `Ends the hold on "${name}", which keeps the name taken for ${left} more. The name is free immediately. The work that the hold kept from running again may run again.`
+        const text = `Ends the minimum hold on "${name}", which would last another ${left}. The name is free immediately. Work that the hold prevented from running again may run again.`
         return { ...applies, text }
       }
       const holder = participantLabel(lease)
-      const text = `Takes "${name}" from ${holder}. The name is free immediately, and the next process that asks gets it. The holder is notified, at the latest at its next renewal. Guarded writes under its fence ${fence} are refused from now on. ${loss}`
+      const text = `Takes "${name}" from ${holder}. The name is free immediately, and the next process that requests it gets it. The holder is notified, at the latest at its next renewal. Guarded writes with its fence ${fence} are refused from now on. ${loss}`
       return { ...applies, text, facts: [['Instance', instance]] }
     },
     async run({ observer, operator }, of) {
@@ -90,7 +89,10 @@ interface NameParams {
   readonly name?: string | undefined
 }
 
-/** The sessions that hold the name as a lock, those of them that are instances, and why the others cannot be asked. */
+/**
+ * Finds the sessions that hold the name as a lock. `ours` are instances. `refusal` explains why the others cannot be
+ * asked.
+ */
 async function holdersOf(observer: Observer, { key, name: fallbackName }: NameParams) {
   const locks = await observer.locks({ key })
   const holders = locks.filter(({ granted }) => granted)
@@ -99,7 +101,7 @@ async function holdersOf(observer: Observer, { key, name: fallbackName }: NamePa
   const others = holders.filter(({ instance }) => instance === null)
   const refusal =
     holders.length === 0
-      ? `"${name}" is free: there is nobody to ask.`
+      ? `"${name}" is free: it has no holder.`
       : others.length > 0
         ? `${labelsOf(others)} holds "${name}" without Holdfast and cannot be asked. To end that session, break the lock.`
         : ''
@@ -123,7 +125,7 @@ function labelsOf(holders: readonly ObservedLock[]): string {
   return holders.map((holder) => participantLabel(holder, holder.pid)).join(' and ')
 }
 
-/** The session, and what else it holds. */
+/** `session 4711 of instance …, which also holds …` */
 function sessionOf({ pid, key, instance }: ObservedLock, all: readonly ObservedLock[]): string {
   const others = all.filter((lock) => lock.pid === pid && lock.key !== key).map(nameLabel)
   const besides = others.length === 0 ? 'holds nothing else' : `also holds ${formatList(others)}`

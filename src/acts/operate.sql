@@ -1,12 +1,12 @@
--- What an operator does from outside to what instances hold.
+-- Operator actions on resources that instances hold.
 
 -- name: request_release
--- Asks the holders of a key to let go: the instances listen on a channel that is named like the schema.
+-- Requests the release of a key from its holders: the instances listen on the channel with the name of the schema.
 select pg_notify($1, 'lock-release-requested ' || $2)
 
 -- name: request_drain
--- Asks an instance to drain, within so long ($3, in ms, or null): its row says so, and it is told to look at it. One that
--- hears no notifications reads its row when it renews it.
+-- Requests an instance to drain within $3 ms (or null). The notification makes the instance read its row. An instance that
+-- receives no notifications reads the row at its next renewal.
 with requested as (
   update holdfast.instance
   set state = 'drain-requested',
@@ -19,19 +19,19 @@ select pg_notify($1, 'drain-requested ' || id)::text as notified
 from requested
 
 -- name: reset_limit
--- Takes all permits of an entity ($2) from whoever holds them.
+-- Revokes all permits of a limit ($2).
 select instance, weight, fence::text as fence
 from holdfast.limit_reset($2::bigint, $1)
 
 -- name: refill_rate
--- Forgets what was spent of a rate. Who sleeps until a place that was promised keeps it.
+-- Refills a rate limit. A caller that already reserved a start time keeps that time.
 delete from holdfast.rate
 where key = $1::bigint
   and full_at > extract(epoch from clock_timestamp()) * 1000000000
 returning name
 
 -- name: forget_delivery
--- Lets a key be run again: removes its answer, or what a dead run left. Not a run in flight. Relies on delivery_pkey.
+-- Deletes a delivery, so that its key can run again. Keeps a delivery that is running. Relies on delivery_pkey.
 delete from holdfast.delivery
 where namespace = $1
   and key = $2
@@ -39,7 +39,7 @@ where namespace = $1
 returning state
 
 -- name: end_session
--- Ends a session, if it still holds the key: by now its process id may be a stranger's. Waits up to 5 s for its end.
+-- Ends a session if it still holds the key: meanwhile, its process id may belong to another session. Waits up to 5 s.
 with holder as materialized (
   select pid
   from pg_locks
@@ -55,8 +55,8 @@ select pg_terminate_backend(pid, 5000) as ended
 from holder
 
 -- name: expire_lease
--- Takes a name from whoever has it by lease, or ends its hold: free at once. No renewal, release or guarded write of the
--- holder fits any more. The holder is told, and whoever waits. Relies on lease_pkey.
+-- Expires a lease or a minimum hold. The new token makes later renewals, releases and guarded writes of the holder fail.
+-- Notifies the holder and the waiters. Relies on lease_pkey.
 with found as materialized (
   select key, has_waiters
   from holdfast.lease

@@ -10,7 +10,7 @@ type StatementName =
   | 'end_session'
   | 'expire_lease'
 
-/** A permit that was taken from its holder. */
+/** A permit that a reset of its limit revoked. */
 export interface RevokedPermit {
   /** Instance that held the permit. */
   readonly instance: string
@@ -21,8 +21,8 @@ export interface RevokedPermit {
 }
 
 /**
- * What an operator does from outside to what instances hold. To ask a holder, and to end its session, needs no rights on the
- * schema; ending a session needs the role of that session, or `pg_signal_backend`; expiring a lease, the right to update it.
+ * Runs the statements of the acts that have no public method. A release request and the end of a session need no rights
+ * on the schema. To end a session, the role must be the role of that session or have `pg_signal_backend`.
  */
 export class Operator {
   readonly #executor: Executor
@@ -35,22 +35,22 @@ export class Operator {
     this.#sql = loadStatements(new URL('./operate.sql', import.meta.url), schema)
   }
 
-  /** Asks whoever holds the key to let go: the signal of each handle aborts with a `ReleaseRequestedError`. */
+  /** Requests the release of the key: the signal of each handle aborts with a `ReleaseRequestedError`. */
   async requestRelease(key: string): Promise<void> {
     await this.#executor.query(this.#sql.request_release.text, [this.#schema, key])
   }
 
   /**
-   * Takes the key from whoever has it by lease: its handle is lost as soon as it hears of it, its guarded writes are
-   * refused at once. Also ends a hold. False when nobody had it.
+   * Expires the lease or the minimum hold on the key. Guarded writes of the holder fail immediately. The handle is lost
+   * when the holder receives the notification. Returns false if the key was not leased.
    */
   async expireLease(key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.expire_lease.text, [this.#schema, key])).length > 0
   }
 
   /**
-   * Asks an instance to drain; what runs may take `withinMs` to come to its end. False when it has been asked before, or
-   * there is none.
+   * Requests an instance to drain. Running work may take up to `withinMs` to finish. Returns false if the instance does
+   * not exist or does not accept new work any longer.
    */
   async requestDrain(instance: string, withinMs: number | undefined): Promise<boolean> {
     const values = [this.#schema, instance, withinMs === undefined ? null : Math.ceil(withinMs)]
@@ -58,8 +58,8 @@ export class Operator {
   }
 
   /**
-   * Takes all permits of the entity with this key from whoever holds them, and hands them on to whoever waits. The signal of each
-   * handle aborts as soon as its instance hears of it: at once, or without an anchor at the next renewal of its presence.
+   * Revokes all permits of a limit and grants them to waiters. The signal of each handle aborts when its instance is
+   * notified: immediately, or without an anchor at the next renewal of its presence.
    */
   async resetLimit(key: string): Promise<RevokedPermit[]> {
     const rows = await this.#executor.query<{ instance: string; weight: number; fence: string }>(
@@ -69,17 +69,17 @@ export class Operator {
     return rows.map(({ fence, ...same }) => ({ ...same, fence: Number(fence) }))
   }
 
-  /** Forgets what was spent of the rate with this key. False when nothing was. */
+  /** Refills the rate limit with this key. Returns false if it was full. */
   async refillRate(key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.refill_rate.text, [key])).length > 0
   }
 
-  /** Lets a key of deliveries be run again. False when there is nothing to forget, or it is being run. */
+  /** Deletes a delivery, so that its key can run again. Returns false if there is no delivery or it is running. */
   async forgetDelivery(namespace: string, key: string): Promise<boolean> {
     return (await this.#executor.query(this.#sql.forget_delivery.text, [namespace, key])).length > 0
   }
 
-  /** Ends a session that holds the key, and with it all that it holds. False when it held the key no more. */
+  /** Ends a session that holds the key. The session loses all its locks. Returns false if it no longer held the key. */
   async endSession(pid: number, key: string): Promise<boolean> {
     try {
       const [row] = await this.#executor.query<{ ended: boolean }>(this.#sql.end_session.text, [pid, key])
@@ -91,25 +91,25 @@ export class Operator {
   }
 }
 
-/** The role may not end the sessions of that other role. */
+/** The role lacks the right to end a session of another role. */
 export class NotYourSessionError extends HoldfastError {
   constructor(pid: number, cause: Error) {
     super(`This role may not end session ${pid}`, {
       code: 'PERMISSION_DENIED',
       retryable: false,
-      hint: 'Use the role of that session, or one with pg_signal_backend; a superuser’s session takes a superuser.',
+      hint: 'Use the role of that session, or a role with pg_signal_backend. Only a superuser can end the session of a superuser.',
       cause,
     })
   }
 }
 
-/** The session was told to end, and has not ended yet. */
+/** The session did not end within 5 s. */
 export class SessionLingersError extends HoldfastError {
   constructor(pid: number) {
-    super(`Session ${pid} was told to end, but has not ended within 5 s`, {
+    super(`Session ${pid} received the request to end, but did not end within 5 s`, {
       code: 'SESSION_LINGERS',
       retryable: true,
-      hint: 'It may be in the middle of something that cannot be interrupted. Look again in a while.',
+      hint: 'It may be running an operation that cannot be interrupted. Check again later.',
     })
   }
 }

@@ -1,8 +1,8 @@
 import { type OptionRule, readOptions, UsageError } from '../base/index.js'
 
 /**
- * What a parameter of a view or an act may be. `key` is a key of 64 bits in decimal, `id` the number of a job.
- * They come as text from an address, and as they are in JSON; both are read.
+ * Kind of a parameter of a view or an act. `key` is a 64-bit key in decimal, `id` the id of a job. Values are accepted
+ * as text (from a URL) and as JSON values.
  */
 type ParamKind =
   | 'text'
@@ -26,7 +26,7 @@ type ValueOf<Kind> = Kind extends 'flag'
         ? Word
         : string
 
-/** What is read of the parameters: all that are needed, and those of the others that were given. */
+/** Parameters after parsing: all required ones, and the optional ones that were given. */
 export type ParsedParams<Needs, Params> = { readonly [Name in keyof Needs]: ValueOf<Needs[Name]> } & {
   readonly [Name in keyof Params]?: ValueOf<Params[Name]> | undefined
 }
@@ -84,8 +84,8 @@ const rules: Record<Extract<ParamKind, string>, OptionRule<unknown>> = {
   time: {
     expected: 'a time such as 2030-01-31T18:00:00.000Z',
     read(given) {
-      const isWritten = typeof given === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/.test(given)
-      return isWritten && !Number.isNaN(Date.parse(given)) ? new Date(given) : undefined
+      const isIsoTime = typeof given === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/.test(given)
+      return isIsoTime && !Number.isNaN(Date.parse(given)) ? new Date(given) : undefined
     },
   },
 }

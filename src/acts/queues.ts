@@ -4,14 +4,13 @@ import { act, formatCount, inapplicable, joinSentences } from './act.js'
 
 const needs = { namespace: 'text', name: 'text' } as const
 
-/** Acts on queues. */
 export const queues = {
   'pause-queue': act({
     needs,
     async preview({ observer }, { namespace, name }) {
       const subject = `queue ${name}`
       const { queue, unknown } = await queueOf(observer, namespace, name)
-      if (queue?.pausedAt) return inapplicable(subject, `"${name}" is paused already.`)
+      if (queue?.pausedAt) return inapplicable(subject, `"${name}" is already paused.`)
       const { ready = 0, running = 0 } = queue ?? {}
       const text = joinSentences(
         `No job of "${name}" starts on any instance until the queue is resumed: ${formatJobs(ready, 'ready')} and all new jobs wait.`,
@@ -25,7 +24,7 @@ export const queues = {
       const { queue, unknown } = await queueOf(observer, namespace, name)
       await asMember(namespace, ({ jobs }) => jobs.pause(name))
       const text = queue?.pausedAt
-        ? `"${name}" was paused already.`
+        ? `"${name}" was already paused.`
         : `Paused "${name}": none of its jobs is claimed until it is resumed.`
       return {
         done: true,
@@ -65,7 +64,7 @@ export const queues = {
       if (!queue || queue.buried === 0) return inapplicable(subject, unknown ?? noneBuried(name))
       const { buried, ready, workers, pausedAt } = queue
       const text = joinSentences(
-        `Lets ${formatJobs(buried, 'buried')} of "${name}" run again, the oldest first, with all attempts before them. Work that an attempt did before it failed may be done again. A job stays buried where another job has its unique key.`,
+        `Lets ${formatJobs(buried, 'buried')} of "${name}" run again, the oldest first, with the full number of attempts. Work that an attempt did before it failed may be done again. A job stays buried if another job has its unique key.`,
         pausedAt && 'The queue is paused: the jobs wait until it is resumed.',
         workers === 0 && 'No worker serves the queue: the jobs wait for one.',
       )
@@ -91,17 +90,17 @@ export const queues = {
         return all
       })
       if (redriven === 0) {
-        return { ...none, text: `No job of "${name}" could be brought back: others have their unique keys.` }
+        return { ...none, text: `No job of "${name}" could be redriven: other jobs have their unique keys.` }
       }
       const left = (await queueOf(observer, namespace, name)).queue?.buried ?? 0
-      const rest = left > 0 && `${formatJobs(left)} ${left === 1 ? 'is' : 'are'} still buried: redrive again for more.`
+      const rest = left > 0 && `${formatJobs(left)} ${left === 1 ? 'is' : 'are'} still buried: redrive the queue again.`
       const text = joinSentences(`${formatCount(redriven, 'job')} of "${name}" may run again.`, rest)
       return { done: true, text, result: { redriven } }
     },
   }),
 }
 
-/** The queue. A name that was never used may be a mistake: then `unknown` names a similar queue. */
+/** Finds the queue. If no queue has this name, `unknown` explains that and suggests a similar name. */
 async function queueOf(
   observer: Observer,
   namespace: string,
@@ -114,7 +113,7 @@ async function queueOf(
     name,
     known.map((queue) => queue.name ?? ''),
   )
-  return { unknown: joinSentences(`Nobody has used a queue "${name}" yet.`, meant && `Did you mean "${meant}"?`) }
+  return { unknown: joinSentences(`The queue "${name}" was never used.`, meant && `Did you mean "${meant}"?`) }
 }
 
 function notPaused(name: string): string {
@@ -129,7 +128,7 @@ function continueText(running: number): string | false {
   return running > 0 && `${formatJobs(running, 'running')} ${running === 1 ? 'continues' : 'continue'} to the end.`
 }
 
-/** `10,000+`: a larger number is not counted. */
+/** `9,999` or `10,000+`: the count stops at that limit. */
 function formatJobCount(jobs: number): string {
   return jobs > maxCounted ? `${maxCounted.toLocaleString('en')}+` : jobs.toLocaleString('en')
 }

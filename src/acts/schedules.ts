@@ -9,7 +9,6 @@ interface ScheduleParams {
   readonly name: string
 }
 
-/** Acts on schedules. */
 export const schedules = {
   /** Requests a run now, in addition to the rule. */
   'run-schedule': act({
@@ -20,11 +19,12 @@ export const schedules = {
         const { namespace, name } = of
         const tick = await context.asMember(namespace, ({ schedules }) => schedules.run(name))
         if (tick === null) {
-          const text = `A run of "${name}" is there, and it allows no other beside or behind it.`
+          const text = `No run of "${name}" was requested: another run exists, and the overlap policy allows no more.`
           return { done: false, text, result: { tick } }
         }
-        const by = found.members.length > 0 ? 'a member begins it' : 'it begins when an instance has it in its code'
-        return { done: true, text: `Asked for a run of "${name}" (${tick.toISOString()}): ${by}.`, result: { tick } }
+        const by =
+          found.members.length > 0 ? 'a member starts it' : 'it starts when a live instance defines the schedule'
+        return { done: true, text: `Requested a run of "${name}" (${tick.toISOString()}): ${by}.`, result: { tick } }
       }),
   }),
 
@@ -33,11 +33,11 @@ export const schedules = {
     preview: (context, of) =>
       previewOf(context, of, (found) => {
         const { pausedAt, nextAt } = found
-        if (pausedAt) return { text: `"${of.name}" is paused since ${timeOf(pausedAt)}.`, applies: false }
+        if (pausedAt) return { text: `"${of.name}" has been paused since ${timeOf(pausedAt)}.`, applies: false }
         const text = joinSentences(
-          `No tick of "${of.name}" begins until it is resumed, whatever is deployed.`,
-          nextAt ? `The next one would be at ${timeOf(nextAt)}.` : 'It has no more ticks anyway.',
-          runningOf(found).length > 0 && 'A run that has begun continues.',
+          `No tick of "${of.name}" starts until the schedule is resumed, even after a deployment.`,
+          nextAt ? `The next tick would be at ${timeOf(nextAt)}.` : 'The schedule has no further ticks.',
+          runningOf(found).length > 0 && 'A run that has started continues.',
         )
         return { text }
       }),
@@ -46,8 +46,8 @@ export const schedules = {
         const { namespace, name } = of
         await context.asMember(namespace, ({ schedules }) => schedules.pause(name))
         const text = pausedAt
-          ? `"${name}" was paused already.`
-          : `Paused "${name}": no tick begins until it is resumed.`
+          ? `"${name}" was already paused.`
+          : `Paused "${name}": no tick starts until it is resumed.`
         return { done: true, text, result: { paused: name } }
       }),
   }),
@@ -59,9 +59,11 @@ export const schedules = {
         if (!pausedAt) return { text: notPaused(of.name), applies: false }
         const gaps =
           unrecordedTicks === 0
-            ? 'No tick has passed meanwhile.'
-            : `The ${unrecordedTicks === 1 ? 'one tick' : `${unrecordedTicks} ticks`} of the time between ${unrecordedTicks === 1 ? 'does' : 'do'} not run, and ${unrecordedTicks === 1 ? 'stays' : 'stay'} recorded as paused.`
-        return { text: `"${of.name}" ticks again by its rule. ${gaps}` }
+            ? 'No tick was due during the pause.'
+            : unrecordedTicks === 1
+              ? 'The tick that was due during the pause does not run. It is recorded as paused.'
+              : `The ${unrecordedTicks} ticks that were due during the pause do not run. They are recorded as paused.`
+        return { text: `"${of.name}" ticks by its rule again. ${gaps}` }
       }),
     run: (context, of) =>
       withSchedule(context, of, async ({ pausedAt }) => {
@@ -69,12 +71,12 @@ export const schedules = {
         if (!pausedAt) return { done: false, text: notPaused(name), result: { resumed: null } }
         await context.asMember(namespace, ({ schedules }) => schedules.resume(name))
         const nextAt = (await context.observer.schedules.find(namespace, name))?.nextAt
-        const text = `Resumed "${name}"${nextAt ? `: it ticks next at ${timeOf(nextAt)}` : ''}.`
+        const text = `Resumed "${name}"${nextAt ? `: its next tick is at ${timeOf(nextAt)}` : ''}.`
         return { done: true, text, result: { resumed: name } }
       }),
   }),
 
-  /** Replaces the rule of the code, whatever is deployed; without a rule, the rule of the code counts again. */
+  /** Overrides the rule of the code, also for later deployments. Without a rule, removes the override. */
   'override-schedule': act({
     needs,
     params: { cron: 'text', timezone: 'text', every: { number: [1_000, Number.MAX_SAFE_INTEGER] } },
@@ -83,7 +85,7 @@ export const schedules = {
         const code = describeRule(codeRule)
         if (isRule(rule)) {
           ruleFromOptions('override-schedule', rule)
-          const text = `"${name}" ticks by ${describeRule(rule)} from now on, whatever is deployed, until the override is cleared. The rule of its code is ${code}.`
+          const text = `"${name}" ticks by ${describeRule(rule)} from now on, even after a deployment, until the override is cleared. The rule in the code is ${code}.`
           return { text }
         }
         return { text: clearText(name, overridden, code), applies: overridden }
@@ -94,10 +96,10 @@ export const schedules = {
           const isNew = isRule(rule)
           await schedules.override(name, isNew ? rule : null)
           const after = (await schedules.find(name))!
-          const words = describeRule(after.rule)
+          const ruleText = describeRule(after.rule)
           const text = isNew
-            ? `"${name}" ticks by ${words}, whatever is deployed, until that is cleared (its code: ${describeRule(after.codeRule)}).`
-            : clearText(name, overridden, words)
+            ? `"${name}" ticks by ${ruleText}, even after a deployment, until the override is cleared (rule in the code: ${describeRule(after.codeRule)}).`
+            : clearText(name, overridden, ruleText)
           const result = { schedule: name, rule: after.rule, overridden: isNew }
           return { done: isNew || overridden, text, result }
         }),
@@ -111,8 +113,8 @@ function isRule({ cron, every }: { readonly cron?: string | undefined; readonly 
 
 function clearText(name: string, overridden: boolean, code: string): string {
   return overridden
-    ? `"${name}" ticks by the rule of its code again: ${code}.`
-    : `"${name}" has no other rule than that of its code: ${code}.`
+    ? `"${name}" ticks by the rule in the code again: ${code}.`
+    : `"${name}" has no override. Its rule in the code is ${code}.`
 }
 
 function notPaused(name: string): string {
@@ -128,7 +130,7 @@ async function withSchedule(
   return found ? run(found) : { done: false, text: await noSuchSchedule(observer, namespace, name) }
 }
 
-/** Unless `consequenceOf` reports otherwise, the act applies and is harmless. */
+/** Previews an act. By default, the act applies and is not dangerous. */
 async function previewOf(
   { observer }: ActContext,
   { namespace, name }: ScheduleParams,
@@ -140,7 +142,7 @@ async function previewOf(
   return { subject, applies: true, dangerous: false, ...consequenceOf(found), facts: factsOf(found) }
 }
 
-/** What happens to a requested run depends on the runs that are there and on the overlap of the schedule. */
+/** Describes what a requested run does, given the current runs and the overlap policy of the schedule. */
 function runConsequence(name: string, found: ScheduleDetails) {
   const { overlap, members } = found
   const running = runningOf(found)
@@ -149,21 +151,21 @@ function runConsequence(name: string, found: ScheduleDetails) {
     .map(({ host, osPid, instance }) => (host ? `${host} process ${osPid}` : (instance ?? 'an instance')))
     .join(' and ')
   if (overlap === 'skip' && (running.length > 0 || waits)) {
-    const there = running.length > 0 ? `${who} runs it` : 'a run waits to begin'
+    const there = running.length > 0 ? `${who} runs it` : 'a run waits to start'
     const text = `Nothing happens: ${there}, and "${name}" allows no other run at the same time.`
     return { text, applies: false }
   }
   if (overlap === 'queue' && waits) {
-    const text = `Nothing happens: a run of "${name}" waits already, and at most one waits.`
+    const text = `Nothing happens: a run of "${name}" already waits, and at most one run may wait.`
     return { text, applies: false }
   }
   const by =
     members.length > 0
-      ? `One of its ${members.length === 1 ? 'members, the only one,' : `${members.length} members`} begins`
-      : 'No live instance has it in its code, so the request waits for one, which begins'
-  const rest = 'in addition to the rule. Its ticks do not change.'
+      ? `${members.length === 1 ? 'Its only member' : `One of its ${members.length} members`} starts`
+      : 'No live instance defines the schedule. The request waits until an instance does, which then starts'
+  const rest = 'in addition to the rule. The ticks of the rule do not change.'
   if (overlap === 'replace' && running.length > 0) {
-    const text = `Tells the run of ${who} to stop: it is recorded as cancelled. ${by} another run now, ${rest}`
+    const text = `Asks the run of ${who} to stop, and records it as cancelled. ${by} another run now, ${rest}`
     return { text, dangerous: true }
   }
   const when = overlap === 'queue' && running.length > 0 ? `when the run of ${who} has ended` : 'now'
@@ -182,7 +184,7 @@ function factsOf(found: ScheduleDetails): (readonly [string, string])[] {
     nextAt && ['Next tick', timeOf(nextAt)],
     pausedAt && ['Paused since', timeOf(pausedAt)],
     ['Members', String(members.length)],
-    ['While a run is there', overlap],
+    ['Overlap', overlap],
     ...runningOf(found).map(({ tick, host, osPid, instance, startedAt }) => {
       const since = startedAt ? `, since ${timeOf(startedAt)}` : ''
       return ['Runs now', `tick ${timeOf(tick)} on ${host ? `${host} process ${osPid}` : instance}${since}`] as const
@@ -206,5 +208,5 @@ export async function noSuchSchedule(observer: Observer, namespace: string, name
     name,
     rows.map((known) => known.name),
   )
-  return joinSentences(`Nobody has ever added a schedule "${name}".`, meant && `Did you mean "${meant}"?`)
+  return joinSentences(`There is no schedule "${name}".`, meant && `Did you mean "${meant}"?`)
 }

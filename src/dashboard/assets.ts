@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import { escapeHtml, headersWith, htmlResponse } from './headers.js'
 import { Refusal } from './refusal.js'
 
-/** Beside us in the package; and where the sources themselves are run, what was built last. */
+/** Location of the page in the package, and its location if the source files run directly. */
 const directories = ['./ui/', '../../dist/dashboard/ui/'].map((path) => new URL(path, import.meta.url))
 
 const types: Record<string, string> = {
@@ -19,23 +19,17 @@ interface Asset {
   readonly zipped: Buffer
 }
 
-interface BuiltPage {
-  readonly html: string
-  readonly assets: ReadonlyMap<string, Asset>
-}
+let loadedPage: ReturnType<typeof loadPage> | undefined
 
-let loadedPage: BuiltPage | undefined
-
-/** The page as it was built, read once. */
-function builtPage(): BuiltPage {
+function builtPage() {
   loadedPage ??= loadPage()
   return loadedPage
 }
 
-function loadPage(): BuiltPage {
+function loadPage() {
   const directory = directories.find((one) => existsSync(new URL('index.html', one)))
   if (directory === undefined) {
-    throw new Refusal(500, 'NOT_BUILT', 'The page of the dashboard has not been built', 'Run `npm run build`.')
+    throw new Refusal(500, 'NOT_BUILT', 'The page of the dashboard was not built', 'Run `npm run build`.')
   }
   const assets = new Map<string, Asset>()
   for (const name of readdirSync(new URL('assets/', directory))) {
@@ -48,8 +42,8 @@ function loadPage(): BuiltPage {
 }
 
 /**
- * The page, which finds everything else below where it was asked for. Told as the last step of the path alone, it is right
- * also behind a proxy that has taken off the first ones.
+ * Returns the page. Its base URL is relative: only the last segment of the path. So it is also correct behind a proxy
+ * that removes a prefix of the path.
  */
 export function pageResponse(path: string): Response {
   const last = path.slice(path.lastIndexOf('/') + 1)
@@ -57,10 +51,10 @@ export function pageResponse(path: string): Response {
   return htmlResponse(200, builtPage().html.replace('<head>', `<head>\n    <base href="${escapeHtml(base)}" />`))
 }
 
-/** Names change with what is in them, so a copy is good for ever. */
+/** Returns a file of the page. File names contain a content hash, so browsers may cache the file forever. */
 export function assetResponse(name: string, accepted: string | null): Response {
   const asset = builtPage().assets.get(name)
-  if (asset === undefined) throw new Refusal(404, 'NOT_FOUND', 'There is no such file')
+  if (asset === undefined) throw new Refusal(404, 'NOT_FOUND', 'This file does not exist')
   const isZipped = /\bgzip\b/.test(accepted ?? '')
   const headers = headersWith({
     'content-type': asset.type,

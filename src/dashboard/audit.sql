@@ -1,10 +1,9 @@
--- The audit: what visitors of the dashboard did.
+-- The audit of the dashboard.
 
 -- name: begin
--- Writes down that somebody is about to do something ($1 who, $2 the act, $3 to what, $4 its parameters, $5 what it said
--- would happen, $6 why). Forgets some of what was done more than 90 days ago: whoever may not write the audit may not forget
--- it either. Logical replication copies the audit without its sequence, which only roles that write the audit may advance.
--- Relies on audit_at.
+-- Records an act before it runs ($1 visitor, $2 act, $3 subject, $4 parameters, $5 consequence, $6 reason). Deletes up to 1,000 entries
+-- older than 90 days. Logical replication copies the audit without its sequence. Only roles that may write the audit may advance
+-- the sequence, so it catches up here. Relies on audit_at.
 with caught_up as materialized (
   select holdfast.catch_up_sequences()
 ),
@@ -24,7 +23,7 @@ from caught_up
 returning id::text as id
 
 -- name: latest
--- What was done last, at most so many ($1). Relies on audit_at.
+-- The latest $1 entries. Relies on audit_at.
 select
   id::text as id,
   (extract(epoch from at) * 1000)::float8 as at_ms,
@@ -41,7 +40,7 @@ order by at desc
 limit $1
 
 -- name: end
--- Writes down what became of it: what it said ($2), or what it failed of ($3). Relies on audit_pkey.
+-- Records the outcome ($2) or the error ($3) of an act. Relies on audit_pkey.
 update holdfast.audit
 set outcome = $2,
     error = $3,

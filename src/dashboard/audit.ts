@@ -2,18 +2,18 @@ import type { Consequence } from '../acts/index.js'
 import { clip } from '../base/index.js'
 import { type Executor, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 
-/** What a visitor did. */
+/** Record of an act. */
 export interface AuditEntry {
   readonly id: string
   readonly at: Date
   readonly visitor: string
   readonly act: string
   readonly subject: string
-  /** Why, as they said. */
+  /** Reason that the visitor gave. */
   readonly reason: string | null
-  /** What would happen, as it was known a moment before. */
+  /** Text of the preview, read directly before the act. */
   readonly consequence: string
-  /** Null when the dashboard died, or lost the database, before it knew what became of it. */
+  /** Null if the dashboard crashed or lost the database before it could record the outcome. */
   readonly endedAt: Date | null
   readonly outcome: string | null
   readonly error: string | null
@@ -24,7 +24,7 @@ interface AuditRow extends Omit<AuditEntry, 'at' | 'endedAt'> {
   readonly ended_ms: number | null
 }
 
-/** Writes down what visitors do: before it is done, and what became of it. What cannot be written down is not done. */
+/** Records each act before it runs, and its outcome afterwards. An act that cannot be recorded does not run. */
 export class Audit {
   readonly #executor: Executor & Reader
   readonly #sql: Record<'begin' | 'end' | 'latest', Statement>
@@ -34,7 +34,7 @@ export class Audit {
     this.#sql = loadStatements(new URL('./audit.sql', import.meta.url), schema)
   }
 
-  /** Answers with the number of the entry. */
+  /** Returns the id of the new entry. */
   async begin(
     visitor: string,
     act: string,

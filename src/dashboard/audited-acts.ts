@@ -8,7 +8,7 @@ import { errorDetails } from './views/jobs.js'
 import type { ActResponse, PreviewResponse } from './wire.js'
 
 const maxReasonLength = 1_000
-/** A visitor waits for the answer. */
+/** Time limit for an act of many steps: a visitor waits for the response. */
 const budgetMs = 15_000
 
 const rules = {
@@ -23,7 +23,7 @@ const rules = {
   } as OptionRule<string>,
 }
 
-/** Does what visitors may do, and keeps account of it. */
+/** Runs the acts of visitors and records them in the audit. */
 export class AuditedActs {
   readonly #context: DashboardContext
   readonly #readOnly: boolean
@@ -36,7 +36,6 @@ export class AuditedActs {
     this.#operator = new Operator(executor, schema)
   }
 
-  /** What a visitor may do here. */
   rightsOf({ rights }: AuthenticatedVisitor): readonly ActName[] {
     return this.#readOnly ? [] : rights
   }
@@ -46,14 +45,12 @@ export class AuditedActs {
       const meant = suggest(name, Object.keys(acts))
       throw new UsageError(`There is no act ${describe(name)}`, meant && `Did you mean ${meant}?`)
     }
-    if (this.#readOnly) throw new Refusal(403, 'READ_ONLY', 'This dashboard only shows', 'It was made with readOnly.')
+    if (this.#readOnly) {
+      throw new Refusal(403, 'READ_ONLY', 'This dashboard is read-only', 'It was created with the option readOnly.')
+    }
     if (!visitor.rights.includes(name as ActName)) {
-      throw new Refusal(
-        403,
-        'FORBIDDEN',
-        `${visitor.name} has no right to ${name}`,
-        'The function auth gives the rights.',
-      )
+      const hint = 'The function auth grants the rights.'
+      throw new Refusal(403, 'FORBIDDEN', `${visitor.name} has no right to ${name}`, hint)
     }
     const act = acts[name as ActName] as AnyAct
     if (typeof body !== 'object' || body === null) throw new UsageError(`Expected an object, got ${describe(body)}`)
@@ -86,7 +83,7 @@ export class AuditedActs {
       await this.#context.viewContext.audit.end(entry, null, `${code}: ${message}`).catch(() => {})
       throw error
     }
-    // It has happened, whether or not that can still be written down.
+    // The act is done, even if the audit can no longer be written.
     await this.#context.viewContext.audit.end(entry, outcome.text, null).catch(() => {})
     return outcome
   }

@@ -1,9 +1,9 @@
-/** Moments of one answer are read by several clocks and statements. */
+/** Tolerance for ages. The ages of one snapshot come from several statements. */
 const toleranceMs = 400
 
 /**
- * Whether two answers, so long apart, say the same. An age or a time left (a number whose name ends with `Ms`) that only
- * went with the clock is no change.
+ * Whether two snapshots taken `elapsedMs` apart are equal. A number whose name ends with `Ms` may change by the elapsed
+ * time: ages and remaining times follow the clock.
  */
 export function isSame(before: unknown, after: unknown, elapsedMs: number, name = ''): boolean {
   if (Object.is(before, after)) return true

@@ -1,7 +1,7 @@
--- What the dashboard itself asks, beside its views.
+-- Statements of the dashboard itself. The views use the statements of the observer.
 
 -- name: database_info
--- The server, the time by its clock, and the namespaces that somebody uses.
+-- Version of the server, time of its clock, and the namespaces in use.
 select
   current_setting('server_version') as server,
   (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
@@ -19,5 +19,5 @@ select
   ) as namespaces
 
 -- name: clock
--- The time, by the database's clock.
+-- Time of the database clock.
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms

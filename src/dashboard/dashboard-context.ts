@@ -19,31 +19,24 @@ import type { Redact } from './redact.js'
 import type { ViewContext } from './view.js'
 
 const maxConnections = 5
-/** A database that is asked anew before it has answered would only become slower. */
 const queryTimeoutMs = 10_000
-/** A database that does not even tell the time within this is gone. */
+/** Timeout of the clock query. A database that exceeds it counts as unreachable. */
 const pingTimeoutMs = 2_000
-/** A member that nobody has needed for so long is closed: it costs a row and its renewals. */
+/** Idle time after which a member is closed. An open member costs a row and its renewals. */
 const memberIdleMs = 60_000
-/** There are more only while all of them are used. */
+/** Maximum number of members. Exceeded only while all of them are in use. */
 const maxMembers = 5
-/** The clocks drift apart by less than a millisecond in so long. */
+/** Validity of a measured clock offset. Clocks drift by less than 1 ms in this time. */
 const offsetTtlMs = 60_000
 
 interface Member {
   readonly holdfast: Promise<Holdfast>
-  /** How many work with it now, or wait for it. */
+  /** Number of calls that use it or wait until it is open. */
   uses: number
   lastUsedAt: number
 }
 
-export interface DatabaseInfo {
-  readonly server: string
-  readonly now: Date
-  readonly namespaces: readonly string[]
-}
-
-/** What the dashboard stands on: connections, opened when somebody comes, and members of the fleet, when a view needs one. */
+/** Owns the connections and the fleet members of the dashboard. Both open on first use. */
 export class DashboardContext {
   readonly viewContext: ViewContext
   readonly #pool: PgPool
@@ -51,7 +44,7 @@ export class DashboardContext {
   readonly #members = new Map<string, Member>()
   readonly #sql: Record<'database_info' | 'clock', Statement>
   #schemaCheck: Promise<void> | undefined
-  /** What to add to our own clock. */
+  /** Milliseconds to add to `performance.now()` to get the database time. */
   #measuredOffset: { ms: number; readAt: number } | undefined
   #sweeper: NodeJS.Timeout | undefined
   #isClosed = false
@@ -76,12 +69,12 @@ export class DashboardContext {
     this.viewContext = { executor, observer, audit, schema, redact, asMember: (...given) => this.#asMember(...given) }
   }
 
-  /** Where the database is, for people. */
+  /** Address of the database, without a password. */
   get address(): string {
     return this.#database.address
   }
 
-  /** Fails unless Holdfast is installed there, in a version that fits. */
+  /** Rejects if Holdfast is not installed in the database, or in an incompatible version. */
   ready(): Promise<void> {
     const { executor, schema } = this.viewContext
     this.#schemaCheck ??= schemaState({ query: executor.read }, schema)
@@ -93,15 +86,15 @@ export class DashboardContext {
     return this.#schemaCheck
   }
 
-  async databaseInfo(): Promise<DatabaseInfo> {
+  async databaseInfo() {
     await this.ready()
     const { text } = this.#sql.database_info
     const [row] = await this.viewContext.executor.read<{ server: string; now_ms: number; namespaces: string[] }>(text)
-    const { server, now_ms: nowMs, namespaces } = row!
-    return { server, now: new Date(nowMs), namespaces }
+    const { now_ms: nowMs, ...info } = row!
+    return { ...info, now: new Date(nowMs) }
   }
 
-  /** What our clock is behind the database's, in ms; asked for now and then. */
+  /** Database time minus `performance.now()`, in ms. Measured at most once per minute. */
   async clockOffset(): Promise<number> {
     if (this.#measuredOffset === undefined || performance.now() - this.#measuredOffset.readAt > offsetTtlMs) {
       const sentAt = performance.now()
@@ -113,8 +106,8 @@ export class DashboardContext {
   }
 
   /**
-   * Whether the database answers at all, after it gave no answer to something. What answers next may be another server, with
-   * another clock and another schema.
+   * Whether the database responds at all, after a query got no response. Forgets the schema check and the clock offset,
+   * because the next response may come from another server.
    */
   async isReachable(): Promise<boolean> {
     this.#schemaCheck = undefined
@@ -150,7 +143,7 @@ export class DashboardContext {
     const { schema } = this.viewContext
     const pool = this.#pool
     const holdfast = withoutRecording(() => Holdfast.open({ pool, schema, namespace, anchor: 'none', migrate: false }))
-    // It is used as long as it opens, so that it is still this one.
+    // The caller counts as a use while the member opens, so no other member can replace it in the map.
     holdfast.catch(() => this.#members.delete(namespace))
     const member = { holdfast, uses: 0, lastUsedAt: performance.now() }
     this.#members.set(namespace, member)
@@ -158,11 +151,11 @@ export class DashboardContext {
     return member
   }
 
-  /** Those that nobody uses, the one first that nobody has needed for longest. */
+  /** Members without a use, the longest idle first. */
   #idleMembers(): { readonly namespace: string; readonly lastUsedAt: number }[] {
     return [...this.#members]
       .filter(([, { uses }]) => uses === 0)
-      .map(([namespace, { lastUsedAt }]) => ({ namespace, lastUsedAt: lastUsedAt }))
+      .map(([namespace, { lastUsedAt }]) => ({ namespace, lastUsedAt }))
       .sort((a, b) => a.lastUsedAt - b.lastUsedAt)
   }
 
@@ -175,7 +168,7 @@ export class DashboardContext {
   async #closeMember(namespace: string): Promise<void> {
     const member = this.#members.get(namespace)
     this.#members.delete(namespace)
-    // One that cannot close its row is forgotten by the fleet when it expires.
+    // If the member cannot delete its row, the row expires.
     await member?.holdfast.then((holdfast) => holdfast.close()).catch(() => {})
   }
 }

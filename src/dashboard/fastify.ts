@@ -1,23 +1,21 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** What is used of Fastify. */
+/** Subset of Fastify that the plugin uses. */
 export interface FastifyLike {
-  addHook(name: 'onRequest', hook: (request: FastifyRequestLike, reply: FastifyReplyLike) => Promise<void>): unknown
+  addHook(
+    name: 'onRequest',
+    hook: (
+      request: { readonly raw: IncomingMessage },
+      reply: { readonly raw: ServerResponse; hijack(): unknown },
+    ) => Promise<void>,
+  ): unknown
   all(path: string, handler: () => void): unknown
-}
-
-export interface FastifyRequestLike {
-  readonly raw: IncomingMessage
-}
-
-export interface FastifyReplyLike {
-  readonly raw: ServerResponse
-  hijack(): unknown
 }
 
 export function pluginFor(node: (request: IncomingMessage, response: ServerResponse) => void) {
   return async (instance: FastifyLike): Promise<void> => {
-    // Before Fastify reads the body, and after the hooks of those in which we are registered, which may ask who comes.
+    // Runs before Fastify reads the body and after the hooks of the parent instance, which may authenticate the
+    // request.
     instance.addHook('onRequest', async (request, reply) => {
       reply.hijack()
       node(request.raw, reply.raw)

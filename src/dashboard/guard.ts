@@ -1,23 +1,20 @@
 import type { IncomingMessage } from 'node:http'
-import { type ActName, actNames } from '../acts/index.js'
+import { actNames } from '../acts/index.js'
 import { describe, HoldfastError, isInstance } from '../base/index.js'
 import { type Auth, readVisitor } from './options.js'
 import { Refusal } from './refusal.js'
 
-export interface AuthenticatedVisitor {
-  readonly name: string
-  readonly rights: readonly ActName[]
-}
+export type AuthenticatedVisitor = NonNullable<ReturnType<typeof readVisitor>>
 
-/** Where a request came from, as far as that is known beside what it says itself. */
+/** Origin of a request, independent of its headers. */
 export interface RequestSource {
-  /** The address at the other end of the connection. */
+  /** IP address of the peer of the connection. */
   readonly remoteAddress?: string | undefined
-  /** The request as Node.js made it. */
+  /** Request object of Node.js. */
   readonly incoming?: IncomingMessage | undefined
 }
 
-/** Who comes. Throws a refusal for whoever may not. */
+/** Returns the visitor. Throws a refusal if the request is not permitted. */
 export async function authenticate(
   request: Request,
   from: RequestSource,
@@ -31,48 +28,37 @@ export async function authenticate(
   try {
     visitor = readVisitor(await auth(request, from.incoming))
   } catch (error) {
-    // What the hook throws may tell too much to somebody who is nobody yet; a mistake in what it answered is our own words.
-    const [message, hint] = isInstance(error, HoldfastError)
-      ? [error.message, error.hint]
-      : ['auth has thrown an error']
-    throw new Refusal(500, 'AUTH_FAILED', message, hint ?? 'Look at the function auth that was given to dashboard().')
+    // An error that auth throws may contain secrets, and the client is not authenticated yet. Errors of readVisitor are
+    // safe.
+    const [message, hint] = isInstance(error, HoldfastError) ? [error.message, error.hint] : ['auth threw an error']
+    throw new Refusal(500, 'AUTH_FAILED', message, hint ?? 'Check the function auth that was passed to dashboard().')
   }
   if (visitor === null) throw new Refusal(403, 'FORBIDDEN', 'You may not see this dashboard', 'Sign in first.')
   return visitor
 }
 
 const proxyHeaders = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via']
-const loopbackOnly = 'This dashboard has no auth, so it answers only to its own machine'
-const hint = 'Give dashboard({ auth }) a function that says who comes.'
+const loopbackOnly = 'This dashboard has no auth, so it accepts only requests from its own machine'
+const authHint = 'Pass a function that authenticates visitors: dashboard({ auth }).'
 
-/** Without auth: from this machine, by a name of this machine, and with nobody between who may have let in the world. */
+/** Without auth: refuses requests from another machine, through a proxy, or for a host name of another machine. */
 function requireLoopback(request: Request, { remoteAddress }: RequestSource): void {
+  const refusal = (reason = '', hint = '') => new Refusal(403, 'AUTH_REQUIRED', loopbackOnly + reason, authHint + hint)
   if (remoteAddress === undefined) {
-    throw new Refusal(
-      403,
-      'AUTH_REQUIRED',
-      `${loopbackOnly}, and where this request comes from is not known`,
-      `${hint} Or tell where it comes from: board.fetch(request, { remoteAddress }).`,
+    throw refusal(
+      '. The address of the client is unknown',
+      ' Or pass the address of the client: board.fetch(request, { remoteAddress }).',
     )
   }
-  if (!isLoopbackAddress(remoteAddress)) throw new Refusal(403, 'AUTH_REQUIRED', loopbackOnly, hint)
+  if (!isLoopbackAddress(remoteAddress)) throw refusal()
   const proxy = proxyHeaders.find((name) => request.headers.has(name))
-  if (proxy) {
-    throw new Refusal(
-      403,
-      'AUTH_REQUIRED',
-      `${loopbackOnly}, and this request came through a proxy (it has ${proxy})`,
-      hint,
-    )
-  }
-  // Any site can have its name lead here; the browser then takes this page for a part of it.
-  if (!isLoopbackName(hostOf(request))) {
-    throw new Refusal(403, 'AUTH_REQUIRED', `${loopbackOnly}, by a name such as localhost or 127.0.0.1`, hint)
-  }
-  // A proxy may hide itself, but the browser still says which site it believes to be on.
+  if (proxy) throw refusal(`. This request came through a proxy (it has the header ${proxy})`)
+  // Any site can resolve its name to this machine. The browser then treats this page as a part of that site.
+  if (!isLoopbackName(hostOf(request))) throw refusal(', for a host name such as localhost or 127.0.0.1')
+  // A proxy may not add a header, but the browser still sends the site that it sees as the origin.
   const origin = request.headers.get('origin')
   if (origin !== null && !isLoopbackName(originHost(origin) ?? '')) {
-    throw new Refusal(403, 'AUTH_REQUIRED', `${loopbackOnly}, and this request comes from ${describe(origin)}`, hint)
+    throw refusal(`. This request comes from ${describe(origin)}`)
   }
 }
 
@@ -85,21 +71,21 @@ function isLoopbackName(host: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || name === '[::1]' || isLoopbackAddress(name)
 }
 
-/** Whom the request is for, without the port where that is the usual one. */
+/** Host of the request, without a default port. */
 function hostOf({ headers, url }: Request): string {
   const { protocol, host } = new URL(url)
   const address = `${protocol}//${headers.get('host') ?? host}`
   return URL.canParse(address) ? new URL(address).host : ''
 }
 
-/** Refuses what another site lets the browser of a visitor ask, who has the rights and does not know of it. */
+/** Refuses a request that another site sends through the browser of a visitor, with the visitor's rights. */
 export function refuseCrossSite(request: Request): void {
   const site = request.headers.get('sec-fetch-site')
   const origin = request.headers.get('origin')
   if (site !== null) {
     if (site === 'same-origin' || (site === 'none' && request.method === 'GET')) return
   } else if (origin === null || originHost(origin) === hostOf(request)) return
-  throw new Refusal(403, 'CROSS_SITE', 'Requests from other sites are not answered')
+  throw new Refusal(403, 'CROSS_SITE', 'Requests from other sites are refused')
 }
 
 function originHost(origin: string): string | undefined {

@@ -17,11 +17,11 @@ import { errorBody } from './serialize.js'
 import { parseViewRequest, viewRequest } from './view-requests.js'
 import type { ErrorBody, Me } from './wire.js'
 
-/** What is asked for, by the end of the path: where the rest of it leads is the business of who mounted us. */
+/** Only the end of the path matters. The prefix depends on where the dashboard is mounted. */
 const apiPath = /\/api\/(?:(me|live)|(view|sql|act)\/([^/]+))$/
 const assetPath = /\/assets\/([^/]+)$/
 
-/** Answers requests. */
+/** Routes and handles requests. */
 export class Handler {
   readonly #settings: Settings
   readonly #context: DashboardContext
@@ -44,7 +44,7 @@ export class Handler {
     try {
       if (api) refuseCrossSite(request)
       const visitor = await authenticate(request, from, this.#settings.auth)
-      // To find out who it is may take a while.
+      // close() may have run while auth was pending.
       if (this.#isClosed) throw new ClosedError('The dashboard')
       if (api) return await this.#handleApi(request, url, (api[1] ?? api[2])!, decodeName(api[3]), visitor)
       requireMethod(request, 'GET', 'HEAD')
@@ -89,18 +89,15 @@ export class Handler {
     const requested = viewRequest(name, url.searchParams)
     if (kind === 'sql') {
       await this.#context.ready()
-      return json(
-        statementListOf(await recordQueries(() => requested.view.read(this.#context.viewContext, requested.params))),
-      )
+      const read = () => requested.view.read(this.#context.viewContext, requested.params)
+      return json(statementListOf(await recordQueries(read)))
     }
     const message = await this.#hub.read(requested)
     if (message.kind === 'failure') {
       return jsonResponse(message.error.code === 'USAGE' ? 400 : 503, JSON.stringify({ error: message.error }))
     }
-    return jsonResponse(
-      200,
-      `{"view":${JSON.stringify(name + url.search)},"at":"${message.at.toISOString()}","data":${message.json}}`,
-    )
+    const view = JSON.stringify(name + url.search)
+    return jsonResponse(200, `{"view":${view},"at":"${message.at.toISOString()}","data":${message.json}}`)
   }
 
   async #me(visitor: AuthenticatedVisitor): Promise<Me> {
@@ -121,7 +118,7 @@ function requireMethod(request: Request, ...methods: string[]): void {
   }
 }
 
-/** A part of a path. What cannot be decoded is the name of nothing. */
+/** Decodes a segment of a path. Returns an empty name, which does not exist, if the encoding is invalid. */
 function decodeName(part: string | undefined): string {
   try {
     return decodeURIComponent(part ?? '')
@@ -142,8 +139,6 @@ function statusOf(error: unknown): number {
 
 function refusalPage(status: number, { message, hint }: ErrorBody): Response {
   const paragraphs = [message, hint].filter((text) => text !== null).map((text) => `<p>${escapeHtml(text)}</p>`)
-  return htmlResponse(
-    status,
-    `<!doctype html><html lang="en"><meta charset="utf-8"><title>Holdfast</title><h1>Holdfast</h1>${paragraphs.join('')}</html>\n`,
-  )
+  const head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Holdfast</title>'
+  return htmlResponse(status, `${head}<h1>Holdfast</h1>${paragraphs.join('')}</html>\n`)
 }

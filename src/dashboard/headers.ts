@@ -1,4 +1,4 @@
-/** Nothing that the page does not need: no inline code, no inline styles, nothing from elsewhere, in nobody's frame. */
+/** Permits only what the page needs: no inline scripts or styles, no other origins, no embedding in a frame. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -20,7 +20,7 @@ const always = {
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
 }
 
-/** What every answer carries. Nothing is kept by anybody, but for what says otherwise. */
+/** Headers of a response. Responses are not cached unless `more` overrides it. */
 export function headersWith(more: Record<string, string>): Headers {
   return new Headers({ ...always, 'cache-control': 'no-store', ...more })
 }

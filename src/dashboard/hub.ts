@@ -6,19 +6,18 @@ import { errorBody, toJson } from './serialize.js'
 import type { AnyView } from './view.js'
 import type { ErrorBody } from './wire.js'
 
-/** So many questions are asked at a time. */
 const maxSubscriptions = 100
-/** How soon a database that is gone is looked for again. */
+/** Interval between attempts to reach an unreachable database. */
 const retryMs = 1_000
 
-/** What whoever watches is told. `json` is the data. */
+/** Message to the subscribers of a view. `json` is the serialized data. */
 export type LiveMessage =
   | { readonly kind: 'snapshot'; readonly at: Date; readonly json: string }
   | { readonly kind: 'failure'; readonly error: ErrorBody }
 
-/** A view with its parameters, as it can be asked. */
+/** A view with its parameters. */
 export interface ViewRequest {
-  /** The same for the same question. */
+  /** Equal for requests with the same view and parameters. */
   readonly id: string
   readonly view: AnyView
   readonly params: Parameters<AnyView['read']>[1]
@@ -28,14 +27,14 @@ interface Subscription {
   readonly request: ViewRequest
   readonly listeners: Set<(message: LiveMessage) => void>
   dueAt: number
-  /** The latest that was told: pictures are compared with it. */
+  /** Latest published snapshot. The next one is published only if it differs. */
   snapshot: { readonly message: LiveMessage & { kind: 'snapshot' }; readonly data: unknown } | undefined
   failure: ErrorBody | undefined
 }
 
 /**
- * Asks what somebody watches, each question once however many watch it, at its own pace; one after the other, so that the
- * database never gets them in a burst. Tells those who watch what has changed. Nobody watching: nothing is asked.
+ * Polls the views that pages subscribe to: each distinct request once per interval, one after the other, so that the
+ * database receives no bursts. Publishes changed data to the subscribers. Without subscribers, it runs no queries.
  */
 export class Hub {
   readonly #context: DashboardContext
@@ -47,25 +46,23 @@ export class Hub {
     this.#context = context
   }
 
-  /** How many questions are watched. */
+  /** Number of distinct requests with subscribers. */
   get size(): number {
     return this.#subscriptions.size
   }
 
-  /** Tells the listener what is known, at once if somebody else watches it already, and then what changes. Returns how to stop. */
+  /**
+   * Subscribes the listener. If the request already has a snapshot or a failure, the listener receives it before this
+   * method returns. Returns the function that unsubscribes.
+   */
   subscribe(request: ViewRequest, listener: (message: LiveMessage) => void): () => void {
     let subscription = this.#subscriptions.get(request.id)
     if (subscription === undefined) {
       if (this.#subscriptions.size >= maxSubscriptions) {
         throw new Refusal(503, 'TOO_MANY_VIEWS', `${maxSubscriptions} views are watched already`, 'Close some pages.')
       }
-      subscription = {
-        request,
-        listeners: new Set(),
-        dueAt: performance.now(),
-        snapshot: undefined,
-        failure: undefined,
-      }
+      const dueAt = performance.now()
+      subscription = { request, listeners: new Set(), dueAt, snapshot: undefined, failure: undefined }
       this.#subscriptions.set(request.id, subscription)
     }
     const { listeners, snapshot, failure } = subscription
@@ -81,13 +78,15 @@ export class Hub {
     }
   }
 
-  /** One answer, in its turn; at once if somebody else watches it already. */
+  /**
+   * Returns one message: the current one if the request already has subscribers, otherwise the result of the next poll.
+   */
   read(request: ViewRequest): Promise<LiveMessage> {
     return new Promise((resolve) => {
       let latest: LiveMessage
       const stop = this.subscribe(request, (message) => {
         latest = message
-        // The listener may be called before it knows how to stop, and with a snapshot before the failure that came after it.
+        // subscribe() can call the listener before it returns `stop`, and with a snapshot followed by a later failure.
         queueMicrotask(() => {
           stop()
           resolve(latest)
@@ -127,19 +126,19 @@ export class Hub {
 
   async #poll(subscription: Subscription): Promise<void> {
     const { view, params } = subscription.request
-    const begunAt = performance.now()
+    const startedAt = performance.now()
     try {
       await this.#context.ready()
       const offset = await this.#context.clockOffset()
-      const askedAt = performance.now()
+      const sentAt = performance.now()
       const data = await view.read(this.#context.viewContext, params)
       const endedAt = performance.now()
-      this.#publish(subscription, data, new Date((askedAt + endedAt) / 2 + offset))
-      // One that takes long is asked less often.
-      subscription.dueAt = endedAt + Math.max(view.intervalMs, 2 * (endedAt - begunAt))
+      this.#publish(subscription, data, new Date((sentAt + endedAt) / 2 + offset))
+      // A slow view is polled less often.
+      subscription.dueAt = endedAt + Math.max(view.intervalMs, 2 * (endedAt - startedAt))
     } catch (error) {
       const body = errorBody(error)
-      const tookMs = performance.now() - begunAt
+      const tookMs = performance.now() - startedAt
       if (body.code === 'DATABASE_UNREACHABLE' && !(await this.#context.isReachable()))
         this.#publishUnreachable(subscription, body)
       else {
@@ -149,7 +148,7 @@ export class Hub {
     }
   }
 
-  /** It is gone for all of them, so one of them finds out when it is back, and not each in its turn. */
+  /** Fails all subscriptions. Only the first one that is due tries the database again. */
   #publishUnreachable(subscription: Subscription, body: ErrorBody): void {
     const again = performance.now() + retryMs
     subscription.dueAt = again
@@ -165,7 +164,7 @@ export class Hub {
     const message = { kind: 'snapshot', at, json: toJson(data) } as const
     subscription.snapshot = { message, data }
     subscription.failure = undefined
-    // The others need not wait for their turn of retrying.
+    // The database is reachable again: poll the other failed subscriptions now.
     if (failure?.code === 'DATABASE_UNREACHABLE') {
       for (const other of this.#subscriptions.values()) {
         if (other.failure?.code === failure.code) other.dueAt = performance.now()
@@ -175,12 +174,12 @@ export class Hub {
   }
 }
 
-/** Of one question alone: the database answers others. */
+/** The error of one view that gets no response although the database responds to other queries. */
 function unansweredError({ message, cause }: Error): ErrorBody {
   return {
     code: 'UNANSWERED',
-    message: `The database is there, but gave no answer to this: ${cause instanceof Error ? cause.message : message}`,
-    hint: 'It is asked again by itself.',
+    message: `The database is reachable, but this query got no response: ${cause instanceof Error ? cause.message : message}`,
+    hint: 'The dashboard repeats the query automatically.',
   }
 }
 

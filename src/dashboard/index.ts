@@ -10,37 +10,37 @@ export type { Payload, Redact } from './redact.js'
 export type { ViewName } from './views/index.js'
 export type { Outcome } from './wire.js'
 
-/** The dashboard, to be mounted wherever there is room for it. */
+/** Request handlers of the dashboard for several web frameworks. */
 export interface Dashboard {
   /**
-   * Answers a request of the web standard, under any path. `remoteAddress` is where it comes from, for a dashboard without
-   * auth.
+   * Handles a Fetch API request, under any path. Without `auth`, `remoteAddress` is required: the IP address of the
+   * client.
    *
    * @example
    * app.all('/admin/holdfast/*', (c) => board.fetch(c.req.raw)) // Hono
    */
   readonly fetch: (request: Request, from?: { remoteAddress?: string | undefined }) => Promise<Response>
   /**
-   * The same for `node:http`, Express and whatever hands out the request and the response of Node.js.
+   * Handles a request of `node:http`, Express or another framework that passes the request and response of Node.js.
    *
    * @example
    * app.use('/admin/holdfast', board.node) // Express
    */
   readonly node: (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void) => void
   /**
-   * The same for Fastify, as a plugin.
+   * Serves the dashboard as a Fastify plugin.
    *
    * @example
    * app.register(board.fastify, { prefix: '/admin/holdfast' })
    */
   readonly fastify: (instance: FastifyLike) => Promise<void>
-  /** Ends the pages that are open and closes what the dashboard opened. */
+  /** Ends the streams of open pages and closes the connections that the dashboard opened. */
   close(): Promise<void>
 }
 
 /**
- * The dashboard of the fleet. Opens nothing until somebody comes, and asks the database nothing while nobody looks. Without
- * `auth` it answers only to its own machine.
+ * Creates the dashboard of the fleet. It connects on the first request. While no page is open, it runs no queries.
+ * Without `auth`, it accepts only requests from its own machine.
  *
  * @example
  * const board = dashboard({ url: process.env.DATABASE_URL, auth: (request) => visitorOf(request) })
@@ -49,7 +49,7 @@ export interface Dashboard {
 export function dashboard(options: DashboardOptions): Dashboard {
   const handler = new Handler(readSettings(options))
   const node: Dashboard['node'] = (request, response, next) => {
-    handleNode((asked, from) => handler.handle(asked, from), request, response).catch((error) => {
+    handleNode((webRequest, from) => handler.handle(webRequest, from), request, response).catch((error) => {
       if (next) next(error)
       else response.destroy(error)
     })

@@ -4,19 +4,19 @@ import { Refusal } from './refusal.js'
 
 const maxStreams = 100
 const maxViews = 16
-/** Proxies end connections on which nothing comes. */
+/** Interval of keep-alive comments. Proxies close silent connections. */
 const keepAliveMs = 15_000
-/** Then the browser opens it anew, and whoever may not come any more is refused. */
+/** Lifetime of a stream. The browser then reconnects, so that a visitor who has lost access is refused. */
 const maxStreamMs = 600_000
 const bufferBytes = 65_536
 
-/** What one stream asks for: a question, and how the visitor wrote it. */
+/** A view of a stream, and its spelling in the URL. */
 export interface StreamedView {
   readonly spec: string
   readonly request: ViewRequest
 }
 
-/** The streams of events that are open. */
+/** Open streams of server-sent events. */
 export class Streams {
   readonly #hub: Hub
   readonly #open = new Set<Stream>()
@@ -26,7 +26,7 @@ export class Streams {
     this.#hub = hub
   }
 
-  /** How many are open. */
+  /** Number of open streams. */
   get size(): number {
     return this.#open.size
   }
@@ -53,7 +53,7 @@ export class Streams {
     signal.addEventListener('abort', () => stream.end(), { once: true })
     const headers = headersWith({
       'content-type': 'text/event-stream; charset=utf-8',
-      // What compresses would wait for more; so would a proxy.
+      // Compression and proxies would buffer the events.
       'cache-control': 'no-store, no-transform',
       'x-accel-buffering': 'no',
     })
@@ -65,7 +65,10 @@ export class Streams {
   }
 }
 
-/** One page that watches. What it has not taken yet is replaced by what is newer: it can be slow, and never is far behind. */
+/**
+ * Stream of one page. A newer message of a view replaces the unsent one, so a slow page is never more than one message
+ * late.
+ */
 class Stream {
   readonly readable: ReadableStream<Uint8Array>
   readonly #pending = new Map<string, string>()
@@ -78,14 +81,11 @@ class Stream {
   constructor(onEnd: () => void) {
     this.#onEnd = onEnd
     this.#lifetime = setTimeout(() => this.end(), maxStreamMs).unref()
+    const start = (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      this.#controller = controller
+    }
     this.readable = new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => {
-          this.#controller = controller
-        },
-        pull: () => this.#flush(),
-        cancel: () => this.#release(),
-      },
+      { start, pull: () => this.#flush(), cancel: () => this.#release() },
       { highWaterMark: bufferBytes, size: (chunk) => chunk.byteLength },
     )
     this.#send('retry: 1000\n\n')
@@ -117,7 +117,7 @@ class Stream {
       message.kind === 'failure'
         ? `event: failure\ndata: {"view":${view},"error":${JSON.stringify(message.error)}}\n\n`
         : `event: view\ndata: {"view":${view},"at":"${message.at.toISOString()}","data":${message.json}}\n\n`
-    // Last in the row, also when an older one was waiting.
+    // Moves the view to the end of the queue, even if an older message was pending.
     this.#pending.delete(spec)
     this.#pending.set(spec, frame)
     this.#flush()

@@ -3,12 +3,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import type { RequestSource } from './guard.js'
 
-/** What routers and body parsers have put on a request. */
+/** Request with the properties that routers and body parsers add. */
 type ParsedRequest = IncomingMessage & { body?: unknown; originalUrl?: string }
 
 type Handle = (request: Request, from: RequestSource) => Promise<Response>
 
-/** Answers a request of Node.js by a handler of the web standard. */
+/** Handles a request of Node.js with a handler for Fetch API requests. */
 export async function handleNode(handle: Handle, incoming: ParsedRequest, outgoing: ServerResponse): Promise<void> {
   const closed = new AbortController()
   outgoing.once('close', () => closed.abort())
@@ -21,7 +21,7 @@ export async function handleNode(handle: Handle, incoming: ParsedRequest, outgoi
   }
   const response = await handle(request, { remoteAddress: incoming.socket.remoteAddress, incoming })
   outgoing.writeHead(response.status, Object.fromEntries(response.headers))
-  // The rest of a body that nobody wants.
+  // Discards the rest of an unread body.
   if (!incoming.complete) incoming.resume()
   if (incoming.method === 'HEAD' || response.body === null) outgoing.end()
   else await send(response.body, outgoing, closed.signal)
@@ -34,9 +34,9 @@ function requestOf(incoming: ParsedRequest, signal: AbortSignal): Request {
   for (const [name, value] of Object.entries(headers)) {
     if (value !== undefined && !name.startsWith(':')) given.set(name, Array.isArray(value) ? value.join(', ') : value)
   }
-  // One that does not say for whom it is must not pass for one that is for this machine.
+  // A request without a host must not pass for a request to this machine.
   const host = headers.host ?? String(headers[':authority'] ?? 'unknown.invalid')
-  // As a part of a path, whatever it begins with: two slashes must not become another host.
+  // Assigned as a path, because a path that begins with two slashes would otherwise be parsed as another host.
   const address = new URL(`${protocol}://${host}`)
   const [path = '/', ...search] = (originalUrl ?? url).split('?')
   address.pathname = path
@@ -50,7 +50,7 @@ function requestOf(incoming: ParsedRequest, signal: AbortSignal): Request {
   })
 }
 
-/** As it comes, or what a parser has made of it. */
+/** The raw body, or the body that a parser has already read. */
 function bodyOf(incoming: ParsedRequest): ReadableStream | Uint8Array<ArrayBuffer> | string {
   const { body } = incoming
   if (body === undefined) return chunksOf(incoming)
@@ -58,7 +58,7 @@ function bodyOf(incoming: ParsedRequest): ReadableStream | Uint8Array<ArrayBuffe
   return typeof body === 'string' ? body : JSON.stringify(body)
 }
 
-/** Nothing is taken before somebody asks for it: most of what is refused is refused before its body is read. */
+/** Streams the body on demand, because most refused requests are refused before their body is read. */
 function chunksOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
   const pieces = incoming.iterator({ destroyOnReturn: false })
   return new ReadableStream<Uint8Array>(

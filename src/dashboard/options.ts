@@ -4,32 +4,32 @@ import { callback, describe, flag, objectWith, readOptions, suggest, text, Usage
 import { checkSchemaName, checkUrl, type PgPool } from '../postgres/index.js'
 import type { Redact } from './redact.js'
 
-/** Somebody who may see the dashboard. */
+/** A person who may see the dashboard. */
 export interface Visitor {
-  /** Written into the audit with whatever they do. */
+  /** Name of the visitor in the audit. */
   readonly name: string
-  /** What they may do: `read` (the default) nothing but look, `all` everything, or these acts. */
+  /** Rights of the visitor: `read` (default) permits no acts, `all` permits all acts, a list permits these acts. */
   readonly rights?: 'all' | 'read' | readonly ActName[] | undefined
 }
 
 /**
- * Says who comes, or null for nobody who may. The second parameter is there where the request came through Node.js: what
- * middleware has put on it, such as a session, is still on it.
+ * Authenticates a request: returns the visitor, or null to refuse. `incoming` is the original request if it came
+ * through Node.js, including properties that middleware has added, such as a session.
  */
 export type Auth = (request: Request, incoming?: IncomingMessage) => Visitor | null | Promise<Visitor | null>
 
 export interface DashboardOptions {
-  /** Where PostgreSQL is: `postgres://user:password@host:5432/database`. Give this, or `pool`. */
+  /** Connection URL, such as `postgres://user:password@host:5432/database`. Required unless `pool` is given. */
   readonly url?: string | undefined
-  /** Your pool of node-postgres. It stays yours: the dashboard never closes it. */
+  /** Your own pool of node-postgres. The dashboard never closes it. */
   readonly pool?: PgPool | undefined
-  /** The schema that Holdfast keeps its tables in. Default `holdfast`. */
+  /** Schema that contains the tables of Holdfast. Default `holdfast`. */
   readonly schema?: string | undefined
-  /** Who may come, and do what. Without it, only requests from this very machine are answered. */
+  /** Authenticates visitors and grants their rights. Without it, only requests from the same machine are accepted. */
   readonly auth?: Auth | undefined
-  /** Refuses every act, whoever asks. */
+  /** Refuses every act, for all visitors. */
   readonly readOnly?: boolean | undefined
-  /** Makes of inputs, results, answers and errors what may be shown. */
+  /** Removes confidential data from inputs, results, answers, errors and log lines. */
   readonly redact?: Redact | undefined
 }
 
@@ -37,20 +37,14 @@ const rules = {
   url: text,
   pool: objectWith<PgPool>('a pool of node-postgres', 'connect', 'query', 'on', 'options'),
   schema: text,
-  auth: callback<Auth>('a function that says who comes'),
+  auth: callback<Auth>('a function that returns the visitor or null'),
   readOnly: flag,
-  redact: callback<Redact>('a function that makes of a payload what may be shown'),
+  redact: callback<Redact>('a function that redacts a payload'),
 }
 
-export interface Settings {
-  readonly database: { readonly url: string } | { readonly pool: PgPool }
-  readonly schema: string
-  readonly auth: Auth | undefined
-  readonly readOnly: boolean
-  readonly redact: Redact | undefined
-}
+export type Settings = ReturnType<typeof readSettings>
 
-export function readSettings(options: DashboardOptions): Settings {
+export function readSettings(options: DashboardOptions) {
   const { url, pool, schema = 'holdfast', auth, readOnly = false, redact } = readOptions('dashboard', options, rules)
   checkSchemaName(schema)
   const rest = { schema, auth, readOnly, redact }
@@ -62,12 +56,14 @@ export function readSettings(options: DashboardOptions): Settings {
   )
 }
 
-/** The visitor with what they may do, or null. A mistake of the hook is an error: it must not open a door. */
-export function readVisitor(given: Visitor | null): { name: string; rights: readonly ActName[] } | null {
+/** Reads the return value of `auth`. An invalid value throws, so that a mistake in `auth` grants nothing. */
+export function readVisitor(
+  given: Visitor | null,
+): { readonly name: string; readonly rights: readonly ActName[] } | null {
   if (given === null || given === undefined) return null
   const { name, rights = 'read' } = given
   if (typeof name !== 'string' || name === '') {
-    throw new UsageError(`Expected auth to answer with null or { name, rights? }, got a name that is ${describe(name)}`)
+    throw new UsageError(`Expected auth to return null or { name, rights? }, got ${describe(name)} as the name`)
   }
   if (rights === 'all') return { name, rights: actNames }
   if (rights === 'read') return { name, rights: [] }

@@ -2,7 +2,7 @@ import { statementByText } from '../postgres/index.js'
 import type { RecordedQuery } from './record-queries.js'
 import type { StatementList } from './wire.js'
 
-/** What was asked, ready for psql: each statement once, with its values written in. */
+/** Prepares recorded queries for psql: each statement once, with its values as literals. */
 export function statementListOf(queries: readonly RecordedQuery[]): StatementList {
   const statements = queries.map(({ text, values }) => ({
     purpose: statementByText(text)?.purpose ?? '',
@@ -11,17 +11,17 @@ export function statementListOf(queries: readonly RecordedQuery[]): StatementLis
   return { statements: [...new Map(statements.map((one) => [one.text, one])).values()] }
 }
 
-/** Strings, quoted names, comments and bodies are left alone; $1 and its kin become literals. */
+/** Matches strings, quoted names, comments and function bodies, which stay unchanged, and parameters such as $1. */
 const tokens = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$\$[\s\S]*?\$\$|\$(\d+)/g
 
-/** The statement with its values in it. */
+/** Replaces the parameters of the statement by literals. */
 export function withValues(text: string, values: readonly unknown[]): string {
   return text.replace(tokens, (piece, number?: string) => (number ? literal(values[Number(number) - 1]) : piece))
 }
 
 /**
- * A value as PostgreSQL reads it. Always a quoted text, whose type the statement decides, as it does for a parameter: the
- * drivers, too, send text without a type.
+ * Formats a value as quoted text without a type. The statement decides the type, as for a parameter that a driver
+ * sends.
  */
 export function literal(value: unknown): string {
   const text = textOf(value)
@@ -45,7 +45,7 @@ function arrayOf(values: readonly unknown[]): string {
   return `{${items.join(',')}}`
 }
 
-/** What cannot be seen, or turns round what can be, is spelt out: somebody will paste this. */
+/** Invisible and direction-changing characters. They are escaped, because people paste the statement. */
 const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
 
 function quote(text: string): string {

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { PgPool, PgPoolClient } from '../postgres/index.js'
 
-/** A statement that was asked, with its values. */
+/** A statement with its values. */
 export interface RecordedQuery {
   readonly text: string
   readonly values: readonly unknown[]
@@ -9,7 +9,7 @@ export interface RecordedQuery {
 
 const recordings = new AsyncLocalStorage<RecordedQuery[] | undefined>()
 
-/** A pool that tells what is asked through it to whoever overhears that. */
+/** Wraps a pool so that `recordQueries` sees its queries. */
 export function recordingPool(pool: PgPool): PgPool {
   return {
     query: recordingQuery(pool),
@@ -28,10 +28,9 @@ export function recordingPool(pool: PgPool): PgPool {
   }
 }
 
-/** What begins and ends a transaction, which is no question. */
+/** Statements that are not recorded. */
 const transactionControl = /^(begin|commit|rollback)\b/
 
-/** The `query` of a pool or of a client, which tells what it is given. */
 function recordingQuery(target: Pick<PgPoolClient, 'query'>): PgPoolClient['query'] {
   return (given: string | { text: string; query_timeout: number }, values?: unknown[]) => {
     const text = typeof given === 'string' ? given : given.text
@@ -40,14 +39,14 @@ function recordingQuery(target: Pick<PgPoolClient, 'query'>): PgPoolClient['quer
   }
 }
 
-/** Does the work, and answers with what it asked. */
+/** Runs the work and returns the queries that it sent. */
 export async function recordQueries(work: () => Promise<unknown>): Promise<RecordedQuery[]> {
   const queries: RecordedQuery[] = []
   await recordings.run(queries, work)
   return queries
 }
 
-/** Does what nobody is to overhear. */
+/** Runs the work without recording its queries. */
 export function withoutRecording<T>(work: () => T): T {
   return recordings.run(undefined, work)
 }

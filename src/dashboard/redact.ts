@@ -1,4 +1,4 @@
-/** Which payload it is. */
+/** Identifies a payload. */
 export interface Payload {
   readonly what:
     | 'job input'
@@ -13,20 +13,17 @@ export interface Payload {
   readonly of: string
 }
 
-/** Makes of a payload what may be shown. */
+/** Removes confidential data from a payload and returns the value to show. */
 export type Redact = (payload: unknown, about: Payload) => unknown
 
-/** What is shown where the hook itself fails: never the payload. */
-const notShown = 'not shown: redact failed'
-
-/** A hook that fails must not show what it was to hide. */
+/** Wraps the hook of the user. If the hook throws, the payload is not shown. */
 export function redactWith(hook: Redact | undefined): Redact {
   if (hook === undefined) return (payload) => payload
   return (payload, about) => {
     try {
       return hook(payload, about)
     } catch {
-      return notShown
+      return 'not shown: redact failed'
     }
   }
 }

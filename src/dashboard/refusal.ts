@@ -1,4 +1,4 @@
-/** A request that is not answered as it wants to be, and what to do about it. */
+/** Refuses a request, with the HTTP status, the reason and a hint. */
 export class Refusal extends Error {
   constructor(
     readonly status: number,

@@ -1,7 +1,7 @@
--- The audit: what visitors of the dashboard did, to what, why, and with what result.
+-- The audit: acts of the visitors of the dashboard.
 
 create sequence holdfast.audit_number as bigint;
-comment on sequence holdfast.audit_number is 'Numbers what visitors did.';
+comment on sequence holdfast.audit_number is 'Ids of audit entries.';
 
 create table holdfast.audit (
   id bigint primary key default nextval('holdfast.audit_number'),
@@ -17,16 +17,16 @@ create table holdfast.audit (
   error text
 );
 comment on table holdfast.audit is
-  'What visitors of the dashboard did. Written before it is done, and again when it has been. Each also forgets what is older than 90 days.';
-comment on column holdfast.audit.id is 'Counts them.';
-comment on column holdfast.audit.at is 'When it was about to be done.';
-comment on column holdfast.audit.visitor is 'Who, as auth said; loopback for whoever is at the machine itself.';
-comment on column holdfast.audit.act is 'What, by the name of the right to do it.';
-comment on column holdfast.audit.subject is 'To what.';
-comment on column holdfast.audit.params is 'With which parameters.';
-comment on column holdfast.audit.reason is 'Why, as the visitor said; null when they did not.';
-comment on column holdfast.audit.consequence is 'What would happen, as it was known a moment before.';
-comment on column holdfast.audit.ended_at is 'When it was done, or had failed; null when the dashboard died, or lost the database, meanwhile.';
-comment on column holdfast.audit.outcome is 'What became of it; null when it failed, or that is not known.';
-comment on column holdfast.audit.error is 'What it failed of.';
+  'Acts of the visitors of the dashboard. Inserted before an act and updated after it. An insert also deletes rows older than 90 days.';
+comment on column holdfast.audit.id is 'Id of the entry.';
+comment on column holdfast.audit.at is 'Time directly before the act.';
+comment on column holdfast.audit.visitor is 'Name that auth returned. loopback if the dashboard has no auth.';
+comment on column holdfast.audit.act is 'Name of the act, which is also the name of the right.';
+comment on column holdfast.audit.subject is 'Object of the act.';
+comment on column holdfast.audit.params is 'Parameters of the act.';
+comment on column holdfast.audit.reason is 'Reason that the visitor gave, or null.';
+comment on column holdfast.audit.consequence is 'Text of the preview, read directly before the act.';
+comment on column holdfast.audit.ended_at is 'End of the act. Null if the dashboard crashed or lost the database during the act.';
+comment on column holdfast.audit.outcome is 'Outcome of the act. Null if the act failed or its outcome is unknown.';
+comment on column holdfast.audit.error is 'Error of the act, or null.';
 create index audit_at on holdfast.audit (at);

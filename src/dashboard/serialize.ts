@@ -4,21 +4,21 @@ import type { ErrorBody } from './wire.js'
 const maxTextLength = 8_000
 const maxJsonLength = 2_000_000
 
-/** What is told of an error. Never its stack: it names files. */
+/** Converts an error for the page. Omits the stack, because it contains file names. */
 export function errorBody(error: unknown): ErrorBody {
   if (isInstance(error, HoldfastError))
     return { code: error.code, message: truncate(error.message), hint: error.hint ?? null }
   return { code: 'INTERNAL', message: `The dashboard failed: ${messageOf(error)}`, hint: null }
 }
 
-/** As JSON, with long texts cut in the middle. */
+/** Serializes data as JSON and shortens long texts in the middle. */
 export function toJson(data: unknown): string {
   const json = JSON.stringify(data ?? null, (_, value) => (typeof value === 'string' ? truncate(value) : value))
   if (json.length <= maxJsonLength) return json
-  throw new HoldfastError('The answer of this view is too large to be shown', {
+  throw new HoldfastError(`Expected at most ${maxJsonLength} characters for this view, got ${json.length}`, {
     code: 'TOO_LARGE',
     retryable: false,
-    hint: 'Narrow it by a namespace, or look with the command line.',
+    hint: 'Select a namespace, or use the command line.',
   })
 }
 

@@ -6,7 +6,7 @@ import { views } from './views/index.js'
 
 const maxParams = 16
 
-/** The question behind `NAME` and its parameters. */
+/** Parses the name and the parameters of a view. */
 export function viewRequest(name: string, search: URLSearchParams): ViewRequest {
   if (!Object.hasOwn(views, name)) {
     const meant = suggest(name, Object.keys(views))
@@ -23,7 +23,7 @@ export function viewRequest(name: string, search: URLSearchParams): ViewRequest 
   return { id: `${name} ${JSON.stringify(sorted)}`, view, params }
 }
 
-/** The same, written as `NAME?params`. */
+/** Parses `NAME?params`. */
 export function parseViewRequest(text: string): ViewRequest {
   const [name = '', ...rest] = text.split('?')
   return viewRequest(name, new URLSearchParams(rest.join('?')))

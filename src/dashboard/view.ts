@@ -5,42 +5,44 @@ import type { Executor, Reader } from '../postgres/index.js'
 import type { Audit } from './audit.js'
 import type { Redact } from './redact.js'
 
-/** What a view asks. */
+/** Collaborators of the views. */
 export interface ViewContext {
   readonly executor: Executor & Reader
   readonly observer: Observer
-  /** Where Holdfast keeps its tables. */
   readonly schema: string
   /**
-   * Works with a member of the fleet that holds nothing, for what the rooms know and the observer does not. It is opened when
-   * it is first needed, and closed when it has not been for a while.
+   * Runs `work` with a fleet member that holds nothing. The member opens on first use and closes after a time without
+   * use.
    */
   asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
   readonly audit: Audit
-  /** Every payload goes through it: inputs, results, answers, what errors say. */
+  /** Redacts every payload: inputs, results, answers, errors and log lines. */
   readonly redact: Redact
 }
 
-/**
- * One question that the dashboard can ask, under a name. Whoever watches it is told the answer when it has changed.
- *
- * - It asks little: whoever watches costs so much every `intervalMs`, and all who watch the same cost it once.
- * - What it says is bounded: at most 200 rows of a kind. Long texts are cut on the way.
- * - Moments are those of the database. Ages and times left (`…Ms`) may stand beside them: they count from the moment of the
- *   answer, which is told with it, and are no change as long as they only go with the clock.
- */
-export interface View<Needs extends ParamKinds, Params extends ParamKinds, Data> {
+interface ViewDefinition<Needs extends ParamKinds, Params extends ParamKinds, Data> {
   readonly intervalMs: number
-  readonly needs: Needs
-  readonly params: Params
   read(context: ViewContext, params: ParsedParams<Needs, Params>): Promise<Data>
 }
 
-/** Any view, whatever it needs. */
+/**
+ * A query of the dashboard, read every `intervalMs` while a page subscribes to it. Pages receive the data when it has
+ * changed.
+ *
+ * - The data is bounded: at most 200 rows of a kind. Long texts are truncated.
+ * - Dates come from the database clock. Ages and remaining times (`…Ms`) count from the time of the snapshot. A change
+ *   of such a number that only follows the clock is not a change of the data.
+ */
+export interface View<Needs extends ParamKinds, Params extends ParamKinds, Data>
+  extends ViewDefinition<Needs, Params, Data> {
+  readonly needs: Needs
+  readonly params: Params
+}
+
 export type AnyView = View<ParamKinds, ParamKinds, unknown>
 
 /**
- * Defines a view. `needs` are the parameters that must be given, `params` those that may be.
+ * Defines a view. `needs` are the required parameters, `params` the optional ones.
  *
  * @example
  * const lock = view({
@@ -49,16 +51,9 @@ export type AnyView = View<ParamKinds, ParamKinds, unknown>
  *   read: ({ observer }, { key }) => observer.locks({ key }),
  * })
  */
-export function view<
-  Data,
-  const Needs extends ParamKinds = NoParams,
-  const Params extends ParamKinds = NoParams,
->(definition: {
-  readonly intervalMs: number
-  readonly needs?: Needs
-  readonly params?: Params
-  read(context: ViewContext, params: ParsedParams<Needs, Params>): Promise<Data>
-}): View<Needs, Params, Data> {
+export function view<Data, const Needs extends ParamKinds = NoParams, const Params extends ParamKinds = NoParams>(
+  definition: ViewDefinition<Needs, Params, Data> & { readonly needs?: Needs; readonly params?: Params },
+): View<Needs, Params, Data> {
   const { needs = {} as Needs, params = {} as Params } = definition
   return { ...definition, needs, params }
 }

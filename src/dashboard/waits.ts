@@ -9,22 +9,23 @@ import {
   type WaitGraph,
 } from '../observe/index.js'
 
-/** So many names, so many who hold and so many who wait for each, and so many rows of the tree go over the wire. */
 const maxNames = 60
+/** Maximum number of holders, and of waiters, of one name. */
 const maxPerName = 20
+/** Maximum number of rows of the tree. */
 const maxRows = 200
 
-/** Who waits for whom, as the page draws it. */
+/** Wait graph in the form that the page draws. */
 export interface WaitGraphView {
-  /** How many calls are held up. */
+  /** Number of waiting calls. */
   readonly calls: number
-  /** Who blocks others and waits for nobody, whoever blocks most first; where all wait for each other, one of each circle. */
+  /** Participants that block others and do not wait, the largest blocker first. One participant of each cycle. */
   readonly roots: readonly { readonly participant: string; readonly blocks: number }[]
   readonly cycles: WaitGraph['cycles']
   readonly participants: readonly Participant[]
   readonly names: readonly DrawnName[]
   readonly tree: readonly TreeRow[]
-  /** Whether there is more than is told here. */
+  /** Whether a part of the graph was omitted. */
   readonly isPartial: boolean
 }
 
@@ -33,35 +34,32 @@ export interface DrawnName extends Omit<ContendedName, 'holders' | 'waits'> {
   readonly waits: readonly DrawnWait[]
 }
 
-export interface DrawnHolding extends Pick<ContendedName['holders'][number], 'participant' | 'how' | 'mode' | 'job'> {
-  readonly weight: number
-  readonly forMs: number | null
-  readonly freeInMs: number | null
-  /** How it can be got out of the way, the mildest first. */
+type Holding = ContendedName['holders'][number]
+
+export interface DrawnHolding
+  extends Pick<Holding, 'participant' | 'how' | 'mode' | 'job' | 'weight' | 'forMs' | 'freeInMs'> {
+  /** Acts that can free the name, the mildest first. */
   readonly remedies: readonly Remedy[]
 }
 
-export interface DrawnWait {
-  readonly participant: string
-  readonly mode: 'exclusive' | 'shared'
-  readonly weight: number
-  readonly requests: number
-  readonly forMs: number | null
-  readonly behind: string | null
-}
+export type DrawnWait = Pick<
+  ContendedName['waits'][number],
+  'participant' | 'mode' | 'weight' | 'requests' | 'forMs' | 'behind'
+>
 
-/** One row of the trees: somebody, with the name that they wait for; or, with `has`, a name that they have, below them. */
+/**
+ * Row of the tree: a participant with the name that it waits for, or (with `has`) a name that the participant holds.
+ */
 export interface TreeRow {
   readonly depth: number
   readonly participant: string
   readonly has: boolean
-  /** Null at a root. */
+  /** Null for a root. */
   readonly name: string | null
-  /** Whether what stands below it is told elsewhere. */
+  /** Whether the rows below it appear at another place of the tree. */
   readonly isRepeated: boolean
 }
 
-/** Nobody waits. */
 const emptyView: WaitGraphView = {
   calls: 0,
   roots: [],
@@ -101,7 +99,10 @@ function callsOf(waits: ContendedName['waits']): number {
   return waits.reduce((sum, { requests }) => sum + requests, 0)
 }
 
-/** What matters most of a graph that is too large: circles, then who is in the way of others, then who waits longest. */
+/**
+ * Shortens a large graph. Keeps cycles first, then participants that block others, then the names with the most
+ * waiters.
+ */
 function relevantNames({ names, cycles }: WaitGraph): ContendedName[] {
   const sides = cycles.flatMap((cycle) => cycle.sides)
   const inCircle = new Set(sides.flatMap(({ holds, waitsFor }) => [holds, waitsFor]))
@@ -119,7 +120,7 @@ function relevantNames({ names, cycles }: WaitGraph): ContendedName[] {
     .map((name) => ({ ...name, holders: limited(name.holders), waits: limited(name.waits) }))
 }
 
-/** How many others wait for it, or for somebody who does. */
+/** Number of participants that wait for this one, directly or indirectly. */
 function blockedBy(id: string, names: readonly ContendedName[]): number {
   const found = new Set([id])
   for (const one of found) {
@@ -131,31 +132,23 @@ function blockedBy(id: string, names: readonly ContendedName[]): number {
 }
 
 function drawName(name: ContendedName, byId: ReadonlyMap<string, Participant>): DrawnName {
-  // Each permit is a row of its own, and so is each wait for one.
+  // Each permit, and each wait for a permit, is a separate row. Merge the rows of one participant.
   const holders = mergeBy(
     name.holders,
     ({ participant, job }) => `${participant} ${job}`,
-    (one, other) => ({
-      ...one,
-      weight: one.weight + other.weight,
-      forMs: longest(one.forMs, other.forMs),
-    }),
+    (one, other) => ({ ...one, weight: one.weight + other.weight, forMs: longest(one.forMs, other.forMs) }),
   )
   const waits = mergeBy(
     name.waits,
     ({ participant, mode }) => `${participant} ${mode}`,
-    (one, other) => ({
-      ...one,
-      requests: one.requests + other.requests,
-      forMs: longest(one.forMs, other.forMs),
-    }),
+    (one, other) => ({ ...one, requests: one.requests + other.requests, forMs: longest(one.forMs, other.forMs) }),
   )
   return {
     ...name,
     holders: holders.map((holding) => {
       const { participant, how, mode, job, weight, forMs, freeInMs } = holding
       const remedies = remediesFor(name, holding, byId.get(participant)!)
-      return { participant, how, mode, job, weight, forMs, freeInMs, remedies: remedies }
+      return { participant, how, mode, job, weight, forMs, freeInMs, remedies }
     }),
     waits: waits.map(({ participant, mode, weight, requests, forMs, behind }) => {
       return { participant, mode, weight, requests, forMs, behind }

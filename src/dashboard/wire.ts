@@ -1,10 +1,10 @@
-// What goes between the server and the page, as types only: the page imports them and none of the code.
+// Types of the messages between the server and the page. The page imports these types and no code of the server.
 import type { ActName, Acts, Consequence, Outcome as FullOutcome, ParsedParams } from '../acts/index.js'
 import type { ViewName, Views } from './views/index.js'
 
 export type { ActName, Consequence, ViewName }
 
-/** What JSON makes of a value. */
+/** Type of a value after serialization to JSON and back. */
 export type Wire<T> = unknown extends T
   ? T
   : T extends Date
@@ -13,23 +13,19 @@ export type Wire<T> = unknown extends T
       ? T
       : { readonly [Name in keyof T]: Wire<T[Name]> }
 
-/** What a view says. */
 export type ViewData<Name extends ViewName> = Wire<Awaited<ReturnType<Views[Name]['read']>>>
 
-/** The parameters of a view. */
 export type ParamsOf<Name extends ViewName> = Wire<ParsedParams<Views[Name]['needs'], Views[Name]['params']>>
 
-/** The parameters of an act. */
 export type ActParamsOf<Name extends ActName> = Wire<ParsedParams<Acts[Name]['needs'], Acts[Name]['params']>>
 
-/** What went wrong, as it is told everywhere. */
 export interface ErrorBody {
   readonly code: string
   readonly message: string
   readonly hint: string | null
 }
 
-/** Of every answer that is not 200. */
+/** Body of every response with a status other than 200. */
 export interface ErrorResponse {
   readonly error: ErrorBody
 }
@@ -37,32 +33,35 @@ export interface ErrorResponse {
 /** `GET api/me` */
 export interface Me {
   readonly visitor: string
-  /** What this visitor may do; nothing where the dashboard is read-only. */
+  /** Acts that the visitor may run. Empty if the dashboard is read-only. */
   readonly rights: readonly ActName[]
   readonly readOnly: boolean
-  /** Of Holdfast. */
+  /** Version of Holdfast. */
   readonly version: string
   readonly schema: string
-  /** The version of PostgreSQL; null while the database cannot be asked. */
+  /** Version of PostgreSQL. Null while the database is unreachable. */
   readonly server: string | null
-  /** Where the database is, for people. */
+  /** Address of the database, without a password. */
   readonly database: string
   readonly namespaces: readonly string[]
-  /** By the database's clock; null while it cannot be asked. */
+  /** Time of the database clock. Null while the database is unreachable. */
   readonly now: string | null
-  /** Why the database cannot be asked. */
+  /** Reason why the database is unreachable. */
   readonly error: ErrorBody | null
 }
 
-/** `GET api/view/NAME?params`; and the data of `event: view`, whose `view` is `NAME?params` as it was asked for. */
+/**
+ * Response to `GET api/view/NAME?params`, and data of `event: view`, where `view` is `NAME?params` as the page wrote
+ * it.
+ */
 export interface ViewSnapshot<Name extends ViewName = ViewName> {
   readonly view: string
-  /** By the database's clock: from here ages and times left count. */
+  /** Time of the database clock from which ages and remaining times count. */
   readonly at: string
   readonly data: ViewData<Name>
 }
 
-/** The data of `event: failure`: nothing new until this is over. */
+/** Data of `event: failure`. The view has no newer data until the next `event: view`. */
 export interface ViewFailure {
   readonly view: string
   readonly error: ErrorBody
@@ -76,21 +75,19 @@ export interface StatementList {
 /** `POST api/act/NAME` */
 export interface ActRequest<Name extends ActName = ActName> {
   readonly params: ActParamsOf<Name>
-  /** Only tells what would happen. */
+  /** Requests only the consequence. */
   readonly preview?: boolean
-  /** Why, for the audit. */
+  /** Reason for the audit. */
   readonly reason?: string
 }
 
-/** The answer to a preview. */
 export interface PreviewResponse {
   readonly consequence: Consequence
 }
 
-/** The result of an act, without what only programs read. */
+/** Outcome of an act, without the result for programs. */
 export type Outcome = Omit<FullOutcome, 'result'>
 
-/** The answer to the act. */
 export interface ActResponse {
   readonly outcome: Outcome
 }

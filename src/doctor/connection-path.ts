@@ -7,12 +7,11 @@ import { type Fact, type Finding, type FindingInput, finding } from './finding.j
 const receivedWithinMs = 5_000
 
 /**
- * Does what every instance does when it opens: a session of its own, the truth test, the settings that make the server end a
- * silent session, and LISTEN. What a pooler calls itself is not asked.
+ * Opens an anchor as an instance does: its own session, the session lock test, the settings that make the server end a
+ * silent session, and LISTEN. A pooler is detected by its behavior, not by its name.
  */
 export const connectionPath: Check = {
-  name: 'the path to the server, by a session like those of the instances',
-  needsSchema: false,
+  name: 'the path to the server',
   async run(context) {
     const { database, direct, schema, expiryMs } = context
     const anchor = new Anchor({
@@ -29,13 +28,13 @@ export const connectionPath: Check = {
       const session = anchor.session!
       context.path = session.direct ? 'direct' : 'session pooler'
       return [
-        ...(session.direct ? [] : [sessionPooler()]),
+        session.direct ? undefined : sessionPooler(),
         ...refusedSettingFindings(session.refusedSettings, null),
-        ...(await lostNotifications(context, session)),
+        await lostNotifications(context, session),
       ]
     } catch (error) {
-      if (error instanceof SessionLocksUnavailableError) return [await unfit(context, error)]
-      if (direct && error instanceof HoldfastError) return [wrongDirectUrl(error.message, error.hint)]
+      if (error instanceof SessionLocksUnavailableError) return await unfit(context, error)
+      if (direct && error instanceof HoldfastError) return wrongDirectUrl(error.message, error.hint)
       throw error
     } finally {
       await anchor.close()
@@ -54,12 +53,16 @@ async function unfit(context: DoctorContext, error: SessionLocksUnavailableError
     fix: { text: hint! },
   }
   if (error.reason === 'read-replica') {
-    return finding({ ...common, id: 'read-replica', why: 'Nothing can be coordinated there: it takes no writes.' })
+    return finding({
+      ...common,
+      id: 'read-replica',
+      why: 'Coordination needs writes, which a replica does not accept.',
+    })
   }
-  return finding({ ...common, id: 'session-locks', why: 'Two instances would both believe that they hold one lock.' })
+  return finding({ ...common, id: 'session-locks', why: 'Two instances could hold the same lock at the same time.' })
 }
 
-async function transactionPooler(context: DoctorContext, seen: string): Promise<Finding> {
+async function transactionPooler(context: DoctorContext, message: string): Promise<Finding> {
   context.path = 'transaction pooler'
   const { address, port, database, role } = context.server
   const host = address?.includes(':') ? `[${address}]` : (address ?? 'HOST')
@@ -69,25 +72,25 @@ async function transactionPooler(context: DoctorContext, seen: string): Promise<
   return finding({
     id: 'transaction-pooler',
     severity: isMeant ? 'note' : 'wrong',
-    text: isMeant ? `${seen}. All living instances were opened with anchor: "none", and need no session` : seen,
-    why: 'Without a session there are no locks that end with their holder: opening with an anchor is refused, and so is `lock run`.',
+    text: isMeant ? `${message}. All live instances were opened with anchor: "none" and need no session` : message,
+    why: 'Session locks need a session of their own. Opening with an anchor is refused, and so is `lock run`.',
     facts: { direct_url_given: context.direct !== undefined, server_address: address, server_port: port },
     fix: {
       text: context.direct
-        ? 'The direct URL, too, leads through a pooler. Give the address of PostgreSQL itself, or a port in session mode.'
-        : 'Give the address that leads past the pooler, as directUrl in Holdfast.open and in the environment of the command line, with a password where there is one. This is what the server calls itself; or open with anchor: "none".',
+        ? 'The direct URL also leads through a pooler. Set it to the address of PostgreSQL itself, or to a pooler port in session mode.'
+        : 'Set the address that bypasses the pooler: as directUrl in Holdfast.open and in the environment of the command line. The command below contains the address that the server reports. Add the password. Alternatively, open with anchor: "none".',
       commands: [`export HOLDFAST_DIRECT_URL=${shellQuote(direct)}`],
     },
   })
 }
 
-function wrongDirectUrl(seen: string, hint: string | undefined): Finding {
+function wrongDirectUrl(message: string, hint: string | undefined): Finding {
   return finding({
     id: 'direct-url',
     severity: 'wrong',
-    text: `The direct URL does not lead where the database is: ${seen}`,
-    why: 'Locks would be taken where nobody else sees them, or not at all.',
-    fix: { text: hint ?? 'Give the address of the same database, past the pooler.' },
+    text: `The direct URL does not lead to the database: ${message}`,
+    why: 'Locks would exclude no other instance, or could not be acquired.',
+    fix: { text: hint ?? 'Set the direct URL to the address of the same database without the pooler.' },
   })
 }
 
@@ -95,20 +98,20 @@ function sessionPooler(): Finding {
   return finding({
     id: 'session-pooler',
     severity: 'note',
-    text: 'A pooler in session mode stands between. Session locks work through it',
-    why: 'When it hides that a client has died, the lock of a killed process is free after the expiry, and not in milliseconds.',
-    fix: { text: 'Nothing need be done. A direct URL past the pooler makes takeovers faster.' },
+    text: 'The connection leads through a pooler in session mode. Session locks work',
+    why: 'If the pooler keeps the session of a dead client, the lock of a killed process is free after the expiry instead of within milliseconds.',
+    fix: { text: 'No action is required. A direct URL without the pooler makes takeovers faster.' },
   })
 }
 
 const explanations: Record<string, string> = {
-  idle_session_timeout: 'A frozen or cut-off holder would keep its locks for good.',
+  idle_session_timeout: 'A frozen or disconnected holder would keep its locks forever.',
   client_connection_check_interval:
-    'The lock of a process that dies in mid-statement is free only when the statement ends.',
-  transaction_timeout: 'A statement under way when the network is cut is ended by keepalives alone.',
+    'The lock of a process that dies during a statement is free only when the statement ends.',
+  transaction_timeout: 'If the network fails during a statement, only TCP keepalives end the statement.',
 }
 
-/** Settings that a session of ours could not make. On a Unix socket those of TCP are 0, and not missed. */
+/** Findings for settings that a session could not change. On a Unix socket, TCP settings are 0, which is harmless. */
 export function refusedSettingFindings(
   refused: Readonly<Record<string, { wanted: string; got: string | null }>>,
   instance: string | null,
@@ -120,25 +123,25 @@ export function refusedSettingFindings(
     const isMissing = got === null
     return finding({
       id: 'settings-refused',
-      // What its version does not have, the server cannot be blamed for.
+      // An older server version may lack the setting.
       severity: name === 'idle_session_timeout' ? 'wrong' : isMissing ? 'note' : 'risky',
       subject: instance === null ? name : `${name} of ${instance}`,
       text: isMissing
-        ? `${who} wanted ${name}, which this server does not have`
-        : `${who} set ${name} to ${wanted}, and it is ${got}`,
-      why: explanations[name] ?? 'Holders that are gone are noticed later than they should be.',
+        ? `${who} needs the setting ${name}, which this server does not have`
+        : `${who} set ${name} to ${wanted}, but its value is ${got}`,
+      why: explanations[name] ?? 'The server detects dead holders later.',
       facts,
       fix: {
         text: isMissing
-          ? 'It comes with a newer version of PostgreSQL.'
-          : 'Something between the client and the server, or the system that the server runs on, does not let it be set: connect directly, or look at the notes of your provider.',
+          ? 'Newer versions of PostgreSQL have this setting.'
+          : 'A pooler or the operating system of the server prevents the setting. Connect directly, or see the documentation of your provider.',
       },
     })
   })
 }
 
 /** Sends a message through the database and waits for it on the session. */
-async function lostNotifications(context: DoctorContext, session: Session): Promise<Finding[]> {
+async function lostNotifications(context: DoctorContext, session: Session): Promise<Finding | undefined> {
   const channel = `holdfast_doctor_${randomBytes(6).toString('hex')}`
   let timer: NodeJS.Timeout | undefined
   const received = new Promise<boolean>((resolve) => {
@@ -151,21 +154,19 @@ async function lostNotifications(context: DoctorContext, session: Session): Prom
       () => undefined,
       (error: HoldfastError) => error,
     )
-    if (!sent && (await received)) return []
-    return [
-      finding({
-        id: 'notifications-lost',
-        severity: 'wrong',
-        text: sent
-          ? `A notification could not be sent: ${sent.message}`
-          : 'A notification was sent, and not heard within 5 s',
-        why: 'Whoever waits for a lease, a job or a permit is woken by notifications; without them everything waits for the next look.',
-        facts: { error: sent?.message ?? null },
-        fix: {
-          text: 'Where the queue of notifications is full, end the transaction that keeps it so (see notification-queue). Otherwise something between the client and the server keeps them back: connect directly.',
-        },
-      }),
-    ]
+    if (!sent && (await received)) return undefined
+    return finding({
+      id: 'notifications-lost',
+      severity: 'wrong',
+      text: sent
+        ? `A notification could not be sent: ${sent.message}`
+        : 'A test notification did not arrive within 5 s',
+      why: 'Notifications wake waiters for leases, jobs and permits. Without notifications, every waiter waits for its next poll.',
+      facts: { error: sent?.message ?? null },
+      fix: {
+        text: 'If the notification queue is full, end the transaction that blocks it (see notification-queue). Otherwise a pooler drops notifications: connect directly.',
+      },
+    })
   } finally {
     clearTimeout(timer)
   }

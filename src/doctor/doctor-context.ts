@@ -29,7 +29,6 @@ export type StatementName =
   | 'notify'
   | 'standbys'
   | 'clock'
-  | 'instance_clocks'
   | 'catalog'
   | 'orphaned_locks'
   | 'unserved_jobs'
@@ -40,12 +39,12 @@ export type StatementName =
 
 export interface ExamineOptions {
   readonly database: Database
-  /** How to connect past a pooler; where it is not given, that is how the database itself is reached. */
+  /** Connection that bypasses a pooler. Default: the connection of the database. */
   readonly direct?: Connection | undefined
   readonly schema?: string | undefined
-  /** The expiry that the instances are opened with. */
+  /** Expiry of the instances. */
   readonly expiryMs?: number | undefined
-  /** From when on something lasts too long: a transaction, a pause, a job that nobody runs. */
+  /** Duration after which an open transaction, a paused queue, an idle session or a ready job is reported. */
   readonly toleranceMs?: number | undefined
 }
 
@@ -57,12 +56,12 @@ export interface Server {
   readonly port: number | null
 }
 
-/** How a connection of our own has fared, on which session locks were tried. */
+/** Result of the session lock test. */
 export type ConnectionPath = 'direct' | 'session pooler' | 'transaction pooler' | 'none'
 
 const statementTimeoutMs = 5_000
 
-/** What the checks look at. */
+/** Options, facts and statements that the checks share. */
 export class DoctorContext {
   readonly database: Database
   readonly direct: Connection | undefined
@@ -71,11 +70,11 @@ export class DoctorContext {
   readonly toleranceMs: number
   server!: Server
   path: ConnectionPath = 'none'
-  /** The version of the schema; 0 where there is none. */
+  /** Version of the schema. 0 if there is none. */
   version = 0
-  /** Number of steps that `migrate` would take: migrations, and one for functions. */
+  /** Number of steps that `migrate` would run: migrations, and one for functions. */
   pending = 0
-  /** Whether the functions of the schema are meant to be those of this version of Holdfast. */
+  /** Whether this version of Holdfast applied the functions of the schema. */
   hasOurFunctions = false
   readonly #sql: Record<StatementName, Statement>
 
@@ -88,23 +87,21 @@ export class DoctorContext {
     this.#sql = loadStatements<StatementName>(new URL('./doctor.sql', import.meta.url), schema)
   }
 
-  /** A thing in the schema, as SQL wants it. */
-  qualifiedName(thing: string): string {
-    return `${this.quotedSchema}.${/^[a-z_][a-z0-9_]*$/.test(thing) ? thing : quoteIdentifier(thing)}`
+  /** Qualified name of an object in the schema, quoted if necessary. */
+  qualifiedName(name: string): string {
+    return `${this.quotedSchema}.${quoteIfNecessary(name)}`
   }
 
-  /** The schema's name, quoted where it must be. */
+  /** Name of the schema, quoted if necessary. */
   get quotedSchema(): string {
-    return /^[a-z_][a-z0-9_]*$/.test(this.schema) ? this.schema : quoteIdentifier(this.schema)
+    return quoteIfNecessary(this.schema)
   }
 
   get isInstalled(): boolean {
     return this.version > 0
   }
 
-  /**
-   * Asks, and gives up after a while: a table that somebody keeps locked is a case for the doctor, and no reason to hang.
-   */
+  /** Runs a query with a statement timeout, so that a check does not wait for a locked table. */
   get executor(): Executor {
     return {
       query: <Row>(text: string, values?: readonly unknown[]) =>
@@ -119,7 +116,6 @@ export class DoctorContext {
     return new Observer({ read: this.executor.query }, this.schema)
   }
 
-  /** Those that live. */
   async aliveInstances(): Promise<FleetInstance[]> {
     if (!this.isInstalled) return []
     return (await this.observer.fleet.list()).rows.filter(({ alive }) => alive)
@@ -129,23 +125,27 @@ export class DoctorContext {
     return this.executor.query<Row>(this.#sql[statement].text, values)
   }
 
-  /** Asks on a session as others have it: with the timeouts of the role, the database and the server. */
+  /** Runs a query with the default settings of the role, the database and the server. */
   queryAsOthers<Row>(statement: StatementName, values: readonly unknown[] = []): Promise<Row[]> {
     return this.database.read<Row>(this.#sql[statement].text, values)
   }
 
-  /** The schemas that a session of the pool searches. */
+  /** Schemas on the search path of a pool session. */
   async searchedSchemas(): Promise<string[]> {
     const [row] = await this.database.query<{ schemas: string[] }>(this.#sql.search_path.text)
     return row!.schemas
   }
 }
 
-/** One thing that the doctor looks at. */
+function quoteIfNecessary(name: string): string {
+  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : quoteIdentifier(name)
+}
+
+/** A check of the doctor. */
 export interface Check {
-  /** What is looked at, for people: "the path to the server". */
+  /** Subject of the check for messages, such as "the path to the server". */
   readonly name: string
-  /** Whether it needs the tables of Holdfast. */
-  readonly needsSchema: boolean
-  run(context: DoctorContext): Promise<Finding[]>
+  /** Whether the check needs the tables of Holdfast. Default: false. */
+  readonly needsSchema?: boolean
+  run(context: DoctorContext): Promise<Finding | undefined | readonly (Finding | undefined)[]>
 }

@@ -1,7 +1,7 @@
--- What the doctor asks. Nothing here writes, but for `notify`, which sends a message that only the doctor hears.
+-- Statements of the doctor. None of them writes. `notify` sends a notification on a channel that only the doctor listens to.
 
 -- name: server
--- Who answers, and where it stands.
+-- Role, database and address of the server.
 select
   current_user::text as role,
   current_database()::text as database,
@@ -10,7 +10,7 @@ select
   inet_server_port() as port
 
 -- name: settings
--- Settings as a new session finds them, in the units of pg_settings, and where they come from.
+-- Settings of a new session, in the units of pg_settings, and their source.
 select name, setting, source
 from pg_settings
 where name in (
@@ -19,7 +19,7 @@ where name in (
 )
 
 -- name: lock_table_use
--- How many things are locked in the shared table, and for how many it was made.
+-- Number of entries of the shared lock table, and its capacity.
 select
   (
     select count(*)
@@ -36,7 +36,7 @@ select
     * (current_setting('max_connections')::integer + current_setting('max_prepared_transactions')::integer) as budget
 
 -- name: connections
--- How many connections there are, and may be: to the server, to this database, and of each role that the fleet uses.
+-- Connections and connection limits of the server, of this database, and of each role that the fleet uses.
 with sessions as materialized (
   select datname, usename, application_name like 'holdfast%' as is_ours
   from pg_stat_activity
@@ -68,8 +68,8 @@ group by rolname, rolconnlimit
 having bool_or(datname = current_database() and is_ours)
 
 -- name: rights
--- What the role may not do in the schema ($1, quoted), and an instance needs to. The days of the history are reached through
--- their parent. Instances only look at what was migrated, and leave the audit to the dashboard.
+-- Rights in the schema ($1, quoted) that an instance needs and the role lacks. Partitions are accessed through their parent.
+-- Instances only read the tables of migrations, and do not write the audit.
 select 'usage' as lacks, 'schema' as kind, $1::text as thing
 where not has_schema_privilege(to_regnamespace($1::text), 'usage')
 union all
@@ -95,7 +95,7 @@ where pronamespace = to_regnamespace($1::text)
 order by 2, 3, 1
 
 -- name: ownership
--- Whether the role may change the schema ($1, quoted), or make it, and who may.
+-- Whether the role may change or create the schema ($1, quoted), and the owners of the schema and the database.
 select
   coalesce(
     (select pg_has_role(nspowner, 'usage') from pg_namespace where oid = to_regnamespace($1::text)),
@@ -105,7 +105,7 @@ select
   (select pg_get_userbyid(datdba)::text from pg_database where datname = current_database()) as database_owner
 
 -- name: other_roles
--- Whose sessions of the fleet the role may not end.
+-- Roles of the fleet whose sessions the current role may not end.
 select distinct usename::text as role, coalesce(rolsuper, false) as is_superuser
 from pg_stat_activity
 left join pg_roles on rolname = usename
@@ -117,13 +117,13 @@ where datname = current_database()
 order by 1
 
 -- name: search_path
--- Where a session of a pool looks. The one question that is asked with that very path, so nothing here is looked up by it.
+-- Search path of a pool session. This statement runs with that path, so it qualifies every name.
 select pg_catalog.current_schemas(true)::pg_catalog.text[] as schemas
 
 -- name: untrusted_schemas
--- Of the schemas that a session of a pool searches ($2), those that it should not trust: one that stands before pg_catalog, or in which somebody may
--- create beside the role itself, those who rule the database, and the owner of our schema ($1, quoted). A maker without a name is
--- everybody.
+-- Untrusted schemas of the search path of a pool session ($2): those before pg_catalog, and those in which a role can create
+-- objects that is not the current role, a superuser, the owner of the database, or the owner of our schema ($1, quoted).
+-- An empty creator means all roles.
 with searched as (
   select schema, place, array_position($2::text[], 'pg_catalog') as catalog_at
   from unnest($2::text[]) with ordinality as s (schema, place)
@@ -163,15 +163,14 @@ where schema <> 'pg_catalog'
 order by place
 
 -- name: hidden_sessions
--- How many sessions of this database the role is not shown.
+-- Number of sessions of this database that the role may not inspect.
 select count(*)::integer as sessions
 from pg_stat_activity
 where datname = current_database()
   and query = '<insufficient privilege>'
 
 -- name: transactions
--- Transactions of this database that are open for longer than so many milliseconds ($1) and keep what was deleted since from
--- being vacuumed.
+-- Transactions of this database that have been open for more than $1 ms and hold vacuum back.
 select
   pid,
   usename::text as role,
@@ -191,7 +190,7 @@ where datname = current_database()
 order by xact_start
 
 -- name: prepared
--- Prepared transactions of this database that nobody has ended for so many milliseconds ($1).
+-- Prepared transactions of this database that are older than $1 ms.
 select
   gid,
   owner::text as role,
@@ -203,7 +202,7 @@ where database = current_database()
 order by prepared
 
 -- name: slots
--- Replication slots that keep deleted rows for a standby that is not there. Since when is known from version 17 on.
+-- Inactive replication slots that hold vacuum back. inactive_since exists since PostgreSQL 17.
 select
   slot_name::text as slot,
   age(xmin)::integer as transactions,
@@ -215,7 +214,7 @@ where xmin is not null
 order by age(xmin) desc
 
 -- name: dead_rows
--- Tables of the schema ($1) in which more is dead than alive, and which nobody has vacuumed for so many milliseconds ($2).
+-- Tables of the schema ($1) with more dead than live rows that were not vacuumed in the last $2 ms.
 select
   relname::text as table,
   n_dead_tup::float8 as dead,
@@ -229,7 +228,7 @@ where schemaname = $1
 order by n_dead_tup desc
 
 -- name: notification_queue
--- How full the queue of notifications is, and whose transaction, the oldest of all, may keep it from being emptied.
+-- Fill level of the notification queue, and the oldest transaction, which may keep the queue from being emptied.
 select
   pg_notification_queue_usage()::float8 as used,
   oldest.*
@@ -255,7 +254,7 @@ left join (
 select pg_notify($1::text, 'holdfast doctor')::text as sent
 
 -- name: standbys
--- Who replicates this server, and whether a commit waits for anybody. Without the right to know it, the states are null.
+-- Standbys of this server and their sync state. The states are null if the role may not see them.
 select application_name as name, state, sync_state
 from pg_stat_replication
 order by 1
@@ -263,17 +262,8 @@ order by 1
 -- name: clock
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
 
--- name: instance_clocks
--- By how much the clocks of the living instances were ahead of the database's when their present lives began.
-select id, host, clock_ahead_ms as ahead_ms
-from holdfast.instance
-where clock_ahead_ms is not null
-  and holdfast.is_present(session)
-order by abs(clock_ahead_ms) desc
-
 -- name: catalog
--- What there is in the schema ($1, quoted): tables, columns, indexes, functions and sequences. An index that is being made at
--- this moment is not invalid.
+-- Tables, columns, indexes, functions and sequences of the schema ($1, quoted). An index that is being created counts as valid.
 select 'table' as kind, relname::text as name, null as of, array_to_string(reloptions, ',') as detail, true as is_valid
 from pg_class
 where relnamespace = to_regnamespace($1::text)
@@ -308,8 +298,8 @@ where relnamespace = to_regnamespace($1::text)
   and relkind = 'S'
 
 -- name: orphaned_locks
--- Sessions that have rested for so many milliseconds ($1), outside of any transaction, and keep locks of ours, though they are
--- no session of a living instance: names of the registry, or numbers in our classes. A pooler may have given us such a session.
+-- Sessions that have been idle outside a transaction for more than $1 ms, hold locks of Holdfast (registered names or internal
+-- lock classes), and belong to no live instance. Behind a pooler, this can be the session that runs this statement.
 with advisory as materialized (
   select classid, objid, objsubid, pid
   from pg_locks
@@ -357,8 +347,8 @@ group by pid, usename, application_name, client_addr, state_change, backend_star
 order by state_change
 
 -- name: unserved_jobs
--- Of the queues ($1), the kinds of those jobs that have been ready for so many milliseconds ($2), and that no worker claims: a thousand
--- of each priority are looked at. Relies on job_order.
+-- Kinds of jobs in the queues ($1) that have been ready for more than $2 ms and that no worker claims. Reads at most 1,000 jobs
+-- of each priority. Relies on job_order.
 with late as materialized (
   select
     key,
@@ -386,7 +376,7 @@ join late on late.key = claims.queue and late.kind = claims.kind
 order by late.for_ms desc
 
 -- name: orphaned_schedules
--- Schedules that tick, or would, and which no living instance has in its code.
+-- Active schedules that no live instance defines.
 select
   namespace,
   name,
@@ -403,7 +393,7 @@ where next_at is not null
 order by next_at
 
 -- name: fix_progress
--- How far the server is with indexes that are made, and tables that are vacuumed, by sessions in the schema ($1, quoted).
+-- Progress of `create index` and `vacuum` in the schema ($1, quoted).
 select work.phase, work.unit, work.done::text as done, work.total::text as total
 from (
   select
@@ -423,11 +413,11 @@ join pg_class as relation on relation.oid = work.relid and relation.relnamespace
 limit 1
 
 -- name: server_generation
--- Whether the one row is there that tells generations apart.
+-- Whether the only row of server_generation exists.
 select exists (select from holdfast.server_generation) as there
 
 -- name: sequences
--- Sequences that are behind the tables that they number.
+-- Sequences that are behind their tables.
 select relname::text as sequence, reached::text as reached, largest::text as largest
 from holdfast.sequence_positions()
 join pg_class on pg_class.oid = sequence

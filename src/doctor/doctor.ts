@@ -19,7 +19,7 @@ import { settings } from './settings.js'
 import { standbys } from './standbys.js'
 import { tables } from './tables.js'
 
-/** Findings of the doctor, and the database that was examined. */
+/** Findings of the doctor and the examined database. */
 export interface Diagnosis {
   /** Address of the database, without a password. */
   readonly address: string
@@ -33,7 +33,7 @@ export interface Diagnosis {
   readonly findings: readonly Finding[]
 }
 
-/** What others build on comes first: the version of the schema, and what stands before the server. */
+/** Ordered: later checks use the schema version and the connection path that the first two find. */
 const checks: readonly Check[] = [
   schema,
   connectionPath,
@@ -54,43 +54,41 @@ const checks: readonly Check[] = [
 ]
 
 /**
- * Looks for what is wrong with the database and the fleet, or will be. It changes nothing, and whatever it cannot look at is a
- * finding, too. Rejects only where the database cannot be reached.
+ * Finds existing and future problems of the database and the fleet. Changes nothing. A check that fails is a finding
+ * with the severity `unchecked`. Rejects only if the database is unreachable.
  *
  * @example
  * const { findings } = await examine({ database })
- * for (const { severity, seen, fix } of findings) console.log(severity, seen, fix.what)
+ * for (const { severity, text, fix } of findings) console.log(severity, text, fix.text)
  */
 export async function examine(options: ExamineOptions): Promise<Diagnosis> {
   const context = new DoctorContext(options)
   const [server] = await context.queryAsOthers<Server>('server')
   context.server = server!
   const findings: Finding[] = []
-  let made = 0
+  let checked = 0
   for (const check of checks) {
     if (check.needsSchema && !context.isInstalled) continue
-    made++
-    findings.push(...(await check.run(context).catch((error) => unchecked(context, check, error))))
+    checked++
+    const result = await check.run(context).catch((error) => unchecked(context, check, error))
+    findings.push(...[result].flat().filter((one) => one !== undefined))
   }
   return {
     address: context.database.address,
     schema: context.schema,
     server: server!.version_text,
-    checks: made,
+    checks: checked,
     findings: worstFirst(findings),
   }
 }
 
 const pollMs = 200
 
-interface FixProgress {
-  readonly phase: string
-  readonly unit: string
-  readonly done: string
-  readonly total: string
-}
+type FixProgress = Record<'phase' | 'unit' | 'done' | 'total', string>
 
-/** Does what a fixable finding says. Large tables take their time: `tell` hears how far the server is, by its own account. */
+/**
+ * Applies the fix of a fixable finding. `onProgress` receives the progress that the server reports for large tables.
+ */
 export async function fix(
   options: ExamineOptions,
   finding: Finding,
@@ -101,7 +99,7 @@ export async function fix(
   const pollProgress = async () => {
     while (!done.signal.aborted) {
       await pause(pollMs, done.signal)
-      // To tell is a courtesy; that it cannot be told keeps nothing from being fixed.
+      // An error of the progress query must not stop the fix.
       const [now] = await context.query<FixProgress>('fix_progress', [context.quotedSchema]).catch(() => [])
       if (now && !done.signal.aborted) {
         onProgress(now.total === '0' ? now.phase : `${now.phase}, ${now.done} of ${now.total} ${now.unit}`)
@@ -118,29 +116,27 @@ export async function fix(
 }
 
 async function applyFix({ database, schema }: DoctorContext, { id, fix }: Finding): Promise<void> {
-  // The one command among them.
+  // The only command of a fixable finding is `holdfast migrate`.
   if (fix.commands.length > 0) await migrate(database, schema)
   for (const statement of fix.sql) {
     await database.query(statement).catch((error) => {
-      // A pooler may have given us the very session that was to be ended.
+      // Behind a pooler, this connection may use the session that was terminated.
       if (id !== 'lock-of-dead-owner' || !(error instanceof DatabaseUnreachableError)) throw error
     })
   }
 }
 
-async function unchecked(context: DoctorContext, { name }: Check, error: unknown): Promise<Finding[]> {
+async function unchecked(context: DoctorContext, { name }: Check, error: unknown): Promise<Finding> {
   if (!(error instanceof HoldfastError)) throw error
-  // The database itself, or only what was asked?
+  // Rejects if the database is unreachable for every query, not only for the failed one.
   if (error instanceof DatabaseUnreachableError) await context.queryAsOthers('clock')
-  return [
-    finding({
-      id: 'unchecked',
-      severity: 'unchecked',
-      subject: name,
-      text: `Could not look at ${name}: ${error.message}`,
-      why: 'What was not looked at may be wrong.',
-      facts: { check: name, code: error.code },
-      fix: { text: error.hint ?? 'Try again; where it takes too long, see who keeps a lock on the tables.' },
-    }),
-  ]
+  return finding({
+    id: 'unchecked',
+    severity: 'unchecked',
+    subject: name,
+    text: `Could not check ${name}: ${error.message}`,
+    why: 'A problem that this check finds may exist.',
+    facts: { check: name, code: error.code },
+    fix: { text: error.hint ?? 'Try again. If the check times out, find the session that locks the tables.' },
+  })
 }

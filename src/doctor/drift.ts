@@ -10,20 +10,20 @@ interface CatalogObject {
   is_valid: boolean
 }
 
-/** Whether what the migrations have made is still there, and as they have made it. */
+/** Compares the catalog with the objects that the migrations and functions create. */
 export const drift: Check = {
-  name: 'tables, indexes and functions, beside what the migrations make',
+  name: 'tables, indexes and functions',
   needsSchema: true,
-  async run(context): Promise<Finding[]> {
+  async run(context) {
     const expected = expectedSchema(context.schema, context.version)
     const actual = await context.query<CatalogObject>('catalog', [context.quotedSchema])
-    // Functions of another version of Holdfast may differ. Those that are pending are a finding already.
-    const functionFindings = context.hasOurFunctions ? functions(expected, actual) : []
+    // Functions of another version of Holdfast may differ. Pending functions are reported by the check of the schema
+    // version.
     return [
-      ...tables(expected, actual),
-      ...columns(context, expected, actual),
-      ...sequences(expected, actual),
-      ...functionFindings,
+      tables(expected, actual),
+      columns(context, expected, actual),
+      sequences(expected, actual),
+      context.hasOurFunctions ? functions(expected, actual) : undefined,
       ...indexes(context, expected, actual),
       ...storage(context, expected, actual),
     ]
@@ -45,157 +45,149 @@ function namesOf(actual: readonly CatalogObject[], kind: CatalogObject['kind']):
 
 const withoutEnd = (statement: string) => statement.replace(/;$/, '')
 
-function tables(expected: ExpectedSchema, actual: readonly CatalogObject[]): Finding[] {
+function tables(expected: ExpectedSchema, actual: readonly CatalogObject[]): Finding | undefined {
   const lost = missing(expected.tables, actual, 'table')
-  if (lost.length === 0) return []
+  if (lost.length === 0) return undefined
   const names = lost.map(([name]) => name)
   const itsIndexes = [...expected.indexes.values()].filter(({ table }) => names.includes(table))
-  return [
-    finding({
-      id: 'tables-missing',
-      severity: 'wrong',
-      text: `${theNamesAre('table', names)} not there any more`,
-      why: 'What was in them is lost, and whoever needs them fails.',
-      facts: { tables: names.join(', ') },
-      fix: {
-        text: 'Bring them back from a backup; or make them anew, empty, and grant the rights on them that the others have.',
-        sql: [...lost.flatMap(([, { statements }]) => statements), ...itsIndexes.map(({ statement }) => statement)].map(
-          withoutEnd,
-        ),
-      },
-    }),
-  ]
+  return finding({
+    id: 'tables-missing',
+    severity: 'wrong',
+    text: `${theNamesAre('table', names)} missing`,
+    why: 'Their rows are lost, and statements that use them fail.',
+    facts: { tables: names.join(', ') },
+    fix: {
+      text: 'Restore them from a backup. Or create them empty, and grant the same rights as on the other tables.',
+      sql: [...lost.flatMap(([, { statements }]) => statements), ...itsIndexes.map(({ statement }) => statement)].map(
+        withoutEnd,
+      ),
+    },
+  })
 }
 
-function columns(context: DoctorContext, expected: ExpectedSchema, actual: readonly CatalogObject[]): Finding[] {
+function columns(
+  context: DoctorContext,
+  expected: ExpectedSchema,
+  actual: readonly CatalogObject[],
+): Finding | undefined {
   const known = new Set(actual.flatMap(({ kind, of, name }) => (kind === 'column' ? [`${of}.${name}`] : [])))
   const lost = [...expected.tables]
     .filter(([table]) => namesOf(actual, 'table').has(table))
     .flatMap(([table, { columns }]) => [...columns].map(([column, definition]) => ({ table, column, definition })))
     .filter(({ table, column }) => !known.has(`${table}.${column}`))
-  if (lost.length === 0) return []
+  if (lost.length === 0) return undefined
   const names = lost.map(({ table, column }) => `${table}.${column}`)
-  return [
-    finding({
-      id: 'columns-missing',
-      severity: 'wrong',
-      text: `${theNamesAre('column', names)} not there`,
-      why: 'Whoever needs them fails.',
-      facts: { columns: names.join(', ') },
-      fix: {
-        text: 'Bring them back from a backup; or add them, where the table is empty or the column has a default.',
-        sql: lost.map(
-          ({ table, column, definition }) =>
-            `alter table ${context.qualifiedName(table)} add column ${column} ${definition}`,
-        ),
-      },
-    }),
-  ]
+  return finding({
+    id: 'columns-missing',
+    severity: 'wrong',
+    text: `${theNamesAre('column', names)} missing`,
+    why: 'Statements that use them fail.',
+    facts: { columns: names.join(', ') },
+    fix: {
+      text: 'Restore them from a backup. Or add them, if the table is empty or the column has a default.',
+      sql: lost.map(
+        ({ table, column, definition }) =>
+          `alter table ${context.qualifiedName(table)} add column ${column} ${definition}`,
+      ),
+    },
+  })
 }
 
-function sequences(expected: ExpectedSchema, actual: readonly CatalogObject[]): Finding[] {
+function sequences(expected: ExpectedSchema, actual: readonly CatalogObject[]): Finding | undefined {
   const lost = missing(expected.sequences, actual, 'sequence')
-  if (lost.length === 0) return []
+  if (lost.length === 0) return undefined
   const names = lost.map(([name]) => name)
-  return [
-    finding({
-      id: 'sequences-missing',
-      severity: 'wrong',
-      text: `${theNamesAre('sequence', names)} not there any more`,
-      why: 'Nothing can be granted or enqueued. And numbers that were given out must not come again: later fences are larger.',
-      facts: { sequences: names.join(', ') },
-      fix: {
-        text: 'Make them anew, and set each far above the largest number that it has given out: fence above all in fence_guard, lease and job_history, job_number above all ids.',
-        sql: lost.map(([, statement]) => withoutEnd(statement)),
-      },
-    }),
-  ]
+  return finding({
+    id: 'sequences-missing',
+    severity: 'wrong',
+    text: `${theNamesAre('sequence', names)} missing`,
+    why: 'No lock can be granted and no job enqueued. Numbers must not repeat: a later fencing token must be larger.',
+    facts: { sequences: names.join(', ') },
+    fix: {
+      text: 'Create them, and set each to a value far above the largest number in use: fence above all fences in fence_guard, lease and job_history, job_number above all job ids.',
+      sql: lost.map(([, statement]) => withoutEnd(statement)),
+    },
+  })
 }
 
-function functions(expected: ExpectedSchema, actual: readonly CatalogObject[]): Finding[] {
+function functions(expected: ExpectedSchema, actual: readonly CatalogObject[]): Finding | undefined {
   const lost = missing(expected.functions, actual, 'function')
   const bodies = new Map(actual.flatMap(({ kind, name, detail }) => (kind === 'function' ? [[name, detail]] : [])))
   const changed = [...expected.functions].filter(([name, { body }]) => bodies.has(name) && bodies.get(name) !== body)
-  if (lost.length + changed.length === 0) return []
-  const describe = (list: [string, unknown][], what: string) =>
-    list.length === 0 ? [] : [`${formatList(list.map(([name]) => name))} ${list.length === 1 ? 'is' : 'are'} ${what}`]
-  return [
-    finding({
-      id: 'functions-differ',
-      severity: 'wrong',
-      text: `Of the functions, ${[...describe(lost, 'missing'), ...describe(changed, 'not what was applied')].join('; ')}`,
-      why: 'The promises of Holdfast are kept inside these functions.',
-      facts: { missing: lost.length, changed: changed.length },
-      fix: {
-        text: 'Make them what they were.',
-        sql: [...lost, ...changed].flatMap(([, { statements }]) => statements.map(withoutEnd)),
-        fixable: true,
-      },
-    }),
-  ]
+  if (lost.length + changed.length === 0) return undefined
+  const describe = (list: [string, unknown][], state: string) =>
+    list.length === 0 ? [] : [`${formatList(list.map(([name]) => name))} ${list.length === 1 ? 'is' : 'are'} ${state}`]
+  return finding({
+    id: 'functions-differ',
+    severity: 'wrong',
+    text: `Functions differ: ${[...describe(lost, 'missing'), ...describe(changed, 'changed')].join('; ')}`,
+    why: 'These functions implement the guarantees of Holdfast.',
+    facts: { missing: lost.length, changed: changed.length },
+    fix: {
+      text: 'Replace them with the original functions.',
+      sql: [...lost, ...changed].flatMap(([, { statements }]) => statements.map(withoutEnd)),
+      fixable: true,
+    },
+  })
 }
 
-function indexes(context: DoctorContext, expected: ExpectedSchema, actual: readonly CatalogObject[]): Finding[] {
+function indexes(context: DoctorContext, expected: ExpectedSchema, actual: readonly CatalogObject[]) {
   const tables = namesOf(actual, 'table')
   const lost = missing(expected.indexes, actual, 'index').filter(([, { table }]) => tables.has(table))
   const ofHistory = lost.filter(([, { table }]) => table === history)
+  const others = lost.filter((index) => !ofHistory.includes(index))
   const invalid = actual.filter(({ kind, is_valid }) => kind === 'index' && !is_valid).map(({ name }) => name)
   return [
-    ...missingIndexes(
-      'missing',
-      lost.filter((index) => !ofHistory.includes(index)),
-      true,
-    ),
-    ...missingIndexes(`missing on ${history}`, ofHistory, false),
-    ...(invalid.length > 0 ? [invalidIndexes(context, expected, invalid)] : []),
+    missingIndexes('missing', others, true),
+    missingIndexes(`missing on ${history}`, ofHistory, false),
+    invalidIndexes(context, expected, invalid),
   ]
 }
 
-/** It is partitioned, and such a table cannot have an index made while others write. */
+/** Partitioned table. PostgreSQL cannot create an index on a partitioned table concurrently. */
 const history = 'job_history'
 
 function missingIndexes(
   subject: string,
   lost: readonly (readonly [string, { table: string; statement: string }])[],
   isConcurrent: boolean,
-): Finding[] {
-  if (lost.length === 0) return []
-  return [
-    finding({
-      id: 'indexes-differ',
-      severity: 'wrong',
-      subject,
-      text: `${theNamesAre(
-        'index',
-        lost.map(([name, { table }]) => `${name} on ${table}`),
-      )} missing`,
-      why: 'What it was for reads the whole table, and becomes slower with every row.',
-      facts: { indexes: lost.map(([name]) => name).join(', ') },
-      fix: {
-        text: isConcurrent
-          ? 'Make it again, while others go on working.'
-          : 'Make it again. No job can end meanwhile: choose a quiet moment.',
-        sql: lost.map(([, { statement }]) =>
-          withoutEnd(isConcurrent ? statement.replace(/ index /, ' index concurrently ') : statement),
-        ),
-        fixable: isConcurrent,
-      },
-    }),
-  ]
+): Finding | undefined {
+  if (lost.length === 0) return undefined
+  return finding({
+    id: 'indexes-differ',
+    severity: 'wrong',
+    subject,
+    text: `${theNamesAre(
+      'index',
+      lost.map(([name, { table }]) => `${name} on ${table}`),
+    )} missing`,
+    why: 'Statements that used the index read the whole table and become slower with every row.',
+    facts: { indexes: lost.map(([name]) => name).join(', ') },
+    fix: {
+      text: isConcurrent
+        ? 'Create the index. Other sessions can still write.'
+        : 'Create the index at a time with little load: no job can end while it is created.',
+      sql: lost.map(([, { statement }]) =>
+        withoutEnd(isConcurrent ? statement.replace(/ index /, ' index concurrently ') : statement),
+      ),
+      fixable: isConcurrent,
+    },
+  })
 }
 
-function invalidIndexes(context: DoctorContext, expected: ExpectedSchema, invalid: readonly string[]): Finding {
-  // The name of what a making has left behind ends like this.
+function invalidIndexes(context: DoctorContext, expected: ExpectedSchema, invalid: readonly string[]) {
+  if (invalid.length === 0) return undefined
+  // An interrupted `reindex concurrently` leaves an index with such a name.
   const isLeft = (name: string) => /_cc(new|old)\d*$/.test(name) && !expected.indexes.has(name)
   return finding({
     id: 'indexes-differ',
     severity: 'wrong',
     subject: 'invalid',
-    text: `${theNamesAre('index', invalid)} invalid: the making was interrupted`,
-    why: 'Every write keeps it up to date, and no reader uses it.',
+    text: `${theNamesAre('index', invalid)} invalid: its creation was interrupted`,
+    why: 'Every write updates the index, but no query uses it.',
     facts: { indexes: invalid.join(', ') },
     fix: {
-      text: 'Make it anew, while others go on working.',
+      text: 'Rebuild the index. Other sessions can still write.',
       sql: invalid.map(
         (name) => `${isLeft(name) ? 'drop' : 'reindex'} index concurrently ${context.qualifiedName(name)}`,
       ),
@@ -204,7 +196,7 @@ function invalidIndexes(context: DoctorContext, expected: ExpectedSchema, invali
   })
 }
 
-/** Settings beyond ours are somebody's tuning, and none of our business; but without autovacuum none of it helps. */
+/** Checks the storage settings of the migrations, and that autovacuum is on. Other settings are left to the user. */
 function storage(context: DoctorContext, expected: ExpectedSchema, actual: readonly CatalogObject[]): Finding[] {
   const of = new Map(actual.flatMap(({ kind, name, detail }) => (kind === 'table' ? [[name, optionsOf(detail)]] : [])))
   return [...expected.tables].flatMap(([table, { options }]) => {
@@ -216,28 +208,26 @@ function storage(context: DoctorContext, expected: ExpectedSchema, actual: reado
     const differences = changed.map(
       ([option, value]) => `${option} is ${now.get(option) ?? 'the default'} instead of ${value}`,
     )
-    return [
-      finding({
-        id: 'storage-differs',
-        severity: isOff ? 'risky' : 'note',
-        subject: table,
-        text: `Of the table ${table}, ${[...(isOff ? ['autovacuum is off'] : []), ...differences].join('; ')}`,
-        why: 'These settings keep tables that change all the time small.',
-        facts: { table, autovacuum: !isOff, changed: changed.map(([option]) => option).join(', ') },
-        fix: {
-          text: 'Set them to what the migrations have chosen.',
-          sql: [
-            ...(changed.length === 0
-              ? []
-              : [
-                  `alter table ${context.qualifiedName(table)} set (${changed.map((pair) => pair.join(' = ')).join(', ')})`,
-                ]),
-            ...(isOff ? [`alter table ${context.qualifiedName(table)} reset (autovacuum_enabled)`] : []),
-          ],
-          fixable: true,
-        },
-      }),
-    ]
+    return finding({
+      id: 'storage-differs',
+      severity: isOff ? 'risky' : 'note',
+      subject: table,
+      text: `Storage settings of the table ${table} differ: ${[...(isOff ? ['autovacuum is off'] : []), ...differences].join('; ')}`,
+      why: 'These settings keep tables that change often small.',
+      facts: { table, autovacuum: !isOff, changed: changed.map(([option]) => option).join(', ') },
+      fix: {
+        text: 'Restore the original settings.',
+        sql: [
+          ...(changed.length === 0
+            ? []
+            : [
+                `alter table ${context.qualifiedName(table)} set (${changed.map((pair) => pair.join(' = ')).join(', ')})`,
+              ]),
+          ...(isOff ? [`alter table ${context.qualifiedName(table)} reset (autovacuum_enabled)`] : []),
+        ],
+        fixable: true,
+      },
+    })
   })
 }
 

@@ -1,21 +1,21 @@
 import { allMigrations, inSchema, roomFunctions } from '../postgres/index.js'
 
 /**
- * What the migrations and functions make, read from their text: with it the doctor can tell what is missing or has been changed, and has
- * the very statement that makes it, without any right to make something for comparison. The migrations are written in one
- * style; a test holds this against the catalog of a database that they have made.
+ * Objects that the migrations and functions create, parsed from their text. So the doctor needs no right to create a
+ * scratch schema for comparison, and has the statement that creates each object. The parser relies on the style of the
+ * migrations. A test compares its result with the catalog of a migrated database.
  */
 export interface ExpectedSchema {
   readonly tables: Map<string, ExpectedTable>
-  /** Index → its table and the statement that makes it. */
+  /** Index → its table and the statement that creates it. */
   readonly indexes: Map<string, { table: string; statement: string }>
-  /** Function → its body, and the statements that make it or bring it back to what it was. */
+  /** Function → its body, and the statements that create it, set its settings and its rights. */
   readonly functions: Map<string, { body: string; statements: string[] }>
   readonly sequences: Map<string, string>
 }
 
 export interface ExpectedTable {
-  /** What makes it, and what has changed it since. */
+  /** Statements that create and alter the table. */
   readonly statements: string[]
   /** Column → its definition. */
   readonly columns: Map<string, string>
@@ -23,7 +23,7 @@ export interface ExpectedTable {
   readonly options: Map<string, string>
 }
 
-/** Tables as the migrations leave them up to a version of the schema, and the functions of this version of Holdfast. */
+/** Parses the migrations up to a schema version, and the functions of this version of Holdfast. */
 export function expectedSchema(schema: string, upTo: number): ExpectedSchema {
   const expected: ExpectedSchema = { tables: new Map(), indexes: new Map(), functions: new Map(), sequences: new Map() }
   for (const { version, sql } of allMigrations('holdfast')) {
@@ -35,7 +35,7 @@ export function expectedSchema(schema: string, upTo: number): ExpectedSchema {
   return expected
 }
 
-/** A statement ends with a semicolon at the end of a line, outside of the body of a function. */
+/** Splits SQL into statements. A statement ends with a semicolon at the end of a line outside a function body. */
 function statementsOf(sql: string): string[] {
   const statements: string[] = []
   let lines: string[] = []
@@ -54,7 +54,7 @@ function statementsOf(sql: string): string[] {
 function addStatement(expected: ExpectedSchema, statement: string, schema: string): void {
   const here = inSchema(statement, schema)
   const [, kind, name] = /^create (?:or replace |unlogged |unique )*(\w+) (?:holdfast\.)?(\w+)/.exec(statement) ?? []
-  // Rights and planner settings. To replace a function takes its settings away.
+  // Rights and planner settings. `create or replace` removes the settings of a function.
   const [, adjusted] = /^(?:revoke execute on|alter) function holdfast\.(\w+)/.exec(statement) ?? []
   const [, altered] = /^alter table holdfast\.(\w+)/.exec(statement) ?? []
   if (kind === 'table') expected.tables.set(name!, readTable(statement, here))

@@ -1,6 +1,6 @@
 /**
- * Severity of a finding. `wrong`: something does not work, or a promise is broken. `risky`: it works until something happens.
- * `unchecked`: it could not be checked. `note`: worth knowing.
+ * Severity of a finding. `wrong`: something does not work, or a promise is broken. `risky`: it works until something
+ * happens. `unchecked`: it could not be checked. `note`: worth knowing.
  */
 export type Severity = 'wrong' | 'risky' | 'unchecked' | 'note'
 
@@ -89,7 +89,7 @@ export interface Finding {
   readonly fix: Fix
 }
 
-/** What a check says; the rest is filled in. */
+/** Parameter of `finding`, which adds the defaults. */
 export type FindingInput = Omit<Finding, 'subject' | 'facts' | 'fix'> & {
   readonly subject?: string | null
   readonly facts?: Readonly<Record<string, Fact>>
@@ -102,12 +102,11 @@ export function finding({ subject = null, facts = {}, fix, ...given }: FindingIn
 
 const order: readonly Severity[] = ['wrong', 'risky', 'unchecked', 'note']
 
-/** The worst first; what is equally bad stays in the order in which it was looked at. */
+/** Sorts by severity. Findings of equal severity stay in the order of the checks. */
 export function worstFirst(findings: readonly Finding[]): Finding[] {
   return order.flatMap((severity) => findings.filter((one) => one.severity === severity))
 }
 
-/** Whether there is something that somebody should do something about. */
 export function needsAction({ severity }: Pick<Finding, 'severity'>): boolean {
   return severity === 'wrong' || severity === 'risky'
 }
@@ -126,10 +125,10 @@ function pluralOf(thing: string): string {
   return thing.endsWith('x') ? `${thing}es` : `${thing}s`
 }
 
-/** At most so many of one kind are told one by one. */
+/** Maximum number of findings of one kind. */
 export const maxListed = 20
 
-/** `a, b and c`; many are cut short. */
+/** `a, b and c`, or `a, b and 3 more`. */
 export function formatList(words: readonly string[], max = 6): string {
   if (words.length > max) return `${words.slice(0, max).join(', ')} and ${words.length - max} more`
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`

@@ -1,32 +1,33 @@
+import type { FleetInstance } from '../observe/index.js'
 import { refusedSettingFindings } from './connection-path.js'
 import type { Check } from './doctor-context.js'
 import { type Finding, finding, formatCount, formatList } from './finding.js'
 
-/** The instances that live. */
 export const fleet: Check = {
-  name: 'the living instances',
+  name: 'the live instances',
   needsSchema: true,
-  async run(context): Promise<Finding[]> {
+  async run(context) {
     const instances = await context.aliveInstances()
-    const versions = [...new Set(instances.map(({ version }) => version))].sort()
-    const of = (wanted: string) => formatCount(instances.filter(({ version }) => version === wanted).length, 'instance')
     return [
       ...instances.flatMap(({ id, refusedSettings }) => refusedSettingFindings(refusedSettings, id)),
-      ...(versions.length < 2
-        ? []
-        : [
-            finding({
-              id: 'mixed-versions',
-              severity: 'note',
-              text: `The instances are of ${formatCount(versions.length, 'version')}: ${formatList(versions.map((version) => `${of(version)} of ${version}`))}`,
-              why: 'As in the middle of a deployment. They work together as far as the schema allows.',
-              facts: { versions: versions.join(', '), instances: instances.length },
-              fix: {
-                text: 'If no deployment is under way, deploy what was left behind. This shows who it is:',
-                commands: ['holdfast instance ls --json'],
-              },
-            }),
-          ]),
+      mixedVersions(instances),
     ]
   },
+}
+
+function mixedVersions(instances: readonly FleetInstance[]): Finding | undefined {
+  const versions = [...new Set(instances.map(({ version }) => version))].sort()
+  if (versions.length < 2) return undefined
+  const of = (wanted: string) => formatCount(instances.filter(({ version }) => version === wanted).length, 'instance')
+  return finding({
+    id: 'mixed-versions',
+    severity: 'note',
+    text: `The instances run ${formatCount(versions.length, 'version')} of Holdfast: ${formatList(versions.map((version) => `${of(version)} with ${version}`))}`,
+    why: 'This is normal during a deployment. The versions work together as far as the schema allows.',
+    facts: { versions: versions.join(', '), instances: instances.length },
+    fix: {
+      text: 'If no deployment is in progress, update the older instances. This lists them:',
+      commands: ['holdfast instance ls --json'],
+    },
+  })
 }

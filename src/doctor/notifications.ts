@@ -14,32 +14,32 @@ interface NotificationQueue {
   started: string
 }
 
-/** The queue through which all notifications of the server go. It is emptied up to the slowest who listens. */
+/**
+ * Checks the notification queue of the server. A listening session in an old transaction keeps the queue from being
+ * emptied.
+ */
 export const notifications: Check = {
-  name: 'the queue of notifications',
-  needsSchema: false,
+  name: 'the notification queue',
   async run(context) {
     const [{ used, pid, ...oldest }] = (await context.query<NotificationQueue>('notification_queue')) as [
       NotificationQueue,
     ]
-    if (used < 0.1) return []
+    if (used < 0.1) return undefined
     const share = `${Math.round(used * 100)} %`
-    return [
-      finding({
-        id: 'notification-queue',
-        severity: used < 0.5 ? 'risky' : 'wrong',
-        text: `The queue of notifications is ${share} full${
-          pid === null
-            ? ''
-            : `; the oldest transaction is that of session ${pid} (${sessionLabel(oldest)}) in ${oldest.database}, open for ${formatDuration(oldest.for_ms)}`
-        }`,
-        why: 'When it is full, every transaction that notifies fails at its commit, in all databases; some session listens, and is in a transaction for long.',
-        facts: { used, pid, database: pid === null ? null : oldest.database },
-        fix: {
-          text: 'End that transaction. Ending the session rolls back what it has done:',
-          sql: pid === null ? [] : [endSession(pid, oldest.started)],
-        },
-      }),
-    ]
+    return finding({
+      id: 'notification-queue',
+      severity: used < 0.5 ? 'risky' : 'wrong',
+      text: `The notification queue is ${share} full${
+        pid === null
+          ? ''
+          : `. Session ${pid} (${sessionLabel(oldest)}) in ${oldest.database} has the oldest transaction, open for ${formatDuration(oldest.for_ms)}`
+      }`,
+      why: 'A listening session has been in a transaction for too long. When the queue is full, every transaction that sends a notification fails at its commit, in all databases.',
+      facts: { used, pid, database: pid === null ? null : oldest.database },
+      fix: {
+        text: 'End the oldest transaction. Ending the session rolls the transaction back:',
+        sql: pid === null ? [] : [endSession(pid, oldest.started)],
+      },
+    })
   },
 }

@@ -6,19 +6,18 @@ import { type Finding, finding, formatCount, maxListed } from './finding.js'
 const wrongMs = 3_600_000
 
 const why =
-  'Nothing that was deleted or changed since can be vacuumed away: tables that change all the time, such as the jobs, grow and slow down.'
+  'Vacuum cannot remove rows that were deleted or changed since. Tables that change often, such as the jobs, grow and become slow.'
 
-/** What keeps the past alive. */
+/** Finds old snapshots, which hold vacuum back. */
 export const openSnapshots: Check = {
-  name: 'what holds vacuum back: long transactions, prepared ones, slots',
-  needsSchema: false,
+  name: 'long transactions, prepared transactions and replication slots',
   async run(context) {
     const [{ sessions }] = (await context.query<{ sessions: number }>('hidden_sessions')) as [{ sessions: number }]
     return [
       ...(await transactions(context)),
       ...(await preparedTransactions(context)),
       ...(await slots(context)),
-      ...(sessions > 0 ? [hiddenSessions(context, sessions)] : []),
+      hiddenSessions(context, sessions),
     ]
   },
 }
@@ -46,28 +45,21 @@ async function transactions(context: DoctorContext): Promise<Finding[]> {
       why,
       facts: { ...row, for_ms: Math.round(for_ms) },
       fix: {
-        text: 'Let whoever it is commit. Or end the session, which rolls back what it has done:',
+        text: 'Commit the transaction in its application. Or end the session, which rolls the transaction back:',
         sql: [endSession(row.pid, started)],
       },
     }),
   )
 }
 
-/** By its start, too: its process id may be a stranger's by now. */
+/** Checks the start time too, because another session may have the process id by now. */
 export function endSession(pid: number, started: string): string {
   return `select pg_terminate_backend(pid, 5000) from pg_stat_activity where pid = ${pid} and backend_start = ${quoteLiteral(started)}`
 }
 
-export function sessionLabel({
-  application,
-  role,
-  address,
-}: {
-  application: string
-  role: string
-  address?: string | null
-}): string {
-  return [application || role, ...(address ? [`from ${address}`] : [])].join(' ')
+export function sessionLabel(session: { application: string; role: string; address?: string | null }): string {
+  const { application, role, address } = session
+  return (application || role) + (address ? ` from ${address}` : '')
 }
 
 async function preparedTransactions(context: DoctorContext): Promise<Finding[]> {
@@ -80,10 +72,10 @@ async function preparedTransactions(context: DoctorContext): Promise<Finding[]> 
       severity: 'wrong',
       subject: gid,
       text: `The transaction ${gid} of ${role} has been prepared for ${formatDuration(for_ms)}, since ${since}, and is neither committed nor rolled back`,
-      why: `${why} It also keeps its locks, even when the server is started anew.`,
+      why: `${why} It also keeps its locks, even after a restart of the server.`,
       facts: { gid, role, since, for_ms: Math.round(for_ms) },
       fix: {
-        text: 'Ask whoever prepared it whether it is to be committed. Or else, as that role:',
+        text: 'Find out whether the transaction should be committed. If not, roll it back as that role:',
         sql: [`rollback prepared ${quoteLiteral(gid)}`],
       },
     }),
@@ -99,25 +91,29 @@ async function slots(context: DoctorContext): Promise<Finding[]> {
       id: 'replication-slot',
       severity: 'risky',
       subject: slot,
-      text: `Nobody uses the replication slot ${slot}${since ? ` since ${since}` : ''}, and it keeps what was deleted in the last ${formatCount(transactions, 'transaction')}${wal ? `, and ${wal} of the log` : ''}`,
+      text: `The replication slot ${slot} has been unused${since ? ` since ${since}` : ''}. It retains the rows that the last ${formatCount(transactions, 'transaction')} deleted${wal ? `, and ${wal} of WAL` : ''}`,
       why,
       facts: { slot, transactions, since, wal },
       fix: {
-        text: 'Start its standby. If that is gone for good:',
+        text: 'Start the standby of the slot. If the standby no longer exists, drop the slot:',
         sql: [`select pg_drop_replication_slot(${quoteLiteral(slot)})`],
       },
     }),
   )
 }
 
-function hiddenSessions({ server }: DoctorContext, sessions: number): Finding {
+function hiddenSessions({ server }: DoctorContext, sessions: number): Finding | undefined {
+  if (sessions === 0) return undefined
   return finding({
     id: 'unchecked',
     severity: 'unchecked',
     subject: 'transactions of other roles',
-    text: `${formatCount(sessions, 'session')} of other roles could not be looked into`,
-    why: 'A transaction that holds vacuum back, or a lock of somebody who is gone, may be among them.',
+    text: `The role lacks the right to inspect ${formatCount(sessions, 'session')} of other roles`,
+    why: 'One of these sessions may hold vacuum back or hold the lock of a dead owner.',
     facts: { sessions },
-    fix: { text: 'As a superuser:', sql: [`grant pg_read_all_stats to ${quoteIdentifier(server.role)}`] },
+    fix: {
+      text: 'Grant the right as a superuser:',
+      sql: [`grant pg_read_all_stats to ${quoteIdentifier(server.role)}`],
+    },
   })
 }

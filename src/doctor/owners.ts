@@ -18,17 +18,16 @@ interface Holder {
 }
 
 /**
- * Locks that nobody will release. A living instance is heard from several times within its expiry, so a session of ours that
- * has rested for long has nobody behind it. Others who rest may be alive: a script that does its work elsewhere meanwhile;
- * behind a pooler in transaction mode they cannot be, for there a lock stays with the pooler's connection when its client
- * has left.
+ * Finds locks of dead owners. A live instance sends several heartbeats within its expiry, so an instance session that
+ * has been idle for longer has no owner. Other idle sessions may belong to a live script that works elsewhere. Behind a
+ * pooler in transaction mode they do not: the lock belongs to the connection of the pooler, and its client has left.
  */
 export const owners: Check = {
-  name: 'locks whose owners are gone',
+  name: 'locks of dead owners',
   needsSchema: true,
   async run(context): Promise<Finding[]> {
     const all = await context.query<Holder>('orphaned_locks', [context.toleranceMs])
-    // Between two lives an instance has left its session, which the server ends at the expiry.
+    // While an instance reconnects, its previous session may exist until the server ends it at the expiry.
     const holders = all.filter(({ is_of_instance, for_ms }) => !is_of_instance || for_ms > context.expiryMs)
     return holders.slice(0, maxListed).map((holder) => orphanedLocks(context, holder))
   },
@@ -39,22 +38,22 @@ function orphanedLocks(context: DoctorContext, holder: Holder): Finding {
   const isPooled = context.path === 'transaction pooler' && holder.is_from_here
   const severity: Severity = holder.is_of_instance || isPooled ? 'wrong' : 'risky'
   const owner = holder.is_of_instance
-    ? `its instance ${holder.instance} is gone`
+    ? `Its instance ${holder.instance} is gone`
     : isPooled
-      ? "it is a pooler's, whose client has left the lock behind"
-      : 'it is no session of an instance'
+      ? 'It belongs to a pooler, whose client left without releasing the lock'
+      : 'It does not belong to an instance'
   return finding({
     id: 'lock-of-dead-owner',
     severity,
     subject: `session ${pid}`,
-    text: `Session ${pid} (${sessionLabel({ application, role, address })}) has rested for ${formatDuration(for_ms)} and holds ${formatCount(locks, 'lock')}: ${formatList(labels)}; ${owner}`,
-    why: 'Whoever wants these names waits until the session ends, and nothing ends it.',
+    text: `Session ${pid} (${sessionLabel({ application, role, address })}) has been idle for ${formatDuration(for_ms)} and holds ${formatCount(locks, 'lock')}: ${formatList(labels)}. ${owner}`,
+    why: 'Waiters for these names wait until the session ends, and the server does not end it.',
     facts: { pid, role, application, address, locks, for_ms: Math.round(for_ms), labels: labels.join(', ') },
     fix: {
       text:
         severity === 'wrong'
           ? 'End the session.'
-          : 'If whoever took the lock is gone, end the session; a program that does its work elsewhere meanwhile would lose it.',
+          : 'If the program that acquired the lock has ended, end the session. A program that still runs would lose the lock.',
       sql: [endSession(pid, started)],
       fixable: severity === 'wrong',
     },

@@ -4,17 +4,17 @@ import { arrayLiteral } from '../postgres/index.js'
 import type { Check, DoctorContext } from './doctor-context.js'
 import { type Finding, finding, formatCount, formatList, maxListed } from './finding.js'
 
-/** Jobs of one kind that have been ready for long, and that no worker claims. */
+/** Jobs of one kind that have been ready for longer than the tolerance and that no worker claims. */
 interface Unserved {
   queue: string
   kind: string
   jobs: number
   for_ms: number
-  /** Whether no worker serves the queue, or none of its workers has the kind. */
+  /** `queue`: no worker serves the queue. `kind`: none of its workers handles the kind. */
   unserved: 'queue' | 'kind'
 }
 
-/** Jobs that nobody will run unless somebody does something. */
+/** Finds jobs that no worker will run. */
 export const queues: Check = {
   name: 'queues, their workers and their jobs',
   needsSchema: true,
@@ -51,7 +51,7 @@ const formatJobs = (jobs: number, what: string) =>
 
 const facts = ({ name, namespace, key }: ObservedQueue) => ({ queue: name, namespace, key })
 
-/** Who has no name cannot be called by it. */
+/** A queue without a known name has no command. */
 function commands({ schema }: DoctorContext, command: string, { name, namespace }: ObservedQueue): string[] {
   return name === null ? [] : [commandLine(command, { namespace, schema }, name)]
 }
@@ -62,8 +62,8 @@ function queueUnattended(queue: ObservedQueue, late: readonly Unserved[]): Findi
     id: 'queue-unattended',
     severity: 'risky',
     subject: queue.name ?? queue.key,
-    text: `${queueLabel(queue)} has ${formatJobs(queue.ready, 'ready')}, the oldest for ${formatDuration(forMs)}, and nobody works on it`,
-    why: 'They wait until somebody does.',
+    text: `${queueLabel(queue)} has ${formatJobs(queue.ready, 'ready')}, the oldest for ${formatDuration(forMs)}, but no worker`,
+    why: 'The jobs wait until a worker serves the queue.',
     facts: { ...facts(queue), ready: queue.ready, for_ms: Math.round(forMs) },
     fix: {
       text: `Start a worker with the definitions of ${formatList(late.map(({ kind }) => kind))}: jobs.work([…]), or \`holdfast work FILE\`.`,
@@ -77,11 +77,11 @@ function kindUnhandled(queue: ObservedQueue, late: readonly Unserved[]): Finding
     id: 'kind-unhandled',
     severity: 'risky',
     subject: queue.name ?? queue.key,
-    text: `${queueLabel(queue)} has workers, and jobs that none of them can claim. They have been ready for ${formatDuration(late[0]!.for_ms)}: ${kinds}`,
-    why: 'No worker of the queue has a definition of these kinds; they wait until one has.',
+    text: `${queueLabel(queue)} has jobs that none of its workers handles. They have been ready for ${formatDuration(late[0]!.for_ms)}: ${kinds}`,
+    why: 'No worker of the queue has a definition for these kinds. The jobs wait for such a worker.',
     facts: { ...facts(queue), kinds: late.map(({ kind }) => kind).join(', '), for_ms: Math.round(late[0]!.for_ms) },
     fix: {
-      text: `Give ${formatList(late.map(({ kind }) => kind))} to a worker; or cancel the jobs, where the definition is gone for good.`,
+      text: `Add the definition of ${formatList(late.map(({ kind }) => kind))} to a worker. If the definition was permanently removed, cancel the jobs.`,
     },
   })
 }
@@ -92,9 +92,9 @@ function pausedQueue(context: DoctorContext, queue: ObservedQueue): Finding {
     severity: 'note',
     subject: queue.name ?? queue.key,
     text: `${queueLabel(queue)} has been paused for ${formatDuration(queue.pausedForMs!)}, with ${formatJobs(queue.ready + queue.waiting, 'waiting')} in it`,
-    why: 'Somebody may have forgotten it.',
+    why: 'The pause may have been forgotten.',
     facts: { ...facts(queue), ready: queue.ready, waiting: queue.waiting, for_ms: queue.pausedForMs },
-    fix: { text: 'Resume it.', commands: commands(context, 'queue resume', queue) },
+    fix: { text: 'Resume the queue.', commands: commands(context, 'queue resume', queue) },
   })
 }
 
@@ -104,10 +104,10 @@ function buriedJobs(context: DoctorContext, queue: ObservedQueue): Finding {
     severity: 'note',
     subject: queue.name ?? queue.key,
     text: `${queueLabel(queue)} has ${formatJobs(queue.buried, 'buried')}`,
-    why: 'They have failed for good, and are forgotten when their time is over.',
+    why: 'These jobs failed permanently. They are deleted when their retention time ends.',
     facts: { ...facts(queue), buried: queue.buried },
     fix: {
-      text: 'See why with `holdfast job ls --state buried`; when the cause is fixed, let them run again.',
+      text: 'Find the cause with `holdfast job ls --state buried`. When it is fixed, let the jobs run again.',
       commands: commands(context, 'queue redrive --yes', queue),
     },
   })

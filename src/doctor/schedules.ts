@@ -8,7 +8,6 @@ interface Orphan {
   late_ms: number
 }
 
-/** Schedules whose ticks have nobody to run on. */
 export const schedules: Check = {
   name: 'schedules and their members',
   needsSchema: true,
@@ -19,11 +18,11 @@ export const schedules: Check = {
         id: 'schedule-orphan',
         severity: 'risky',
         subject: name,
-        text: `No living instance has the schedule ${name} (namespace ${namespace}) in its code${late_ms > 0 ? `; its next tick is ${formatDuration(late_ms)} late` : ''}`,
-        why: 'Its ticks pass without a run.',
+        text: `No live instance defines the schedule ${name} (namespace ${namespace})${late_ms > 0 ? `, and its next tick is ${formatDuration(late_ms)} late` : ''}`,
+        why: 'Its ticks do not run.',
         facts: { schedule: name, namespace, late_ms: Math.max(0, Math.round(late_ms)) },
         fix: {
-          text: 'Start an instance that adds it. If it was taken out of the code for good, pause it:',
+          text: 'Start an instance that adds the schedule. If the schedule was permanently removed from the code, pause it:',
           commands: [commandLine('schedule pause', { namespace, schema: context.schema }, name)],
         },
       }),

@@ -10,38 +10,38 @@ import {
 import type { Check, DoctorContext } from './doctor-context.js'
 import { type Finding, finding, formatCount, formatList } from './finding.js'
 
-/** Which migrations were applied. */
 export const schema: Check = {
   name: 'the version of the schema',
-  needsSchema: false,
-  async run(context): Promise<Finding[]> {
+  async run(context) {
     const state = await schemaState(context.executor, context.schema)
     const known = latestVersion(context.schema)
     context.version = state.version
     context.pending = stepsOf(state)
     context.hasOurFunctions = state.revision === functionsRevision && state.pendingFunctions.length === 0
-    if (state.version === 0) return [notInstalled(context)]
-    if (state.version > known) return [newerSchema(context, state.version, state.worksFrom, known)]
-    if (isUpToDate(state)) return []
-    return [
-      finding({
-        id: 'migrations-pending',
-        severity: 'wrong',
-        text: pendingText(context.schema, state, known),
-        why: 'An instance of this version that opens with migrate: false is refused.',
-        facts: { version: state.version, needed: known },
-        fix: { text: 'Apply them. Running instances go on.', commands: [migrateCommand(context)], fixable: true },
-      }),
-    ]
+    if (state.version === 0) return notInstalled(context)
+    if (state.version > known) return newerSchema(context, state.version, state.worksFrom, known)
+    if (isUpToDate(state)) return undefined
+    return finding({
+      id: 'migrations-pending',
+      severity: 'wrong',
+      text: pendingText(context.schema, state, known),
+      why: 'An instance of this version cannot open with migrate: false.',
+      facts: { version: state.version, needed: known },
+      fix: {
+        text: 'Apply them. Running instances continue to work.',
+        commands: [migrateCommand(context)],
+        fixable: true,
+      },
+    })
   },
 }
 
 function pendingText(schema: string, { version, revision, pending, pendingFunctions }: SchemaState, known: number) {
   if (pending.length > 0) {
-    return `The schema ${schema} is at version ${version}, and this version of Holdfast needs ${known}: ${formatCount(pending.length, 'migration')} not applied`
+    return `The schema ${schema} has version ${version}, and this version of Holdfast needs ${known}: ${formatCount(pending.length, 'migration')} not applied`
   }
   const rooms = formatList(pendingFunctions.map(({ room }) => room))
-  return `The functions of the schema ${schema} have revision ${revision}, and this version of Holdfast has other ones, of revision ${functionsRevision}: ${rooms}`
+  return `The functions of the schema ${schema} have revision ${revision}, and this version of Holdfast needs revision ${functionsRevision}. Functions that differ: ${rooms}`
 }
 
 function migrateCommand({ schema }: DoctorContext): string {
@@ -53,7 +53,7 @@ function notInstalled(context: DoctorContext): Finding {
     id: 'not-installed',
     severity: 'wrong',
     text: `Holdfast is not installed in the schema ${context.schema} of this database`,
-    why: 'There is nothing to coordinate with. If it should be there: is this the right database?',
+    why: 'Instances cannot open. If Holdfast should be installed, check that this is the right database.',
     facts: { schema: context.schema, database: context.server.database },
     fix: { text: 'Install it.', commands: [migrateCommand(context)], fixable: true },
   })
@@ -64,13 +64,13 @@ function newerSchema(context: DoctorContext, version: number, worksFrom: number,
   return finding({
     id: 'schema-newer',
     severity: works ? 'note' : 'wrong',
-    text: `The schema ${context.schema} is at version ${version}, newer than the ${known} that this version of Holdfast knows${works ? ', and works with it' : ''}`,
+    text: `The schema ${context.schema} has version ${version}. This version of Holdfast knows version ${known}${works ? ' and works with the newer schema' : ''}`,
     why: works
-      ? 'As in the middle of a deployment. What the newer version has added is not looked at here.'
+      ? 'This is normal during a deployment. The doctor does not check objects that the newer version added.'
       : 'Instances of this version cannot open.',
     facts: { version, works_from: worksFrom, known },
     fix: {
-      text: 'Use the version of Holdfast that the fleet was deployed with.',
+      text: 'Use the version of Holdfast that the fleet runs.',
       commands: ['npm install holdfast@latest'],
     },
   })

@@ -4,15 +4,16 @@ import { type Finding, finding, formatCount, formatList } from './finding.js'
 
 interface SearchedSchema {
   schema: string
-  /** Who may create in it, beside those who rule the database anyway; empty for everybody. */
+  /** Roles that can create objects in it, except superusers and owners. An empty name means all roles. */
   creators: string[]
   is_before_catalog: boolean
 }
 
 /**
- * Whoever may create in a schema that is searched can make a function or an operator that fits a call better than the one that is
- * meant, and it runs with the rights of whoever calls. The functions of Holdfast, and its own sessions, are pinned to pg_catalog;
- * statements that run on a pool, Holdfast's and the application's alike, look where the pool's sessions look.
+ * Checks the search path of pool sessions. A role that can create objects in one of these schemas can add a function or
+ * an operator that matches a call better than the intended one. It then runs with the rights of the caller. Functions
+ * of Holdfast and its anchors have a fixed search path. Statements on a pool, of Holdfast and of the application, use
+ * the path of the session.
  */
 export async function searchPath(context: DoctorContext): Promise<Finding[]> {
   const searched = await context.query<SearchedSchema>('untrusted_schemas', [
@@ -20,22 +21,22 @@ export async function searchPath(context: DoctorContext): Promise<Finding[]> {
     await context.searchedSchemas(),
   ])
   return searched.map(({ schema, creators, is_before_catalog }) => {
-    const isEverybody = creators.includes('')
-    const who = isEverybody ? 'everybody' : formatList(creators)
-    const grantees = isEverybody ? 'public' : creators.map(quoteIdentifier).join(', ')
+    const isPublic = creators.includes('')
+    const who = isPublic ? 'every role' : formatList(creators)
+    const grantees = isPublic ? 'public' : creators.map(quoteIdentifier).join(', ')
     return finding({
       id: 'search-path',
       severity: 'risky',
       subject: schema,
       text: is_before_catalog
         ? `The schema ${schema} is searched before pg_catalog`
-        : `The schema ${schema} is searched by sessions of pools, and ${who} may create in it`,
-      why: 'A function or an operator made there can be called instead of the one that is meant, with the rights of whoever calls.',
-      facts: { schema, makers: isEverybody ? 'everybody' : formatCount(creators.length, 'role') },
+        : `Pool sessions search the schema ${schema}, and ${who} can create objects in it`,
+      why: 'A function or operator created there can replace the intended one and run with the rights of the caller.',
+      facts: { schema, makers: isPublic ? 'everybody' : formatCount(creators.length, 'role') },
       fix: is_before_catalog
-        ? { text: 'Take pg_catalog out of the setting search_path: it is searched first where it is not named.' }
+        ? { text: 'Remove pg_catalog from the setting search_path. PostgreSQL then searches pg_catalog first.' }
         : {
-            text: 'Take away the right, or take the schema out of the setting search_path:',
+            text: 'Revoke the right, or remove the schema from the setting search_path:',
             sql: [`revoke create on schema ${quoteIdentifier(schema)} from ${grantees}`],
           },
     })

@@ -11,20 +11,23 @@ const numbersOf: Record<string, string> = {
   fence: 'fencing tokens',
   job_number: 'job ids',
   session: 'session numbers',
-  wait_order: 'places in the queues of limits',
-  audit_number: 'ids of the audit',
+  wait_order: 'queue positions of limits',
+  audit_number: 'audit ids',
 }
 
-/** Whether the sequences are ahead of the tables that they number: not where tables were copied without them. */
+/** Finds sequences behind their tables, as after a copy of the tables without the sequences. */
 export const sequences: Check = {
-  name: 'the sequences, and the tables that they number',
+  name: 'the sequences',
   needsSchema: true,
-  async run(context): Promise<Finding[]> {
+  async run(context) {
     // An older schema lacks some of the tables.
-    if (context.pending > 0) return []
-    const [fencing] = await context.query<{ there: boolean }>('server_generation')
+    if (context.pending > 0) return undefined
+    const [generation] = await context.query<{ there: boolean }>('server_generation')
     const behind = await context.query<SequenceBehind>('sequences')
-    return [...(fencing!.there ? [] : [fencingMissing(context)]), ...behind.map((one) => sequenceBehind(context, one))]
+    return [
+      generation!.there ? undefined : fencingMissing(context),
+      ...behind.map((one) => sequenceBehind(context, one)),
+    ]
   },
 }
 
@@ -34,10 +37,10 @@ function sequenceBehind(context: DoctorContext, { sequence, reached, largest }: 
     severity: 'wrong',
     subject: sequence,
     text: `The sequence ${sequence} is at ${reached}, but the tables already contain ${largest}`,
-    why: `It would give out ${numbersOf[sequence]} a second time. Logical replication copies tables and no sequences; a restore of single tables does the same.`,
+    why: `It would issue ${numbersOf[sequence]} a second time. This happens after logical replication or a restore of single tables, which do not copy sequences.`,
     facts: { sequence, reached, largest },
     fix: {
-      text: 'Move it beyond the largest number. The first instance that opens does this as well.',
+      text: 'Advance the sequence beyond the largest number. The next instance that opens does this too.',
       sql: [`select ${context.qualifiedName('catch_up_sequences')}()`],
       fixable: true,
     },
@@ -49,9 +52,9 @@ function fencingMissing(context: DoctorContext): Finding {
     id: 'fencing-missing',
     severity: 'wrong',
     text: 'The table server_generation is empty',
-    why: 'Its one row shows whether the server was restarted or restored. Without it nothing is granted until an instance opens or reconnects, which writes the row again.',
+    why: 'Its only row identifies the server generation. Without the row, no lock is granted until an instance opens or reconnects, which inserts the row.',
     fix: {
-      text: 'Write it again. A new generation begins.',
+      text: 'Insert the row. This starts a new generation.',
       sql: [`select ${context.qualifiedName('advance_fence')}()`],
       fixable: true,
     },

@@ -1,5 +1,5 @@
 import type { Check } from './doctor-context.js'
-import { type Finding, finding, formatList } from './finding.js'
+import { finding, formatList } from './finding.js'
 
 interface Standby {
   name: string
@@ -7,26 +7,22 @@ interface Standby {
   sync_state: string | null
 }
 
-/** What a failover may forget. */
 export const standbys: Check = {
   name: 'standbys',
-  needsSchema: false,
-  async run(context): Promise<Finding[]> {
+  async run(context) {
     const all = await context.query<Standby>('standbys')
     const streaming = all.filter(({ state }) => state === 'streaming')
-    if (streaming.length === 0 || streaming.some(({ sync_state }) => sync_state !== 'async')) return []
-    return [
-      finding({
-        id: 'history-not-replicated',
-        severity: 'note',
-        text: `No commit waits for a standby: ${formatList(streaming.map(({ name }) => name))} ${streaming.length === 1 ? 'follows' : 'follow'} when they can`,
-        why: 'A failover may forget the last moments: jobs that were enqueued, deliveries that were done, leases that were granted. Fences leap over what may be forgotten.',
-        facts: { standbys: streaming.length },
-        fix: {
-          text: 'If that may not be: let commits wait for one of them. They then take the time of a journey more, and stop when no standby is left.',
-          sql: ["alter system set synchronous_standby_names = 'ANY 1 (*)'", 'select pg_reload_conf()'],
-        },
-      }),
-    ]
+    if (streaming.length === 0 || streaming.some(({ sync_state }) => sync_state !== 'async')) return undefined
+    return finding({
+      id: 'history-not-replicated',
+      severity: 'note',
+      text: `No commit waits for a standby: ${formatList(streaming.map(({ name }) => name))} ${streaming.length === 1 ? 'replicates' : 'replicate'} asynchronously`,
+      why: 'A failover can lose the most recent jobs, deliveries and leases. Fencing tokens skip the range that can be lost.',
+      facts: { standbys: streaming.length },
+      fix: {
+        text: 'If you cannot accept this loss, let commits wait for a standby. Each commit then takes one network round trip longer, and commits block while no standby is connected.',
+        sql: ["alter system set synchronous_standby_names = 'ANY 1 (*)'", 'select pg_reload_conf()'],
+      },
+    })
   },
 }

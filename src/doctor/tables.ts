@@ -9,7 +9,6 @@ interface DeadRows {
   size: string
 }
 
-/** Whether vacuum keeps pace with the tables of Holdfast. */
 export const tables: Check = {
   name: 'dead rows in the tables',
   needsSchema: true,
@@ -20,11 +19,11 @@ export const tables: Check = {
         id: 'dead-rows',
         severity: 'risky',
         subject: table,
-        text: `${dead.toLocaleString('en-US')} dead rows lie in ${table} beside ${living.toLocaleString('en-US')} living ones (${size}); it was ${vacuumed ? `last vacuumed ${vacuumed}` : 'never vacuumed'}`,
-        why: 'Every look at the table walks over them.',
+        text: `The table ${table} (${size}) contains ${dead.toLocaleString('en-US')} dead rows and ${living.toLocaleString('en-US')} live rows. It was ${vacuumed ? `last vacuumed ${vacuumed}` : 'never vacuumed'}`,
+        why: 'Every scan of the table reads the dead rows too.',
         facts: { table, dead, living, vacuumed, size },
         fix: {
-          text: 'Vacuum it. Where that takes nothing away, something holds vacuum back: see the other findings.',
+          text: 'Vacuum the table. If that removes no rows, something holds vacuum back: see the other findings.',
           sql: [`vacuum (analyze) ${context.qualifiedName(table)}`],
           fixable: true,
         },

@@ -98,7 +98,7 @@ test('delivery show tells the answer, or why there is none', async () => {
 describe('delivery forget', () => {
   test('must be confirmed, and lets the next one run', async () => {
     const { status, stderr } = await run(['delivery', 'forget', 'stripe:1'], env)
-    expect(stderr).toContain('The next delivery with this key is run again')
+    expect(stderr).toContain('The next delivery with this key runs again')
     expect(stderr).toContain('Nothing was done: forgetting a delivery must be confirmed')
     expect(status).toBe(2)
     const asked = startOnTerminal(['delivery', 'forget', 'stripe:1'], env)
@@ -112,7 +112,7 @@ describe('delivery forget', () => {
     const refused = await run(['delivery', 'forget', 'stripe:3', '--yes', '--json'], env)
     expect(refused.status).toBe(3)
     expect(fits('delivery-forget', JSON.parse(refused.stdout))).toEqual({ forgotten: null })
-    expect(refused.stderr).toMatch(/^"stripe:3" is being run by .* process \d+ \(instance \w+\)/)
+    expect(refused.stderr).toMatch(/^"stripe:3" has been running for .* on .* process \d+ \(instance \w+\)/)
     expect(fits('delivery-forget', await json(['delivery', 'forget', 'stripe:4', '--yes']))).toEqual({
       forgotten: 'stripe:4',
     })

@@ -38,7 +38,7 @@ test('says what is wrong, piped, as JSON and line by line, and ends with 3', asy
     status: 3,
     stdout:
       `wrong\tindexes-differ\tmissing\tThe index tick_done on tick is missing\t${fixed}\n` +
-      'note\tstorage-differs\tjob\tOf the table job, fillfactor is the default instead of 40\talter table holdfast.job set (fillfactor = 40)\n',
+      'note\tstorage-differs\tjob\tStorage settings of the table job differ: fillfactor is the default instead of 40\talter table holdfast.job set (fillfactor = 40)\n',
     stderr: '16 checks made: 1 wrong, 1 note.\n`holdfast doctor --fix` fixes 2 of them.\n',
   })
   expect(fits('doctor', JSON.parse(json.stdout))).toMatchObject({ checks: 16, fixed: [], findings: [{}, {}] })
@@ -58,7 +58,7 @@ test.runIf(process.platform === 'linux')('is grouped on a terminal, the worst fi
   expect(lines.filter((line) => /^[A-Z]+$/.test(line))).toEqual(['WRONG', 'NOTE'])
   expect(lines).toContain('  indexes-differ: missing')
   expect(lines).toContain('  found   The index tick_done on tick is missing.')
-  expect(lines).toContain('  fix     Make it again, while others go on working. (--fix does it)')
+  expect(lines).toContain('  fix     Create the index. Other sessions can still write. (--fix does it)')
   // SQL is there to be copied.
   expect(Math.max(...lines.filter((line) => !line.endsWith(';')).map((line) => line.length))).toBeLessThanOrEqual(80)
   expect(stdout).toContain('16 checks made: 1 wrong, 1 note.')
@@ -114,6 +114,6 @@ test('its options are checked, and its way is told by the environment, too', asy
     stderr: 'holdfast: Expected HOLDFAST_PATIENCE to be a duration of at least 0ms, such as 30s or 5m, got "long"\n',
   })
   const direct = await doctor([], { HOLDFAST_DIRECT_URL: 'postgres://app:s3cret@127.0.0.1:1/app' })
-  expect(direct.stdout).toMatch(/^wrong\tdirect-url\t\tThe direct URL does not lead where the database is: /)
+  expect(direct.stdout).toMatch(/^wrong\tdirect-url\t\tThe direct URL does not lead to the database: /)
   expect(direct.stdout + direct.stderr).not.toContain('s3cret')
 })

@@ -168,8 +168,8 @@ test('instance drain of one that was drained, of one that is gone, and of none',
     run(['instance', 'drain', other.id, '--within', '0.5ms'], env),
   ])
   expect(tooLong).toMatchObject({ status: 2, stderr: expect.stringContaining('at most 24d') })
-  expect(halfAMoment).toMatchObject({ status: 0, stderr: expect.stringContaining('is drained already.') })
-  expect(again).toMatchObject({ status: 0, stderr: expect.stringContaining('is drained already.\nIt is drained.\n') })
+  expect(halfAMoment).toMatchObject({ status: 0, stderr: expect.stringContaining('is already drained.') })
+  expect(again).toMatchObject({ status: 0, stderr: expect.stringContaining('is already drained.\nIt is drained.\n') })
   expect(gone.status).toBe(3)
   expect(fits('instance-drain', JSON.parse(gone.stdout))).toEqual({ instance: 'dead', state: 'gone' })
   expect(none).toMatchObject({ status: 3, stderr: expect.stringContaining('There is no instance "never"') })

@@ -184,7 +184,7 @@ describe('job show', () => {
     expect(await run(['job', 'show', '999999999'], env)).toEqual({
       status: 3,
       stdout: '',
-      stderr: 'There is no job 999999999: it never was, or ended so long ago that it is forgotten.\n',
+      stderr: 'There is no job 999999999: it never existed, or it ended so long ago that it was deleted.\n',
     })
     expect(await run(['job', 'show', '4x2'], env)).toMatchObject({
       status: 2,
@@ -245,7 +245,7 @@ describe('job retry and job cancel', () => {
     expect(await holdfast.jobs.find(buried.id)).toMatchObject({ state: 'ready', failed: 0 })
     const again = await run(['job', 'retry', '999999999', String(waiting.id), '--json'], env)
     expect(fits('job-retry', JSON.parse(again.stdout))).toEqual({ retried: [] })
-    expect(again.stderr).toContain(`Job ${waiting.id} is ready already.\n`)
+    expect(again.stderr).toContain(`Job ${waiting.id} is already ready.\n`)
     expect(again.status).toBe(3)
   })
 
@@ -276,7 +276,7 @@ describe('job retry and job cancel', () => {
     expect(await run(['job', 'cancel', String(waiting.id)], env)).toEqual({
       status: 3,
       stdout: '',
-      stderr: `Job ${waiting.id} is cancelled already.\n`,
+      stderr: `Job ${waiting.id} is already cancelled.\n`,
     })
   })
 

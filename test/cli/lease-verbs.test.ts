@@ -125,7 +125,7 @@ describe('lease expire', () => {
     const lease = await holder.leases.acquire('precious')
     const { status, stdout, stderr } = await run(['lease', 'expire', 'precious'], env)
     expect(stderr).toContain(`  Instance: ${holder.id}`)
-    expect(stderr).toContain(`Guarded writes under its fence ${lease.fence}`)
+    expect(stderr).toContain(`Guarded writes with its fence ${lease.fence}`)
     expect(stderr).toContain('Give --yes')
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
     await lease.extend()
@@ -147,7 +147,7 @@ describe('lease expire', () => {
   test('ends a hold', async () => {
     await holder.leases.with('kept', { minHold: '1h' }, () => {})
     const { status, stderr } = await run(['lease', 'expire', 'kept', '--yes'], env)
-    expect(stderr).toContain('Ends the hold on "kept"')
+    expect(stderr).toContain('Ends the minimum hold on "kept"')
     expect(status).toBe(0)
     await using _next = await holder.leases.acquire('kept', { wait: 0 })
   })

@@ -147,7 +147,7 @@ describe('lock release', () => {
     expect(await run(['lock', 'release', 'free'], env)).toEqual({
       status: 3,
       stdout: '',
-      stderr: '"free" is free: there is nobody to ask.\n',
+      stderr: '"free" is free: it has no holder.\n',
     })
     const client = await stranger('strange')
     const { status, stderr } = await run(['lock', 'release', 'strange'], env)

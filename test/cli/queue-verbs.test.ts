@@ -100,7 +100,7 @@ describe('queue pause and queue resume', () => {
       stdout: '',
       stderr: 'Paused "post": none of its jobs is claimed until it is resumed.\n',
     })
-    expect((await run(['queue', 'pause', 'post'], env)).stderr).toBe('"post" was paused already.\n')
+    expect((await run(['queue', 'pause', 'post'], env)).stderr).toBe('"post" was already paused.\n')
     expect(await json(['queue', 'ls'])).toMatchObject([{ name: 'post', pausedAt: expect.any(String) }])
     expect(await drain(holdfast, [mail])).toEqual([])
     expect(await json(['queue', 'resume', 'post'])).toEqual({ resumed: 'post' })
@@ -114,7 +114,7 @@ describe('queue pause and queue resume', () => {
 
   test('a name that nobody has used may be a slip', async () => {
     await holdfast.jobs.enqueue(mail, { to: 'ada' })
-    const slip = 'Nobody has used a queue "psot" yet. Did you mean "post"?\n'
+    const slip = 'The queue "psot" was never used. Did you mean "post"?\n'
     expect(await run(['queue', 'resume', 'psot'], env)).toEqual({ status: 3, stdout: '', stderr: slip })
     const { status, stderr } = await run(['queue', 'pause', 'psot'], env)
     expect(stderr).toBe(`Paused "psot": none of its jobs is claimed until it is resumed. ${slip}`)
@@ -153,7 +153,7 @@ describe('queue redrive', () => {
     await holdfast.jobs.enqueue(fail, 2, { unique: 'a' })
     expect(await run(['queue', 'redrive', 'post', '--yes'], env)).toMatchObject({
       status: 3,
-      stderr: expect.stringMatching(/\nNo job of "post" could be brought back: others have their unique keys\.\n$/),
+      stderr: expect.stringMatching(/\nNo job of "post" could be redriven: other jobs have their unique keys\.\n$/),
     })
   })
 

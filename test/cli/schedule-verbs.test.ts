@@ -76,13 +76,13 @@ test('run asks for a run, and says when there can be none', async () => {
   add(holdfast, 'asked', { every: '7d' }, () => end.opened)
   await untilMember(holdfast, 'asked')
   const { status, stderr } = await run(['schedule', 'run', 'asked'], env)
-  expect(stderr).toMatch(/^Asked for a run of "asked" \(\S+Z\): a member begins it\.\n$/)
+  expect(stderr).toMatch(/^Requested a run of "asked" \(\S+Z\): a member starts it\.\n$/)
   expect(status).toBe(0)
   await untilRuns(holdfast, 'asked', ['running'])
   expect(await run(['schedule', 'run', 'asked', '--json'], env)).toEqual({
     status: 3,
     stdout: '{\n  "tick": null\n}\n',
-    stderr: 'A run of "asked" is there, and it allows no other beside or behind it.\n',
+    stderr: 'No run of "asked" was requested: another run exists, and the overlap policy allows no more.\n',
   })
   end.open()
 })
@@ -91,12 +91,12 @@ test('pause and resume', async () => {
   add(holdfast, 'paused', { every: '7d' })
   await untilMember(holdfast, 'paused')
   const said = async (verb: string) => (await run(['schedule', verb, 'paused'], env)).stderr
-  expect(await said('pause')).toBe('Paused "paused": no tick begins until it is resumed.\n')
-  expect(await said('pause')).toBe('"paused" was paused already.\n')
+  expect(await said('pause')).toBe('Paused "paused": no tick starts until it is resumed.\n')
+  expect(await said('pause')).toBe('"paused" was already paused.\n')
   expect((await holdfast.schedules.find('paused'))!.pausedAt).toBeInstanceOf(Date)
   const { stdout } = await run(['schedule', 'show', 'paused'], env)
   expect(stdout).toContain('\nstate\tpaused: nothing begins until it is resumed\n')
-  expect(await said('resume')).toMatch(/^Resumed "paused": it ticks next at \S+ \S+ UTC\.\n$/)
+  expect(await said('resume')).toMatch(/^Resumed "paused": its next tick is at \S+ \S+ UTC\.\n$/)
   expect(await run(['schedule', 'resume', 'paused'], env)).toEqual({
     status: 3,
     stdout: '',
@@ -109,7 +109,7 @@ test('override gives another rule, which deployments leave alone, until it is cl
   await untilMember(holdfast, 'invoices')
   const override = (...words: string[]) => run(['schedule', 'override', 'invoices', ...words], env)
   expect((await override('--cron', '0 6 * * MON', '--timezone', 'Europe/London')).stderr).toBe(
-    '"invoices" ticks by 0 6 * * MON Europe/London, whatever is deployed, until that is cleared (its code: every 15m).\n',
+    '"invoices" ticks by 0 6 * * MON Europe/London, even after a deployment, until the override is cleared (rule in the code: every 15m).\n',
   )
   await deployed.close()
   add(holdfast, 'invoices', { every: '30m' })
@@ -121,7 +121,7 @@ test('override gives another rule, which deployments leave alone, until it is cl
   expect(shown).toContain('\nstate\toverridden: it ticks by the rule of an operator\n')
   expect(shown).toContain('\nrule of its code\tevery 30m\n')
   const cleared = await override('--clear', '--json')
-  expect(cleared.stderr).toBe('"invoices" ticks by the rule of its code again: every 30m.\n')
+  expect(cleared.stderr).toBe('"invoices" ticks by the rule in the code again: every 30m.\n')
   expect(fits('schedule-override', JSON.parse(cleared.stdout))).toEqual({
     schedule: 'invoices',
     rule: { every: 1_800_000 },
@@ -140,6 +140,6 @@ test.each(['show', 'run', 'pause', 'resume'])('%s of what is not there says what
   expect(await run(['schedule', verb, 'nigthly'], env)).toEqual({
     status: 3,
     stdout: '',
-    stderr: 'Nobody has ever added a schedule "nigthly". Did you mean "nightly"?\n',
+    stderr: 'There is no schedule "nigthly". Did you mean "nightly"?\n',
   })
 })

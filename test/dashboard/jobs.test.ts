@@ -110,7 +110,7 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
   expect((await post('pause-queue', of)).outcome.done).toBe(true)
   expect((await post('pause-queue', of)).outcome).toEqual({
     done: true,
-    text: '"mail" was paused already. 2 running jobs continue to the end.',
+    text: '"mail" was already paused. 2 running jobs continue to the end.',
   })
   const { consequence } = await post('redrive-queue', of, true)
   expect(consequence).toMatchObject({
@@ -133,7 +133,7 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
     done: true,
     text: `Job ${failed.id} may run now.`,
   })
-  expect((await post('cancel-job', { id: held.id }, true)).consequence.text).toContain('Tells job')
+  expect((await post('cancel-job', { id: held.id }, true)).consequence.text).toContain('Asks job')
   expect((await post('cancel-job', { id: held.id })).outcome.text).toContain('to stop')
   expect((await post('cancel-job', { id: first.id }, true)).consequence.text).toContain(
     '1 job that waited for it is cancelled',
@@ -141,7 +141,7 @@ test('queues and jobs: seen, searched for, acted on', { timeout: 60_000 }, async
   expect((await post('retry-job', { id: later.id }, true)).consequence.text).toMatch(/may run now, instead of in 59m/)
   expect((await post('retry-job', { id: finished.id })).outcome).toEqual({
     done: false,
-    text: `Job ${finished.id} is done already.`,
+    text: `Job ${finished.id} is already done.`,
   })
   const audit = await sql<{ act: string }>(url, 'select act from holdfast.audit where outcome is not null order by id')
   expect(audit.map(({ act }) => act)).toContain('redrive-queue')

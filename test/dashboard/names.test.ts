@@ -50,7 +50,7 @@ test('names are seen with who has them and who waits, are searched, released, ex
   expect(await preview('release-name', { key: keyOf('Report:night') })).toMatchObject({
     subject: 'lock Report:night',
     dangerous: false,
-    text: expect.stringContaining(`process ${process.pid} to let go`),
+    text: expect.stringContaining(`process ${process.pid} to release the lock`),
   })
   expect(await act('release-name', { key: keyOf('Report:night') })).toEqual({
     done: true,
@@ -64,7 +64,7 @@ test('names are seen with who has them and who waits, are searched, released, ex
 
   expect(await preview('expire-lease', { key: keyOf('etl report') })).toMatchObject({
     dangerous: true,
-    text: expect.stringContaining(`under its fence ${lease.fence} are refused`),
+    text: expect.stringContaining(`with its fence ${lease.fence} are refused`),
   })
   expect(await act('expire-lease', { key: keyOf('etl report') })).toMatchObject({ done: true })
   await until('the lease is lost', () => lease.signal.aborted)

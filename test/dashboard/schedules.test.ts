@@ -64,7 +64,7 @@ test('schedules are run, paused and resumed, each after it was said what that do
 
   const before = await act('run-schedule', { namespace, name }, true)
   expect(before.consequence).toMatchObject({ dangerous: false })
-  expect(before.consequence.text).toMatch(/the only one, begins a run of "report" now, in addition to the rule/)
+  expect(before.consequence.text).toMatch(/Its only member starts a run of "report" now, in addition to the rule/)
   const { outcome } = await act('run-schedule', { namespace, name })
   expect(outcome).toMatchObject({ done: true })
   await until('it runs', async () => (await runsOf(holdfast, name)).some(({ state }) => state === 'running'))
@@ -76,7 +76,7 @@ test('schedules are run, paused and resumed, each after it was said what that do
   await until('mails runs', async () => (await runsOf(holdfast, 'mails')).some(({ state }) => state === 'running'))
   const replaced = await act('run-schedule', { namespace, name: 'mails' }, true)
   expect(replaced.consequence).toMatchObject({ dangerous: true })
-  expect(replaced.consequence.text).toMatch(/Tells the run of .* to stop/)
+  expect(replaced.consequence.text).toMatch(/Asks the run of .* to stop/)
   await act('run-schedule', { namespace, name: 'mails' })
   await until('the run before was told', () => stopped[0] === 'RunReplacedError')
 
@@ -93,17 +93,17 @@ test('schedules are run, paused and resumed, each after it was said what that do
   expect(await view('schedule-run', { namespace, name, tick: run!.tick, extra: 'false' })).toBeNull()
   expect(await view('schedule', { namespace, name: 'no such' })).toBeNull()
 
-  expect((await act('pause-schedule', { namespace, name }, true)).consequence.text).toMatch(/The next one would be at/)
+  expect((await act('pause-schedule', { namespace, name }, true)).consequence.text).toMatch(/The next tick would be at/)
   expect((await act('pause-schedule', { namespace, name })).outcome.done).toBe(true)
   expect((await act('pause-schedule', { namespace, name })).outcome).toMatchObject({
     done: true,
-    text: '"report" was paused already.',
+    text: '"report" was already paused.',
   })
   // Three nights pass.
   await sql(url, "update holdfast.schedule set next_at = next_at - interval '3 days' where name = 'report'")
   expect((await act('resume-schedule', { namespace, name }, true)).consequence.text).toContain('The 3 ticks')
   const resumed = await act('resume-schedule', { namespace, name })
-  expect(resumed.outcome).toMatchObject({ done: true, text: expect.stringContaining('it ticks next at') })
+  expect(resumed.outcome).toMatchObject({ done: true, text: expect.stringContaining('its next tick is at') })
   expect((await act('resume-schedule', { namespace, name })).outcome).toMatchObject({ done: false })
   const rule = { namespace, name, every: 3_600_000 }
   expect((await act('override-schedule', rule, true)).consequence).toMatchObject({
@@ -176,7 +176,7 @@ test('an instance is drained, after it was said what runs there', async () => {
   await until('it drains', async () => (await view<Rows>('instances')).rows[0]!.state === 'draining')
   expect((await act('drain-instance', { id: one.id })).outcome).toMatchObject({
     done: true,
-    text: expect.stringMatching(/draining already/),
+    text: expect.stringMatching(/already draining/),
   })
   expect((await act('drain-instance', { id: 'nobody' })).outcome).toMatchObject({ done: false })
   release()

@@ -35,7 +35,7 @@ test('without auth it answers this machine alone, by its own name, and with nobo
   for (const host of hosts) {
     const refused = await page({ host })
     expect([host, refused.status]).toEqual([host, 403])
-    expect(refused.text).toContain('Give dashboard({ auth })')
+    expect(refused.text).toContain('dashboard({ auth })')
     expect([host, codeOf(await me({ host }))]).toEqual([host, '403 AUTH_REQUIRED'])
   }
   for (const name of ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via']) {
@@ -60,7 +60,7 @@ test('without auth, fetch must be told where a request comes from', async () => 
   const response = await made.fetch(new Request('http://localhost:3000/fleet/api/me'))
   expect([response.status, await response.json()]).toMatchObject([
     403,
-    { error: { message: expect.stringContaining('is not known'), hint: expect.stringContaining('remoteAddress') } },
+    { error: { message: expect.stringContaining('is unknown'), hint: expect.stringContaining('remoteAddress') } },
   ])
 })
 
@@ -239,7 +239,7 @@ test('what it is made with is checked', () => {
   expect(make({})).toThrow('Expected exactly one of url and pool, got none')
   expect(make({ url, pool: { connect() {}, query() {}, on() {}, options: {} } })).toThrow('got both')
   expect(make({ url: 'mysql://x' })).toThrow('Expected url')
-  expect(make({ url, auth: 'ada' })).toThrow('Expected auth to be a function that says who comes')
+  expect(make({ url, auth: 'ada' })).toThrow('Expected auth to be a function that returns the visitor or null')
   expect(make({ url, readonly: true })).toThrow('did you mean "readOnly"?')
   expect(make({ url, schema: "it's" })).toThrow('Expected schema')
 })

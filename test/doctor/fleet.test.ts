@@ -59,7 +59,7 @@ test('a role without rights: what it lacks, and what it cannot see', { timeout: 
   expect(these.map(({ severity, subject }) => subject ?? severity)).toEqual(['transactions of other roles', 'note'])
 
   const [noSchema] = await fixes(poor, 'cannot-migrate', { schema: 'other', as: url })
-  expect(noSchema!.text).toContain('may not make one')
+  expect(noSchema!.text).toContain('may not create it')
   await sql(url, 'update holdfast.applied_functions set revision = revision - 1')
   try {
     const [notOwner] = await fixes(poor, 'cannot-migrate', { as: url })

@@ -47,7 +47,7 @@ test('a server that is too small, does not vacuum and has much that nobody ends'
   expect(of('lock-table-full')).toMatchObject({ facts: { budget: 220, max_locks_per_transaction: 10 } })
   expect(of('connections-short')).toMatchObject({ subject: 'server', facts: { most: 17 } })
   expect(of('prepared-transaction')).toMatchObject({ severity: 'wrong', subject: "left 'behind" })
-  expect(of('history-not-replicated')!.text).toBe('No commit waits for a standby: a standby follows when they can')
+  expect(of('history-not-replicated')!.text).toBe('No commit waits for a standby: a standby replicates asynchronously')
   expect(of('autovacuum-off')!.severity).toBe('risky')
   if (isNew) expect(of('notifications-lost')!.text).toContain('could not be sent')
 

@@ -251,7 +251,7 @@ describe('an observer', () => {
     expect(rolname).toBe(observer.role)
     await expect(sql(observer.url, 'select holdfast.job_roll_partitions(-1000)')).rejects.toMatchObject(denied)
     const [finding] = await found(observer.url, 'missing-rights')
-    expect(finding).toMatchObject({ severity: 'note', text: `The role ${observer.role} may only look` })
+    expect(finding).toMatchObject({ severity: 'note', text: `The role ${observer.role} is read-only` })
     await expect(Holdfast.open({ url: observer.url })).rejects.toMatchObject({ code: 'PERMISSION_DENIED' })
     // What the doctor prints makes an application of it.
     await applyFix(owner.url, finding!)

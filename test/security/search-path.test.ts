@@ -190,8 +190,8 @@ test('the doctor tells of schemas that sessions of pools search and others may c
   await sql(url, `grant create on schema public to public; alter role ${role} set search_path = own, shop, public`)
   const these = await fixes(ours, 'search-path', { as: url })
   expect(these.map(({ severity, subject, text }) => [severity, subject, text])).toEqual([
-    ['risky', 'shop', `The schema shop is searched by sessions of pools, and ${other} may create in it`],
-    ['risky', 'public', 'The schema public is searched by sessions of pools, and everybody may create in it'],
+    ['risky', 'shop', `Pool sessions search the schema shop, and ${other} can create objects in it`],
+    ['risky', 'public', 'Pool sessions search the schema public, and every role can create objects in it'],
   ])
   await sql(url, `alter role ${role} set search_path = own, pg_catalog`)
   const { findings } = await examineDatabase(ours)

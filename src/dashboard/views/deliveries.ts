@@ -4,9 +4,8 @@ import { view } from '../view.js'
 
 const maxRows = 200
 
-/** What is run once. */
 export const deliveries = {
-  /** The latest, or those whose keys begin so. */
+  /** The latest deliveries, optionally only those with a key prefix. */
   deliveries: view({
     intervalMs: 2_000,
     params: { namespace: 'text', prefix: 'text', state: { oneOf: deliveryStates } },
@@ -14,7 +13,7 @@ export const deliveries = {
       observer.deliveries.search({ namespace, prefix, states: state && [state], limit: maxRows }),
   }),
 
-  /** One, with its answer; null when there is none, or it has expired. */
+  /** One delivery with its answer. Null if there is none, or it has expired. */
   delivery: view({
     intervalMs: 2_000,
     needs: { namespace: 'text', key: 'text' },
@@ -28,7 +27,7 @@ export const deliveries = {
           ...delivery,
           isValueShown: value !== null,
           value: value === null ? null : redact(JSON.parse(value), { what: 'delivery answer', of: key }),
-          // Bytes that are no text are only counted.
+          // A body that is not valid UTF-8 text is not shown.
           body: text === null ? null : String(redact(text, { what: 'delivery body', of: key }) ?? ''),
         },
       }

@@ -7,7 +7,7 @@ import { names } from './names.js'
 import { now } from './now.js'
 import { schedules } from './schedules.js'
 
-/** All views, by name. One file a page; a name stands in one of them only. */
+/** All views by name. Each file contains the views of one page. */
 export const views = { ...now, ...names, ...schedules, ...jobs, ...deliveries, ...limits, ...instances, ...audit }
 
 export const pages = [now, names, schedules, jobs, deliveries, limits, instances, audit]

@@ -2,7 +2,6 @@ import { view } from '../view.js'
 
 const maxRows = 200
 
-/** Who is there, and what they are at. */
 export const instances = {
   instances: view({
     intervalMs: 2_000,
@@ -10,7 +9,7 @@ export const instances = {
     read: ({ observer }, only) => observer.fleet.list({ ...only, limit: maxRows }),
   }),
 
-  /** One instance: what it holds, waits for and runs. Null when there is none of this id. */
+  /** Locks, waits and running work of one instance. Null if there is no instance with this id. */
   instance: view({
     intervalMs: 2_000,
     needs: { id: 'text' },

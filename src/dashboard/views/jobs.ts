@@ -5,9 +5,8 @@ import { view } from '../view.js'
 
 const maxRows = 200
 
-/** Queues and the jobs in them. */
 export const jobs = {
-  /** The queues, and how many of their jobs are where. */
+  /** Queues with the number of jobs in each state. */
   queues: view({
     intervalMs: 3_000,
     params: { namespace: 'text' },
@@ -18,14 +17,14 @@ export const jobs = {
     },
   }),
 
-  /** How long jobs waited and ran. */
+  /** Wait times and run times of jobs. */
   latencies: view({
     intervalMs: 15_000,
     params: { namespace: 'text', queue: 'text', hours: { number: [1, 48] } },
     read: ({ observer }, { namespace, queue, hours }) => observer.latencies({ namespace, queue, hours }),
   }),
 
-  /** Jobs that are searched for: `queue:mail state:failed input.user:42`. */
+  /** Jobs that match a search such as `queue:mail state:failed input.user:42`. */
   jobs: view({
     intervalMs: 2_000,
     params: { namespace: 'text', search: 'text' },
@@ -35,7 +34,7 @@ export const jobs = {
     },
   }),
 
-  /** One job with all that is known of it; null when there is none. */
+  /** All details of one job. Null if there is none. */
   job: view({
     intervalMs: 2_000,
     needs: { id: 'id' },
@@ -75,13 +74,8 @@ function redacted(job: JobDetails, redact: Redact) {
   }
 }
 
-/** What the hook made of an error: it may be anything. */
-export function errorDetails(made: unknown): {
-  name: string
-  message: string
-  code: string | null
-  stack: string | null
-} {
+/** Reads the fields of an error that `redact` returned. It may have returned any value. */
+export function errorDetails(made: unknown) {
   if (typeof made !== 'object' || made === null) {
     return { name: '', message: made === undefined ? '' : String(made), code: null, stack: null }
   }

@@ -4,7 +4,6 @@ import { view } from '../view.js'
 const maxRows = 200
 const maxPerLimit = 50
 
-/** Limits: who has how many permits, and what is spent of rates. */
 export const limits = {
   limits: view({
     intervalMs: 1_000,
@@ -16,7 +15,7 @@ export const limits = {
     },
   }),
 
-  /** One entity: who has its permits, and who stands in the queue. */
+  /** One limit with its holders and its waiters. */
   limit: view({
     intervalMs: 1_000,
     needs: { namespace: 'text', name: 'text' },

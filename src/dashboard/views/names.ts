@@ -4,7 +4,7 @@ const maxRows = 200
 const maxTimelines = 20
 const maxTerms = 40
 
-/** Locks and leases: who has which name, who waits for it, and how it was in the last days. */
+/** Views of locks and leases. */
 export const names = {
   names: view({
     intervalMs: 1_000,
@@ -12,7 +12,7 @@ export const names = {
     read: ({ observer }, { namespace, search }) => observer.names({ namespace, search, limit: maxRows }),
   }),
 
-  /** One name: everybody who holds it, and waits for it. */
+  /** One name with its holders and its waiters. */
   name: view({
     intervalMs: 1_000,
     needs: { key: 'key' },
@@ -22,7 +22,7 @@ export const names = {
       const holders = locks.filter(({ granted }) => granted)
       const waiters = locks.filter(({ granted }) => !granted)
       const named = [...locks, ...(lease ? [lease] : [])].find(({ label }) => label !== null)
-      // Nobody has it at the moment; what it was is seen all the same.
+      // A name without a holder or waiter at the moment still has its label.
       const { label = null, namespace = null } = named ?? (await observer.nameOf(key)) ?? {}
       return {
         key,
@@ -37,7 +37,7 @@ export const names = {
     },
   }),
 
-  /** How much of each minute names were held and waited for. Instances write it down once a minute. */
+  /** Fraction of each minute in which names were held and waited for. Instances record it once a minute. */
   'hold-timeline': view({
     intervalMs: 15_000,
     params: { namespace: 'text', search: 'text', hours: { number: [1, 48] } },
@@ -45,7 +45,7 @@ export const names = {
       observer.holdTimeline({ namespace, search, hours, limit: maxTimelines }),
   }),
 
-  /** Who had a name before, and why each term ended, the latest first. */
+  /** Previous holders of a name and the reason why each term ended, the latest first. */
   terms: view({
     intervalMs: 5_000,
     needs: { key: 'key' },

@@ -3,15 +3,15 @@ import { view } from '../view.js'
 import { waitGraphView } from '../waits.js'
 
 const maxRows = 200
-/** Of what ticks next, and of queues. */
+/** Maximum number of schedules, and of queues. */
 const maxUpcoming = 100
 
-/** Where somebody was held up when it was asked last: there it need not be asked first whether anybody is. */
+/** Observers whose last graph contained waits. For them the cheap test for waits is skipped. */
 const observersWithWaits = new WeakSet<Observer>()
 
-/** What is now: who waits for whom, the fleet at a glance, and whether the promises hold. */
+/** Views of the page with the wait graph, the overview and the proof. */
 export const now = {
-  // A wait for a lease is written down after one to two seconds, and is to be seen within three.
+  // A wait for a lease is recorded after 1 to 2 s and should appear within 3 s.
   graph: view({
     intervalMs: 700,
     params: { namespace: 'text' },

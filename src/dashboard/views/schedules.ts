@@ -5,29 +5,24 @@ const maxRows = 200
 const rowsPerPage = 12
 const maxTextLength = 20_000
 
-/** Schedules: when they tick, and who has run what. */
 export const schedules = {
   schedules: view({
     intervalMs: 2_000,
     params: { namespace: 'text', search: 'text' },
     async read({ observer }, only) {
       const { rows, count } = await observer.schedules.list({ ...only, limit: maxRows })
-      return { rows: rows.map((row) => ({ ...row, ...inWords(row.rule) })), count }
+      return { rows: rows.map((row) => ({ ...row, ...formatRule(row.rule) })), count }
     },
   }),
 
-  /** Ticks along time, of one page of schedules; or of one of them. */
+  /** Timeline of the ticks of one page of schedules, or of one schedule. */
   'tick-timeline': view({
     intervalMs: 1_500,
     needs: { minutes: { number: [1, 2_880] }, steps: { number: [12, 240] } },
     params: { namespace: 'text', search: 'text', name: 'text', page: { number: [1, 1_000] } },
     async read({ observer }, { page = 1, ...only }) {
       const offset = (page - 1) * rowsPerPage
-      return {
-        ...(await observer.schedules.tickTimeline({ ...only, limit: rowsPerPage, offset })),
-        page,
-        rowsPerPage: rowsPerPage,
-      }
+      return { ...(await observer.schedules.tickTimeline({ ...only, limit: rowsPerPage, offset })), page, rowsPerPage }
     },
   }),
 
@@ -40,19 +35,19 @@ export const schedules = {
       const { rule, codeRule, members, rules, runs, ...same } = found
       return {
         ...same,
-        ...inWords(rule),
-        codeRule: inWords(codeRule).rule,
-        members: members.slice(0, maxRows).map(({ rule, ...member }) => ({ ...member, rule: inWords(rule).rule })),
+        ...formatRule(rule),
+        codeRule: formatRule(codeRule).rule,
+        members: members.slice(0, maxRows).map(({ rule, ...member }) => ({ ...member, rule: formatRule(rule).rule })),
         runs: runs.map(({ error, ...run }) => ({
           ...run,
           error: error && textOf(redact(error, { what: 'run error', of: name })),
         })),
-        rules: rules.map(({ since, rule }) => ({ since, rule: inWords(rule).rule })),
+        rules: rules.map(({ since, rule }) => ({ since, rule: formatRule(rule).rule })),
       }
     },
   }),
 
-  /** What one run logged, and its whole error. Null when there is no such run any more. */
+  /** Log and complete error of one run. Null if the run no longer exists. */
   'schedule-run': view({
     intervalMs: 2_000,
     needs: { namespace: 'text', name: 'text', tick: 'time' },
@@ -69,12 +64,12 @@ export const schedules = {
   }),
 }
 
-function inWords(rule: Parameters<typeof describeRule>[0]): { rule: string; timezone: string | null } {
+function formatRule(rule: Parameters<typeof describeRule>[0]): { rule: string; timezone: string | null } {
   const { cron, timezone } = rule ?? {}
   return { rule: describeRule(rule), timezone: cron === undefined ? null : (timezone ?? 'UTC') }
 }
 
-/** An error in one line; or whatever was made of it. */
+/** `name: message` of an error. `redact` may have returned another value. */
 function textOf(error: unknown): string {
   const { name, message } = (error ?? {}) as Record<string, unknown>
   return typeof message === 'string' ? `${name}: ${message}` : readableText(error)

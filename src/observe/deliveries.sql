@@ -1,10 +1,9 @@
--- What people want to know of deliveries. Nothing here writes.
+-- Reads deliveries. Nothing here writes.
 
 -- name: deliveries
--- Deliveries of a namespace ($1, or null for all) in one of the states ($2), at most so many ($3), of the last so many ($4) that were
--- run, the latest first; or those whose keys begin so ($5, or null), of the first so many of each namespace, in their order. Says if
--- there were more to look at. A limit that the planner cannot see makes it walk the index. Relies on delivery_expires_at and
--- delivery_pkey.
+-- At most $3 deliveries of a namespace ($1, or null for all) in some states ($2), among the $4 latest, the latest first. With a prefix of
+-- the keys ($5), among the first $4 keys of each namespace, in the order of the keys. A row with isCut reports that more rows were not
+-- scanned. A limit that is a subquery makes the planner choose the index. Relies on delivery_expires_at and delivery_pkey.
 with recursive
 spaces as (
   (select namespace from holdfast.delivery where $5::text is not null order by namespace limit 1)
@@ -36,7 +35,7 @@ begun as (
     from holdfast.delivery
     where delivery.namespace = space.namespace
       and delivery.key >= $5
-      -- No key that begins so has a larger one.
+      -- The largest key with this prefix.
       and delivery.key <= $5 || chr(1114111)
     order by delivery.key
     limit (select $4::integer)
@@ -80,7 +79,7 @@ order by
   case when $5::text is null then coalesce(listed.finished_at, listed.started_at) end desc, listed.namespace, listed.key
 
 -- name: delivery
--- One delivery, with so many bytes ($3) of its answer and of its body at most. Relies on delivery_pkey.
+-- One delivery, with at most $3 bytes of its answer and of its body. Relies on delivery_pkey.
 select
   delivery.key,
   delivery.namespace,

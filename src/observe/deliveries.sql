@@ -58,25 +58,18 @@ listed as materialized (
   limit $3::integer + 1
 )
 select
-  listed.key,
-  listed.namespace,
-  listed.shown as state,
-  listed.instance,
-  instance.host,
-  instance.os_pid as "osPid",
-  listed.fence::float8 as fence,
-  (extract(epoch from listed.started_at) * 1000)::float8 as "startedAt",
-  (extract(epoch from listed.finished_at) * 1000)::float8 as "finishedAt",
-  (extract(epoch from listed.expires_at) * 1000)::float8 as "expiresAt",
-  greatest(0, extract(epoch from clock_timestamp() - coalesce(listed.finished_at, listed.started_at)) * 1000)::float8 as "forMs",
-  listed.is_cut as "isCut",
-  ($1::text is null or listed.namespace = $1)
-    and (listed.expires_at > now() or listed.state = 'in-flight')
-    and listed.shown = any($2::text[]) as matches
-from listed
-left join holdfast.instance on instance.id = listed.instance
+  delivery.key,
+  delivery.namespace,
+  delivery.shown as state,
+-- include: delivery_columns
+  delivery.is_cut as "isCut",
+  ($1::text is null or delivery.namespace = $1)
+    and (delivery.expires_at > now() or delivery.state = 'in-flight')
+    and delivery.shown = any($2::text[]) as matches
+from listed as delivery
+left join holdfast.instance on instance.id = delivery.instance
 order by
-  case when $5::text is null then coalesce(listed.finished_at, listed.started_at) end desc, listed.namespace, listed.key
+  case when $5::text is null then coalesce(delivery.finished_at, delivery.started_at) end desc, delivery.namespace, delivery.key
 
 -- name: delivery
 -- One delivery, with at most $3 bytes of its answer and of its body. Relies on delivery_pkey.
@@ -87,14 +80,7 @@ select
     when delivery.state = 'in-flight' and not holdfast.is_present(delivery.session) then 'lost'
     else delivery.state
   end as state,
-  delivery.instance,
-  instance.host,
-  instance.os_pid as "osPid",
-  fence::float8 as fence,
-  (extract(epoch from started_at) * 1000)::float8 as "startedAt",
-  (extract(epoch from finished_at) * 1000)::float8 as "finishedAt",
-  (extract(epoch from delivery.expires_at) * 1000)::float8 as "expiresAt",
-  greatest(0, extract(epoch from clock_timestamp() - coalesce(finished_at, started_at)) * 1000)::float8 as "forMs",
+-- include: delivery_columns
   fingerprint,
   octet_length(value::text) as "valueBytes",
   case when octet_length(value::text) <= $3::integer then value::text end as value,

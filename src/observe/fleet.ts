@@ -185,12 +185,7 @@ export class FleetObserver {
     this.#sql = loadStatements(new URL('./fleet.sql', import.meta.url), schema)
   }
 
-  /**
-   * Lists instances.
-   *
-   * @example
-   * const { rows, gone } = await observer.fleet.list({ namespace: 'billing' })
-   */
+  /** Lists instances. */
   async list({ namespace, search, limit }: FleetFilter = {}): Promise<Fleet> {
     const values = [namespace ?? null, search || null, limit ?? null]
     type Document = Omit<Fleet, 'rows'> & { rows: RawRow<FleetInstance>[] }
@@ -203,12 +198,7 @@ export class FleetObserver {
     return (await this.list({ search: id })).rows.find((instance) => instance.id === id)
   }
 
-  /**
-   * Reads the work of one instance, at most `max` entries per list. Returns null if the id is unknown.
-   *
-   * @example
-   * const work = await observer.fleet.workOf('4f1c09aa52be')
-   */
+  /** Reads the work of one instance, at most `max` entries per list. Returns null if the id is unknown. */
   async workOf(id: string, max = maxPerList): Promise<InstanceWork | null> {
     const work = await readDocument<InstanceWorkDocument>(this.#reader, this.#sql.instance, [id, max])
     if (!work) return null

@@ -41,8 +41,8 @@ export class LockedNames {
   }
 
   names(): ContendedName[] {
-    const locksOf = byKey(this.#locks)
-    const waitsOf = byKey(this.#waits)
+    const locksOf = groupBy(this.#locks, ({ key }) => key)
+    const waitsOf = groupBy(this.#waits, ({ key }) => key)
     const contended = [...this.#locks.filter(({ granted }) => !granted), ...this.#waits]
     const first = new Map(contended.map((one) => [one.key, one]))
     return [...first.values()].map(({ key, namespace, label }) => {
@@ -186,12 +186,12 @@ function kindOf(
 
 const isForLease = ({ kind }: RecordedWaitRow) => kind === 'lease'
 
-function byKey<T extends { readonly key: string }>(all: readonly T[]): Map<string, T[]> {
-  const found = new Map<string, T[]>()
-  for (const one of all) {
-    const known = found.get(one.key)
-    if (known) known.push(one)
-    else found.set(one.key, [one])
+export function groupBy<Row>(all: readonly Row[], keyOf: (row: Row) => string): Map<string, Row[]> {
+  const groups = new Map<string, Row[]>()
+  for (const row of all) {
+    const group = groups.get(keyOf(row))
+    if (group) group.push(row)
+    else groups.set(keyOf(row), [row])
   }
-  return found
+  return groups
 }

@@ -1,5 +1,5 @@
 import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
-import { callOf, instanceOf, nobody, type RecordedWaitRow } from './graph-locks.js'
+import { callOf, groupBy, instanceOf, nobody, type RecordedWaitRow } from './graph-locks.js'
 
 /** Holder or waiter of a limit or a lane, or a job that blocks or waits for another job. */
 export interface PlaceRow {
@@ -37,9 +37,7 @@ export class Places {
   }
 
   names(): ContendedName[] {
-    const byName = new Map<string, PlaceRow[]>()
-    for (const row of this.#rows) byName.set(nameOf(row), [...(byName.get(nameOf(row)) ?? []), row])
-    return [...byName].map(([id, rows]) => {
+    return [...groupBy(this.#rows, nameOf)].map(([id, rows]) => {
       const { kind, key, namespace, label, queue } = rows[0]!
       const [held, waiting] = [rows.filter(({ holds }) => holds), rows.filter(({ holds }) => !holds)]
       const places = { max: rows[0]!.max, inUse: held[0]?.in_use ?? 0 }

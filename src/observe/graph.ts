@@ -5,10 +5,6 @@ import { type Blocker, treesOf } from './trees.js'
 /**
  * Wait graph: participants that wait for names, and names that participants hold. The README of this room defines the terms and
  * when a cycle is a deadlock.
- *
- * @example
- * const { cycles } = await new Observer(database).graph()
- * const deadlocks = cycles.filter(({ isCertain }) => isCertain)
  */
 export interface WaitGraph {
   /** Participants that wait, or hold a contended name. */

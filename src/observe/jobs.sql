@@ -471,17 +471,13 @@ near as materialized (
     select jsonb_array_elements_text(links -> 'after')::bigint from found where links ? 'after'
     union
     select id
-    from holdfast.job
-    where links ? 'workflow'
-      and (links ->> 'workflow')::bigint = (select (links ->> 'workflow')::bigint from found)
-    union
-    select id
-    from holdfast.waiting
-    where links ? 'workflow'
-      and (links ->> 'workflow')::bigint = (select (links ->> 'workflow')::bigint from found)
-    union
-    select id
-    from holdfast.job_history
+    from (
+      select id, links from holdfast.job
+      union all
+      select id, links from holdfast.waiting
+      union all
+      select id, links from holdfast.job_history
+    ) as anywhere
     where links ? 'workflow'
       and (links ->> 'workflow')::bigint = (select (links ->> 'workflow')::bigint from found)
   ) as others

@@ -1,4 +1,4 @@
-import { type JobState, jobStates } from '../base/index.js'
+import { type JobState, jobStates, type RecordedError } from '../base/index.js'
 import { arrayLiteral, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import type { JobSearch, JobWait } from '../search/index.js'
 import { type RawRow, readDocument, readRow } from './rows.js'
@@ -148,12 +148,8 @@ export interface JobSearchResult {
 }
 
 /** An attempt that failed, or whose worker died. */
-export interface ObservedAttempt {
+export interface ObservedAttempt extends RecordedError {
   readonly attempt: number
-  readonly name: string
-  readonly message: string
-  readonly code: string | undefined
-  readonly stack: string | undefined
   readonly claimedAt: Date | null
   readonly at: Date
   readonly instance: string | null
@@ -173,12 +169,7 @@ export interface JobDetails
   readonly inputBytes: number
   readonly result: unknown
   readonly resultBytes: number | null
-  readonly error: {
-    readonly name: string
-    readonly message: string
-    readonly code?: string
-    readonly stack?: string
-  } | null
+  readonly error: RecordedError | null
   readonly log: readonly string[]
   readonly attempts: readonly ObservedAttempt[]
   /** The job itself, the jobs of its workflow, its dependencies and its dependants. */

@@ -1,4 +1,4 @@
-import type { NamedKey } from './names.js'
+import type { NamedKey, SessionOwner } from './names.js'
 import { type RawRow, readRow } from './rows.js'
 
 export interface LockFilter {
@@ -8,7 +8,7 @@ export interface LockFilter {
 }
 
 /** A name that one session holds or waits for. */
-export interface ObservedLock extends NamedKey {
+export interface ObservedLock extends NamedKey, SessionOwner {
   /** How the session holds or wants the name. */
   readonly mode: 'exclusive' | 'shared'
   /** Whether the session holds the name. False if it waits. */
@@ -17,14 +17,6 @@ export interface ObservedLock extends NamedKey {
   readonly pid: number | null
   /** Number of the session. Null for a session that does not belong to Holdfast. */
   readonly session: number | null
-  /** Instance of the session. Null for a session that does not belong to Holdfast. */
-  readonly instance: string | null
-  /** Host of the instance. */
-  readonly host: string | null
-  /** Operating system process of the instance. */
-  readonly osPid: number | null
-  /** Application name of the session. */
-  readonly application: string | null
   /** Role of the session. */
   readonly user: string | null
   /** Address of the client. Null for a Unix socket. */

@@ -8,7 +8,7 @@ select
   paused_at is not null as paused,
   case
     when paused_at is null then greatest(0, extract(epoch from clock_timestamp() - next_at) * 1000)
-  end::float8 as late_ms,
+  end::float8 as "lateMs",
   (
     select (extract(epoch from at) * 1000)::float8
     from holdfast.tick
@@ -17,7 +17,7 @@ select
       and not tick.extra
     order by at desc
     limit 1
-  ) as last_success_ms,
+  ) as "lastSuccess",
   (
     select count(*)
     from (

@@ -1,7 +1,7 @@
 import { loadStatements, type Reader } from '../postgres/index.js'
 import { maxCounted, type ObservedQueue } from './jobs.js'
 import { Observer } from './observer.js'
-import { msOf } from './rows.js'
+import { msOf, type RawRow, readRow } from './rows.js'
 
 /** Metrics of the fleet that are cheap to read. */
 export interface FleetMetrics {
@@ -27,14 +27,6 @@ export interface ScheduleMetrics {
   readonly running: number
 }
 
-interface ScheduleRow {
-  name: string
-  paused: boolean
-  late_ms: number | null
-  last_success_ms: number | null
-  running: number
-}
-
 const maxSchedules = 1_000
 
 /** Reads the metrics of one namespace. */
@@ -43,7 +35,7 @@ export async function fleetMetrics(reader: Reader, namespace: string, schema = '
   const observer = new Observer(reader, schema)
   const { rows: queues } = await observer.jobs.queues({ namespace })
   const now = (await observer.now()).getTime()
-  const schedules = await reader.read<ScheduleRow>(sql.schedules.text, [namespace, maxSchedules])
+  const schedules = await reader.read<RawRow<ScheduleMetrics>>(sql.schedules.text, [namespace, maxSchedules])
   const [inUse] = await reader.read<{ leases: number; permits: number; waiting: number }>(sql.in_use.text, [
     namespace,
     maxCounted + 1,
@@ -56,13 +48,7 @@ export async function fleetMetrics(reader: Reader, namespace: string, schema = '
       ...queue,
       oldestReadyMs: queue.oldestAt && msOf(now - queue.oldestAt.getTime()),
     })),
-    schedules: schedules.map(({ name, paused, late_ms, last_success_ms, running }) => ({
-      name,
-      paused,
-      lateMs: late_ms,
-      lastSuccess: last_success_ms === null ? null : new Date(last_success_ms),
-      running,
-    })),
+    schedules: schedules.map((row) => readRow<ScheduleMetrics>(row, 'lastSuccess')),
     instances: [...byVersion].map(([version, count]) => ({ version, count })),
     locks: { held: sum(instances, 'held'), waiting: sum(instances, 'waiting') },
     leases: inUse!.leases,

@@ -67,9 +67,6 @@ export class Observer {
   /**
    * Reads instances, names, schedules, queues and recent failures with a few small statements. Large lists and counts are bounded or
    * estimated, and marked as such.
-   *
-   * @example
-   * const { queues } = await new Observer(database).overview({ namespace: 'billing' })
    */
   overview({ namespace }: { readonly namespace?: string | undefined } = {}): Promise<Overview> {
     return this.#overviewReader.read(namespace)
@@ -77,9 +74,6 @@ export class Observer {
 
   /**
    * Reads the names that are held, waited for or leased, with one statement. Names with waiting calls come first.
-   *
-   * @example
-   * const { locks, counts } = await new Observer(database).names({ search: 'invoice' })
    */
   names(filter: NamesFilter = {}): Promise<NamesOverview> {
     return this.#overviewReader.names(filter)
@@ -88,9 +82,6 @@ export class Observer {
   /**
    * Checks the invariants of Holdfast with one bounded statement. A healthy fleet repairs some facts within seconds. So a fact is a
    * violation only if the same observer still finds it after `repairWithinMs` (default 20 s). Until then it is a suspect.
-   *
-   * @example
-   * const broken = (await observer.proof()).invariants.filter(({ violations }) => violations > 0)
    */
   proof({ repairWithinMs }: { readonly repairWithinMs?: number | undefined } = {}): Promise<ProofReport> {
     return this.#proof.check(repairWithinMs)
@@ -140,9 +131,6 @@ export class Observer {
   /**
    * Reads how much names were held and waited for during the last two days, the longest waits first. Instances record samples once a
    * minute (src/samples).
-   *
-   * @example
-   * const { rows } = await observer.holdTimeline({ namespace: 'billing', search: 'invoice', hours: 6 })
    */
   holdTimeline(only: HoldTimelineFilter = {}): Promise<HoldTimeline> {
     return this.#holdHistory.timeline(only)
@@ -151,9 +139,6 @@ export class Observer {
   /**
    * Lists the terms of a name, the latest first, with the reason for the end of each. Contains the terms of elections
    * (`election/<name>`), and locks and leases that were held for at least one second.
-   *
-   * @example
-   * const [present, ...before] = await observer.terms('billing', 'election/indexer', { limit: 50 })
    */
   async terms(namespace: string, name: string, options: { readonly limit?: number } = {}): Promise<ObservedTerm[]> {
     return this.termsOf(await this.#holdHistory.keyOf(namespace, name), options)
@@ -166,9 +151,6 @@ export class Observer {
 
   /**
    * Reads wait and run times of jobs by queue and column. Reads only a sample of a long history: one of `oneOf` jobs.
-   *
-   * @example
-   * const { queues } = await observer.latencies({ queue: 'mail', hours: 6 })
    */
   latencies(only: LatencyFilter = {}): Promise<Latencies> {
     return this.#holdHistory.latencies(only)

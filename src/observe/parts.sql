@@ -1,5 +1,5 @@
--- Common table expressions that several statements share. A line `-- include: used_queue` in a statement stands for the part of
--- that name. Each part ends with the comma before the next expression.
+-- SQL that several statements share. A line `-- include: used_queue` in a statement stands for the part of
+-- that name. Each part ends with the comma before the next expression or column.
 
 -- part: advisory
 -- The advisory locks of this database. A lock on a name has the key of the name. A lock on a session number has the session. Materialised,
@@ -83,3 +83,14 @@ tail as materialized (
     and ended_at < (select began_at + interval '1 day' from today)
     and ctid >= (select format('(%s,0)', greatest(0, pages - $1::integer)) from today)::tid
 ),
+
+-- part: delivery_columns
+-- The columns of a row of delivery and of its instance.
+  delivery.instance,
+  instance.host,
+  instance.os_pid as "osPid",
+  delivery.fence::float8 as fence,
+  (extract(epoch from delivery.started_at) * 1000)::float8 as "startedAt",
+  (extract(epoch from delivery.finished_at) * 1000)::float8 as "finishedAt",
+  (extract(epoch from delivery.expires_at) * 1000)::float8 as "expiresAt",
+  greatest(0, extract(epoch from clock_timestamp() - coalesce(delivery.finished_at, delivery.started_at)) * 1000)::float8 as "forMs",

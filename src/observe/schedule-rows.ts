@@ -43,3 +43,11 @@ export interface EndedRun {
   readonly late: number | null
   readonly took: number | null
 }
+
+/** Ticks without a run, and the reason. */
+export interface ObservedGap {
+  readonly first: Date
+  readonly last: Date
+  readonly ticks: number
+  readonly reason: GapReason
+}

@@ -9,7 +9,7 @@ import {
 } from '../cron/index.js'
 import { arrayLiteral, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import { dateOf, msOf, type RawRow, readDocument, readRow } from './rows.js'
-import type { EndedRun, GapReason, ObservedSchedule, RunState } from './schedule-rows.js'
+import type { EndedRun, ObservedGap, ObservedSchedule, RunState } from './schedule-rows.js'
 import { buildTickTimeline, type TickTimeline, type TickTimelineDocument, tickTimelineSpan } from './tick-timeline.js'
 
 export interface ScheduleFilter {
@@ -61,26 +61,14 @@ export interface ObservedRun {
   readonly lines: number
 }
 
-export interface ObservedGap {
-  readonly first: Date
-  readonly last: Date
-  readonly ticks: number
-  readonly reason: GapReason
-}
-
 export interface UpcomingTick extends LocalTick {
   readonly at: Date
 }
 
-export interface ScheduleDetails {
-  readonly key: string
-  readonly rule: RuleOptions | null
+export interface ScheduleDetails extends Pick<ObservedSchedule, 'key' | 'rule' | 'overridden' | 'pausedAt' | 'nextAt'> {
   readonly codeRule: RuleOptions | null
-  readonly overridden: boolean
-  readonly pausedAt: Date | null
   /** Latest tick that has a run or a gap. */
   readonly settledAt: Date | null
-  readonly nextAt: Date | null
   readonly overlap: 'skip' | 'queue' | 'allow' | 'replace'
   readonly missed: 'skip' | 'latest' | 'all'
   /** Maximum number of missed ticks that run late if `missed` is `all`. */
@@ -140,35 +128,20 @@ export class SchedulesObserver {
     }
   }
 
-  /**
-   * Lists schedules with their next tick and their last run.
-   *
-   * @example
-   * const { rows, count } = await observer.schedules.list({ search: 'report' })
-   */
+  /** Lists schedules with their next tick and their last run. */
   async list(only: ScheduleFilter = {}): Promise<ObservedSchedules> {
     const { rows, count } = await this.readRows(only)
     return { rows: rows.map(readSchedule), count }
   }
 
-  /**
-   * Reads one schedule. Returns null if it does not exist.
-   *
-   * @example
-   * const invoices = await observer.schedules.find('billing', 'invoices')
-   */
+  /** Reads one schedule. Returns null if it does not exist. */
   async find(namespace: string, name: string): Promise<ScheduleDetails | null> {
     const values = [namespace, name, maxRuns]
     const found = await readDocument<RawScheduleDetails>(this.#reader, this.#sql.schedule, values)
     return found ? readDetails(found) : null
   }
 
-  /**
-   * Reads the recorded error and the log of one run. Returns null if the run does not exist.
-   *
-   * @example
-   * const run = await observer.schedules.run('billing', 'invoices', tick)
-   */
+  /** Reads the recorded error and the log of one run. Returns null if the run does not exist. */
   async run(
     namespace: string,
     name: string,
@@ -183,9 +156,6 @@ export class SchedulesObserver {
   /**
    * Reads the ticks of up to 20 schedules over the last `minutes` in at most `steps` steps: the instance that ran each tick, gaps with
    * their reasons, and the next ticks.
-   *
-   * @example
-   * const { rows } = await observer.schedules.tickTimeline({ minutes: 60, steps: 80 })
    */
   async tickTimeline(
     only: ScheduleFilter & { readonly minutes: number; readonly steps: number },

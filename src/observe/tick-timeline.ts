@@ -1,6 +1,6 @@
 import { type ClockChange, clockChanges, describeRule, type TickRule } from '../cron/index.js'
-import { dateOf } from './rows.js'
-import type { GapReason, ObservedSchedule, RunState } from './schedule-rows.js'
+import { dateOf, msOf } from './rows.js'
+import type { GapReason, ObservedGap, ObservedSchedule, RunState } from './schedule-rows.js'
 
 /** Ticks of several schedules over time. */
 export interface TickTimeline {
@@ -17,19 +17,16 @@ export interface TickTimeline {
   readonly instances: readonly { readonly id: string; readonly host: string; readonly osPid: number }[]
 }
 
-export interface TickTimelineRow {
-  readonly key: string
-  readonly namespace: string
-  readonly name: string
+type TimelineSchedule = Omit<ObservedSchedule, 'rule' | 'members' | 'running' | 'last'>
+
+export interface TickTimelineRow extends TimelineSchedule {
   /** Description of the rule. */
   readonly rule: string
   readonly timezone: string | null
-  readonly overridden: boolean
-  readonly pausedAt: Date | null
-  readonly nextAt: Date | null
   readonly members: readonly { readonly instance: string; readonly since: Date }[]
   readonly cells: readonly TickTimelineCell[]
-  readonly bands: readonly TickTimelineBand[]
+  /** Gaps over more than one step. */
+  readonly bands: readonly ObservedGap[]
   readonly upcoming: readonly UpcomingTicks[]
   readonly changes: readonly ClockChange[]
   /** Start of the oldest listed gap, if earlier gaps were left out. Null if all are listed. */
@@ -64,14 +61,6 @@ export interface TickTimelineRuns {
   /** Whether the runs were requested in addition to the rule. */
   readonly extra: boolean
   readonly n: number
-}
-
-/** Ticks without a run, over more than one step. */
-export interface TickTimelineBand {
-  readonly first: Date
-  readonly last: Date
-  readonly ticks: number
-  readonly reason: GapReason
 }
 
 /** Future ticks of one step. */
@@ -111,12 +100,10 @@ interface RunsRow extends TickTimelineRuns {
   readonly endedMs: number | null
 }
 
-interface GapRow {
+interface GapRow extends Pick<ObservedGap, 'ticks' | 'reason'> {
   readonly key: string
   readonly firstMs: number
   readonly lastMs: number
-  readonly ticks: number
-  readonly reason: GapReason
 }
 
 /** Schedule with its parsed rule. The rule is null if a newer version of Holdfast wrote it. */
@@ -164,14 +151,7 @@ export function buildTickTimeline(
     const settled = gaps.filter((gap) => !isOfPause(gap, pausedAt))
     const timezone = rule?.timezone && rule.timezone !== 'UTC' ? rule.timezone : null
     return {
-      key,
-      namespace,
-      name,
-      rule: describeRule(rule),
-      timezone,
-      overridden,
-      pausedAt,
-      nextAt,
+      ...{ key, namespace, name, rule: describeRule(rule), timezone, overridden, pausedAt, nextAt },
       members: ofIt(found?.members).map(({ instance, sinceMs }) => ({ instance, since: new Date(sinceMs) })),
       cells: cellsOf(one, ofIt(found?.runs), settled, span, maxPerStep),
       bands: [
@@ -272,7 +252,7 @@ function pauseOf(
   { schedule: { pausedAt }, rule, nextMs }: ListedSchedule,
   gaps: readonly GapRow[],
   nowMs: number,
-): TickTimelineBand[] {
+): ObservedGap[] {
   if (pausedAt === null) return []
   const own = gaps.filter((gap) => isOfPause(gap, pausedAt))
   const passed = rule && nextMs !== null && nextMs <= nowMs ? rule.count(new Date(nextMs - 1), new Date(nowMs)) : 0
@@ -294,7 +274,7 @@ function stepOf(ms: number, { fromMs, stepMs }: TickTimelineSpan): number {
   return Math.floor((ms - fromMs) / stepMs)
 }
 
-function bandOf({ firstMs, lastMs, ticks, reason }: GapRow): TickTimelineBand {
+function bandOf({ firstMs, lastMs, ticks, reason }: GapRow): ObservedGap {
   return { first: new Date(firstMs), last: new Date(lastMs), ticks, reason }
 }
 
@@ -315,5 +295,5 @@ function smallest(given: readonly (number | null)[]): number | null {
 
 function largest(given: readonly (number | null)[]): number | null {
   const known = given.filter((ms) => ms !== null)
-  return known.length > 0 ? Math.max(0, Math.round(Math.max(...known))) : null
+  return known.length > 0 ? msOf(Math.max(...known)) : null
 }

@@ -17,122 +17,84 @@ const system = 'messaging.system'
 const destination = 'messaging.destination.name'
 const operation = 'messaging.operation.name'
 const errorType = 'error.type'
+const jobKind = 'holdfast.job.kind'
+const outcomeKey = 'holdfast.outcome'
+
+function counter(unit: string, description: string, ...attributes: readonly string[]): Instrument {
+  return { kind: 'counter', unit, description, attributes }
+}
+
+function duration(description: string, ...attributes: readonly string[]): Instrument {
+  return { kind: 'histogram', unit: 's', description, attributes }
+}
 
 export const instruments = {
-  'messaging.client.sent.messages': {
-    kind: 'counter',
-    unit: '{message}',
-    description: 'Number of enqueued jobs',
-    attributes: [system, operation, destination, 'holdfast.job.kind'],
-  },
-  'messaging.process.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'Duration of job attempts',
-    attributes: [system, operation, destination, 'holdfast.job.kind', 'holdfast.outcome', errorType],
-  },
-  'holdfast.worker.failures': {
-    kind: 'counter',
-    unit: '{failure}',
-    description: 'Number of errors that prevented a worker from claiming jobs',
-    attributes: [errorType],
-  },
-  'holdfast.schedule.run.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'Duration of schedule runs',
-    attributes: ['holdfast.schedule.name', 'holdfast.outcome', errorType],
-  },
-  'holdfast.schedule.run.lateness': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'Delay between a tick and the start of its run',
-    attributes: ['holdfast.schedule.name'],
-  },
-  'holdfast.lock.wait.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'Time that callers waited for locks',
-    attributes: ['holdfast.lock.mode', 'holdfast.outcome'],
-  },
-  'holdfast.lock.hold.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'Time that locks were held',
-    attributes: ['holdfast.lock.mode', 'holdfast.outcome'],
-  },
-  'holdfast.lease.wait.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'Time that callers waited for leases',
-    attributes: ['holdfast.outcome'],
-  },
-  'holdfast.lease.hold.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'Time that leases were held',
-    attributes: ['holdfast.outcome'],
-  },
-  'holdfast.limit.wait.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'Time that callers waited for permits',
-    attributes: ['holdfast.outcome'],
-  },
-  'holdfast.limit.hold.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'Time that permits were held',
-    attributes: ['holdfast.outcome'],
-  },
-  'holdfast.rate.refusals': {
-    kind: 'counter',
-    unit: '{refusal}',
-    description: 'Number of calls that limits.consume refused',
-    attributes: [],
-  },
-  'holdfast.election.term.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'Time that this instance was the leader',
-    attributes: ['holdfast.election.name', 'holdfast.outcome'],
-  },
-  'holdfast.election.failures': {
-    kind: 'counter',
-    unit: '{failure}',
-    description: 'Number of errors thrown by functions of campaigns or preventing a candidacy',
-    attributes: ['holdfast.election.name', errorType],
-  },
-  'holdfast.once.answers': {
-    kind: 'counter',
-    unit: '{answer}',
-    description: 'Number of calls of once, by outcome',
-    attributes: ['holdfast.outcome'],
-  },
-  'holdfast.once.run.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'Duration of functions run by once',
-    attributes: ['holdfast.outcome', errorType],
-  },
-  'holdfast.share.changes': {
-    kind: 'counter',
-    unit: '{change}',
-    description: 'Number of resources of shares that this instance gained or released',
-    attributes: ['holdfast.share.name', 'holdfast.outcome'],
-  },
-  'holdfast.share.failures': {
-    kind: 'counter',
-    unit: '{failure}',
-    description: 'Number of errors thrown by functions of shares or preventing participation',
-    attributes: ['holdfast.share.name', errorType],
-  },
-  'holdfast.instance.losses': {
-    kind: 'counter',
-    unit: '{loss}',
-    description: 'Number of times that this instance lost its session, and with it its locks and permits',
-    attributes: [errorType],
-  },
+  'messaging.client.sent.messages': counter(
+    '{message}',
+    'Number of enqueued jobs',
+    system,
+    operation,
+    destination,
+    jobKind,
+  ),
+  'messaging.process.duration': duration(
+    'Duration of job attempts',
+    system,
+    operation,
+    destination,
+    jobKind,
+    outcomeKey,
+    errorType,
+  ),
+  'holdfast.worker.failures': counter(
+    '{failure}',
+    'Number of errors that prevented a worker from claiming jobs',
+    errorType,
+  ),
+  'holdfast.schedule.run.duration': duration(
+    'Duration of schedule runs',
+    'holdfast.schedule.name',
+    outcomeKey,
+    errorType,
+  ),
+  'holdfast.schedule.run.lateness': duration('Delay between a tick and the start of its run', 'holdfast.schedule.name'),
+  'holdfast.lock.wait.duration': duration('Time that callers waited for locks', 'holdfast.lock.mode', outcomeKey),
+  'holdfast.lock.hold.duration': duration('Time that locks were held', 'holdfast.lock.mode', outcomeKey),
+  'holdfast.lease.wait.duration': duration('Time that callers waited for leases', outcomeKey),
+  'holdfast.lease.hold.duration': duration('Time that leases were held', outcomeKey),
+  'holdfast.limit.wait.duration': duration('Time that callers waited for permits', outcomeKey),
+  'holdfast.limit.hold.duration': duration('Time that permits were held', outcomeKey),
+  'holdfast.rate.refusals': counter('{refusal}', 'Number of calls that limits.consume refused'),
+  'holdfast.election.term.duration': duration(
+    'Time that this instance was the leader',
+    'holdfast.election.name',
+    outcomeKey,
+  ),
+  'holdfast.election.failures': counter(
+    '{failure}',
+    'Number of errors thrown by functions of campaigns or preventing a candidacy',
+    'holdfast.election.name',
+    errorType,
+  ),
+  'holdfast.once.answers': counter('{answer}', 'Number of calls of once, by outcome', outcomeKey),
+  'holdfast.once.run.duration': duration('Duration of functions run by once', outcomeKey, errorType),
+  'holdfast.share.changes': counter(
+    '{change}',
+    'Number of resources of shares that this instance gained or released',
+    'holdfast.share.name',
+    outcomeKey,
+  ),
+  'holdfast.share.failures': counter(
+    '{failure}',
+    'Number of errors thrown by functions of shares or preventing participation',
+    'holdfast.share.name',
+    errorType,
+  ),
+  'holdfast.instance.losses': counter(
+    '{loss}',
+    'Number of times that this instance lost its session, and with it its locks and permits',
+    errorType,
+  ),
 } as const satisfies Record<string, Instrument>
 
 export type InstrumentName = keyof typeof instruments
@@ -161,7 +123,7 @@ function attemptAttributes({ queue, kind }: { queue: string; kind: string }, out
     [system]: 'holdfast',
     [operation]: 'process',
     [destination]: queue,
-    'holdfast.job.kind': kind,
+    [jobKind]: kind,
     'holdfast.outcome': outcome,
   }
 }
@@ -216,7 +178,7 @@ export const eventMeasurements: EventMeasurements = {
       [system]: 'holdfast',
       [operation]: 'send',
       [destination]: queue,
-      'holdfast.job.kind': kind,
+      [jobKind]: kind,
     }),
   'job.done': timed('messaging.process.duration', 'durationMs', (event) => attemptAttributes(event, 'done')),
   'job.failed': timed('messaging.process.duration', 'durationMs', (event) => ({

@@ -22,6 +22,7 @@ class Collector {
     measureEvents(holdfast.context.events, this.#totals.measure)
   }
 
+  /** Returns the current metrics as text. */
   async text(): Promise<string> {
     const [health, fleet] = await Promise.all([this.#holdfast.health(), this.#latestFleet()])
     // Without a response from the database, the fleet's gauges are omitted: no value is better than a stale value.

@@ -8,7 +8,7 @@ export interface LockFilter {
 }
 
 /** A name that one session holds or waits for. */
-export interface ObservedLock extends NamedKey, SessionOwner {
+export interface ObservedLock extends SessionOwner, NamedKey {
   /** How the session holds or wants the name. */
   readonly mode: 'exclusive' | 'shared'
   /** Whether the session holds the name. False if it waits. */
